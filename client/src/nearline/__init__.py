@@ -1,0 +1,1 @@
+"""Nearline: versioned datasets next to the GPUs that train on them."""

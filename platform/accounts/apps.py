@@ -1,0 +1,10 @@
+"""The accounts app."""
+
+from django.apps import AppConfig
+
+
+class AccountsConfig(AppConfig):
+    """People, projects, roles, tokens, the audit log."""
+
+    name = "accounts"
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,20 @@
+"""The audit log: every write of every service leaves an entry, in the same transaction."""
+
+from django.db import models
+
+from accounts.actor import Actor
+from accounts.models import AuditEntry
+
+
+def record(actor: Actor, action: str, target: models.Model, *, project_id: str = "", **facts: object) -> None:
+    """Note that `actor` did `action` (such as `datasets.commit`) to `target`. `facts` hold JSON types and no secrets."""
+    AuditEntry.objects.create(
+        user_id=actor.user_id,
+        actor_name=actor.name[:200],
+        action=action,
+        target_kind=target._meta.model_name,
+        target_id=str(target.pk),
+        target_name=str(target)[:300],
+        project_id=project_id or getattr(target, "project_id", "") or "",
+        facts=facts,
+    )

@@ -1,0 +1,66 @@
+"""What can go wrong about who is asking and what they may touch."""
+
+from core.errors import Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
+
+
+class NotSignedIn(PlatformError):
+    """Nobody is signed in, or the token is unknown, expired or revoked."""
+
+    code = "accounts.not_signed_in"
+    kind = ErrorKind.UNAUTHENTICATED
+    hint = "Sign in, or run `nearline login` with a valid token."
+
+
+class PermissionDenied(PlatformError):
+    """The caller is known but may not do this."""
+
+    code = "accounts.permission_denied"
+    kind = ErrorKind.DENIED
+    hint = "Ask an admin of the project for a role that allows it."
+
+
+class ProjectNotFound(NotFound):
+    """No such project, or the caller is not a member of it."""
+
+    code = "accounts.project_not_found"
+
+
+class ProjectExists(Conflict):
+    """The project's name is taken."""
+
+    code = "accounts.project_exists"
+    hint = "Choose another name."
+
+
+class InvalidName(InvalidInput):
+    """A name breaks the rules for names."""
+
+    code = "accounts.invalid_name"
+    hint = "Use 1 to 63 lower-case letters, digits and dashes, starting with a letter."
+
+
+class LastAdmin(Conflict):
+    """The change would leave a project without an admin."""
+
+    code = "accounts.last_admin"
+    hint = "Make someone else an admin first."
+
+
+class UserNotFound(NotFound):
+    """No user has that name."""
+
+    code = "accounts.user_not_found"
+    hint = "Check the spelling; an admin can add users."
+
+
+class TokenNotFound(NotFound):
+    """The caller has no such token."""
+
+    code = "accounts.token_not_found"
+
+
+class SecretNotFound(NotFound):
+    """The project has no secret of that name."""
+
+    code = "accounts.secret_not_found"
+    hint = "Add it on the project's settings page."

@@ -1,0 +1,57 @@
+"""Reads about people and projects, limited to what the actor may see."""
+
+from django.db.models import QuerySet
+
+from accounts import permissions
+from accounts.actor import Actor
+from accounts.errors import ProjectNotFound
+from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
+from accounts.permissions import Role, require
+
+
+def actor_of(user: User) -> Actor:
+    """Return the actor that a signed-in person is."""
+    roles = Membership.objects.filter(user=user).values_list("project_id", "role")
+    return Actor(
+        user_id=user.pk,
+        name=user.username,
+        is_site_admin=user.is_superuser,
+        levels={project_id: Role(role).level for project_id, role in roles},
+    )
+
+
+def list_projects(*, actor: Actor) -> QuerySet[Project]:
+    """Return the projects that the actor is a member of; all of them to a site admin."""
+    projects = Project.objects.order_by("name")
+    return projects if actor.sees_everything else projects.filter(pk__in=actor.project_ids)
+
+
+def get_project(*, actor: Actor, name: str) -> Project:
+    """Return a project by name. Raises ProjectNotFound, also to those who are not members."""
+    project = list_projects(actor=actor).filter(name=name).first()
+    if project is None:
+        raise ProjectNotFound(f"There is no project called '{name}', or you are not a member of it.")
+    return project
+
+
+def list_members(*, actor: Actor, project: Project) -> QuerySet[Membership]:
+    """Return the members of a project by name."""
+    require(actor, permissions.VIEW_PROJECT, project.id)
+    return Membership.objects.filter(project=project).select_related("user").order_by("user__username")
+
+
+def list_tokens(*, actor: Actor) -> QuerySet[ApiToken]:
+    """Return the actor's own tokens that are not revoked, newest first."""
+    return ApiToken.objects.filter(user_id=actor.user_id, revoked_at=None).order_by("-pk")
+
+
+def list_secrets(*, actor: Actor, project: Project) -> QuerySet[Secret]:
+    """Return the names of a project's secrets; the values are never shown."""
+    require(actor, permissions.MANAGE_SECRETS, project.id)
+    return Secret.objects.filter(project=project).defer("ciphertext").order_by("name")
+
+
+def list_audit_entries(*, actor: Actor, project: Project) -> QuerySet[AuditEntry]:
+    """Return who did what in a project, newest first."""
+    require(actor, permissions.VIEW_AUDIT_LOG, project.id)
+    return AuditEntry.objects.filter(project_id=project.id).order_by("-pk")

@@ -1,0 +1,95 @@
+"""Projects and who is in them."""
+
+import re
+
+from django.db import transaction
+
+from accounts import audit, permissions, signals
+from accounts.actor import Actor
+from accounts.errors import InvalidName, LastAdmin, ProjectExists, UserNotFound
+from accounts.models import Membership, Project, User
+from accounts.permissions import Role, require, require_site_admin
+from core.signals import send_on_commit
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidName unless `name` may name a project, a dataset or a flow."""
+    if not _NAME.fullmatch(name):
+        raise InvalidName(f"'{name}' cannot be a name.")
+
+
+@transaction.atomic
+def create_project(*, actor: Actor, name: str, description: str = "") -> Project:
+    """Create a project whose first admin is the actor. Any signed-in person may.
+
+    Raises InvalidName and ProjectExists.
+    """
+    check_name(name)
+    if Project.objects.filter(name=name).exists():
+        raise ProjectExists(f"There is a project called '{name}' already.")
+    project = Project.objects.create(name=name, description=description)
+    if actor.user_id is not None:
+        Membership.objects.create(project=project, user_id=actor.user_id, role=Role.ADMIN)
+    audit.record(actor, "accounts.create_project", project, project_id=project.id)
+    signals.project_created.send(sender=None, project_id=project.id)
+    return project
+
+
+@transaction.atomic
+def set_role(*, actor: Actor, project: Project, username: str, role: Role) -> Membership:
+    """Make a person a member with that role, or change the role of one. Raises UserNotFound and LastAdmin."""
+    require(actor, permissions.MANAGE_MEMBERS, project.id)
+    user = _get_user(username)
+    _lock(project)
+    if role != Role.ADMIN:
+        _check_admin_remains(project, without=user)
+    membership, _ = Membership.objects.update_or_create(project=project, user=user, defaults={"role": role})
+    audit.record(actor, "accounts.set_role", membership, project_id=project.id, username=username, role=str(role))
+    return membership
+
+
+@transaction.atomic
+def remove_member(*, actor: Actor, project: Project, username: str) -> None:
+    """End a person's membership. Raises UserNotFound and LastAdmin."""
+    require(actor, permissions.MANAGE_MEMBERS, project.id)
+    user = _get_user(username)
+    _lock(project)
+    _check_admin_remains(project, without=user)
+    membership = Membership.objects.filter(project=project, user=user).first()
+    if membership is None:
+        raise UserNotFound(f"'{username}' is not a member of {project.name}.")
+    audit.record(actor, "accounts.remove_member", membership, project_id=project.id, username=username)
+    membership.delete()
+
+
+@transaction.atomic
+def create_user(*, actor: Actor, username: str, password: str | None, is_site_admin: bool = False) -> User:
+    """Add a person. Without a password they can only sign in by a link. Raises InvalidName."""
+    require_site_admin(actor, "add people")
+    check_name(username)
+    if User.objects.filter(username=username).exists():
+        raise InvalidName(f"There is a person called '{username}' already.")
+    user = User(username=username, is_superuser=is_site_admin, is_staff=is_site_admin)
+    user.set_password(password)
+    user.save()
+    audit.record(actor, "accounts.create_user", user)
+    return user
+
+
+def _get_user(username: str) -> User:
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        raise UserNotFound(f"There is nobody called '{username}'.")
+    return user
+
+
+def _lock(project: Project) -> None:
+    Project.objects.select_for_update().get(pk=project.pk)
+
+
+def _check_admin_remains(project: Project, *, without: User) -> None:
+    admins = Membership.objects.filter(project=project, role=Role.ADMIN)
+    if admins.filter(user=without).exists() and not admins.exclude(user=without).exists():
+        raise LastAdmin(f"{without.username} is the last admin of {project.name}.")

@@ -1,0 +1,27 @@
+"""The HTTP API: mounts every app's routes under /api/v1."""
+
+from ninja import NinjaAPI
+
+from accounts.api import routes as accounts_routes
+from accounts.api.auth import authenticate
+from compute.api import routes as compute_routes
+from config import api_errors
+from datasets.api import cache_routes, routes as dataset_routes
+from flows.api import routes as flow_routes
+from scheduler.api import routes as scheduler_routes
+
+api = NinjaAPI(
+    title="Nearline",
+    version="1",
+    description="Versioned datasets next to the GPUs that train on them, and the flows that run there.",
+    auth=authenticate,
+    docs_url=None,
+    urls_namespace="api",
+)
+api_errors.install(api)
+api.add_router("", accounts_routes.router, tags=["accounts"])
+api.add_router("", dataset_routes.router, tags=["datasets"])
+api.add_router("", cache_routes.router, tags=["cache"])
+api.add_router("", compute_routes.router, tags=["compute"])
+api.add_router("", scheduler_routes.router, tags=["scheduler"])
+api.add_router("", flow_routes.router, tags=["flows"])

@@ -1,0 +1,15 @@
+"""The composition root as a Django app: it wires adapters to ports once everything is loaded."""
+
+from django.apps import AppConfig
+
+
+class ConfigConfig(AppConfig):
+    """Imports every app and is imported by none."""
+
+    name = "config"
+
+    def ready(self) -> None:
+        """Choose the adapters of this process."""
+        from config import wiring  # noqa: PLC0415 (models must be loaded first)
+
+        wiring.wire()

@@ -1,0 +1,92 @@
+"""The one place that reads the environment. docs/reference/settings.md is generated from this module.
+
+Each field names its variable, its unit where it has one, and why it exists.
+"""
+
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from cryptography.fernet import Fernet
+
+
+def setting(variable: str, default: str, why: str) -> Any:  # noqa: ANN401 (a dataclass field stands for its value)
+    """Declare a field that comes from an environment variable."""
+    return field(metadata={"variable": variable, "default": default, "why": why})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that can be set from outside."""
+
+    home: Path = setting("NEARLINE_HOME", ".nearline", "Folder that holds all state of the embedded product.")
+    port: int = setting("PORT", "8000", "TCP port of the web process on the loopback interface.")
+    public_url: str = setting(
+        "NEARLINE_PUBLIC_URL", "", "Address under which people and jobs reach the product; empty: http://127.0.0.1:PORT."
+    )
+    database_url: str = setting(
+        "DATABASE_URL", "", "postgresql://user:password@host:port/name; empty: SQLite in the home folder."
+    )
+    broker_url: str = setting(
+        "BROKER_URL", "", "redis:// address of the message broker; empty: background work in the web process."
+    )
+    store_url: str = setting(
+        "NEARLINE_STORE_URL",
+        "",
+        "Where packs and manifests are kept: s3://bucket/prefix?endpoint=http://host:port; empty: a folder in the home.",
+    )
+    store_access_key: str = setting("NEARLINE_STORE_ACCESS_KEY", "", "Access key of the S3 store.")
+    store_secret_key: str = setting("NEARLINE_STORE_SECRET_KEY", "", "Secret key of the S3 store.")
+    secret_key: str = setting(
+        "NEARLINE_SECRET_KEY", "", "Signs sessions and store URLs; empty: made once and kept in the home folder."
+    )
+    secrets_key: str = setting(
+        "NEARLINE_SECRETS_KEY", "", "Fernet key that encrypts stored secrets; empty: made once and kept in the home."
+    )
+    allowed_hosts: str = setting(
+        "NEARLINE_ALLOWED_HOSTS", "127.0.0.1,localhost", "Host names that the web process answers to, comma separated."
+    )
+    log_level: str = setting("NEARLINE_LOG_LEVEL", "INFO", "Least severe log event that is written.")
+    sample: bool = setting("SAMPLE", "1", "0: the first start does not write and train on the sample dataset.")
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether one process does everything, without a message broker."""
+        return not self.broker_url
+
+    @property
+    def url(self) -> str:
+        """The address under which the product is reached, without a slash at its end."""
+        return (self.public_url or f"http://127.0.0.1:{self.port}").rstrip("/")
+
+
+_CONVERT = {Path: lambda text: Path(text).expanduser().absolute(), int: int, bool: lambda text: text not in {"", "0", "no", "false"}}
+
+
+def read(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read the settings; keys that are not set are made once and kept in the home folder with mode 0600."""
+    values = {}
+    for item in fields(Settings):
+        text = environ.get(item.metadata["variable"], item.metadata["default"])
+        values[item.name] = _CONVERT.get(item.type, str)(text)
+    home = values["home"]
+    values["secret_key"] = values["secret_key"] or _kept(home / "secret.key", lambda: secrets.token_urlsafe(48))
+    values["secrets_key"] = values["secrets_key"] or _kept(home / "secrets.key", lambda: Fernet.generate_key().decode())
+    return Settings(**values)
+
+
+def _kept(path: Path, make: Any) -> str:  # noqa: ANN401
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(value := make())
+    return value

@@ -1,0 +1,70 @@
+"""The vocabulary of anticipated failure: every app's errors descend from `PlatformError`.
+
+A door never invents an error text. It maps `kind` to its own language (an HTTP status, an exit code) and
+shows `message`, `hint` and `code` as they are.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import ClassVar
+
+
+class ErrorKind(StrEnum):
+    """What sort of failure it is; `config.api_errors` maps it to an HTTP status."""
+
+    INVALID = "invalid"
+    UNAUTHENTICATED = "unauthenticated"
+    DENIED = "denied"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    QUOTA = "quota"
+    THROTTLED = "throttled"
+    UNAVAILABLE = "unavailable"
+
+
+class Blame(StrEnum):
+    """Whose fault it is: the caller's, ours, or that of a system that we depend on."""
+
+    USER = "user"
+    PLATFORM = "platform"
+    PROVIDER = "provider"
+
+
+class PlatformError(Exception):
+    """An anticipated failure that a person can read and act on.
+
+    `code` is stable and listed in docs/reference/errors.md; `hint` says what to do next; `details` carries the
+    values that a program needs to react, and holds JSON types only.
+    """
+
+    code: ClassVar[str] = "core.error"
+    kind: ClassVar[ErrorKind] = ErrorKind.INVALID
+    blame: ClassVar[Blame] = Blame.USER
+    hint: ClassVar[str] = ""
+
+    def __init__(self, message: str, **details: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: Mapping[str, object] = details
+
+
+class InvalidInput(PlatformError):
+    """A value that was sent does not make sense."""
+
+    code = "core.invalid_input"
+
+
+class NotFound(PlatformError):
+    """The thing does not exist, or the caller may not know that it does."""
+
+    code = "core.not_found"
+    kind = ErrorKind.NOT_FOUND
+    hint = "Check the name, and that you are a member of its project."
+
+
+class Conflict(PlatformError):
+    """The thing is not in the state that the caller assumed."""
+
+    code = "core.conflict"
+    kind = ErrorKind.CONFLICT
+    hint = "Look at its present state, then try again."

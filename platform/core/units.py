@@ -1,0 +1,85 @@
+"""Quantities as people write them: bytes, CPU, GPU, durations. Parsing and formatting in one place."""
+
+import re
+from datetime import datetime, timedelta
+
+from core.errors import InvalidInput
+
+_BYTES = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "p": 10**15,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+    "pi": 2**50,
+}
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def parse_bytes(text: str | int) -> int:
+    """Read `4GB`, `512Mi`, `1.5 g` or a plain number of bytes."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgtp]i?)?b?\s*", str(text).lower())
+    if match is None:
+        raise InvalidInput(f"'{text}' is not a size. Write it like 512Mi, 4GB or 1000000.")
+    return int(float(match[1]) * _BYTES[match[2] or ""])
+
+
+def format_bytes(size_bytes: int) -> str:
+    """Write a size with three significant digits in powers of 1000: `799 MB`, `4.2 GB`, `12 B`."""
+    value, unit = float(size_bytes), "B"
+    for larger in ("kB", "MB", "GB", "TB", "PB"):
+        if abs(value) < 999.5:  # noqa: PLR2004 (999.5 would round up to 1000)
+            break
+        value, unit = value / 1000, larger
+    if unit == "B":
+        return f"{int(value)} B"
+    return f"{value:.0f} {unit}" if value >= 99.95 else f"{value:.1f} {unit}"  # noqa: PLR2004
+
+
+def parse_cpu(text: str | float) -> int:
+    """Read `2`, `0.5` or `500m` and return millicores."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)(m?)\s*", str(text))
+    if match is None:
+        raise InvalidInput(f"'{text}' is not an amount of CPU. Write it like 2, 0.5 or 500m.")
+    return round(float(match[1]) * (1 if match[2] else 1000))
+
+
+def parse_duration(text: str | float) -> float:
+    """Read `90`, `90s`, `5m`, `2h` or `1d` and return seconds."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", str(text).lower())
+    if match is None:
+        raise InvalidInput(f"'{text}' is not a duration. Write it like 30s, 5m, 2h or 1d.")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
+
+
+def format_duration(seconds: float) -> str:
+    """Write a duration with its two largest units: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
+    if seconds < 9.95:  # noqa: PLR2004
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for size, unit, smaller, smaller_unit in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            large, rest = divmod(whole, size)
+            small = rest // smaller
+            return f"{large} {unit} {small} {smaller_unit}" if small else f"{large} {unit}"
+    return f"{whole} s"
+
+
+def format_ago(moment: datetime, *, now: datetime) -> str:
+    """Write how far a moment lies in the past or the future: `5 min ago`, `in 3 h`, `just now`."""
+    distance = (now - moment) / timedelta(seconds=1)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        if abs(distance) >= size and (size > 1 or abs(distance) >= 5):  # noqa: PLR2004 (under 5 s is "just now")
+            amount = int(abs(distance) // size)
+            return f"{amount} {unit} ago" if distance > 0 else f"in {amount} {unit}"
+    return "just now"
+
+
+def format_gpus(milli_gpus: int) -> str:
+    """Write an amount of GPU given in thousandths of one: `2`, `0.5`, `0.25`."""
+    return f"{milli_gpus / 1000:g}"
