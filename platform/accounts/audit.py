@@ -7,12 +7,12 @@ from accounts.models import AuditEntry
 
 
 def record(actor: Actor, action: str, target: models.Model, *, project_id: str = "", **facts: object) -> None:
-    """Note that `actor` did `action` (such as `datasets.commit`) to `target`. `facts` hold JSON types and no secrets."""
+    """Note that `actor` did `action` (such as `datasets.commit`) to `target`. `facts` hold JSON and no secrets."""
     AuditEntry.objects.create(
         user_id=actor.user_id,
         actor_name=actor.name[:200],
         action=action,
-        target_kind=target._meta.model_name,
+        target_kind=str(target._meta.model_name),
         target_id=str(target.pk),
         target_name=str(target)[:300],
         project_id=project_id or getattr(target, "project_id", "") or "",

@@ -63,6 +63,6 @@ def require(actor: "Actor", permission: Permission, project_id: str) -> None:
 
 
 def require_site_admin(actor: "Actor", deed: str) -> None:
-    """Let the call pass if the actor administers the whole site; `deed` completes "may ...". Raises PermissionDenied."""
+    """Let the call pass for a site admin; `deed` completes "may ...". Raises PermissionDenied."""
     if not actor.is_site_admin:
         raise PermissionDenied(f"Only a site admin may {deed}.")

@@ -42,7 +42,7 @@ def list_members(*, actor: Actor, project: Project) -> QuerySet[Membership]:
 
 def list_tokens(*, actor: Actor) -> QuerySet[ApiToken]:
     """Return the actor's own tokens that are not revoked, newest first."""
-    return ApiToken.objects.filter(user_id=actor.user_id, revoked_at=None).order_by("-pk")
+    return ApiToken.objects.filter(user_id=actor.user_id or 0, revoked_at=None).order_by("-pk")
 
 
 def list_secrets(*, actor: Actor, project: Project) -> QuerySet[Secret]:

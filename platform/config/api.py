@@ -6,7 +6,8 @@ from accounts.api import routes as accounts_routes
 from accounts.api.auth import authenticate
 from compute.api import routes as compute_routes
 from config import api_errors
-from datasets.api import cache_routes, routes as dataset_routes
+from datasets.api import cache_routes
+from datasets.api import routes as dataset_routes
 from flows.api import routes as flow_routes
 from scheduler.api import routes as scheduler_routes
 

@@ -10,6 +10,6 @@ class ConfigConfig(AppConfig):
 
     def ready(self) -> None:
         """Choose the adapters of this process."""
-        from config import wiring  # noqa: PLC0415 (models must be loaded first)
+        from config import wiring
 
         wiring.wire()

@@ -5,7 +5,7 @@ Each field names its variable, its unit where it has one, and why it exists.
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from cryptography.fernet import Fernet
 
 
-def setting(variable: str, default: str, why: str) -> Any:  # noqa: ANN401 (a dataclass field stands for its value)
+def setting(variable: str, default: str, why: str) -> Any:
     """Declare a field that comes from an environment variable."""
     return field(metadata={"variable": variable, "default": default, "why": why})
 
@@ -25,7 +25,9 @@ class Settings:
     home: Path = setting("NEARLINE_HOME", ".nearline", "Folder that holds all state of the embedded product.")
     port: int = setting("PORT", "8000", "TCP port of the web process on the loopback interface.")
     public_url: str = setting(
-        "NEARLINE_PUBLIC_URL", "", "Address under which people and jobs reach the product; empty: http://127.0.0.1:PORT."
+        "NEARLINE_PUBLIC_URL",
+        "",
+        "Address under which people and jobs reach the product; empty: http://127.0.0.1:PORT.",
     )
     database_url: str = setting(
         "DATABASE_URL", "", "postgresql://user:password@host:port/name; empty: SQLite in the home folder."
@@ -36,7 +38,7 @@ class Settings:
     store_url: str = setting(
         "NEARLINE_STORE_URL",
         "",
-        "Where packs and manifests are kept: s3://bucket/prefix?endpoint=http://host:port; empty: a folder in the home.",
+        "Where packs and manifests are kept: s3://bucket/prefix?endpoint=http://host:port; empty: a folder in home.",
     )
     store_access_key: str = setting("NEARLINE_STORE_ACCESS_KEY", "", "Access key of the S3 store.")
     store_secret_key: str = setting("NEARLINE_STORE_SECRET_KEY", "", "Secret key of the S3 store.")
@@ -63,22 +65,31 @@ class Settings:
         return (self.public_url or f"http://127.0.0.1:{self.port}").rstrip("/")
 
 
-_CONVERT = {Path: lambda text: Path(text).expanduser().absolute(), int: int, bool: lambda text: text not in {"", "0", "no", "false"}}
+def _as_path(text: str) -> Path:
+    return Path(text).expanduser().absolute()
+
+
+_CONVERT: Mapping[object, Callable[[str], object]] = {
+    Path: _as_path,
+    int: int,
+    bool: lambda text: text not in {"", "0", "no", "false"},
+    str: str,
+}
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read the settings; keys that are not set are made once and kept in the home folder with mode 0600."""
-    values = {}
+    values: dict[str, Any] = {}
     for item in fields(Settings):
         text = environ.get(item.metadata["variable"], item.metadata["default"])
-        values[item.name] = _CONVERT.get(item.type, str)(text)
+        values[item.name] = _CONVERT[item.type](text)
     home = values["home"]
     values["secret_key"] = values["secret_key"] or _kept(home / "secret.key", lambda: secrets.token_urlsafe(48))
     values["secrets_key"] = values["secrets_key"] or _kept(home / "secrets.key", lambda: Fernet.generate_key().decode())
     return Settings(**values)
 
 
-def _kept(path: Path, make: Any) -> str:  # noqa: ANN401
+def _kept(path: Path, make: Any) -> str:
     try:
         return path.read_text()
     except FileNotFoundError:

@@ -77,6 +77,7 @@ def _database(settings: env.Settings) -> dict[str, object]:
         return {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": settings.home / "nearline.sqlite3",
+            "TEST": {"NAME": settings.home / "test.sqlite3"},
             "OPTIONS": {
                 "transaction_mode": "IMMEDIATE",
                 "timeout": 20,

@@ -74,7 +74,7 @@ def run(name: str, ids: dict[str, str]) -> None:
 
 def install(doorbell: Doorbell) -> Doorbell:
     """Choose the doorbell of this process and return the one before it. Called by `config.wiring` and by tests."""
-    global _doorbell  # noqa: PLW0603 (one doorbell a process, chosen at the composition root)
+    global _doorbell
     before, _doorbell = _doorbell, doorbell
     return before
 

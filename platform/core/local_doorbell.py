@@ -68,7 +68,7 @@ class LocalDoorbell:
             close_old_connections()
             try:
                 run(name, dict(ids))
-            except Exception:  # noqa: BLE001 (this is a door: what nobody anticipated is logged once, here)
+            except Exception:
                 log.exception("task.failed", task=name, **dict(ids))
             finally:
                 close_old_connections()

@@ -27,7 +27,9 @@ class BaseModel(models.Model):
             self.id = ids.new_id(self.id_prefix, now_ms=clock.now_ms())
 
 
-def compare_and_set(row: models.Model, *, field: str, expected: str | Collection[str], to: str, **changes: object) -> bool:
+def compare_and_set(
+    row: models.Model, *, field: str, expected: str | Collection[str], to: str, **changes: object
+) -> bool:
     """Change `field` of `row` in the database if it still holds an expected value; say whether it did.
 
     `changes` are further fields, written by the same statement. On success the object in hand is brought up to date.

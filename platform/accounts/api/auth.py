@@ -1,13 +1,10 @@
 """Who calls the API: a bearer token, or the session of a page (then with a CSRF token for writes)."""
 
-from typing import cast
-
 from django.http import HttpRequest
 from django.middleware.csrf import CsrfViewMiddleware
 
 from accounts.actor import Actor
 from accounts.errors import NotSignedIn, PermissionDenied
-from accounts.models import User
 from accounts.selectors import actor_of
 from accounts.services import tokens
 
@@ -19,7 +16,7 @@ class ApiRequest(HttpRequest):
 
 
 class _CsrfCheck(CsrfViewMiddleware):
-    def _reject(self, _request: HttpRequest, reason: str) -> str:  # type: ignore[override]  # asks for the reason, not a page
+    def _reject(self, _request: HttpRequest, reason: str) -> str:  # the reason, not a page
         return reason
 
 
@@ -29,10 +26,10 @@ def authenticate(request: HttpRequest) -> Actor:
     if scheme.lower() == "bearer":
         actor = tokens.authenticate(secret.strip())
     elif request.user.is_authenticated:
-        reason = _CsrfCheck(lambda _request: None).process_view(request, None, (), {})  # type: ignore[arg-type,return-value]
+        reason = _CsrfCheck(lambda _request: None).process_view(request, None, (), {})  # type: ignore[arg-type]
         if reason is not None:
             raise PermissionDenied(f"This request was not made from one of our pages ({reason}).")
-        actor = actor_of(cast("User", request.user))
+        actor = actor_of(request.user)
     else:
         raise NotSignedIn("This needs a signed-in person or a token.")
     request.actor = actor  # type: ignore[attr-defined]

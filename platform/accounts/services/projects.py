@@ -9,7 +9,6 @@ from accounts.actor import Actor
 from accounts.errors import InvalidName, LastAdmin, ProjectExists, UserNotFound
 from accounts.models import Membership, Project, User
 from accounts.permissions import Role, require, require_site_admin
-from core.signals import send_on_commit
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 

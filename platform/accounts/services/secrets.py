@@ -38,7 +38,7 @@ def delete_secret(*, actor: Actor, project: Project, name: str) -> None:
 
 
 def reveal_secrets(*, project_id: str, names: Collection[str]) -> Mapping[str, str]:
-    """Return the values of secrets, for the start of a job and nothing else. Raises SecretNotFound naming the missing."""
+    """Return the values of secrets, for the start of a job only. Raises SecretNotFound naming the missing."""
     rows = {row.name: bytes(row.ciphertext) for row in Secret.objects.filter(project_id=project_id, name__in=names)}
     missing = sorted(set(names) - set(rows))
     if missing:

@@ -32,7 +32,7 @@ def create_token(*, actor: Actor, name: str, expires_at: datetime | None) -> tup
 @transaction.atomic
 def revoke_token(*, actor: Actor, token_id: str) -> None:
     """Make one of the actor's tokens worthless. Raises TokenNotFound."""
-    token = ApiToken.objects.filter(pk=token_id, user_id=actor.user_id, revoked_at=None).first()
+    token = ApiToken.objects.filter(pk=token_id, user_id=_user_id(actor), revoked_at=None).first()
     if token is None:
         raise TokenNotFound("You have no such token.")
     token.revoked_at = clock.now()

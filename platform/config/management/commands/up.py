@@ -1,0 +1,112 @@
+"""`manage.py up`: the whole product in one process, on the loopback interface."""
+
+import errno
+import fcntl
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import TextIO
+
+import uvicorn
+from compute.services import watch
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from accounts.actor import Actor
+from accounts.services import tokens
+from config import first_start, leader, story
+from core import doorbell
+from core.local_doorbell import LocalDoorbell
+
+HOST = "127.0.0.1"
+
+
+class Command(BaseCommand):
+    """Serve pages, API, background work and the scheduler from one process."""
+
+    help = "Run the whole product in one process on 127.0.0.1."
+    requires_system_checks = ()
+
+    def handle(self, *_args: object, **_options: object) -> None:
+        """Run until SIGTERM or Ctrl-C."""
+        home = settings.NEARLINE.home
+        lock = _lock(home)
+        listener = _listen(settings.NEARLINE.port)
+        start = first_start.prepare()
+        lanes = LocalDoorbell()
+        doorbell.install(lanes)
+        stop = threading.Event()
+        lanes.start()
+        threads = [
+            threading.Thread(target=leader.lead, args=(lanes, stop), name="leader", daemon=True),
+            threading.Thread(target=watch.watch_forever, args=(stop,), name="watch", daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        link = tokens.create_sign_in_link(actor=Actor.system("up"), user=start.admin)
+        self._announce(link)
+        threading.Thread(target=story.tell_once, args=(sys.stdout, stop), name="story", daemon=True).start()
+        try:
+            _serve(listener)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(timeout=5)
+            lanes.stop(timeout_s=5)
+            lock.close()
+
+    def _announce(self, link: str) -> None:
+        url = settings.NEARLINE.url
+        self.stdout.write(f"Nearline serves on {url}  (state in {settings.NEARLINE.home})")
+        self.stdout.write(f"Sign in once within 30 minutes: {url}/sign-in/{link}/")
+        self.stdout.flush()
+
+
+def _lock(home: Path) -> TextIO:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        lock = (home / "lock").open("a+")
+    except OSError as error:
+        raise CommandError(
+            f"The folder {home} cannot be written ({error.strerror}). Choose another with NEARLINE_HOME."
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.seek(0)
+        owner = lock.read().strip() or "unknown"
+        raise CommandError(
+            f"Nearline already runs on the state in {home} (process {owner}). Stop it, or choose another NEARLINE_HOME."
+        ) from error
+    os.set_inheritable(lock.fileno(), False)  # noqa: FBT003 (the only spelling)
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CommandError(f"Port {port} is in use on {HOST}. Choose another: PORT={port + 1} make up") from error
+        raise CommandError(f"Port {port} cannot be used ({error.strerror}). Choose another with PORT.") from error
+    listener.listen(128)
+    return listener
+
+
+def _serve(listener: socket.socket) -> None:
+    config = uvicorn.Config(
+        "config.asgi:application",
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=5,
+        server_header=False,
+    )
+    uvicorn.Server(config).run(sockets=[listener])

@@ -1,0 +1,121 @@
+"""The story of the first start: the main job of the product, done once in the terminal, by the product's own CLI.
+
+Every step can be repeated, so a story that was interrupted is told again at the next start.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from django.conf import settings
+
+from core import clock
+from core.units import format_duration
+
+PROJECT, DATASET = "demo", "digits"
+_EXAMPLE = Path(settings.BASE_DIR) / "examples" / "digits"
+
+
+class StoryBroken(Exception):
+    """A step of the story failed; the text says which and what it printed."""
+
+
+def tell_once(out: TextIO, stop: threading.Event) -> None:
+    """Tell the story unless it was told before, or SAMPLE=0."""
+    told = settings.NEARLINE.home / "sample.told"
+    if told.exists() or not settings.NEARLINE.sample:
+        return
+    try:
+        _Teller(out, stop).tell()
+    except StoryBroken as error:
+        print(f"\nThe sample did not finish: {error}\nNearline goes on serving; the next start tries again.", file=out)
+    else:
+        told.touch()
+    out.flush()
+
+
+class _Teller:
+    def __init__(self, out: TextIO, stop: threading.Event) -> None:
+        self._out = out
+        self._stop = stop
+        self._folder = settings.NEARLINE.home / "sample" / DATASET
+        self._reference = f"{PROJECT}/{DATASET}@main"
+
+    def tell(self) -> None:
+        started = clock.monotonic()
+        self._say(
+            "\nA first look: 1,797 handwritten digits become a dataset, are cached here, and train a classifier.\n"
+        )
+        self._step(
+            "write 1,797 PNG files in ten class folders",
+            [sys.executable, str(_EXAMPLE / "write_dataset.py"), str(self._folder)],
+        )
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if not self._has_project():
+            self._cli("create project demo", "project", "create", PROJECT)
+        if not (self._folder / ".nearline").exists():
+            self._cli("nearline data init", "data", "init", "--project", PROJECT, "--title", DATASET)
+        self._cli("nearline data sync", "data", "sync", "--message", "The digits that scikit-learn ships")
+        self._cli(f"nearline data cache {self._reference}", "data", "cache", self._reference, "--wait")
+        run = self._json(
+            "nearline flow run flow.yaml", "flow", "run", str(_EXAMPLE / "flow.yaml"), "--project", PROJECT, "--wait"
+        )
+        self._report(run, clock.monotonic() - started)
+
+    def _has_project(self) -> bool:
+        done = self._run(["nearline", "project", "list", "--json"])
+        return any(project["name"] == PROJECT for project in json.loads(done.stdout)["items"])
+
+    def _report(self, run: dict[str, object], seconds: float) -> None:
+        url = settings.NEARLINE.url
+        steps = run["steps"]
+        assert isinstance(steps, list)  # noqa: S101 (our own CLI's answer)
+        for step in steps:
+            took = format_duration(step["seconds"]) if step.get("seconds") is not None else ""
+            self._say(f"      {step['label']:<28} {step['state']:<10} {took:>8}  {step.get('template') or ''}")
+        experiment = steps[-1].get("experiment_id")
+        shown = json.loads(self._run(["nearline", "experiment", "show", str(experiment), "--json"]).stdout)
+        accuracy = shown["metrics"].get("accuracy")
+        self._say(f"\n  accuracy    {accuracy:.4f} on digits that the model never saw")
+        self._say(f"  dataset     {url}/datasets/{PROJECT}/{DATASET}/")
+        self._say(f"  run         {url}/runs/{run['id']}/")
+        self._say(f"  experiment  {url}/experiments/{experiment}/")
+        self._say(f"\nTold in {format_duration(seconds)}. Nearline goes on serving on {url}; stop it with Ctrl-C.")
+
+    def _cli(self, label: str, *arguments: str) -> None:
+        self._step(label, ["nearline", *arguments, "--quiet"])
+
+    def _json(self, label: str, *arguments: str) -> dict[str, object]:
+        answer: dict[str, object] = json.loads(self._step(label, ["nearline", *arguments, "--json"]))
+        return answer
+
+    def _step(self, label: str, command: Sequence[str]) -> str:
+        started = clock.monotonic()
+        done = self._run(command)
+        self._say(f"  {label:<46} {format_duration(clock.monotonic() - started):>8}")
+        return done.stdout
+
+    def _run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        if self._stop.is_set():
+            raise StoryBroken("it was stopped.")
+        environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+            "NEARLINE_URL": settings.NEARLINE.url,
+            "NEARLINE_TOKEN": (settings.NEARLINE.home / "admin.token").read_text(),
+        }
+        folder = self._folder if self._folder.exists() else settings.NEARLINE.home
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise StoryBroken(
+                f"`{' '.join(command)}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}"
+            )
+        return done
+
+    def _say(self, text: str) -> None:
+        print(text, file=self._out, flush=True)

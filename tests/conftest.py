@@ -1,0 +1,48 @@
+"""What every test shares: no network beyond loopback, people with roles, and nothing else."""
+
+import pytest
+from pytest_socket import socket_allow_hosts
+
+from accounts.actor import Actor
+from accounts.models import Membership, Project, User
+from accounts.permissions import Role
+from accounts.selectors import actor_of
+
+
+@pytest.fixture(autouse=True)
+def _loopback_only() -> None:
+    socket_allow_hosts(["127.0.0.1", "localhost", "::1"], allow_unix_socket=True)
+
+
+@pytest.fixture
+def project(db) -> Project:
+    return Project.objects.create(name="team-a")
+
+
+@pytest.fixture
+def make_actor(project):
+    """Return a function that makes a person with a role in `project` (None: a stranger to it)."""
+
+    def make(role: Role | None = Role.MEMBER, *, name: str = "", is_site_admin: bool = False) -> Actor:
+        username = name or (str(role) if role else "stranger")
+        user = User.objects.create_user(username, password=None, is_superuser=is_site_admin)
+        if role is not None:
+            Membership.objects.create(project=project, user=user, role=role)
+        return actor_of(user)
+
+    return make
+
+
+@pytest.fixture
+def member(make_actor) -> Actor:
+    return make_actor(Role.MEMBER)
+
+
+@pytest.fixture
+def viewer(make_actor) -> Actor:
+    return make_actor(Role.VIEWER)
+
+
+@pytest.fixture
+def site_admin(make_actor) -> Actor:
+    return make_actor(None, name="root", is_site_admin=True)

@@ -1,0 +1,18 @@
+"""Loaded before Django: gives the whole test run a home folder of its own and keys that need no file."""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+_HOME = tempfile.mkdtemp(prefix="nearline-tests-")
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+os.environ.update(
+    NEARLINE_HOME=_HOME,
+    NEARLINE_SECRET_KEY="only for tests: signs sessions and store addresses",
+    NEARLINE_SECRETS_KEY="b25seSBmb3IgdGVzdHM6IDMyIGJ5dGVzIGFzIGtleSE=",
+    NEARLINE_LOG_LEVEL="WARNING",
+    PORT="8000",
+)
+for name in ("NEARLINE_URL", "NEARLINE_TOKEN", "NEARLINE_PROJECT"):
+    os.environ.pop(name, None)
