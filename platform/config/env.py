@@ -98,6 +98,7 @@ def _kept(path: Path, make: Any) -> str:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return path.read_text()
+    value = make()
     with os.fdopen(descriptor, "w") as file:
-        file.write(value := make())
+        file.write(value)
     return value
