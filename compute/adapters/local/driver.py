@@ -1,0 +1,247 @@
+"""Runs jobs as processes of this machine, each beside a shim that outlives the platform.
+
+Jobs run as the platform's own user: this driver keeps jobs apart from each other's folders by convention, not by
+force, and is meant for one's own machine. Their environment is made from nothing (see engine.environment).
+"""
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from compute.adapters.local import shim
+from compute.adapters.local.folders import JobFolder, write_json
+from compute.adapters.local.machine import describe_machine, usable_cores
+from compute.engine.environment import JobPaths, job_environment
+from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, ReportState, UsageSample
+from compute.errors import StartRefused
+
+_GRACE_S = 10.0
+
+
+class LocalDriver:
+    """The driver of kind `local`. All its state is in the folder of jobs, so any number of processes may use it."""
+
+    def __init__(self, jobs: Path) -> None:
+        self._jobs = jobs.absolute()
+        self._live = self._jobs / ".live"
+        self._live.mkdir(parents=True, exist_ok=True)
+        self._news = self._jobs / ".news"
+        self._listener: int | None = None
+        self._guard = threading.Lock()
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    def probe(self) -> Sequence[NodeFacts]:
+        """Return this machine."""
+        return [describe_machine()]
+
+    def start(self, launch: Launch) -> None:
+        """Hand the job to a new shim, unless one has or had it."""
+        folder = self._folder(launch.name)
+        # The marker comes first: whatever happens next, the job is looked for.
+        (self._live / launch.name).touch()
+        folder.path.mkdir(exist_ok=True)
+        lock = folder.lock()
+        if lock is None:
+            return
+        try:
+            if not (folder.path / "started.json").exists():
+                self._start_locked(folder, launch, lock)
+        except OSError as error:
+            raise StartRefused(f"The job's folder could not be prepared: {error}.") from error
+        finally:
+            os.close(lock)
+
+    def _start_locked(self, folder: JobFolder, launch: Launch, lock: int) -> None:
+        directory = launch.spec.working_directory
+        if directory is not None and not Path(directory).is_dir():
+            raise StartRefused(f"The working directory {directory} does not exist on this machine.")
+        paths = folder.prepare(launch, _notes(launch))
+        cores = self._choose_cores(launch)
+        # What is written down holds no environment and no secrets.
+        facts = {"token": launch.token, "job_id": launch.job_id, "cores": cores, "argv": launch.spec.argv()}
+        write_json(folder.path / "launch.json", facts)
+        control = folder.open_control()
+        try:
+            self._spawn(folder, _order(launch, paths, cores), lock, control)
+        finally:
+            os.close(control)
+
+    def _spawn(self, folder: JobFolder, order: bytes, lock: int, control: int) -> None:
+        """Start the shim. It inherits the lock, so there is no moment at which a job runs and is not locked."""
+        with folder.log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", shim.__file__, str(folder.path), str(lock), str(control)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env={},
+                cwd=folder.path,
+                pass_fds=(lock, control),
+                start_new_session=True,
+            )
+        with self._guard:
+            self._children = [child for child in self._children if child.poll() is None]
+            self._children.append(process)
+        if process.stdin is not None:
+            with process.stdin as pipe:
+                pipe.write(order)
+
+    def list_jobs(self) -> Sequence[JobReport]:
+        """Return what the folders of all live jobs say."""
+        with self._guard:
+            self._children = [child for child in self._children if child.poll() is None]
+        reports = (self._report(marker.name) for marker in sorted(self._live.iterdir()))
+        return [report for report in reports if report is not None]
+
+    def _report(self, name: str) -> JobReport | None:
+        folder = self._folder(name)
+        if (end := folder.read("exit.json")) is not None:
+            return _ended(name, end)
+        if folder.is_locked():
+            facts = folder.read("started.json") or folder.read("launch.json")
+            return None if facts is None else _running(name, facts)
+        if (end := folder.read("exit.json")) is not None:  # it ended between the two looks
+            return _ended(name, end)
+        if (facts := folder.read("started.json")) is None:
+            return None
+        # The shim was killed. Its command may live on where nobody watches it: end that too, then say so.
+        shim.kill_all(name, session=0, since_ticks=0)
+        reason = "The process that watched over the job was killed, or the machine was restarted."
+        return JobReport(name, facts["token"], ReportState.LOST, started_at=_time(facts["started_at"]), reason=reason)
+
+    def stop(self, name: str, grace_s: float) -> None:
+        """Order the job's shim to end it."""
+        self._folder(name).send(f"stop {grace_s:g}")
+
+    def read_log(self, name: str, offset: int, limit: int) -> LogChunk:
+        """Read from the log file."""
+        folder = self._folder(name)
+        has_ended = folder.has_ended()  # asked before reading: what is read after the end is all there is
+        try:
+            with folder.log.open("rb") as file:
+                file.seek(offset)
+                data = file.read(limit)
+                size = os.fstat(file.fileno()).st_size
+        except FileNotFoundError:
+            return LogChunk(b"", offset, is_complete=False)
+        return LogChunk(data, offset + len(data), is_complete=has_ended and offset + len(data) >= size)
+
+    def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:
+        """Read the samples; a line that is being written is left for the next time."""
+        try:
+            lines = self._folder(name).usage.read_text().splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
+        samples = (_sample(json.loads(line)) for line in lines if line.endswith("\n"))
+        return [sample for sample in samples if after is None or sample.at > after]
+
+    def output_folder(self, name: str) -> Path:
+        """Return the job's output folder."""
+        return self._folder(name).output
+
+    def forget(self, name: str) -> None:
+        """Remove the marker and what is of no use after the end."""
+        folder = self._folder(name)
+        shutil.rmtree(folder.path / "tmp", ignore_errors=True)
+        folder.control.unlink(missing_ok=True)
+        (self._live / name).unlink(missing_ok=True)
+
+    def delete(self, name: str) -> None:
+        """Remove the job's folder, unless the job is live."""
+        folder = self._folder(name)
+        if not (self._live / name).exists() and not folder.is_locked():
+            shutil.rmtree(folder.path, ignore_errors=True)
+
+    def wait_for_news(self, timeout_s: float) -> bool:
+        """Listen on the FIFO to which shims write when they end."""
+        if self._listener is None:
+            with suppress(FileExistsError):
+                os.mkfifo(self._news, 0o600)
+            # Open at both ends, so that it never reports an end of file.
+            self._listener = os.open(self._news, os.O_RDWR | os.O_NONBLOCK)
+        if not select.select([self._listener], [], [], timeout_s)[0]:
+            return False
+        os.read(self._listener, 1 << 16)
+        return True
+
+    def _folder(self, name: str) -> JobFolder:
+        return JobFolder(self._jobs / name)
+
+    def _choose_cores(self, launch: Launch) -> list[int]:
+        """Return the cores with the fewest jobs bound to them; none when the job may use all."""
+        cores = usable_cores()
+        count = -(-launch.cpu_millicores // 1000)
+        if not 0 < count < len(cores):
+            return []
+        load: Counter[int] = Counter()
+        for marker in self._live.iterdir():
+            folder = self._folder(marker.name)
+            if not (folder.path / "exit.json").exists():
+                load.update((folder.read("launch.json") or {}).get("cores", []))
+        return sorted(sorted(cores, key=lambda core: (load[core], core))[:count])
+
+
+def _notes(launch: Launch) -> Sequence[str]:
+    if launch.spec.image is None:
+        return []
+    return [f"The image {launch.spec.image} is ignored: jobs of this resource run directly on the machine."]
+
+
+def _order(launch: Launch, paths: JobPaths, cores: Sequence[int]) -> bytes:
+    own = str(Path(sys.executable).parent)  # here `python` and `nearline` are those of the product
+    search_path = os.pathsep.join([own, *(entry for entry in os.get_exec_path() if entry != own)])
+    environment = job_environment(launch, paths, search_path=search_path)
+    argv = launch.spec.argv()
+    parts = [
+        launch.token,
+        launch.name,
+        launch.spec.working_directory or paths.work,
+        str(launch.spec.timeout_s or 0),
+        str(_GRACE_S),
+        str(launch.memory_bytes),
+        str(launch.spec.log_limit_bytes),
+        ",".join(map(str, cores)),
+        str(len(argv)),
+        *argv,
+        str(len(environment)),
+        *(f"{key}={value}" for key, value in environment.items()),
+        shim.ORDER_END,
+    ]
+    return "\0".join(parts).encode("utf-8", "surrogateescape")
+
+
+def _running(name: str, facts: dict[str, Any]) -> JobReport:
+    started_at = _time(facts["started_at"]) if "started_at" in facts else None
+    return JobReport(name, facts["token"], ReportState.RUNNING, started_at=started_at)
+
+
+def _ended(name: str, end: dict[str, Any]) -> JobReport:
+    cause = EndCause(end["cause"])
+    has_succeeded = end["exit_code"] == 0 and cause is EndCause.EXITED
+    return JobReport(
+        name=name,
+        token=end["token"],
+        state=ReportState.SUCCEEDED if has_succeeded else ReportState.FAILED,
+        exit_code=end["exit_code"],
+        cause=cause,
+        started_at=_time(end["started_at"]),
+        finished_at=_time(end["finished_at"]),
+    )
+
+
+def _sample(line: dict[str, Any]) -> UsageSample:
+    return UsageSample(_time(line["at"]), line["cpu_millicores"], line["memory_bytes"])
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,149 @@
+"""Where the local driver keeps a job: one folder each, with everything about it, readable by people.
+
+<jobs>/<name>/   work/ output/ data/ input/ tmp/ parameters.json log usage.jsonl launch.json started.json exit.json
+                 lock (held by the shim as long as it lives)  control (a FIFO for orders to the shim)
+<jobs>/.live/<name>   made before a job's folder, removed when the platform has forgotten the job: what to list
+<jobs>/.news          a FIFO on which each shim that ends writes its job's name
+"""
+
+import errno
+import fcntl
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compute.engine.environment import JobPaths
+from compute.engine.ports import Launch
+from compute.errors import StartRefused
+
+# A reader may hold the lock for a moment to see whether it is free; a starter tries a little longer than that.
+_LOCK_TRIES, _LOCK_PAUSE_S = 20, 0.001
+
+
+@dataclass(frozen=True)
+class JobFolder:
+    """The folder of one job."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        """What the command printed."""
+        return self.path / "log"
+
+    @property
+    def usage(self) -> Path:
+        """One sample a line."""
+        return self.path / "usage.jsonl"
+
+    @property
+    def output(self) -> Path:
+        """What the job leaves for its children."""
+        return self.path / "output"
+
+    @property
+    def control(self) -> Path:
+        """The FIFO that takes orders for the shim."""
+        return self.path / "control"
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Return one of the JSON files; None when it is not there."""
+        try:
+            value: dict[str, Any] = json.loads((self.path / name).read_bytes())
+        except FileNotFoundError:
+            return None
+        return value
+
+    def lock(self) -> int | None:
+        """Take the lock and return its descriptor; None when a shim, or another starter, holds it."""
+        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        for _ in range(_LOCK_TRIES):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_LOCK_PAUSE_S)
+            else:
+                return descriptor
+        os.close(descriptor)
+        return None
+
+    def is_locked(self) -> bool:
+        """Whether a shim lives, or a starter is at work."""
+        try:
+            descriptor = os.open(self.path / "lock", os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(descriptor)
+
+    def has_ended(self) -> bool:
+        """Whether the job was started and nothing can be printed any more."""
+        if (self.path / "exit.json").exists():
+            return True
+        return (self.path / "started.json").exists() and not self.is_locked()
+
+    def open_control(self) -> int:
+        """Make the FIFO for orders and open both its ends, so that an order given early waits in it."""
+        with suppress(FileExistsError):
+            os.mkfifo(self.control, 0o600)
+        return os.open(self.control, os.O_RDWR)
+
+    def send(self, order: str) -> None:
+        """Give the shim an order; without effect when none lives."""
+        try:
+            descriptor = os.open(self.control, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno in {errno.ENXIO, errno.ENOENT}:
+                return
+            raise
+        try:
+            os.write(descriptor, order.encode() + b"\n")
+        finally:
+            os.close(descriptor)
+
+    def prepare(self, launch: Launch, notes: Sequence[str]) -> JobPaths:
+        """Make what the job finds at its start. Repeating it changes nothing. Raises StartRefused."""
+        for part in ("work", "output", "data", "input", "tmp"):
+            (self.path / part).mkdir(exist_ok=True)
+        for mount in launch.spec.data:
+            _link(self.path / "data" / mount.name, Path(mount.path), f"The dataset '{mount.name}'")
+        for parent in launch.spec.inputs:
+            _link(self.path / "input" / parent.step, Path(parent.path), f"The output of the step '{parent.step}'")
+        write_json(self.path / "parameters.json", dict(launch.spec.parameters))
+        self.log.write_text("".join(f"[nearline] {note}\n" for note in notes))
+        return JobPaths(
+            work=str(self.path / "work"),
+            data=str(self.path / "data"),
+            input=str(self.path / "input"),
+            output=str(self.output),
+            parameters=str(self.path / "parameters.json"),
+            tmp=str(self.path / "tmp"),
+        )
+
+
+def write_json(path: Path, value: Mapping[str, object]) -> None:
+    """Write a JSON file so that it is there whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(value))
+    part.replace(path)
+
+
+def _link(link: Path, target: Path, what: str) -> None:
+    if not target.exists():
+        raise StartRefused(f"{what} is not at {target}.")
+    try:
+        link.symlink_to(target)
+    except FileExistsError:
+        if link.readlink() != target:
+            raise StartRefused(f"{what} is there twice, at {link.readlink()} and at {target}.") from None

@@ -1,0 +1,451 @@
+"""The process that stands beside one job of the local driver: starts it, watches it, writes down how it ended.
+
+Run as a script of its own (`python -I -S shim.py FOLDER LOCK CONTROL`), it outlives the platform. It imports little,
+because every job pays for its start: no json, no subprocess, nothing of ours. It holds the lock of the job's folder
+as long as it lives, so "does the job run" is a question about a lock and never about a process id that may be reused.
+
+It writes into FOLDER: `log`, `usage.jsonl`, `started.json` (from then on the command may have run, so nobody starts
+it again) and, atomically and last, `exit.json`. Orders come through the FIFO `control`: `stop GRACE_SECONDS`.
+
+Limits. CPU: the command is bound to the cores in the order (as many as its template has CPUs, rounded up), at a lower
+priority than the platform. Memory: the resident memory of all its processes is looked at five times a second, and
+above the limit all are killed; a limit on addresses (RLIMIT_AS) would end programs that reserve much and use little,
+as every CUDA program does. Time: SIGTERM, and after the grace SIGKILL, to every process of the job.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+TAG_PREFIXES = (b"::nearline ", b"cnvrg_")
+MARK = "NEARLINE_JOB_NAME"
+ORDER_END = "end of order"
+_LOOK_EVERY_S = 0.2
+_SAMPLE_EVERY_S = 1.0
+_DRAIN_S = 0.5
+_READ_BYTES = 1 << 16
+_LONGEST_HEAD = max(map(len, TAG_PREFIXES))
+_LONGEST_LINE = 1 << 20
+_TAGS_ALLOWANCE_BYTES = 16 << 20
+_NICENESS = 5
+
+
+class Order:
+    """What the driver asks for, read from standard input as texts that end with a NUL."""
+
+    def __init__(self, parts: list[str]) -> None:
+        take = iter(parts)
+        self.token, self.name, self.directory = next(take), next(take), next(take)
+        self.timeout_s = float(next(take))
+        self.grace_s = float(next(take))
+        self.memory_bytes, self.log_limit_bytes = int(next(take)), int(next(take))
+        self.cores = [int(core) for core in next(take).split(",") if core]
+        self.argv = [next(take) for _ in range(int(next(take)))]
+        pairs = [next(take).partition("=") for _ in range(int(next(take)))]
+        self.env = {key: value for key, _, value in pairs}
+
+
+def read_order(data: bytes) -> Order | None:
+    """Return the order; None when its writer died in the middle of it."""
+    parts = data.decode("utf-8", "surrogateescape").split("\0")
+    return Order(parts) if parts[-1] == ORDER_END else None
+
+
+class BoundedLog:
+    """A log file that stops growing: after the limit only lines with metrics are kept (themselves bounded)."""
+
+    def __init__(self, descriptor: int, limit: int) -> None:
+        self.dropped_bytes = 0
+        self._descriptor = descriptor
+        self._limit = limit
+        self._size = os.fstat(descriptor).st_size
+        self._hard_limit = limit + _TAGS_ALLOWANCE_BYTES
+        self._head = b""  # the first bytes of the line that is being written
+        self._line = b""  # a line that waits for its end, once the limit is reached
+        self._is_full = False
+
+    def write(self, data: bytes) -> None:
+        """Take what the command printed."""
+        if not self._is_full:
+            data = self._write_below_limit(data)
+        if data:
+            self._sift(data)
+
+    def close(self) -> None:
+        """Write what waits, and how much is missing."""
+        if self._line:
+            self._keep_or_drop(self._line)
+        if self.dropped_bytes:
+            note = f"[nearline] {self.dropped_bytes} bytes of output are not kept: the log reached its limit of "
+            self._put(f"\n{note}{self._limit} bytes. Lines with metrics were kept.\n".encode())
+        os.close(self._descriptor)
+
+    def _write_below_limit(self, data: bytes) -> bytes:
+        room = self._limit - self._size
+        if len(data) <= room:
+            self._put(data)
+            last = data.rfind(b"\n") + 1
+            self._head = data[last:][:_LONGEST_HEAD] if last else (self._head + data)[:_LONGEST_HEAD]
+            return b""
+        self._is_full = True
+        cut = data.rfind(b"\n", 0, max(room, 0)) + 1  # whole lines only, so that no metric is cut in two
+        self._put(data[:cut])
+        rest = data[cut:]
+        if cut or not self._head:
+            return rest
+        # The rest of a line that is partly in the file: a metric is completed, anything else is dropped.
+        end = rest.find(b"\n") + 1 or len(rest)
+        (self._put if (self._head + rest)[:_LONGEST_HEAD].startswith(TAG_PREFIXES) else self._drop)(rest[:end])
+        return rest[end:]
+
+    def _sift(self, data: bytes) -> None:
+        lines = (self._line + data).split(b"\n")
+        self._line = lines.pop()
+        for line in lines:
+            self._keep_or_drop(line + b"\n")
+        if len(self._line) > _LONGEST_LINE:
+            self._drop(self._line)
+            self._line = b""
+
+    def _keep_or_drop(self, line: bytes) -> None:
+        is_kept = line.startswith(TAG_PREFIXES) and self._size + len(line) <= self._hard_limit
+        (self._put if is_kept else self._drop)(line)
+
+    def _drop(self, data: bytes) -> None:
+        self.dropped_bytes += len(data)
+
+    def _put(self, data: bytes) -> None:
+        while data:
+            try:
+                written = os.write(self._descriptor, data)
+            except OSError:  # a full disk must not end the job
+                self._drop(data)
+                return
+            self._size += written
+            data = data[written:]
+
+
+class ProcessFacts:
+    """What /proc says about one process."""
+
+    def __init__(self, pid: int, text: bytes) -> None:
+        fields = text[text.rindex(b")") + 2 :].split()
+        self.pid = pid
+        self.state = fields[0]
+        self.session = int(fields[3])
+        self.cpu_ticks = sum(map(int, fields[11:15]))
+        self.started_ticks = int(fields[19])
+        self.memory_bytes = int(fields[21]) * _PAGE_BYTES
+
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def _read(path: str) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, _READ_BYTES)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def process_facts(pid: int) -> ProcessFacts | None:
+    """Return what is known of a process; None when it is gone."""
+    text = _read(f"/proc/{pid}/stat")
+    return ProcessFacts(pid, text) if text else None
+
+
+def list_processes(name: str, *, session: int, since_ticks: int) -> Iterator[ProcessFacts]:
+    """Return the processes of a job: those of its session, and those that left it but carry the job's name."""
+    mark = f"{MARK}={name}\0".encode()
+    own = os.getpid()
+    for entry in os.listdir("/proc"):  # noqa: PTH208 (pathlib costs a fifth of our start)
+        if entry.isdigit() and int(entry) != own:
+            facts = process_facts(int(entry))
+            if facts is None or facts.state == b"Z" or facts.started_ticks < since_ticks:
+                continue
+            if facts.session == session or mark in _read(f"/proc/{entry}/environ") + b"\0":
+                yield facts
+
+
+def kill_all(name: str, *, session: int, since_ticks: int, rounds: int = 20) -> None:
+    """Kill every process of a job, again while new ones appear."""
+    for _ in range(rounds):
+        found = list(list_processes(name, session=session, since_ticks=since_ticks))
+        if not found:
+            return
+        for facts in found:
+            _signal(facts.pid, signal.SIGKILL)
+        time.sleep(0.002)
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _proportional_memory(pids: list[int]) -> int:
+    """Return the memory of processes with shared pages counted once."""
+    total = 0
+    for pid in pids:
+        for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
+            if line.startswith(b"Pss:"):
+                total += int(line.split()[1]) * 1024
+    return total
+
+
+def _kernel_kills() -> int:
+    for line in _read("/proc/vmstat").splitlines():
+        if line.startswith(b"oom_kill "):
+            return int(line.split()[1])
+    return 0
+
+
+def _write_atomically(path: str, text: str) -> None:
+    with open(path + ".part", "w", encoding="utf-8") as file:  # noqa: PTH123
+        file.write(text)
+    os.replace(path + ".part", path)  # noqa: PTH105
+
+
+class Shim:
+    """One job from its start to its end."""
+
+    def __init__(self, folder: str, order: Order, control: int) -> None:
+        self.folder = folder
+        self.order = order
+        self.control = control
+        self.cause = "exited"
+        self.started_at = time.time()
+        self.started = time.monotonic()
+        self.kill_at: float | None = None
+        self.cpu_ticks = 0
+        self.sampled = self.started
+        self.look_at = self.started + _LOOK_EVERY_S
+        self.known: list[int] = []
+        self.peak_bytes = 0
+        self.kernel_kills = _kernel_kills()
+        descriptor = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self.log = BoundedLog(descriptor, order.log_limit_bytes)
+
+    def run(self) -> None:
+        """Run the command and write down its end."""
+        facts = f'{{"token": "{self.order.token}", "started_at": {self.started_at:.6f}, "shim": {os.getpid()}}}\n'
+        _write_atomically(f"{self.folder}/started.json", facts)
+        try:
+            self._start()
+        except OSError as error:
+            self.log.write(f"[nearline] The command could not be started: {error}\n".encode())
+            self.log.close()
+            self._write_end("not_started", None, 0.0)
+            return
+        self._watch()
+        kill_all(self.order.name, session=self.pid, since_ticks=self.since_ticks)
+        self._drain()
+        _, status, used = os.wait4(self.pid, 0)
+        exit_code = os.waitstatus_to_exitcode(status)
+        self.peak_bytes = max(self.peak_bytes, used.ru_maxrss * 1024)
+        if exit_code == -signal.SIGKILL and self.cause == "exited" and _kernel_kills() > self.kernel_kills:
+            self.cause = "out_of_memory"
+        self._last_sample(used.ru_utime + used.ru_stime)
+        self.log.close()
+        self._write_end(self.cause, exit_code, used.ru_utime + used.ru_stime)
+
+    def _start(self) -> None:
+        self.output, write_end = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._become_command(write_end)
+        os.close(write_end)
+        os.set_blocking(self.output, False)
+        facts = process_facts(self.pid)
+        self.since_ticks = facts.started_ticks if facts else 0
+        try:
+            self.ended = os.pidfd_open(self.pid)
+        except OSError:  # an old kernel: the end is then noticed within one look
+            self.ended = -1
+
+    def _become_command(self, write_end: int) -> None:
+        order = self.order
+        try:
+            os.setsid()
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(write_end, 1)
+            os.dup2(write_end, 2)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            if order.cores:
+                os.sched_setaffinity(0, order.cores)
+            os.nice(_NICENESS)
+            _prefer_for_memory_kill()
+            os.chdir(order.directory)
+            os.execvpe(order.argv[0], order.argv, order.env)  # noqa: S606 (running the job's command is the purpose)
+        except OSError as error:
+            os.write(2, f"[nearline] {order.argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
+            os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+        finally:
+            os._exit(126)
+
+    def _watch(self) -> None:
+        poller = select.poll()
+        for descriptor in (self.output, self.control, self.ended):
+            if descriptor >= 0:
+                poller.register(descriptor, select.POLLIN)
+        while True:
+            for descriptor, _ in poller.poll(self._patience_s() * 1000):
+                if descriptor == self.output:
+                    if not self._read_output():
+                        poller.unregister(self.output)
+                elif descriptor == self.control:
+                    self._obey(os.read(self.control, 4096))
+            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                return
+            self._keep_limits(time.monotonic())
+
+    def _patience_s(self) -> float:
+        return _LOOK_EVERY_S if self.ended >= 0 else 0.02
+
+    def _read_output(self) -> bool:
+        """Move output into the log; say whether more may come."""
+        try:
+            data = os.read(self.output, _READ_BYTES)
+        except BlockingIOError:
+            return True
+        self.log.write(data)
+        return bool(data)
+
+    def _obey(self, orders: bytes) -> None:
+        for line in orders.split(b"\n"):
+            words = line.split()
+            if len(words) == 2 and words[0] == b"stop" and self.kill_at is None:  # noqa: PLR2004 (a verb and a number)
+                self._terminate("stopped", float(words[1]))
+
+    def _terminate(self, cause: str, grace_s: float) -> None:
+        self.cause = cause
+        self.kill_at = time.monotonic() + grace_s
+        if grace_s > 0:
+            for facts in list_processes(self.order.name, session=self.pid, since_ticks=self.since_ticks):
+                _signal(facts.pid, signal.SIGTERM)
+        else:
+            self._kill()
+
+    def _kill(self) -> None:
+        kill_all(self.order.name, session=self.pid, since_ticks=self.since_ticks)
+
+    def _keep_limits(self, now: float) -> None:
+        if self.kill_at is None and 0 < self.order.timeout_s <= now - self.started:
+            self._terminate("timeout", self.order.grace_s)
+        if self.kill_at is not None and now >= self.kill_at:
+            self._kill()
+        if now >= self.look_at:
+            self.look_at = now + _LOOK_EVERY_S
+            self._look(now)
+
+    def _look(self, now: float) -> None:
+        """Measure the job's processes, and end it when they hold too much memory."""
+        if now - self.sampled >= _SAMPLE_EVERY_S or not self.known:
+            found = list(list_processes(self.order.name, session=self.pid, since_ticks=self.since_ticks))
+            self.known = [facts.pid for facts in found]
+        else:
+            found = [facts for facts in map(process_facts, self.known) if facts is not None]
+        memory_bytes = sum(facts.memory_bytes for facts in found)
+        self.peak_bytes = max(self.peak_bytes, memory_bytes)
+        if now - self.sampled >= _SAMPLE_EVERY_S:
+            ticks = sum(facts.cpu_ticks for facts in found)
+            self._sample(max(0, ticks - self.cpu_ticks) / _TICKS_PER_S / (now - self.sampled), memory_bytes)
+            self.cpu_ticks, self.sampled = ticks, now
+        limit = self.order.memory_bytes
+        if 0 < limit < memory_bytes and (_proportional_memory(self.known) or memory_bytes) > limit:
+            self.cause = "out_of_memory"
+            self.kill_at = now
+            self._kill()
+
+    def _sample(self, cores: float, memory_bytes: int) -> None:
+        line = f'{{"at": {time.time():.3f}, "cpu_millicores": {round(cores * 1000)}, "memory_bytes": {memory_bytes}}}\n'
+        try:
+            descriptor = os.open(f"{self.folder}/usage.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError:
+            return
+        try:
+            os.write(descriptor, line.encode())
+        except OSError:  # a full disk must not end the job
+            pass
+        finally:
+            os.close(descriptor)
+
+    def _last_sample(self, cpu_s: float) -> None:
+        passed = time.monotonic() - self.sampled
+        rest_s = max(0.0, cpu_s - self.cpu_ticks / _TICKS_PER_S)
+        self._sample(rest_s / max(passed, 0.001), self.peak_bytes if self.sampled == self.started else 0)
+
+    def _drain(self) -> None:
+        poller = select.poll()
+        poller.register(self.output, select.POLLIN)
+        until = time.monotonic() + _DRAIN_S
+        while time.monotonic() < until and poller.poll(_DRAIN_S * 1000):
+            if not self._read_output():
+                return
+
+    def _write_end(self, cause: str, exit_code: int | None, cpu_s: float) -> None:
+        facts = {
+            "token": f'"{self.order.token}"',
+            "cause": f'"{cause}"',
+            "exit_code": "null" if exit_code is None else exit_code,
+            "signal": -exit_code if exit_code is not None and exit_code < 0 else "null",
+            "started_at": f"{self.started_at:.6f}",
+            "finished_at": f"{time.time():.6f}",
+            "cpu_s": f"{cpu_s:.3f}",
+            "max_memory_bytes": self.peak_bytes,
+            "dropped_bytes": self.log.dropped_bytes,
+        }
+        text = ", ".join(f'"{key}": {value}' for key, value in facts.items())
+        _write_atomically(f"{self.folder}/exit.json", f"{{{text}}}\n")
+
+
+def _prefer_for_memory_kill() -> None:
+    """Let the kernel, when memory runs out, choose the job and not the platform."""
+    try:
+        descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        os.write(descriptor, b"500")
+        os.close(descriptor)
+    except OSError:
+        pass
+
+
+def _tell_news(folder: str) -> None:
+    """Wake the platform if it listens. If it does not, it finds `exit.json` when it looks."""
+    jobs, _, name = folder.rpartition("/")
+    try:
+        descriptor = os.open(f"{jobs}/.news", os.O_WRONLY | os.O_NONBLOCK)
+        os.write(descriptor, name.encode() + b"\n")
+    except OSError:
+        pass
+
+
+def main() -> None:
+    """Take the order from standard input and see it through."""
+    folder, lock, control = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    os.set_inheritable(lock, False)  # noqa: FBT003 (takes it by position only)
+    os.set_inheritable(control, False)  # noqa: FBT003
+    signal.signal(signal.SIGTERM, lambda _number, _frame: os.write(control, b"stop 5\n"))
+    data = b""
+    while piece := os.read(0, _READ_BYTES):
+        data += piece
+    order = read_order(data)
+    if order is not None:
+        Shim(folder, order, control).run()
+        _tell_news(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""A driver whose jobs do what a script tells them to: for tests, and for reading what the port means."""
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, ReportState, UsageSample
+from compute.errors import ResourceUnreachable, StartRefused
+from core import clock
+
+
+class ScriptedDriver:
+    """Holds jobs in memory. A fresh one that shares `jobs` with another is the same place after a restart."""
+
+    def __init__(self, root: Path, nodes: Sequence[NodeFacts] = (), jobs: "Jobs | None" = None) -> None:
+        self.jobs = jobs or Jobs()
+        self.nodes = list(nodes)
+        self.root = root
+        self.refusal: str | None = None
+        self.is_away = False
+
+    # --- the script
+
+    def print(self, name: str, text: str) -> None:
+        """Let a job print."""
+        self.jobs.logs[name] += text.encode()
+
+    def finish(self, name: str, *, exit_code: int = 0, cause: EndCause = EndCause.EXITED) -> None:
+        """Let a running job end."""
+        state = ReportState.SUCCEEDED if exit_code == 0 and cause is EndCause.EXITED else ReportState.FAILED
+        self.jobs.change(name, state=state, exit_code=exit_code, cause=cause, finished_at=clock.now())
+
+    def lose(self, name: str) -> None:
+        """Let a job vanish in such a way that the driver notices."""
+        self.jobs.change(name, state=ReportState.LOST)
+
+    def vanish(self, name: str) -> None:
+        """Let a job vanish without a trace."""
+        del self.jobs.reports[name]
+
+    def use(self, name: str, sample: UsageSample) -> None:
+        """Let a job have used something."""
+        self.jobs.usage.setdefault(name, []).append(sample)
+
+    # --- the port
+
+    def probe(self) -> Sequence[NodeFacts]:
+        """Return the nodes of the script."""
+        self._answer()
+        return self.nodes
+
+    def start(self, launch: Launch) -> None:
+        """Start a job that runs until the script says otherwise."""
+        self._answer()
+        if self.refusal is not None:
+            raise StartRefused(self.refusal)
+        with self.jobs.changed:
+            if launch.name not in self.jobs.started:
+                self.jobs.launches[launch.name] = launch
+                self.jobs.logs[launch.name] = b""
+                report = JobReport(launch.name, launch.token, ReportState.RUNNING, started_at=clock.now())
+                self.jobs.reports[launch.name] = report
+                (self.root / launch.name).mkdir(parents=True, exist_ok=True)
+            self.jobs.started[launch.name] += 1
+
+    def list_jobs(self) -> Sequence[JobReport]:
+        """Return the jobs that are not forgotten."""
+        self._answer()
+        return [report for name, report in sorted(self.jobs.reports.items()) if name not in self.jobs.forgotten]
+
+    def stop(self, name: str, grace_s: float) -> None:  # noqa: ARG002 (obeys at once)
+        """End a running job."""
+        self._answer()
+        report = self.jobs.reports.get(name)
+        if report is not None and report.state is ReportState.RUNNING:
+            self.finish(name, exit_code=-15, cause=EndCause.STOPPED)
+
+    def read_log(self, name: str, offset: int, limit: int) -> LogChunk:
+        """Return what the script printed."""
+        self._answer()
+        text = self.jobs.logs.get(name, b"")
+        data = text[offset : offset + limit]
+        report = self.jobs.reports.get(name)
+        has_ended = report is not None and report.state is not ReportState.RUNNING
+        return LogChunk(data, offset + len(data), is_complete=has_ended and offset + len(data) >= len(text))
+
+    def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:
+        """Return the samples of the script."""
+        return [sample for sample in self.jobs.usage.get(name, []) if after is None or sample.at > after]
+
+    def output_folder(self, name: str) -> Path:
+        """Return a folder of the job's own."""
+        return self.root / name
+
+    def forget(self, name: str) -> None:
+        """List the job no more."""
+        self._answer()
+        self.jobs.forgotten.add(name)
+
+    def delete(self, name: str) -> None:
+        """Remove the job's log."""
+        if name in self.jobs.forgotten:
+            self.jobs.logs.pop(name, None)
+            self.jobs.usage.pop(name, None)
+
+    def wait_for_news(self, timeout_s: float) -> bool:
+        """Wait until the script ends a job."""
+        with self.jobs.changed:
+            has_news = self.jobs.changed.wait_for(lambda: self.jobs.has_news, timeout_s)
+            self.jobs.has_news = False
+        return has_news
+
+    def _answer(self) -> None:
+        if self.is_away:
+            raise ResourceUnreachable("The scripted resource is away.")
+
+
+class Jobs:
+    """What outlives a scripted driver. `started` counts how often each name was asked to start."""
+
+    def __init__(self) -> None:
+        self.reports: dict[str, JobReport] = {}
+        self.launches: dict[str, Launch] = {}
+        self.logs: dict[str, bytes] = {}
+        self.usage: dict[str, list[UsageSample]] = {}
+        self.forgotten: set[str] = set()
+        self.started: Counter[str] = Counter()
+        self.changed = threading.Condition()
+        self.has_news = False
+
+    def change(self, name: str, **changes: object) -> None:
+        """Change what is reported about a job, and tell those who wait for news."""
+        with self.changed:
+            self.reports[name] = replace(self.reports[name], **changes)  # type: ignore[arg-type]  # fields of JobReport
+            self.has_news = True
+            self.changed.notify_all()

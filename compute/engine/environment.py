@@ -1,0 +1,52 @@
+"""The variables with which a job starts: its own, ours, and cnvrg's names for the same."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compute.engine.ports import Launch
+
+
+@dataclass(frozen=True)
+class JobPaths:
+    """Where the job finds its things, as the job itself sees the paths."""
+
+    work: str
+    data: str
+    input: str
+    output: str
+    parameters: str
+    tmp: str
+
+
+def job_environment(launch: Launch, paths: JobPaths, *, search_path: str) -> Mapping[str, str]:
+    """Return the whole environment of a job. Nothing of the platform's own environment is in it."""
+    base = {"PATH": search_path, "HOME": paths.work, "LANG": "C.UTF-8", "TMPDIR": paths.tmp, "PYTHONUNBUFFERED": "1"}
+    return base | _devices(launch) | _ours(launch, paths) | dict(launch.spec.env) | dict(launch.secrets)
+
+
+def _ours(launch: Launch, paths: JobPaths) -> dict[str, str]:
+    return {
+        "NEARLINE_JOB_ID": launch.job_id,
+        "NEARLINE_JOB_NAME": launch.name,
+        "NEARLINE_PROJECT": launch.project,
+        "NEARLINE_NODE": launch.node_name,
+        "NEARLINE_DATA": paths.data,
+        "NEARLINE_INPUT": paths.input,
+        "NEARLINE_OUTPUT": paths.output,
+        "NEARLINE_PARAMETERS": paths.parameters,
+        "CNVRG_JOB_ID": launch.job_id,
+        "CNVRG_JOB_NAME": launch.name,
+        "CNVRG_JOB_TYPE": launch.kind.capitalize(),
+        "CNVRG_PROJECT": launch.project,
+        "CNVRG_OUTPUT_DIR": paths.output,
+    }
+
+
+def _devices(launch: Launch) -> dict[str, str]:
+    # The order of nvidia-smi is that of the PCI bus; CUDA's own default is "fastest first".
+    # Without a GPU the variable is empty, so that a job cannot take one that it was not given.
+    visible = ",".join(str(share.index) for share in launch.gpus)
+    variables = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
+    if launch.gpus:
+        variables["NEARLINE_GPU_FRACTION"] = f"{launch.gpus[0].milli / 1000:g}"
+    return variables

@@ -1,0 +1,111 @@
+"""What a job asks for: frozen, checked when made, and carried as JSON."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import cast
+
+from compute.errors import InvalidJobSpec
+
+DEFAULT_LOG_LIMIT_BYTES = 50 * 2**20
+_NAME_LENGTH = 200
+
+
+@dataclass(frozen=True)
+class DataMount:
+    """A cached commit that the job reads as `$NEARLINE_DATA/<name>`; `path` is where the ready copy lies."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True)
+class InputMount:
+    """A parent's output folder that the job reads as `$NEARLINE_INPUT/<step>`."""
+
+    step: str
+    path: str
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """One command and what it needs around it. Its CPU, memory and GPUs come from the template.
+
+    A text `command` is run by `sh -c`, a list as it is. `image` is for drivers that run containers; the local one
+    notes in the log that it is ignored. `working_directory` None means the job's own empty folder. Every parameter is
+    in the file `$NEARLINE_PARAMETERS`; with `append_parameters` also on the command line as `--key value`.
+    `simulated_duration_s` is how long the job takes on nodes that do not exist. `timeout_s` None means no limit.
+    """
+
+    name: str
+    command: str | tuple[str, ...]
+    image: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    secret_names: tuple[str, ...] = ()
+    data: tuple[DataMount, ...] = ()
+    inputs: tuple[InputMount, ...] = ()
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    append_parameters: bool = False
+    timeout_s: float | None = None
+    simulated_duration_s: float = 5.0
+    working_directory: str | None = None
+    log_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES
+
+    def __post_init__(self) -> None:
+        for name in ("secret_names", "data", "inputs"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if not isinstance(self.command, str):
+            object.__setattr__(self, "command", tuple(self.command))
+        self._check()
+
+    def _check(self) -> None:
+        _require(is_safe_name(self.name), f"'{self.name}' cannot name a job: use letters, digits, '.', '_' and '-'.")
+        _require(bool(self.command), "The command is empty.")
+        _require("\0" not in "".join(self.command), "The command holds a NUL byte.")
+        for key, value in self.env.items():
+            _require(bool(key) and "=" not in key and "\0" not in key + value, f"'{key}' cannot be a variable.")
+        for mount in (*(mount.name for mount in self.data), *(mount.step for mount in self.inputs)):
+            _require(is_safe_name(mount), f"'{mount}' cannot be the name of a folder in a job.")
+        _require(self.timeout_s is None or self.timeout_s > 0, "The timeout must be more than 0 seconds.")
+        _require(self.simulated_duration_s >= 0, "The simulated duration cannot be negative.")
+        _require(self.log_limit_bytes > 0, "The log limit must be more than 0 bytes.")
+
+    def to_json(self) -> dict[str, object]:
+        """Return the spec as JSON types. It names secrets but holds none."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> "JobSpec":
+        """Read `to_json`'s answer, or the same that has been through a JSON column."""
+        known = {item.name for item in fields(cls)}
+        values = {key: item for key, item in value.items() if key in known}
+        values["data"] = tuple(DataMount(**item) for item in cast("list[dict[str, str]]", value.get("data", ())))
+        values["inputs"] = tuple(InputMount(**item) for item in cast("list[dict[str, str]]", value.get("inputs", ())))
+        return cls(**values)  # type: ignore[arg-type]  # checked by __post_init__
+
+    def argv(self) -> list[str]:
+        """Return the command as an argument list, with the parameters where the spec says so."""
+        extra = _options(self.parameters) if self.append_parameters else []
+        if not isinstance(self.command, str):
+            return [*self.command, *extra]
+        return ["/bin/sh", "-c", " ".join([self.command, *map(shlex.quote, extra)])]
+
+
+def is_safe_name(name: str) -> bool:
+    """Whether `name` can be a folder of its own: letters, digits, `.`, `_`, `-`, not hidden, not too long."""
+    plain = name.replace("-", "").replace("_", "").replace(".", "")
+    return plain.isalnum() and name.isascii() and not name.startswith(".") and len(name) <= _NAME_LENGTH
+
+
+def parameter_text(value: object) -> str:
+    """Write a parameter as a command line carries it: JSON's `true` and `false`, all else as Python prints it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _options(parameters: Mapping[str, object]) -> list[str]:
+    return [part for key, value in parameters.items() for part in (f"--{key}", parameter_text(value))]
+
+
+def _require(holds: bool, otherwise: str) -> None:  # noqa: FBT001 (reads as a sentence)
+    if not holds:
+        raise InvalidJobSpec(otherwise)

@@ -1,0 +1,160 @@
+"""What compute needs from a place where jobs run: the `ComputeDriver` port and the facts that cross it.
+
+Every driver passes tests/contracts/compute_driver.py. News is level-triggered: a driver tells what is, the platform
+compares and repairs. So a driver may forget to wake anybody, and the platform may be away for as long as it likes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from compute.engine.job_spec import JobSpec
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    """One GPU of a node. `index` is its place in the order of the PCI bus."""
+
+    index: int
+    uuid: str
+    model: str
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """One node as the driver sees it."""
+
+    name: str
+    cpu_millicores: int
+    memory_bytes: int
+    gpus: tuple[GpuFacts, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    is_ready: bool = True
+
+
+@dataclass(frozen=True)
+class GpuShare:
+    """How much of one GPU a job got, in thousandths."""
+
+    index: int
+    milli: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Everything a driver needs to start one job. `secrets` goes into the job's environment and nowhere else.
+
+    `token` fences: reports carry it back, so that an answer about an older job of the same name is never believed.
+    """
+
+    spec: JobSpec
+    token: str
+    job_id: str
+    kind: str
+    project: str
+    node_name: str
+    cpu_millicores: int
+    memory_bytes: int
+    gpus: tuple[GpuShare, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The job's name, unique for all time."""
+        return self.spec.name
+
+
+class ReportState(StrEnum):
+    """What a driver can say about a job. LOST: it was started, it is gone, and nobody saw how it ended."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    LOST = "lost"
+
+
+class EndCause(StrEnum):
+    """What ended a job. EXITED: by itself; the others: somebody ended it for that reason."""
+
+    EXITED = "exited"
+    STOPPED = "stopped"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    NOT_STARTED = "not_started"
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """What a driver says about one job now. `exit_code` is negative for a signal; None while it runs or is lost."""
+
+    name: str
+    token: str
+    state: ReportState
+    exit_code: int | None = None
+    cause: EndCause = EndCause.EXITED
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class LogChunk:
+    """Some bytes of a job's log. `is_complete`: the job has ended and nothing follows `next_offset`."""
+
+    data: bytes
+    next_offset: int
+    is_complete: bool
+
+
+@dataclass(frozen=True)
+class UsageSample:
+    """What a job used around one moment."""
+
+    at: datetime
+    cpu_millicores: int
+    memory_bytes: int
+
+
+class ComputeDriver(Protocol):
+    """One place where jobs run.
+
+    Every method may raise ResourceUnreachable, after which asking again is harmless. No method blocks for more than
+    a few seconds but `wait_for_news`. All of them may be called from several threads and processes at once.
+    """
+
+    def probe(self) -> Sequence[NodeFacts]:
+        """Return the nodes there are now."""
+
+    def start(self, launch: Launch) -> None:
+        """Start a job. One of that name that was ever started is success and is not started again.
+
+        May die at any point and be repeated. Raises StartRefused when this launch can never work here.
+        """
+
+    def list_jobs(self) -> Sequence[JobReport]:
+        """Return every job that was started and not forgotten, with its token and state."""
+
+    def stop(self, name: str, grace_s: float) -> None:
+        """Ask a job to end (SIGTERM, after the grace SIGKILL to all its processes). Repeated or too late: no effect."""
+
+    def read_log(self, name: str, offset: int, limit: int) -> LogChunk:
+        """Return at most `limit` bytes of what the job printed, from `offset`. A job without a log has an empty one."""
+
+    def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:
+        """Return the samples taken after a moment (None: all of them), oldest first."""
+
+    def output_folder(self, name: str) -> Path:
+        """Return the folder into which the job writes its results."""
+
+    def forget(self, name: str) -> None:
+        """Stop listing a job that has ended. Its log, usage and output stay readable."""
+
+    def delete(self, name: str) -> None:
+        """Remove what an ended, forgotten job left behind. Unknown names are fine."""
+
+    def wait_for_news(self, timeout_s: float) -> bool:
+        """Wait until a job ends, at most `timeout_s`; say whether one may have. News may be missed."""

@@ -1,0 +1,118 @@
+"""Compare what the books say with what a driver reports, and decide the repairs. Level-triggered: no history needed.
+
+| the books say | the driver says | repair |
+| --- | --- | --- |
+| starting | running | note that it runs (adopts it after a restart of the platform) |
+| starting, running, stopping | ended, same token | note how it ended, then forget it |
+| stopping | running | stop it again |
+| starting | nothing, lease expired | start it again: starting is idempotent |
+| running, stopping | nothing, lease expired | lost; or cancelled, where that was wanted |
+| ended | running | stop it: it slipped through between a start and a cancel |
+| ended, or unknown | ended | forget it |
+| unknown, or another token | running | stop it: nobody could ever see its end |
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from compute.engine.failures import explain_end
+from compute.engine.ports import JobReport, ReportState
+from compute.engine.states import JOB_STATES, JobState, ReasonCode
+
+
+@dataclass(frozen=True)
+class BookedJob:
+    """What the books say about one job."""
+
+    id: str
+    name: str
+    token: str
+    state: JobState
+    lease_expires_at: datetime | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Write a new state into the books, if the job still has this token and a state that allows it."""
+
+    job_id: str
+    token: str
+    state: JobState
+    message: str
+    reason_code: ReasonCode | None = None
+    reason: str = ""
+    exit_code: int | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """All that one comparison asks for. `stop`, `forget` hold names; `renew`, `restart` ids of jobs."""
+
+    records: tuple[Record, ...] = ()
+    renew: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+    forget: tuple[str, ...] = ()
+
+
+def compare(booked: Iterable[BookedJob], reports: Iterable[JobReport], *, now: datetime) -> Repairs:
+    """Decide the repairs for one resource. `booked` holds its live jobs, and all whose names the driver reports."""
+    by_name = {job.name: job for job in booked}
+    reported = {report.name: report for report in reports}
+    records: list[Record] = []
+    renew, stop, forget = [], [], []
+    for name, report in reported.items():
+        job = by_name.get(name)
+        if job is None or job.token != report.token or job.state in JOB_STATES.final:
+            (stop if report.state is ReportState.RUNNING else forget).append(name)
+        elif report.state is ReportState.RUNNING:
+            renew.append(job.id)
+            if job.state is JobState.STARTING:
+                records.append(_running(job, report))
+            elif job.state is JobState.STOPPING:
+                stop.append(name)
+        elif job.state is not JobState.PENDING:
+            records.append(_ended(job, report, now))
+    missing = [job for job in by_name.values() if job.name not in reported and _is_overdue(job, now)]
+    restart = [job.id for job in missing if job.state is JobState.STARTING]
+    records += [_absent(job, now) for job in missing if job.state in {JobState.RUNNING, JobState.STOPPING}]
+    return Repairs(tuple(records), tuple(renew), tuple(restart), tuple(stop), tuple(forget))
+
+
+def _running(job: BookedJob, report: JobReport) -> Record:
+    return Record(job.id, job.token, JobState.RUNNING, "The job runs.", started_at=report.started_at)
+
+
+def _ended(job: BookedJob, report: JobReport, now: datetime) -> Record:
+    state, reason_code, reason = explain_end(report)
+    if job.state is JobState.STOPPING and state is not JobState.SUCCEEDED:
+        state, reason_code, reason = JobState.CANCELLED, ReasonCode.CANCELLED, job.reason or "The job was cancelled."
+    return Record(
+        job.id,
+        job.token,
+        state,
+        reason or "The job succeeded.",
+        reason_code=reason_code,
+        reason=reason,
+        exit_code=report.exit_code,
+        started_at=report.started_at,
+        finished_at=report.finished_at or now,
+    )
+
+
+def _absent(job: BookedJob, now: datetime) -> Record:
+    if job.state is JobState.STOPPING:
+        reason = job.reason or "The job was cancelled."
+        return Record(
+            job.id, job.token, JobState.CANCELLED, reason, ReasonCode.CANCELLED, reason=reason, finished_at=now
+        )
+    reason = "The resource no longer knows the job, and left no word of its end."
+    return Record(job.id, job.token, JobState.LOST, reason, ReasonCode.INFRASTRUCTURE, reason=reason, finished_at=now)
+
+
+def _is_overdue(job: BookedJob, now: datetime) -> bool:
+    return job.lease_expires_at is None or job.lease_expires_at <= now

@@ -1,0 +1,43 @@
+"""The life of a job as one table."""
+
+from enum import StrEnum
+
+from core.states import transitions
+
+
+class JobState(StrEnum):
+    """Where a job is in its life."""
+
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+
+
+class ReasonCode(StrEnum):
+    """Why a job ended without success, as far as a program needs to know. Each has its own retry budget in flows."""
+
+    USER_ERROR = "user_error"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    INFRASTRUCTURE = "infrastructure"
+    CANCELLED = "cancelled"
+
+
+_ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.LOST)
+
+JOB_STATES = transitions(
+    {
+        JobState.PENDING: [JobState.STARTING, JobState.FAILED, JobState.CANCELLED],
+        # A short job may have ended before anybody saw it run.
+        JobState.STARTING: [JobState.RUNNING, JobState.STOPPING, *_ENDS],
+        JobState.RUNNING: [JobState.STOPPING, *_ENDS],
+        # A job that ended by itself before the stop reached it keeps its own end.
+        JobState.STOPPING: _ENDS,
+        **dict.fromkeys(_ENDS, ()),
+    }
+)

@@ -1,0 +1,80 @@
+"""What can go wrong about resources, templates and jobs."""
+
+from core.errors import Blame, Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
+
+
+class JobNotFound(NotFound):
+    """No such job, or the caller may not see it."""
+
+    code = "compute.job_not_found"
+
+
+class ResourceNotFound(NotFound):
+    """No compute resource has that name."""
+
+    code = "compute.resource_not_found"
+    hint = "List the resources with `nearline compute list`."
+
+
+class TemplateNotFound(NotFound):
+    """No compute template has that name."""
+
+    code = "compute.template_not_found"
+    hint = "A template is named `resource.template`. List them with `nearline compute list`."
+
+
+class JobNameTaken(Conflict):
+    """A job of that name exists in another project."""
+
+    code = "compute.job_name_taken"
+    hint = "Choose another name."
+
+
+class ResourceExists(Conflict):
+    """The resource's name is taken, or this machine is attached already."""
+
+    code = "compute.resource_exists"
+    hint = "Choose another name, or detach the other resource first."
+
+
+class TemplateExists(Conflict):
+    """The resource has a template of that name."""
+
+    code = "compute.template_exists"
+    hint = "Choose another name."
+
+
+class ResourceInUse(Conflict):
+    """Jobs that have not ended still run or wait on the resource."""
+
+    code = "compute.resource_in_use"
+    hint = "Wait for its jobs to end, or cancel them first."
+
+
+class InvalidJobSpec(InvalidInput):
+    """What a job asks for does not make sense."""
+
+    code = "compute.invalid_job_spec"
+
+
+class InvalidResource(InvalidInput):
+    """What a resource or a template is declared to be does not make sense."""
+
+    code = "compute.invalid_resource"
+
+
+class ResourceUnreachable(PlatformError):
+    """A compute resource does not answer; asking again later may help."""
+
+    code = "compute.resource_unreachable"
+    kind = ErrorKind.UNAVAILABLE
+    blame = Blame.PROVIDER
+    hint = "Its state and last contact are on the compute page."
+
+
+class StartRefused(PlatformError):
+    """A compute resource answered that it cannot start a job; asking again does not help."""
+
+    code = "compute.start_refused"
+    kind = ErrorKind.CONFLICT
+    blame = Blame.PROVIDER
