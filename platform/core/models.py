@@ -29,6 +29,14 @@ def take_lease(name: str, *, holder: str, for_s: float) -> bool:
     return was_made
 
 
+def renew_lease(name: str, *, holder: str, for_s: float) -> bool:
+    """Lengthen a lease if nobody took it since `holder` did, even after its expiry; else False.
+
+    Inside a transaction the row stays locked until its end, so nobody can take the lease in between.
+    """
+    return Lease.objects.filter(pk=name, holder=holder).update(expires_at=clock.now() + timedelta(seconds=for_s)) == 1
+
+
 def give_back_lease(name: str, *, holder: str) -> None:
     """End a lease early, so that a successor need not wait for its expiry."""
     Lease.objects.filter(pk=name, holder=holder).update(expires_at=clock.now())

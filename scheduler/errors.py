@@ -1,0 +1,24 @@
+"""What can go wrong when work is handed to the scheduler."""
+
+from core.errors import ErrorKind, InvalidInput, NotFound
+
+
+class QueueNotFound(NotFound):
+    """The project has no queue, or the caller may not see it."""
+
+    code = "scheduler.queue_not_found"
+
+
+class InvalidRequest(InvalidInput):
+    """A workload asks for amounts that make no sense."""
+
+    code = "scheduler.invalid_request"
+    hint = "Ask for a positive amount of CPU and memory, and for whole GPUs or a fraction of one."
+
+
+class InvalidQuota(InvalidInput):
+    """A quota or weight is out of range."""
+
+    code = "scheduler.invalid_quota"
+    kind = ErrorKind.INVALID
+    hint = "Quotas are not negative; leave CPU and memory empty for no bound."

@@ -1,0 +1,113 @@
+"""What the scheduler knows: queues with quotas, nodes with GPUs, workloads, and the room that each of them holds."""
+
+from django.db import models
+
+from core.orm import BaseModel
+from scheduler.engine.states import WorkloadState
+
+
+class Queue(BaseModel):
+    """Where the workloads of one project wait, and what is guaranteed to them."""
+
+    id_prefix = "queue"
+
+    project = models.OneToOneField("accounts.Project", on_delete=models.CASCADE, related_name="queue")
+    gpu_quota_milli = models.PositiveBigIntegerField(default=0)
+    cpu_quota_millicores = models.PositiveBigIntegerField(null=True, default=None)
+    memory_quota_bytes = models.PositiveBigIntegerField(null=True, default=None)
+    over_quota_weight = models.FloatField(null=True, default=None)
+
+    def __str__(self) -> str:
+        return f"queue of {self.project_id}"
+
+
+class Node(BaseModel):
+    """A machine of a compute resource, as last reported. `revision` counts the changes of what was reported."""
+
+    id_prefix = "node"
+
+    resource_id = models.CharField(max_length=32, db_index=True)
+    resource_name = models.CharField(max_length=63)
+    name = models.CharField(max_length=253)
+    cpu_millicores = models.PositiveBigIntegerField()
+    memory_bytes = models.PositiveBigIntegerField()
+    is_ready = models.BooleanField(default=True)
+    is_simulated = models.BooleanField(default=False)
+    labels = models.JSONField(default=dict)
+    revision = models.PositiveBigIntegerField(default=1)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["resource_id", "name"], name="one_node_per_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Gpu(BaseModel):
+    """One device of a node."""
+
+    id_prefix = "gpu"
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="gpus")
+    index = models.PositiveIntegerField()
+    uuid = models.CharField(max_length=100)
+    model = models.CharField(max_length=100)
+    memory_bytes = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "index"], name="one_gpu_per_index")]
+
+    def __str__(self) -> str:
+        return f"GPU {self.index} ({self.model})"
+
+
+class Workload(BaseModel):
+    """The scheduler's view of a job: what it asks for, where it may run, and why it waits.
+
+    `gpu_milli` is 500 for half of one device and 2000 for two whole devices. `reason` is text for people and
+    `reason_code` its name for programs; both are empty once nothing holds the workload back.
+    """
+
+    id_prefix = "work"
+
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="workloads")
+    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="workloads")
+    name = models.CharField(max_length=253, unique=True)
+    state = models.CharField(
+        max_length=10,
+        choices=[(state.value, state.value) for state in WorkloadState],
+        default=WorkloadState.PENDING,
+    )
+    priority = models.IntegerField(default=50)
+    is_preemptible = models.BooleanField(default=True)
+    cpu_millicores = models.PositiveBigIntegerField()
+    memory_bytes = models.PositiveBigIntegerField()
+    gpu_milli = models.PositiveBigIntegerField(default=0)
+    resource_id = models.CharField(max_length=32)
+    reason = models.TextField(blank=True)
+    reason_code = models.CharField(max_length=50, blank=True)
+    enqueued_at = models.DateTimeField()
+    placed_at = models.DateTimeField(null=True)
+    released_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["state", "resource_id"], name="workload_by_state")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Placement(BaseModel):
+    """The room that a workload holds now: `gpus` lists pairs of device index and thousandths of that device.
+
+    The row exists exactly as long as the workload is `placed`, so the sum over all rows is what is in use.
+    """
+
+    id_prefix = "place"
+
+    workload = models.OneToOneField(Workload, on_delete=models.CASCADE, related_name="placement")
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")
+    gpus = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"{self.workload_id} on {self.node_id}"

@@ -1,0 +1,108 @@
+"""Workloads come, and give their room back. Called by the app that runs jobs, inside its own transaction."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from core import clock, doorbell
+from scheduler.engine.states import WORKLOAD, WorkloadState
+from scheduler.errors import InvalidRequest
+from scheduler.models import Placement, Workload
+from scheduler.services import queues
+
+ONE_GPU = 1000
+
+
+@dataclass(frozen=True)
+class WorkloadRequest:
+    """What one job asks for, and the only resource on which it may run.
+
+    `gpu_milli` is below 1000 for a fraction of one device, else a multiple of 1000 for whole devices of one node. A
+    higher `priority` goes first within the project. What is not preemptible starts only within the project's quota.
+    """
+
+    project_id: str
+    name: str
+    resource_id: str
+    cpu_millicores: int
+    memory_bytes: int
+    gpu_milli: int = 0
+    priority: int = 50
+    is_preemptible: bool = True
+
+
+@transaction.atomic
+def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[Workload]:
+    """Let workloads wait for room and return them in the order of the requests.
+
+    A name that exists already returns the workload that has it, unchanged, so a repeated call does no harm. Raises
+    InvalidRequest, and then none is enqueued.
+    """
+    for request in requests:
+        _check(request)
+    queue_ids = queues.ensure_queues({request.project_id for request in requests})
+    now = clock.now()
+    Workload.objects.bulk_create(
+        [
+            Workload(
+                project_id=request.project_id,
+                queue_id=queue_ids[request.project_id],
+                name=request.name,
+                priority=request.priority,
+                is_preemptible=request.is_preemptible,
+                cpu_millicores=request.cpu_millicores,
+                memory_bytes=request.memory_bytes,
+                gpu_milli=request.gpu_milli,
+                resource_id=request.resource_id,
+                enqueued_at=now,
+            )
+            for request in requests
+        ],
+        ignore_conflicts=True,
+        batch_size=500,
+    )
+    found = {row.name: row for row in _by_name([request.name for request in requests])}
+    doorbell.enqueue_on_commit("scheduler.cycle")
+    return [found[request.name] for request in requests]
+
+
+@transaction.atomic
+def withdraw_many(workload_ids: Collection[str]) -> list[str]:
+    """Take back workloads that still wait and return their ids; those that got their room meanwhile are left alone."""
+    return _end(workload_ids, {WorkloadState.PENDING})
+
+
+@transaction.atomic
+def release_many(workload_ids: Collection[str]) -> list[str]:
+    """End workloads, waiting or placed, give their room back, and return the ids of those that this call ended."""
+    return _end(workload_ids, WORKLOAD.sources_of(WorkloadState.RELEASED))
+
+
+def _end(workload_ids: Collection[str], states: Collection[WorkloadState]) -> list[str]:
+    live = Workload.objects.select_for_update().filter(pk__in=workload_ids, state__in=states)
+    ids = list(live.order_by("pk").values_list("pk", flat=True))
+    if ids:
+        Placement.objects.filter(workload__in=ids).delete()
+        Workload.objects.filter(pk__in=ids).update(
+            state=WorkloadState.RELEASED, released_at=clock.now(), reason="", reason_code=""
+        )
+        doorbell.enqueue_on_commit("scheduler.cycle")
+    return ids
+
+
+def _by_name(names: list[str]) -> list[Workload]:
+    return [
+        row
+        for start in range(0, len(names), 500)
+        for row in Workload.objects.filter(name__in=names[start : start + 500])
+    ]
+
+
+def _check(request: WorkloadRequest) -> None:
+    if request.cpu_millicores <= 0 or request.memory_bytes <= 0 or request.gpu_milli < 0:
+        raise InvalidRequest(f"'{request.name}' asks for no CPU, no memory or a negative amount of GPUs.")
+    if request.gpu_milli > ONE_GPU and request.gpu_milli % ONE_GPU:
+        raise InvalidRequest(
+            f"'{request.name}' asks for {request.gpu_milli / ONE_GPU:g} GPUs: more than one must be whole ones."
+        )

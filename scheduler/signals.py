@@ -1,0 +1,6 @@
+"""News of this app, for the apps above it."""
+
+from django.dispatch import Signal
+
+workload_placed = Signal()
+"""Workloads got their room (`workload_ids: list[str]`). Sent on commit, once for each batch of a cycle."""
