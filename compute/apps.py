@@ -8,3 +8,7 @@ class ComputeConfig(AppConfig):
 
     name = "compute"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register background work and connect receivers."""
+        from compute import receivers, tasks  # noqa: F401

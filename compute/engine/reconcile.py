@@ -64,7 +64,9 @@ def compare(booked: Iterable[BookedJob], reports: Iterable[JobReport], *, now: d
     by_name = {job.name: job for job in booked}
     reported = {report.name: report for report in reports}
     records: list[Record] = []
-    renew, stop, forget = [], [], []
+    renew: list[str] = []
+    stop: list[str] = []
+    forget: list[str] = []
     for name, report in reported.items():
         job = by_name.get(name)
         if job is None or job.token != report.token or job.state in JOB_STATES.final:

@@ -1,0 +1,127 @@
+"""Routes of resources, templates and jobs."""
+
+from datetime import datetime
+from typing import Any
+
+from ninja import Router, Status
+
+from accounts.api.auth import ApiRequest
+from compute.api import schemas
+from compute.engine import log_text
+from compute.engine.log_text import LogText
+from compute.models import Job, Resource, Template
+from compute.selectors import jobs as job_selectors
+from compute.selectors import resources as resource_selectors
+from compute.selectors import templates as template_selectors
+from compute.services import jobs, resources, templates
+from core.pagination import Page, paginate
+
+router = Router()
+
+
+@router.get("/compute/resources", response=schemas.ResourcePageOut, operation_id="compute_list_resources")
+def list_resources(request: ApiRequest) -> dict[str, Any]:
+    """List the places where jobs run, with their templates."""
+    return {"items": list(resource_selectors.list_resources(actor=request.actor))}
+
+
+@router.post("/compute/resources", response={201: schemas.ResourceOut}, operation_id="compute_attach_resource")
+def attach_resource(request: ApiRequest, body: schemas.ResourceIn) -> Status[Resource]:
+    """Attach this machine, or simulated nodes. For site admins."""
+    declared = [node.model_dump() for node in body.nodes]
+    resource = resources.attach_resource(actor=request.actor, name=body.name, kind=body.kind, declared=declared)
+    return Status(201, resource)
+
+
+@router.delete("/compute/resources/{name}", response={204: None}, operation_id="compute_detach_resource")
+def detach_resource(request: ApiRequest, name: str) -> Status[None]:
+    """Detach a resource on which no job waits or runs. For site admins."""
+    resource = resource_selectors.get_resource(actor=request.actor, name=name)
+    resources.detach_resource(actor=request.actor, resource=resource)
+    return Status(204, None)
+
+
+@router.get("/compute/templates", response=schemas.TemplatePageOut, operation_id="compute_list_templates")
+def list_templates(request: ApiRequest, project: str | None = None) -> dict[str, Any]:
+    """List the shapes that jobs may have. All projects may use all of them."""
+    return {"items": list(template_selectors.list_templates(actor=request.actor, project=project))}
+
+
+@router.post("/compute/templates", response={201: schemas.TemplateOut}, operation_id="compute_create_template")
+def create_template(request: ApiRequest, body: schemas.TemplateIn) -> Status[Template]:
+    """Add a template to a resource. For site admins."""
+    resource = resource_selectors.get_resource(actor=request.actor, name=body.resource)
+    shape = templates.Shape(**body.model_dump(exclude={"resource", "name"}))
+    return Status(201, templates.create_template(actor=request.actor, resource=resource, name=body.name, shape=shape))
+
+
+@router.get("/compute/jobs", response=schemas.JobPageOut, operation_id="compute_list_jobs")
+def list_jobs(
+    request: ApiRequest,
+    project: str | None = None,
+    state: str | None = None,
+    cursor: str | None = None,
+    limit: int = 50,
+) -> Page[object]:
+    """List jobs, newest first."""
+    found = job_selectors.list_jobs(actor=request.actor, project=project, state=state)
+    return paginate(found, cursor=cursor, limit=limit).map(_job_out)
+
+
+@router.get("/compute/jobs/{name}", response=schemas.JobDetailOut, operation_id="compute_get_job")
+def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
+    """Return one job with its history."""
+    job = job_selectors.get_job(actor=request.actor, name=name)
+    return _job_out(job) | {"events": list(job_selectors.list_events(actor=request.actor, job=job))}
+
+
+@router.get("/compute/jobs/{name}/log", response=schemas.LogOut, operation_id="compute_read_log")
+def read_log(request: ApiRequest, name: str, offset: int = 0, limit: int = job_selectors.MAX_LOG_BYTES) -> LogText:
+    """Return part of what a job printed; `offset` and `limit` are in bytes."""
+    job = job_selectors.get_job(actor=request.actor, name=name)
+    return log_text.decode(job_selectors.read_log(actor=request.actor, job=job, offset=offset, limit=limit))
+
+
+@router.get("/compute/jobs/{name}/usage", response=schemas.UsagePageOut, operation_id="compute_read_usage")
+def read_usage(request: ApiRequest, name: str, after: datetime | None = None) -> dict[str, Any]:
+    """Return the CPU and memory that a job used, about once a second."""
+    job = job_selectors.get_job(actor=request.actor, name=name)
+    return {"items": list(job_selectors.usage(actor=request.actor, job=job, after=after))}
+
+
+@router.post("/compute/jobs/{name}/cancel", response=schemas.JobOut, operation_id="compute_cancel_job")
+def cancel_job(request: ApiRequest, name: str, body: schemas.CancelIn | None = None) -> dict[str, Any]:
+    """Cancel a job. Without effect on one that has ended."""
+    job = job_selectors.get_job(actor=request.actor, name=name)
+    reason = body.reason if body is not None else ""
+    return _job_out(jobs.cancel_job(actor=request.actor, job=job, reason=reason))
+
+
+def _job_out(job: Job) -> dict[str, Any]:
+    spec = job_selectors.get_spec(job)
+    waits = job.workload.reason if job.state == "pending" and job.workload is not None else ""
+    return {
+        "id": job.pk,
+        "name": job.name,
+        "project": job.project.name,
+        "kind": job.kind,
+        "state": job.state,
+        "reason_code": job.reason_code,
+        "reason": job.reason or waits,
+        "resource": job.resource.name,
+        "template": job.template_name,
+        "is_simulated": job.resource.is_simulated,
+        "cpu_millicores": job.cpu_millicores,
+        "memory_bytes": job.memory_bytes,
+        "gpu_milli": job.gpu_milli,
+        "node": job.node_name,
+        "gpus": job.gpus,
+        "command": spec.command if isinstance(spec.command, str) else " ".join(spec.command),
+        "image": spec.image,
+        "priority": job.priority,
+        "exit_code": job.exit_code,
+        "submitted_by": job.submitted_by,
+        "created_at": job.created_at,
+        "started_at": job.started_at,
+        "finished_at": job.finished_at,
+    }

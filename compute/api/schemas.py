@@ -1,0 +1,179 @@
+"""What the compute routes take and answer."""
+
+from datetime import datetime
+from decimal import Decimal
+
+from ninja import Schema
+from pydantic import Field
+
+from compute.models import ResourceKind
+
+
+class TemplateOut(Schema):
+    """A named shape on a resource."""
+
+    full_name: str
+    name: str
+    resource: str
+    is_simulated: bool
+    cpu_millicores: int
+    memory_bytes: int
+    gpu_milli: int
+    labels: dict[str, str]
+    price_per_hour: Decimal | None
+
+    @staticmethod
+    def resolve_resource(obj: object) -> str:
+        """Return the name of the resource."""
+        return obj.resource.name  # type: ignore[attr-defined,no-any-return]
+
+    @staticmethod
+    def resolve_is_simulated(obj: object) -> bool:
+        """Return whether the resource's nodes do not exist."""
+        return obj.resource.is_simulated  # type: ignore[attr-defined,no-any-return]
+
+
+class ResourceOut(Schema):
+    """A place where jobs run."""
+
+    id: str
+    name: str
+    kind: str
+    is_simulated: bool
+    state: str
+    error: str
+    last_contact_at: datetime | None
+    cache_site: str
+    templates: list[TemplateOut]
+
+    @staticmethod
+    def resolve_templates(obj: object) -> list[object]:
+        """Return the templates, smallest first."""
+        found = obj.templates.all()  # type: ignore[attr-defined]
+        return sorted(found, key=lambda template: (template.gpu_milli, template.cpu_millicores, template.pk))
+
+
+class NodeIn(Schema):
+    """A node that a simulated resource is declared to have."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")
+    cpu_millicores: int = Field(gt=0)
+    memory_bytes: int = Field(gt=0)
+    gpus: int = Field(0, ge=0, le=64)
+    gpu_model: str = "Simulated GPU"
+    gpu_memory_bytes: int = Field(32 * 2**30, gt=0)
+
+
+class ResourceIn(Schema):
+    """A resource to attach. `nodes` is for simulated ones."""
+
+    name: str
+    kind: ResourceKind
+    nodes: list[NodeIn] = Field([], max_length=10_000)
+
+
+class TemplateIn(Schema):
+    """A template to add."""
+
+    resource: str
+    name: str
+    cpu_millicores: int
+    memory_bytes: int
+    gpu_milli: int = 0
+    labels: dict[str, str] = {}
+    price_per_hour: Decimal | None = None
+
+
+class JobOut(Schema):
+    """A job. While it waits, `reason` says for what."""
+
+    id: str
+    name: str
+    project: str
+    kind: str
+    state: str
+    reason_code: str
+    reason: str
+    resource: str
+    template: str
+    is_simulated: bool
+    cpu_millicores: int
+    memory_bytes: int
+    gpu_milli: int
+    node: str
+    gpus: list[list[int]]
+    command: str
+    image: str | None
+    priority: int
+    exit_code: int | None
+    submitted_by: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class JobEventOut(Schema):
+    """One thing that happened to a job."""
+
+    seq: int
+    state: str
+    message: str
+    at: datetime
+
+
+class JobDetailOut(JobOut):
+    """A job with what happened to it, oldest first."""
+
+    events: list[JobEventOut]
+
+
+class LogOut(Schema):
+    """Part of a log. Ask again from `next_offset` (in bytes) until it is complete."""
+
+    text: str
+    next_offset: int
+    is_complete: bool
+
+
+class UsageOut(Schema):
+    """What a job used around one moment."""
+
+    at: datetime
+    cpu_millicores: int
+    memory_bytes: int
+
+
+class CancelIn(Schema):
+    """Why a job is cancelled, for those who read its history."""
+
+    reason: str = Field("", max_length=500)
+
+
+class PageOut(Schema):
+    """What all lists share."""
+
+    next_cursor: str | None = None
+
+
+class ResourcePageOut(PageOut):
+    """Resources by name."""
+
+    items: list[ResourceOut]
+
+
+class TemplatePageOut(PageOut):
+    """Templates by resource, smallest first."""
+
+    items: list[TemplateOut]
+
+
+class JobPageOut(PageOut):
+    """Jobs, newest first."""
+
+    items: list[JobOut]
+
+
+class UsagePageOut(PageOut):
+    """Samples, oldest first."""
+
+    items: list[UsageOut]

@@ -1,0 +1,167 @@
+"""Places where jobs run, the named shapes that jobs may have there, jobs, and what happened to them."""
+
+import uuid
+from enum import StrEnum
+
+from django.db import models
+
+from compute.engine.states import JOB_STATES, JobState, ReasonCode
+from core.orm import BaseModel
+
+
+class ResourceKind(StrEnum):
+    """Which driver serves the resource."""
+
+    LOCAL = "local"
+    SIMULATED = "simulated"
+
+
+class ResourceState(StrEnum):
+    """Whether the resource answers."""
+
+    READY = "ready"
+    UNREACHABLE = "unreachable"
+
+
+class Resource(BaseModel):
+    """A place where jobs run. `nodes` is the declared list of a simulated one, empty for all others.
+
+    `cache_site` names the cache site whose copies jobs of this resource can read; empty: it has none. A detached one
+    stays as the history of its jobs; its name is free again.
+    """
+
+    id_prefix = "res"
+
+    name = models.CharField(max_length=63)
+    kind = models.CharField(max_length=20, choices=[(kind.value, kind.value) for kind in ResourceKind])
+    nodes = models.JSONField(default=list)
+    cache_site = models.CharField(max_length=63, blank=True)
+    state = models.CharField(
+        max_length=20, choices=[(state.value, state.value) for state in ResourceState], default=ResourceState.READY
+    )
+    error = models.TextField(blank=True)
+    last_contact_at = models.DateTimeField(null=True)
+    detached_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["name"], condition=models.Q(detached_at=None), name="one_attached_resource_per_name"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether its nodes do not exist."""
+        return self.kind == ResourceKind.SIMULATED
+
+
+class Template(BaseModel):
+    """A named shape on one resource, known as `resource.template`. `gpu_milli`: 500 is half a device, 2000 two."""
+
+    id_prefix = "tmpl"
+
+    resource = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="templates")
+    name = models.CharField(max_length=63)
+    cpu_millicores = models.PositiveBigIntegerField()
+    memory_bytes = models.PositiveBigIntegerField()
+    gpu_milli = models.PositiveBigIntegerField(default=0)
+    labels = models.JSONField(default=dict)
+    price_per_hour = models.DecimalField(max_digits=10, decimal_places=4, null=True, default=None)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["resource", "name"], name="one_template_per_name")]
+
+    def __str__(self) -> str:
+        return self.full_name
+
+    @property
+    def full_name(self) -> str:
+        """The name under which flows ask for it. Needs the resource at hand."""
+        return f"{self.resource.name}.{self.name}"
+
+
+def new_token() -> str:
+    """Return a fencing token: who does not know it cannot report about the job."""
+    return uuid.uuid4().hex
+
+
+class Job(BaseModel):
+    """One command on a compute resource. Its name is unique for all time, so submitting it again is harmless.
+
+    `state` changes only by compare-and-set. While a job is starting, running or stopping, its lease is renewed by
+    whoever sees it on its resource; a lease that runs out says that nobody does. The size is copied from the template,
+    so that a changed template does not change the past.
+    """
+
+    id_prefix = "job"
+
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="jobs")
+    name = models.CharField(max_length=200, unique=True)
+    kind = models.CharField(max_length=30)
+    resource = models.ForeignKey(Resource, on_delete=models.PROTECT, related_name="jobs")
+    template = models.ForeignKey(Template, on_delete=models.SET_NULL, null=True, related_name="jobs")
+    template_name = models.CharField(max_length=127)
+    cpu_millicores = models.PositiveBigIntegerField()
+    memory_bytes = models.PositiveBigIntegerField()
+    gpu_milli = models.PositiveBigIntegerField(default=0)
+    priority = models.IntegerField(default=50)
+    spec = models.JSONField()
+    submitted_by = models.CharField(max_length=200)
+
+    workload = models.OneToOneField("scheduler.Workload", on_delete=models.SET_NULL, null=True, related_name="job")
+    node_name = models.CharField(max_length=253, blank=True)
+    gpus = models.JSONField(default=list)
+
+    state = models.CharField(
+        max_length=20, choices=[(state.value, state.value) for state in JobState], default=JobState.PENDING
+    )
+    token = models.CharField(max_length=32, default=new_token)
+    starts = models.PositiveIntegerField(default=0)
+    lease_expires_at = models.DateTimeField(null=True)
+    event_seq = models.PositiveIntegerField(default=0)
+    exit_code = models.IntegerField(null=True)
+    reason_code = models.CharField(max_length=30, blank=True, choices=[(code.value, code.value) for code in ReasonCode])
+    reason = models.TextField(blank=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    files_deleted_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["resource", "state"],
+                name="live_jobs",
+                condition=models.Q(state__in=[state.value for state in sorted(JOB_STATES.live)]),
+            ),
+            models.Index(fields=["project", "state"], name="jobs_of_project"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more can happen to it."""
+        return JobState(self.state) in JOB_STATES.final
+
+
+class JobEvent(BaseModel):
+    """One thing that happened to a job. `seq` counts from 1 without gaps."""
+
+    id_prefix = "jev"
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
+    seq = models.PositiveIntegerField()
+    state = models.CharField(max_length=20)
+    message = models.TextField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "seq"], name="one_job_event_per_seq")]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} #{self.seq}: {self.message}"

@@ -1,0 +1,77 @@
+"""Reads about jobs: the rows, and through their drivers the logs, the use of CPU and memory, and the outputs."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from django.db.models import QuerySet
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from accounts.selectors import get_project
+from compute import permissions
+from compute.adapters import drivers
+from compute.engine.job_spec import JobSpec
+from compute.engine.ports import LogChunk, UsageSample
+from compute.engine.states import JobState
+from compute.errors import JobNotFound
+from compute.models import Job, JobEvent
+from core.errors import InvalidInput
+
+MAX_LOG_BYTES = 1 << 20
+
+
+def list_jobs(*, actor: Actor, project: str | None = None, state: str | None = None) -> QuerySet[Job]:
+    """Return the jobs that the actor may see, newest first; those of one project or in one state where asked for."""
+    jobs = Job.objects.select_related("resource", "project", "workload").order_by("-pk")
+    if not actor.sees_everything:
+        jobs = jobs.filter(project_id__in=actor.project_ids)
+    if project is not None:
+        jobs = jobs.filter(project=get_project(actor=actor, name=project))
+    if state is not None:
+        if state not in set(JobState):
+            raise InvalidInput(f"'{state}' is no state of a job. There are: {', '.join(JobState)}.")
+        jobs = jobs.filter(state=state)
+    return jobs
+
+
+def get_job(*, actor: Actor, name: str) -> Job:
+    """Return a job by name. Raises JobNotFound, also to those who are not members of its project."""
+    job = list_jobs(actor=actor).filter(name=name).first()
+    if job is None:
+        raise JobNotFound(f"There is no job called '{name}', or you are not a member of its project.")
+    return job
+
+
+def list_events(*, actor: Actor, job: Job) -> QuerySet[JobEvent]:
+    """Return what happened to a job, oldest first."""
+    require(actor, permissions.VIEW_JOBS, job.project_id)
+    return JobEvent.objects.filter(job=job).order_by("seq")
+
+
+def read_log(*, actor: Actor, job: Job, offset: int = 0, limit: int = MAX_LOG_BYTES) -> LogChunk:
+    """Return what a job printed, from a byte offset. Complete once the job has ended and all of it was read."""
+    require(actor, permissions.VIEW_JOBS, job.project_id)
+    if offset < 0 or limit < 0:
+        raise InvalidInput("The offset and the limit cannot be negative.")
+    if job.state == JobState.PENDING:
+        return LogChunk(b"", offset, is_complete=False)
+    chunk = drivers.driver_of(job.resource).read_log(job.name, offset, min(limit, MAX_LOG_BYTES))
+    # A job that never came to run, or whose files are deleted, has no log that could still grow.
+    return chunk if chunk.data or not job.has_ended else LogChunk(b"", chunk.next_offset, is_complete=True)
+
+
+def usage(*, actor: Actor, job: Job, after: datetime | None = None) -> Sequence[UsageSample]:
+    """Return the CPU and memory that a job used, about once a second."""
+    require(actor, permissions.VIEW_JOBS, job.project_id)
+    return drivers.driver_of(job.resource).read_usage(job.name, after)
+
+
+def output_folder(job: Job) -> Path:
+    """Return the folder that holds what a job wrote to `$NEARLINE_OUTPUT`. For the platform itself."""
+    return drivers.driver_of(job.resource).output_folder(job.name)
+
+
+def get_spec(job: Job) -> JobSpec:
+    """Return what a job was submitted as."""
+    return JobSpec.from_json(job.spec)

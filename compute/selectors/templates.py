@@ -1,0 +1,28 @@
+"""Reads about templates. Every signed-in person may see them, and every project may use them."""
+
+from django.db.models import QuerySet
+
+from accounts.actor import Actor
+from accounts.selectors import get_project
+from compute.errors import TemplateNotFound
+from compute.models import Template
+
+
+def list_templates(*, actor: Actor, project: str | None = None) -> QuerySet[Template]:
+    """Return the templates of all attached resources, smallest first within each resource.
+
+    With a project's name: those that it may use, which today are all. Raises ProjectNotFound.
+    """
+    if project is not None:
+        get_project(actor=actor, name=project)
+    templates = Template.objects.filter(resource__detached_at=None).select_related("resource")
+    return templates.order_by("resource__name", "gpu_milli", "cpu_millicores", "pk")
+
+
+def get_template(*, actor: Actor, full_name: str) -> Template:
+    """Return the template called `resource.template`. Raises TemplateNotFound."""
+    resource, _, name = full_name.partition(".")
+    template = list_templates(actor=actor).filter(resource__name=resource, name=name).first()
+    if template is None:
+        raise TemplateNotFound(f"There is no compute template called '{full_name}'.")
+    return template

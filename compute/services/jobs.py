@@ -1,0 +1,153 @@
+"""Jobs are submitted and cancelled, many at a time and inside the caller's transaction."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from django.db import transaction
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.permissions import require
+from compute import permissions, signals
+from compute.engine.job_spec import DataMount, InputMount, JobSpec
+from compute.engine.states import JobState, ReasonCode
+from compute.errors import JobNameTaken, TemplateNotFound
+from compute.models import Job, JobEvent, Template
+from compute.services import journal
+from core import clock, doorbell
+from core.signals import send_on_commit
+from scheduler.services import workloads
+from scheduler.services.workloads import WorkloadRequest
+
+__all__ = ["DataMount", "InputMount", "JobRequest", "JobSpec", "cancel_job", "cancel_many", "submit_many"]
+
+DEFAULT_PRIORITY = 50
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """What is submitted. `kind` is a word for people and for `CNVRG_JOB_TYPE`, such as `experiment`."""
+
+    project_id: str
+    name: str
+    kind: str
+    template_id: str
+    spec: JobSpec
+    priority: int = DEFAULT_PRIORITY
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spec", replace(self.spec, name=self.name))
+
+
+@transaction.atomic
+def submit_many(*, actor: Actor, requests: Sequence[JobRequest]) -> list[Job]:
+    """Create jobs that wait for room, and return them in the order of the requests.
+
+    A name that the project has used returns the job that has it, unchanged, so a repeated call does no harm.
+    Raises JobNameTaken when another project has it, and TemplateNotFound; then no job is created.
+    """
+    for project_id in sorted({request.project_id for request in requests}):
+        require(actor, permissions.SUBMIT_JOBS, project_id)
+    known = _by_name([request.name for request in requests])
+    _check_owners(requests, known)
+    templates = _get_templates({request.template_id for request in requests})
+    new = {
+        request.name: _new_job(actor, request, templates[request.template_id])
+        for request in requests
+        if request.name not in known
+    }
+    if new:
+        _create(list(new.values()))
+        audit.record(actor, "compute.submit_jobs", next(iter(new.values())), count=len(new))
+    return [known.get(request.name) or new[request.name] for request in requests]
+
+
+@transaction.atomic
+def cancel_many(*, job_ids: Collection[str], reason: str) -> list[str]:
+    """Cancel jobs that have not ended, inside the caller's transaction; return the ids of those that it concerned.
+
+    A job that waits is cancelled at once. One that runs is stopped: SIGTERM, after a grace SIGKILL; it keeps its own
+    end where that comes first. For services that have checked who may do this.
+    """
+    now = clock.now()
+    steps = []
+    for job in journal.lock_jobs(job_ids):
+        if job.state == JobState.PENDING:
+            ending = {"reason_code": ReasonCode.CANCELLED, "reason": reason, "finished_at": now}
+            steps.append(journal.Step(job.pk, job.token, JobState.CANCELLED, reason, ending))
+        elif job.state in {JobState.STARTING, JobState.RUNNING}:
+            steps.append(journal.Step(job.pk, job.token, JobState.STOPPING, reason, {"reason": reason}))
+    doorbell.enqueue_on_commit("compute.stop")
+    return journal.record_steps(steps, now=now)
+
+
+@transaction.atomic
+def cancel_job(*, actor: Actor, job: Job, reason: str = "") -> Job:
+    """Cancel one job. Without effect on one that has ended."""
+    require(actor, permissions.CANCEL_JOBS, job.project_id)
+    if cancel_many(job_ids=[job.pk], reason=reason or f"{actor.name} cancelled the job."):
+        audit.record(actor, "compute.cancel_job", job, reason=reason)
+    job.refresh_from_db()
+    return job
+
+
+def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
+    return Job(
+        project_id=request.project_id,
+        name=request.name,
+        kind=request.kind,
+        resource=template.resource,
+        template=template,
+        template_name=template.full_name,
+        cpu_millicores=template.cpu_millicores,
+        memory_bytes=template.memory_bytes,
+        gpu_milli=template.gpu_milli,
+        priority=request.priority,
+        spec=request.spec.to_json(),
+        submitted_by=actor.name,
+        event_seq=1,
+    )
+
+
+def _create(jobs: Sequence[Job]) -> None:
+    for job, workload in zip(jobs, workloads.enqueue_many([_workload_of(job) for job in jobs]), strict=True):
+        job.workload_id = workload.pk
+    Job.objects.bulk_create(jobs, batch_size=journal.BATCH)
+    JobEvent.objects.bulk_create(
+        [
+            JobEvent(job=job, seq=1, state=job.state, message=f"Waits for {job.template_name}.", at=job.created_at)
+            for job in jobs
+        ],
+        batch_size=journal.BATCH,
+    )
+    send_on_commit(signals.job_changed, job_ids=[job.pk for job in jobs])
+
+
+def _workload_of(job: Job) -> WorkloadRequest:
+    return WorkloadRequest(
+        project_id=job.project_id,
+        name=job.name,
+        priority=job.priority,
+        cpu_millicores=job.cpu_millicores,
+        memory_bytes=job.memory_bytes,
+        gpu_milli=job.gpu_milli,
+        resource_id=job.resource_id,
+    )
+
+
+def _by_name(names: Sequence[str]) -> dict[str, Job]:
+    return {job.name: job for batch in journal.batches(names) for job in Job.objects.filter(name__in=batch)}
+
+
+def _check_owners(requests: Sequence[JobRequest], known: dict[str, Job]) -> None:
+    for request in requests:
+        if request.name in known and known[request.name].project_id != request.project_id:
+            raise JobNameTaken(f"Another project has a job called '{request.name}'.")
+
+
+def _get_templates(template_ids: Collection[str]) -> dict[str, Template]:
+    attached = Template.objects.filter(resource__detached_at=None).select_related("resource")
+    found = {template.pk: template for template in attached.filter(pk__in=template_ids)}
+    if missing := set(template_ids) - set(found):
+        raise TemplateNotFound(f"There is no compute template {', '.join(sorted(missing))}.")
+    return found

@@ -1,0 +1,123 @@
+"""Jobs that got their room are started: claimed in one transaction, handed to their driver outside of any.
+
+A platform that dies in between leaves jobs that are `starting` with a lease. Once that has run out and their resource
+does not know them, `observe` asks for them to be started again, which is harmless: starting is idempotent by name.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+
+from accounts.errors import SecretNotFound
+from accounts.services import secrets
+from compute.adapters import drivers
+from compute.engine.job_spec import JobSpec
+from compute.engine.ports import GpuShare, Launch
+from compute.engine.states import JobState, ReasonCode
+from compute.errors import ResourceUnreachable, StartRefused
+from compute.models import Job
+from compute.services import journal
+from core import clock, doorbell
+
+log = structlog.get_logger(__name__)
+
+LEASE = timedelta(seconds=30)
+_MOST_STARTS = 3
+_AT_ONCE = 200
+
+
+def start_placed_jobs() -> None:
+    """Start all jobs whose workload has got its room."""
+    while ids := _claim():
+        _start(ids)
+
+
+def start_again(job_ids: Collection[str]) -> None:
+    """Start jobs that nobody saw come up; give up on one that was tried three times."""
+    now = clock.now()
+    with transaction.atomic():
+        overdue = [
+            job for job in journal.lock_jobs(job_ids) if job.state == JobState.STARTING and _is_overdue(job, now)
+        ]
+        hopeless = [job for job in overdue if job.starts >= _MOST_STARTS]
+        reason = f"The job was started {_MOST_STARTS} times and never came up."
+        journal.record_steps([_failure(job, ReasonCode.INFRASTRUCTURE, reason, now) for job in hopeless], now=now)
+        ids = [job.pk for job in overdue if job.starts < _MOST_STARTS]
+        Job.objects.filter(pk__in=ids).update(starts=F("starts") + 1, lease_expires_at=now + LEASE)
+    _start(ids)
+
+
+@transaction.atomic
+def _claim() -> list[str]:
+    """Take the next placed jobs: pending becomes starting, with the node and the GPUs of the placement."""
+    now = clock.now()
+    placed = Job.objects.filter(state=JobState.PENDING, workload__state="placed", workload__placement__isnull=False)
+    found = placed.select_related("workload__placement__node").defer("spec").order_by("pk")[:_AT_ONCE]
+    steps = []
+    for job in found:
+        placement = job.workload.placement  # type: ignore[union-attr]  # the query asks for jobs that have one
+        fields = {
+            "node_name": placement.node.name,
+            "gpus": placement.gpus,
+            "starts": 1,
+            "lease_expires_at": now + LEASE,
+        }
+        message = f"Starts on {placement.node.name}{_gpus_in_words(placement.gpus)}."
+        steps.append(journal.Step(job.pk, job.token, JobState.STARTING, message, fields))
+    return journal.record_steps(steps, now=now)
+
+
+def _start(job_ids: Sequence[str]) -> None:
+    failures: list[journal.Step] = []
+    jobs = Job.objects.filter(pk__in=job_ids).select_related("resource", "project").order_by("pk")
+    for job in jobs:
+        try:
+            drivers.driver_of(job.resource).start(_launch_of(job))
+        except StartRefused as error:
+            failures.append(_failure(job, ReasonCode.INFRASTRUCTURE, error.message, clock.now()))
+        except SecretNotFound as error:
+            failures.append(_failure(job, ReasonCode.USER_ERROR, error.message, clock.now()))
+        except ResourceUnreachable as error:
+            # It may or may not have started. Its lease runs out unless it is seen, and then it is tried again.
+            log.warning("job.start_unanswered", job=job.name, error=error.message)
+    if failures:
+        with transaction.atomic():
+            journal.record_steps(failures, now=clock.now())
+    for resource_id in sorted({job.resource_id for job in jobs}):
+        doorbell.ring("compute.observe", resource_id=resource_id)
+
+
+def _launch_of(job: Job) -> Launch:
+    spec = JobSpec.from_json(job.spec)
+    values = secrets.reveal_secrets(project_id=job.project_id, names=spec.secret_names) if spec.secret_names else {}
+    return Launch(
+        spec=spec,
+        token=job.token,
+        job_id=job.pk,
+        kind=job.kind,
+        project=job.project.name,
+        node_name=job.node_name,
+        cpu_millicores=job.cpu_millicores,
+        memory_bytes=job.memory_bytes,
+        gpus=tuple(GpuShare(index, milli) for index, milli in job.gpus),
+        secrets=values,
+    )
+
+
+def _failure(job: Job, code: ReasonCode, reason: str, now: datetime) -> journal.Step:
+    fields = {"reason_code": code, "reason": reason, "finished_at": now}
+    return journal.Step(job.pk, job.token, JobState.FAILED, reason, fields)
+
+
+def _is_overdue(job: Job, now: datetime) -> bool:
+    return job.lease_expires_at is None or job.lease_expires_at <= now
+
+
+def _gpus_in_words(gpus: Sequence[Sequence[int]]) -> str:
+    if not gpus:
+        return ""
+    shares = ", ".join(str(index) if milli == 1000 else f"{milli / 1000:g} of {index}" for index, milli in gpus)  # noqa: PLR2004
+    return f", GPU {shares}"

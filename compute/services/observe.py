@@ -1,0 +1,96 @@
+"""What runs is compared with the books, and the difference repaired. The only writer of what drivers report.
+
+Level-triggered: one look tells everything, so a look may be missed, doubled, or made by several processes at once.
+After a restart of the platform the first look adopts whatever runs.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from django.db import transaction
+
+from compute.adapters import drivers
+from compute.engine.ports import JobReport
+from compute.engine.reconcile import BookedJob, Record, Repairs, compare
+from compute.engine.states import JOB_STATES, JobState
+from compute.errors import ResourceUnreachable
+from compute.models import Job, Resource
+from compute.services import journal, launches, resources, stops
+from compute.services.launches import LEASE
+from core import clock
+
+# A lease is renewed when a third of it is gone, not at each look.
+_RENEW_BELOW = LEASE * 2 / 3
+
+
+def observe_all() -> None:
+    """Look at every attached resource. One that has jobs cannot be detached."""
+    attached = Resource.objects.filter(detached_at=None).values_list("pk", flat=True)
+    for resource_id in sorted(attached):
+        observe_resource(resource_id=resource_id)
+
+
+def observe_resource(*, resource_id: str) -> None:
+    """Look at one resource and repair what differs."""
+    resource = Resource.objects.filter(pk=resource_id).first()
+    if resource is None:
+        return
+    driver = drivers.driver_of(resource)
+    try:
+        # First the reports, then the books: a job is in the books before it can be reported.
+        reports = driver.list_jobs()
+        repairs = compare(_read_books(resource, reports), reports, now=clock.now())
+        ended = _write_books(repairs)
+        stops.stop_jobs(driver, repairs.stop)
+        for name in [*repairs.forget, *_names_of(repairs, ended, reports)]:
+            driver.forget(name)
+    except ResourceUnreachable as error:
+        resources.note_unreachable(resource=resource, error=error)
+    else:
+        resources.note_contact(resource=resource)
+        launches.start_again(repairs.restart)
+
+
+def _read_books(resource: Resource, reports: Sequence[JobReport]) -> list[BookedJob]:
+    columns = ("id", "name", "token", "state", "lease_expires_at", "reason")
+    live = Job.objects.filter(resource=resource, state__in=sorted(JOB_STATES.live - {JobState.PENDING}))
+    rows = {row["name"]: row for row in live.values(*columns)}
+    for names in journal.batches([report.name for report in reports if report.name not in rows]):
+        rows.update((row["name"], row) for row in Job.objects.filter(name__in=names).values(*columns))
+    return [BookedJob(**{**row, "state": JobState(row["state"])}) for row in rows.values()]
+
+
+def _write_books(repairs: Repairs) -> Collection[str]:
+    """Write what the driver reported in one transaction; return the ids of the jobs that changed."""
+    now = clock.now()
+    with transaction.atomic():
+        changed = journal.record_steps([_step_of(record) for record in repairs.records], now=now)
+        _renew_leases(repairs.renew, now)
+    return set(changed)
+
+
+def _step_of(record: Record) -> journal.Step:
+    fields: dict[str, object] = {}
+    if record.started_at is not None:
+        fields["started_at"] = record.started_at
+    if record.state in JOB_STATES.final:
+        fields["finished_at"] = record.finished_at
+        fields["exit_code"] = record.exit_code
+        fields["reason_code"] = record.reason_code or ""
+        fields["reason"] = record.reason
+    return journal.Step(record.job_id, record.token, record.state, record.message, fields)
+
+
+def _renew_leases(job_ids: Sequence[str], now: datetime) -> None:
+    for batch in journal.batches(job_ids):
+        due = Job.objects.filter(
+            pk__in=batch, state__in=sorted(JOB_STATES.live), lease_expires_at__lt=now + _RENEW_BELOW
+        )
+        due.update(lease_expires_at=now + LEASE)
+
+
+def _names_of(repairs: Repairs, changed: Collection[str], reports: Sequence[JobReport]) -> list[str]:
+    """Return the names of the reported jobs whose end has just been written, so that the driver may forget them."""
+    ended = {(record.job_id, record.token) for record in repairs.records if record.state in JOB_STATES.final}
+    tokens = {token for job_id, token in ended if job_id in changed}
+    return [report.name for report in reports if report.token in tokens]

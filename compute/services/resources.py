@@ -1,0 +1,164 @@
+"""Resources are attached, probed and detached; their nodes are reported to the scheduler."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from django.db import transaction
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.permissions import require_site_admin
+from accounts.services.projects import check_name
+from compute.adapters import drivers
+from compute.adapters.local.machine import describe_machine
+from compute.engine.ports import NodeFacts
+from compute.engine.states import JOB_STATES
+from compute.errors import InvalidResource, ResourceExists, ResourceInUse, ResourceUnreachable
+from compute.models import Job, Resource, ResourceKind, ResourceState
+from compute.services import templates
+from compute.services.templates import Shape
+from core import clock
+from scheduler.services import nodes
+from scheduler.services.nodes import GpuReport, NodeReport
+
+log = structlog.get_logger(__name__)
+
+GIB = 2**30
+LOCAL_CACHE_SITE = "local"
+_CONTACT_STEP = timedelta(seconds=10)
+_LAB_NODE = {
+    "cpu_millicores": 40_000,
+    "memory_bytes": 512 * GIB,
+    "gpus": 8,
+    "gpu_model": "Tesla V100-SXM2-32GB",
+    "gpu_memory_bytes": 32 * GIB,
+}
+_LAB = [{"name": f"lab-{number}", **_LAB_NODE} for number in (1, 2)]
+_LAB_SHAPES = {
+    "gpu-half": Shape(2000, 16 * GIB, 500),
+    "gpu-1": Shape(4000, 32 * GIB, 1000),
+    "gpu-8": Shape(32_000, 256 * GIB, 8000),
+}
+
+
+def ensure_first_resources() -> None:
+    """Register this machine and the simulated lab, on the first start only: what an admin detached stays away."""
+    if not Resource.objects.exists():
+        with transaction.atomic():
+            actor = Actor.system("the first start")
+            machine = _create(actor, "this-machine", ResourceKind.LOCAL, [])
+            for name, shape in _shapes_of(describe_machine()).items():
+                templates.create_template(actor=actor, resource=machine, name=name, shape=shape)
+            lab = _create(actor, "lab", ResourceKind.SIMULATED, _LAB)
+            for name, shape in _LAB_SHAPES.items():
+                templates.create_template(actor=actor, resource=lab, name=name, shape=shape)
+    probe_all()
+
+
+def attach_resource(
+    *, actor: Actor, name: str, kind: ResourceKind, declared: Sequence[Mapping[str, Any]] = ()
+) -> Resource:
+    """Add a resource. `declared` lists the nodes of a simulated one. Raises ResourceExists and InvalidResource."""
+    require_site_admin(actor, "attach compute resources")
+    check_name(name)
+    if (kind is ResourceKind.SIMULATED) != bool(declared):
+        raise InvalidResource("A simulated resource declares its nodes; every other kind finds them by itself.")
+    if len({node["name"] for node in declared}) != len(declared):
+        raise InvalidResource("Two of the nodes have the same name.")
+    with transaction.atomic():
+        resource = _create(actor, name, kind, [dict(node) for node in declared])
+    probe_resource(resource=resource)
+    return resource
+
+
+@transaction.atomic
+def detach_resource(*, actor: Actor, resource: Resource) -> None:
+    """Take a resource away; the history of its jobs stays. Raises ResourceInUse while jobs wait or run there."""
+    require_site_admin(actor, "detach compute resources")
+    live = Job.objects.filter(resource=resource, state__in=sorted(JOB_STATES.live)).count()
+    if live:
+        raise ResourceInUse(f"{live} jobs that have not ended are on {resource.name}.", jobs=live)
+    Resource.objects.filter(pk=resource.pk, detached_at=None).update(detached_at=clock.now())
+    nodes.report_nodes(
+        resource_id=resource.pk, resource_name=resource.name, is_simulated=resource.is_simulated, nodes=[]
+    )
+    audit.record(actor, "compute.detach_resource", resource)
+
+
+def probe_all() -> None:
+    """Ask every resource for its nodes."""
+    for resource in Resource.objects.filter(detached_at=None).order_by("pk"):
+        probe_resource(resource=resource)
+
+
+def probe_resource(*, resource: Resource) -> None:
+    """Ask a resource for its nodes and tell the scheduler; one that does not answer gets nothing new."""
+    try:
+        found = drivers.driver_of(resource).probe()
+    except ResourceUnreachable as error:
+        note_unreachable(resource=resource, error=error)
+        return
+    nodes.report_nodes(
+        resource_id=resource.pk,
+        resource_name=resource.name,
+        is_simulated=resource.is_simulated,
+        nodes=[_report_of(node) for node in found],
+    )
+    _write_contact(resource)
+
+
+def note_contact(*, resource: Resource) -> None:
+    """Note that a resource has answered; one that comes back is probed, so that its nodes are ready again."""
+    if resource.state == ResourceState.UNREACHABLE:
+        probe_resource(resource=resource)
+    elif resource.last_contact_at is None or clock.now() - resource.last_contact_at > _CONTACT_STEP:
+        _write_contact(resource)
+
+
+def note_unreachable(*, resource: Resource, error: ResourceUnreachable) -> None:
+    """Note that a resource does not answer, and why."""
+    if resource.state != ResourceState.UNREACHABLE or resource.error != error.message:
+        log.warning("resource.unreachable", resource=resource.name, error=error.message)
+        resource.state, resource.error = ResourceState.UNREACHABLE, error.message
+        resource.save(update_fields=["state", "error"])
+        nodes.mark_unreachable(resource_id=resource.pk)
+
+
+def _create(actor: Actor, name: str, kind: ResourceKind, declared: Sequence[Mapping[str, Any]]) -> Resource:
+    attached = Resource.objects.filter(detached_at=None)
+    if attached.filter(name=name).exists():
+        raise ResourceExists(f"There is a compute resource called '{name}' already.")
+    if kind is ResourceKind.LOCAL and (other := attached.filter(kind=kind).first()) is not None:
+        # Twice the same cores and GPUs would be given away.
+        raise ResourceExists(f"This machine is attached already, as '{other.name}'.")
+    site = LOCAL_CACHE_SITE if kind is ResourceKind.LOCAL else ""
+    resource = Resource.objects.create(name=name, kind=kind, nodes=list(declared), cache_site=site)
+    audit.record(actor, "compute.attach_resource", resource, kind=kind)
+    return resource
+
+
+def _shapes_of(machine: NodeFacts) -> Mapping[str, Shape]:
+    shapes = {"small": Shape(1000, GIB), "medium": Shape(2000, 4 * GIB)}
+    if machine.gpus:
+        cpu_millicores = max(1000, machine.cpu_millicores // len(machine.gpus) // 1000 * 1000)
+        shapes["gpu"] = Shape(min(cpu_millicores, 8000), min(32 * GIB, machine.memory_bytes // 2), 1000)
+    return shapes
+
+
+def _write_contact(resource: Resource) -> None:
+    resource.state, resource.error, resource.last_contact_at = ResourceState.READY, "", clock.now()
+    resource.save(update_fields=["state", "error", "last_contact_at"])
+
+
+def _report_of(node: NodeFacts) -> NodeReport:
+    gpus = tuple(GpuReport(gpu.index, gpu.uuid, gpu.model, gpu.memory_bytes) for gpu in node.gpus)
+    return NodeReport(
+        name=node.name,
+        cpu_millicores=node.cpu_millicores,
+        memory_bytes=node.memory_bytes,
+        gpus=gpus,
+        is_ready=node.is_ready,
+        labels=node.labels,
+    )

@@ -1,0 +1,55 @@
+"""Named shapes that jobs may have on a resource."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from django.db import transaction
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.permissions import require_site_admin
+from accounts.services.projects import check_name
+from compute.errors import InvalidResource, TemplateExists
+from compute.models import Resource, Template
+
+_ONE_GPU = 1000
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How much of a node a job gets, and what an hour of it costs (None: nobody has said)."""
+
+    cpu_millicores: int
+    memory_bytes: int
+    gpu_milli: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    price_per_hour: Decimal | None = None
+
+
+@transaction.atomic
+def create_template(*, actor: Actor, resource: Resource, name: str, shape: Shape) -> Template:
+    """Add a template to a resource. Raises TemplateExists and InvalidResource."""
+    require_site_admin(actor, "add compute templates")
+    check_name(name)
+    _check(shape)
+    if Template.objects.filter(resource=resource, name=name).exists():
+        raise TemplateExists(f"{resource.name} has a template called '{name}' already.")
+    template = Template.objects.create(
+        resource=resource,
+        name=name,
+        cpu_millicores=shape.cpu_millicores,
+        memory_bytes=shape.memory_bytes,
+        gpu_milli=shape.gpu_milli,
+        labels=dict(shape.labels),
+        price_per_hour=shape.price_per_hour,
+    )
+    audit.record(actor, "compute.create_template", template)
+    return template
+
+
+def _check(shape: Shape) -> None:
+    if shape.cpu_millicores <= 0 or shape.memory_bytes <= 0 or shape.gpu_milli < 0:
+        raise InvalidResource("A template gives some CPU, some memory, and no negative number of GPUs.")
+    if shape.gpu_milli > _ONE_GPU and shape.gpu_milli % _ONE_GPU:
+        raise InvalidResource("More than one GPU must be whole ones.")

@@ -1,0 +1,52 @@
+"""Looks as soon as a driver has news, so that a job's end is known within milliseconds and not at the next tick."""
+
+import threading
+
+import structlog
+from django.db import close_old_connections
+
+from compute.adapters import drivers
+from compute.errors import ResourceUnreachable
+from compute.models import Resource
+from compute.services import observe
+
+log = structlog.get_logger(__name__)
+
+_PATIENCE_S = 1.0
+_PAUSE_S = 1.0
+
+
+def watch_forever(stop: threading.Event) -> None:
+    """Watch every attached resource, each in a thread of its own, until `stop` is set; then return within a second."""
+    watchers: dict[str, threading.Thread] = {}
+    while not stop.is_set():
+        close_old_connections()
+        for resource_id in Resource.objects.filter(detached_at=None).values_list("pk", flat=True):
+            if resource_id not in watchers or not watchers[resource_id].is_alive():
+                thread = threading.Thread(
+                    target=_watch, args=(resource_id, stop), name=f"watch-{resource_id}", daemon=True
+                )
+                thread.start()
+                watchers[resource_id] = thread
+        close_old_connections()
+        stop.wait(_PAUSE_S)
+    for thread in watchers.values():
+        thread.join(_PATIENCE_S * 2)
+
+
+def _watch(resource_id: str, stop: threading.Event) -> None:
+    resource = Resource.objects.get(pk=resource_id)
+    driver = drivers.driver_of(resource)
+    while not stop.is_set():
+        try:
+            if driver.wait_for_news(_PATIENCE_S):
+                close_old_connections()
+                observe.observe_resource(resource_id=resource_id)
+        except ResourceUnreachable:
+            stop.wait(_PAUSE_S)  # the tick of `observe` notes it
+        except Exception:  # what nobody anticipated is logged once, and watching goes on
+            log.exception("watch.failed", resource=resource.name)
+            stop.wait(_PAUSE_S)
+        if not Resource.objects.filter(pk=resource_id, detached_at=None).exists():
+            break
+    close_old_connections()
