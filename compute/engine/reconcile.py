@@ -59,8 +59,13 @@ class Repairs:
     forget: tuple[str, ...] = ()
 
 
-def compare(booked: Iterable[BookedJob], reports: Iterable[JobReport], *, now: datetime) -> Repairs:
-    """Decide the repairs for one resource. `booked` holds its live jobs, and all whose names the driver reports."""
+def compare(
+    booked: Iterable[BookedJob], reports: Iterable[JobReport], *, now: datetime, renew_before: datetime
+) -> Repairs:
+    """Decide the repairs for one resource. `booked` holds its live jobs, and all whose names the driver reports.
+
+    Leases that end before `renew_before` are renewed.
+    """
     by_name = {job.name: job for job in booked}
     reported = {report.name: report for report in reports}
     records: list[Record] = []
@@ -72,14 +77,15 @@ def compare(booked: Iterable[BookedJob], reports: Iterable[JobReport], *, now: d
         if job is None or job.token != report.token or job.state in JOB_STATES.final:
             (stop if report.state is ReportState.RUNNING else forget).append(name)
         elif report.state is ReportState.RUNNING:
-            renew.append(job.id)
+            if _ends_before(job, renew_before):
+                renew.append(job.id)
             if job.state is JobState.STARTING:
                 records.append(_running(job, report))
             elif job.state is JobState.STOPPING:
                 stop.append(name)
         elif job.state is not JobState.PENDING:
             records.append(_ended(job, report, now))
-    missing = [job for job in by_name.values() if job.name not in reported and _is_overdue(job, now)]
+    missing = [job for job in by_name.values() if job.name not in reported and _ends_before(job, now)]
     restart = [job.id for job in missing if job.state is JobState.STARTING]
     records += [_absent(job, now) for job in missing if job.state in {JobState.RUNNING, JobState.STOPPING}]
     return Repairs(tuple(records), tuple(renew), tuple(restart), tuple(stop), tuple(forget))
@@ -116,5 +122,5 @@ def _absent(job: BookedJob, now: datetime) -> Record:
     return Record(job.id, job.token, JobState.LOST, reason, ReasonCode.INFRASTRUCTURE, reason=reason, finished_at=now)
 
 
-def _is_overdue(job: BookedJob, now: datetime) -> bool:
-    return job.lease_expires_at is None or job.lease_expires_at <= now
+def _ends_before(job: BookedJob, moment: datetime) -> bool:
+    return job.lease_expires_at is None or job.lease_expires_at <= moment

@@ -39,7 +39,8 @@ def observe_resource(*, resource_id: str) -> None:
     try:
         # First the reports, then the books: a job is in the books before it can be reported.
         reports = driver.list_jobs()
-        repairs = compare(_read_books(resource, reports), reports, now=clock.now())
+        now = clock.now()
+        repairs = compare(_read_books(resource, reports), reports, now=now, renew_before=now + _RENEW_BELOW)
         ended = _write_books(repairs)
         stops.stop_jobs(driver, repairs.stop)
         for name in [*repairs.forget, *_names_of(repairs, ended, reports)]:
@@ -48,7 +49,8 @@ def observe_resource(*, resource_id: str) -> None:
         resources.note_unreachable(resource=resource, error=error)
     else:
         resources.note_contact(resource=resource)
-        launches.start_again(repairs.restart)
+        if repairs.restart:
+            launches.start_again(repairs.restart)
 
 
 def _read_books(resource: Resource, reports: Sequence[JobReport]) -> list[BookedJob]:
@@ -62,6 +64,8 @@ def _read_books(resource: Resource, reports: Sequence[JobReport]) -> list[Booked
 
 def _write_books(repairs: Repairs) -> Collection[str]:
     """Write what the driver reported in one transaction; return the ids of the jobs that changed."""
+    if not repairs.records and not repairs.renew:
+        return set()
     now = clock.now()
     with transaction.atomic():
         changed = journal.record_steps([_step_of(record) for record in repairs.records], now=now)
@@ -83,10 +87,8 @@ def _step_of(record: Record) -> journal.Step:
 
 def _renew_leases(job_ids: Sequence[str], now: datetime) -> None:
     for batch in journal.batches(job_ids):
-        due = Job.objects.filter(
-            pk__in=batch, state__in=sorted(JOB_STATES.live), lease_expires_at__lt=now + _RENEW_BELOW
-        )
-        due.update(lease_expires_at=now + LEASE)
+        live = Job.objects.filter(pk__in=batch, state__in=sorted(JOB_STATES.live))
+        live.update(lease_expires_at=now + LEASE)
 
 
 def _names_of(repairs: Repairs, changed: Collection[str], reports: Sequence[JobReport]) -> list[str]:

@@ -115,7 +115,7 @@ class LocalDriver:
         if (facts := folder.read("started.json")) is None:
             return None
         # The shim was killed. Its command may live on where nobody watches it: end that too, then say so.
-        shim.kill_all(name, session=0, since_ticks=0)
+        shim.kill_all(name, session=shim.NO_SESSION, since_ticks=0)
         reason = "The process that watched over the job was killed, or the machine was restarted."
         return JobReport(name, facts["token"], ReportState.LOST, started_at=_time(facts["started_at"]), reason=reason)
 
@@ -159,7 +159,8 @@ class LocalDriver:
     def delete(self, name: str) -> None:
         """Remove the job's folder, unless the job is live."""
         folder = self._folder(name)
-        if not (self._live / name).exists() and not folder.is_locked():
+        is_live = (self._live / name).exists() or (folder.is_locked() and not folder.has_ended())
+        if not is_live:
             shutil.rmtree(folder.path, ignore_errors=True)
 
     def wait_for_news(self, timeout_s: float) -> bool:

@@ -23,6 +23,8 @@ from collections.abc import Iterator
 TAG_PREFIXES = (b"::nearline ", b"cnvrg_")
 MARK = "NEARLINE_JOB_NAME"
 ORDER_END = "end of order"
+# Session 0 is real: that of every process whose session began outside of this container.
+NO_SESSION = -1
 _LOOK_EVERY_S = 0.2
 _SAMPLE_EVERY_S = 1.0
 _DRAIN_S = 0.5
@@ -263,10 +265,15 @@ class Shim:
 
     def _start(self) -> None:
         self.output, write_end = os.pipe()
+        has_become, becoming = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             self._become_command(write_end)
         os.close(write_end)
+        os.close(becoming)
+        # Ends when the child has become the command: before that it might miss a signal.
+        os.read(has_become, 1)
+        os.close(has_become)
         os.set_blocking(self.output, False)
         facts = process_facts(self.pid)
         self.since_ticks = facts.started_ticks if facts else 0

@@ -1,0 +1,294 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from accounts.services import secrets
+from compute.engine.ports import EndCause
+from compute.engine.states import JobState
+from compute.models import Job, ResourceState
+from compute.services import jobs, launches, observe
+from core import clock
+from scheduler.models import Node, Workload
+from tests.factories import compute as make
+
+
+@pytest.fixture
+def running(project, template):
+    [job] = make.submit(project, template, "train")
+    make.start([job])
+    job.refresh_from_db()
+    return job
+
+
+def look(resource):
+    observe.observe_resource(resource_id=resource.pk)
+
+
+def test_a_placed_job_is_started_on_its_node_with_its_gpus(project, template, driver):
+    [job] = make.submit(project, template, "train")
+
+    make.start([job], gpus=[[3, 500]])
+
+    job.refresh_from_db()
+    launch = driver.jobs.launches["train"]
+    assert (job.state, job.node_name, job.gpus) == ("running", "node-1", [[3, 500]])
+    assert (launch.token, launch.node_name, launch.project) == (job.token, "node-1", project.name)
+    assert [(share.index, share.milli) for share in launch.gpus] == [(3, 500)]
+
+
+def test_a_job_without_room_is_not_started(project, template, driver):
+    [job] = make.submit(project, template, "train")
+
+    launches.start_placed_jobs()
+
+    assert make.state_of(job) == JobState.PENDING
+    assert not driver.jobs.started
+
+
+def test_the_life_of_a_job_is_written_down_without_gaps(running, resource, driver):
+    driver.finish("train")
+
+    look(resource)
+
+    assert list(running.events.values_list("seq", "state")) == [
+        (1, "pending"),
+        (2, "starting"),
+        (3, "running"),
+        (4, "succeeded"),
+    ]
+
+
+def test_a_success_is_recorded_gives_the_room_back_and_is_forgotten_by_the_driver(running, resource, driver):
+    driver.finish("train")
+
+    look(resource)
+
+    running.refresh_from_db()
+    assert (running.state, running.exit_code, running.reason_code, running.reason) == ("succeeded", 0, "", "")
+    assert running.started_at <= running.finished_at
+    assert Workload.objects.get(pk=running.workload_id).state == "released"
+    assert driver.list_jobs() == []
+
+
+@pytest.mark.parametrize(
+    ("end", "reason_code", "reason"),
+    [
+        ((3, EndCause.EXITED), "user_error", "The command exited with code 3."),
+        ((-11, EndCause.EXITED), "user_error", "The command was ended by signal SIGSEGV (11)."),
+        ((-15, EndCause.TIMEOUT), "timeout", "The job ran longer than its timeout allows."),
+        ((-9, EndCause.OUT_OF_MEMORY), "out_of_memory", "The job needed more memory than its template gives."),
+    ],
+)
+def test_a_failure_is_recorded_with_its_reason(running, driver, end, reason_code, reason):
+    exit_code, cause = end
+    driver.finish("train", exit_code=exit_code, cause=cause)
+
+    look(running.resource)
+
+    running.refresh_from_db()
+    assert (running.state, running.exit_code) == ("failed", exit_code)
+    assert (running.reason_code, running.reason) == (reason_code, reason)
+
+
+def test_a_report_with_another_token_is_not_believed(running, resource, driver):
+    driver.jobs.change("train", token="of an older job")
+    driver.finish("train")
+
+    look(resource)
+
+    assert make.state_of(running) == JobState.RUNNING
+
+
+def test_a_job_that_its_driver_lost_is_lost(running, resource, driver):
+    driver.lose("train")
+
+    look(resource)
+
+    running.refresh_from_db()
+    assert (running.state, running.reason_code) == ("lost", "infrastructure")
+    assert Workload.objects.get(pk=running.workload_id).state == "released"
+
+
+def test_a_vanished_job_is_lost_only_when_its_lease_has_run_out(running, resource, driver):
+    driver.vanish("train")
+
+    look(resource)
+    before = make.state_of(running)
+    with clock.frozen_at(clock.now() + launches.LEASE + timedelta(seconds=1)):
+        look(resource)
+
+    assert (before, make.state_of(running)) == (JobState.RUNNING, JobState.LOST)
+
+
+def test_a_look_renews_the_lease_of_what_runs(running, resource):
+    later = clock.now() + launches.LEASE - timedelta(seconds=1)
+
+    with clock.frozen_at(later):
+        look(resource)
+
+    running.refresh_from_db()
+    assert running.lease_expires_at == later + launches.LEASE
+
+
+def test_a_job_that_runs_is_adopted_after_the_platform_died_while_starting_it(running, resource):
+    Job.objects.update(state=JobState.STARTING, lease_expires_at=clock.now() - timedelta(hours=1))
+
+    look(resource)
+
+    assert make.state_of(running) == JobState.RUNNING
+
+
+def test_a_job_that_never_came_up_is_started_again_under_the_same_name_and_token(running, resource, driver):
+    Job.objects.update(state=JobState.STARTING, lease_expires_at=clock.now() - timedelta(seconds=1))
+    driver.jobs.reports.clear()
+    driver.jobs.started.clear()
+
+    look(resource)
+
+    assert driver.jobs.started == {"train": 1}
+    assert driver.jobs.launches["train"].token == running.token
+
+
+def test_a_job_that_never_came_up_three_times_fails(running, resource, driver):
+    Job.objects.update(state=JobState.STARTING, lease_expires_at=clock.now() - timedelta(seconds=1), starts=3)
+    driver.vanish("train")
+
+    look(resource)
+
+    running.refresh_from_db()
+    assert (running.state, running.reason_code) == ("failed", "infrastructure")
+    assert running.reason == "The job was started 3 times and never came up."
+
+
+def test_a_refused_start_fails_the_job_in_the_drivers_words(project, template, driver):
+    driver.refusal = "The working directory /code does not exist."
+    [job] = make.submit(project, template, "train")
+
+    make.start([job])
+
+    job.refresh_from_db()
+    assert (job.state, job.reason_code) == ("failed", "infrastructure")
+    assert job.reason == "The working directory /code does not exist."
+    assert job.workload.state == "released"
+
+
+def test_a_start_without_an_answer_is_tried_again_later(project, template, driver, resource):
+    driver.is_away = True
+    [job] = make.submit(project, template, "train")
+    make.start([job])
+    before = make.state_of(job)
+
+    driver.is_away = False
+    with clock.frozen_at(clock.now() + launches.LEASE + timedelta(seconds=1)):
+        look(resource)
+        look(resource)
+
+    assert (before, make.state_of(job)) == (JobState.STARTING, JobState.RUNNING)
+    assert driver.jobs.started == {"train": 1}
+
+
+def test_secrets_reach_the_launch_and_not_the_books(project, template, driver, site_admin):
+    secrets.set_secret(actor=site_admin, project=project, name="API_KEY", value="s3cr3t")
+    [job] = make.submit(project, template, "train", secret_names=["API_KEY"])
+
+    make.start([job])
+
+    job.refresh_from_db()
+    assert driver.jobs.launches["train"].secrets == {"API_KEY": "s3cr3t"}
+    assert "s3cr3t" not in repr(driver.jobs.launches["train"])
+    assert "s3cr3t" not in str(job.spec)
+
+
+def test_a_missing_secret_is_the_users_error_and_named(project, template):
+    [job] = make.submit(project, template, "train", secret_names=["API_KEY"])
+
+    make.start([job])
+
+    job.refresh_from_db()
+    assert (job.state, job.reason_code) == ("failed", "user_error")
+    assert "API_KEY" in job.reason
+
+
+def test_a_job_that_slipped_through_a_cancel_is_stopped(running, resource, driver):
+    Job.objects.update(state=JobState.CANCELLED)
+
+    look(resource)
+
+    assert driver.jobs.reports["train"].cause is EndCause.STOPPED
+    assert make.state_of(running) == JobState.CANCELLED
+
+
+def test_a_job_that_the_books_do_not_know_is_stopped_and_forgotten(running, resource, driver):
+    Job.objects.all().delete()
+
+    look(resource)
+    look(resource)
+
+    assert driver.jobs.reports["train"].cause is EndCause.STOPPED
+    assert driver.list_jobs() == []
+
+
+def test_a_resource_that_is_away_keeps_its_jobs_and_gets_no_new_ones(running, resource, driver):
+    driver.is_away = True
+
+    with clock.frozen_at(clock.now() + timedelta(hours=1)):
+        look(resource)
+
+    resource.refresh_from_db()
+    assert (resource.state, resource.error) == (ResourceState.UNREACHABLE, "The scripted resource is away.")
+    assert make.state_of(running) == JobState.RUNNING
+    assert not Node.objects.get(resource_id=resource.pk).is_ready
+
+
+def test_a_resource_that_comes_back_is_ready_again(running, resource, driver):
+    driver.is_away = True
+    look(resource)
+
+    driver.is_away = False
+    look(resource)
+
+    resource.refresh_from_db()
+    assert (resource.state, resource.error) == (ResourceState.READY, "")
+    assert Node.objects.get(resource_id=resource.pk).is_ready
+    assert make.state_of(running) == JobState.RUNNING
+
+
+def test_looking_twice_changes_nothing_the_second_time(running, resource, driver):
+    driver.finish("train")
+    look(resource)
+    running.refresh_from_db()
+    first = Job.objects.values().get()
+
+    look(resource)
+
+    assert Job.objects.values().get() == first
+    assert running.events.count() == 4
+
+
+def test_a_look_at_an_idle_resource_costs_few_queries(resource, django_assert_max_num_queries):
+    with clock.frozen_at(datetime(2026, 11, 21, tzinfo=UTC)):
+        look(resource)
+
+        with django_assert_max_num_queries(2):
+            look(resource)
+
+
+def test_news_names_each_changed_job_once_per_look(template, driver, news, project, django_capture_on_commit_callbacks):
+    submitted = make.submit(project, template, "a", "b", "c")
+    make.start(submitted)
+    news.clear()
+    for name in ("a", "b", "c"):
+        driver.finish(name)
+
+    with django_capture_on_commit_callbacks(execute=True):
+        look(template.resource)
+
+    assert [sorted(batch) for batch in news] == [sorted(job.pk for job in submitted)]
+
+
+def test_a_cancelled_job_whose_stop_was_lost_is_stopped_by_the_next_look(running, resource, driver):
+    jobs.cancel_many(job_ids=[running.pk], reason="Enough.")
+
+    look(resource)
+
+    assert driver.jobs.reports["train"].cause is EndCause.STOPPED

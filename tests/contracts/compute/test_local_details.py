@@ -1,0 +1,315 @@
+"""What the local driver promises beyond the port: environment, limits, logs, devices, what is written to disk."""
+
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compute.adapters.local.driver import LocalDriver
+from compute.engine.ports import EndCause, GpuShare, ReportState
+from compute.errors import StartRefused
+from tests.contracts.compute.test_local import LocalPlace
+from tests.contracts.compute_driver import make_launch
+
+
+@pytest.fixture
+def place(tmp_path):
+    place = LocalPlace(tmp_path / "jobs")
+    yield place
+    for report in place.driver.list_jobs():
+        place.driver.stop(report.name, 0)
+        place.wait_for_end(report.name)
+
+
+def run(place, name, command, *, launch=(), **spec):
+    place.driver.start(replace(make_launch(name, command, **spec), **dict(launch)))
+    report = place.wait_for_end(name)
+    return report, place.driver.read_log(name, 0, 1 << 20).data.decode()
+
+
+def processes_with(text):
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if text.encode() in path.read_bytes() and int(path.parent.name) != os.getpid():
+                found.append(int(path.parent.name))
+    return found
+
+
+def wait_until(holds):
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_the_environment_holds_nothing_of_the_platforms(place, monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://secret")
+
+    _, log = run(place, "env", "env", env={"MINE": "yes"})
+
+    names = {line.partition("=")[0] for line in log.splitlines()}
+    ours = {name for name in names if name.startswith(("NEARLINE_", "CNVRG_", "CUDA_"))}
+    assert names - ours == {"PATH", "HOME", "LANG", "TMPDIR", "PWD", "PYTHONUNBUFFERED", "MINE"}
+
+
+def test_paths_in_the_environment_are_the_jobs_own_folders(place):
+    command = (
+        'cd && pwd && echo "$TMPDIR" && ls -d $NEARLINE_DATA $NEARLINE_INPUT $NEARLINE_OUTPUT $NEARLINE_PARAMETERS'
+    )
+
+    _, log = run(place, "paths", command)
+
+    folder = place.jobs / "paths"
+    parts = ("work", "tmp", "data", "input", "output", "parameters.json")
+    assert log.splitlines() == [str(folder / part) for part in parts]
+
+
+def test_python_and_nearline_of_the_product_are_found(place):
+    _, log = run(place, "path", "command -v python; command -v nearline")
+
+    assert [line.rpartition("/")[0] for line in log.splitlines()] == [str(Path(sys.executable).parent)] * 2
+
+
+def test_data_and_inputs_are_linked_into_the_job(place, tmp_path):
+    (tmp_path / "digits").mkdir()
+    (tmp_path / "digits" / "0.png").write_text("zero")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "model").write_text("weights")
+    data, inputs = (
+        [{"name": "digits", "path": str(tmp_path / "digits")}],
+        [{"step": "fit", "path": str(tmp_path / "out")}],
+    )
+    spec = type(make_launch("x").spec).from_json(
+        {
+            "name": "mounts",
+            "command": "cat $NEARLINE_DATA/digits/0.png $NEARLINE_INPUT/fit/model",
+            "data": data,
+            "inputs": inputs,
+        }
+    )
+
+    place.driver.start(replace(make_launch("mounts"), spec=spec))
+    place.wait_for_end("mounts")
+
+    assert place.driver.read_log("mounts", 0, 100).data == b"zeroweights"
+
+
+def test_a_missing_input_refuses_the_start_in_words(place):
+    spec = {"name": "mounts", "command": "true", "data": [{"name": "digits", "path": "/nowhere/digits"}]}
+    launch = replace(make_launch("mounts"), spec=type(make_launch("x").spec).from_json(spec))
+
+    with pytest.raises(StartRefused, match="The dataset 'digits' is not at /nowhere/digits"):
+        place.driver.start(launch)
+
+    assert place.driver.list_jobs() == []
+
+
+def test_parameters_are_in_a_file_and_on_the_command_line_where_asked_for(place):
+    parameters = {"lr": 0.1, "name": "two words", "deep": True}
+
+    _, log = run(
+        place, "parameters", "cat $NEARLINE_PARAMETERS; echo; echo", parameters=parameters, append_parameters=True
+    )
+
+    first, second = log.splitlines()
+    assert json.loads(first) == parameters
+    assert second == "--lr 0.1 --name two words --deep true"
+
+
+def test_an_argument_list_is_not_read_by_a_shell(place):
+    _, log = run(place, "list", ["printf", "%s\n", "$HOME; rm -rf *"])
+
+    assert log == "$HOME; rm -rf *\n"
+
+
+def test_what_the_job_writes_to_its_output_stays(place):
+    run(place, "writes", "echo 42 > $NEARLINE_OUTPUT/answer")
+
+    assert (place.driver.output_folder("writes") / "answer").read_text() == "42\n"
+
+
+@pytest.mark.parametrize(("command", "exit_code"), [("exit 3", 3), ("kill -SEGV $$", -11), ("nonsense-program", 127)])
+def test_exit_codes_and_signals_are_reported(place, command, exit_code):
+    report, _ = run(place, "fails", command)
+
+    assert (report.state, report.exit_code, report.cause) == (ReportState.FAILED, exit_code, EndCause.EXITED)
+
+
+def test_a_program_that_does_not_exist_says_so_in_the_log(place):
+    report, log = run(place, "nothing", ["nonsense-program", "--now"])
+
+    assert report.exit_code == 127
+    assert log == "[nearline] nonsense-program: No such file or directory\n"
+
+
+def test_an_image_is_ignored_with_a_note_in_the_log(place):
+    _, log = run(place, "image", "echo ran", image="pytorch/pytorch:2.9")
+
+    assert log.splitlines() == [
+        "[nearline] The image pytorch/pytorch:2.9 is ignored: jobs of this resource run directly on the machine.",
+        "ran",
+    ]
+
+
+def test_a_working_directory_is_used_and_a_missing_one_refused(place, tmp_path):
+    _, log = run(place, "there", "pwd", working_directory=str(tmp_path))
+
+    assert log.strip() == str(tmp_path)
+    with pytest.raises(StartRefused, match="/nowhere does not exist"):
+        place.driver.start(make_launch("nowhere", working_directory="/nowhere"))
+
+
+def test_secrets_are_in_the_environment_and_in_no_file(place):
+    report, _ = run(
+        place, "secret", "test $KEY = s3cr3t-value && sleep 0.1", launch={"secrets": {"KEY": "s3cr3t-value"}}
+    )
+
+    files = [path.read_bytes() for path in (place.jobs / "secret").rglob("*") if path.is_file()]
+    assert report.state is ReportState.SUCCEEDED
+    assert files
+    assert not any(b"s3cr3t-value" in content for content in files)
+
+
+def test_secrets_are_on_no_command_line(place):
+    place.driver.start(replace(make_launch("secret", "exec sleep 600"), secrets={"KEY": "s3cr3t-value"}))
+    place.wait_for("secret", ReportState.RUNNING)
+
+    assert processes_with("s3cr3t-value") == []
+
+
+def test_a_timeout_ends_the_job_with_all_its_processes(place):
+    report, _ = run(place, "slow", "sleep 3601 & sleep 3601", timeout_s=0.3)
+
+    assert (report.state, report.cause) == (ReportState.FAILED, EndCause.TIMEOUT)
+    wait_until(lambda: processes_with("3601") == [])
+
+
+def test_a_job_that_ignores_sigterm_is_killed_after_the_grace(place):
+    place.driver.start(make_launch("stubborn", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
+    wait_until(lambda: b"ready" in place.driver.read_log("stubborn", 0, 100).data)
+
+    place.driver.stop("stubborn", 0.2)
+
+    report = place.wait_for_end("stubborn")
+    assert (report.cause, report.exit_code) == (EndCause.STOPPED, -9)
+
+
+def test_a_job_may_clean_up_when_it_is_stopped(place):
+    place.driver.start(make_launch("tidy", "trap 'echo tidied; exit 0' TERM; echo ready; while :; do sleep 0.01; done"))
+    wait_until(lambda: b"ready" in place.driver.read_log("tidy", 0, 100).data)
+
+    place.driver.stop("tidy", 10)
+
+    report = place.wait_for_end("tidy")
+    assert (report.cause, report.state) == (EndCause.STOPPED, ReportState.FAILED)
+    assert place.driver.read_log("tidy", 0, 100).data == b"ready\ntidied\n"
+
+
+def test_processes_that_a_job_leaves_behind_end_with_it(place):
+    report, _ = run(place, "leaves", "sleep 3602 & setsid sleep 3602 >/dev/null 2>&1 & echo done")
+
+    assert report.state is ReportState.SUCCEEDED
+    wait_until(lambda: processes_with("3602") == [])
+
+
+def test_too_much_memory_ends_the_job_and_says_so(place):
+    hungry = "x = bytearray(200 << 20); import time; time.sleep(600)"
+
+    report, _ = run(place, "hungry", ["python", "-c", hungry], launch={"memory_bytes": 100 << 20})
+
+    assert (report.state, report.cause) == (ReportState.FAILED, EndCause.OUT_OF_MEMORY)
+
+
+def test_memory_that_processes_share_counts_once(place):
+    code = "import os, time; x = bytearray(120 << 20)\nfor _ in range(3): os.fork() or time.sleep(0.7) or os._exit(0)\ntime.sleep(0.7)"
+
+    report, _ = run(place, "shares", ["python", "-c", code], launch={"memory_bytes": 250 << 20})
+
+    assert report.state is ReportState.SUCCEEDED
+
+
+def test_a_job_is_bound_to_as_many_cores_as_it_has_cpus(place):
+    command = ["python", "-c", "import os; print(len(os.sched_getaffinity(0)))"]
+
+    _, log = run(place, "bound", command, launch={"cpu_millicores": 500})
+
+    assert log == "1\n"
+
+
+def test_the_log_is_bounded_keeps_metrics_and_says_how_much_is_missing(place):
+    code = "for n in range(2000): print('noise', n)\nprint('::nearline {}'); print('cnvrg_tag_accuracy: 0.97'); print('end')"
+
+    report, log = run(place, "loud", ["python", "-c", code], log_limit_bytes=1000)
+
+    lines = log.splitlines()
+    assert report.state is ReportState.SUCCEEDED
+    assert log.index("::nearline {}") <= 1000
+    assert lines[-4:-2] == ["::nearline {}", "cnvrg_tag_accuracy: 0.97"]
+    assert lines[-1].endswith("its limit of 1000 bytes. Lines with metrics were kept.")
+    noise = sum(len(f"noise {number}\n") for number in range(2000)) + len("end\n")
+    kept = sum(len(line) + 1 for line in lines[:-4])
+    assert f" {noise - kept} bytes of output are not kept" in lines[-1]
+
+
+def test_usage_is_sampled_about_once_a_second(place):
+    code = "import time; t = time.time()\nwhile time.time() - t < 2.3: pass"
+
+    run(place, "busy", ["python", "-c", code])
+
+    samples = place.driver.read_usage("busy", None)
+    assert len(samples) == 3
+    assert all(300 <= sample.cpu_millicores <= 1300 for sample in samples[:2])
+    assert all(1 << 20 < sample.memory_bytes < 1 << 28 for sample in samples[:2])
+
+
+def test_gpus_are_assigned_by_index_in_bus_order_with_their_fraction(place):
+    command = "echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER $NEARLINE_GPU_FRACTION"
+
+    _, half = run(place, "half", command, launch={"gpus": (GpuShare(1, 500),)})
+    _, two = run(place, "two", command, launch={"gpus": (GpuShare(0, 1000), GpuShare(2, 1000))})
+    _, none = run(place, "none", command)
+
+    assert (half, two, none) == ("1 PCI_BUS_ID 0.5\n", "0,2 PCI_BUS_ID 1\n", "PCI_BUS_ID\n")
+
+
+def test_a_killed_shim_is_reported_as_lost_and_its_command_ends_too(place):
+    place.driver.start(make_launch("orphan", "exec sleep 3603"))
+    wait_until(lambda: processes_with("3603") != [])
+    shim = json.loads((place.jobs / "orphan" / "started.json").read_text())["shim"]
+
+    os.kill(shim, signal.SIGKILL)
+
+    assert place.wait_for("orphan", ReportState.LOST).token == "token-of-orphan"
+    wait_until(lambda: processes_with("3603") == [])
+
+
+def test_a_shim_whose_order_is_cut_off_does_nothing(tmp_path, place, monkeypatch):
+    whole = make_launch("cut", "touch ran")
+    driver = LocalDriver(place.jobs)
+    monkeypatch.setattr(
+        driver, "_spawn", lambda folder, order, *fds: LocalDriver._spawn(driver, folder, order[:-5], *fds)
+    )
+
+    driver.start(whole)
+    wait_until(lambda: driver._folder("cut").is_locked() is False)
+
+    assert driver.list_jobs() == []
+    place.driver.start(whole)
+    assert place.wait_for_end("cut").state is ReportState.SUCCEEDED
+
+
+def test_sigterm_to_the_shim_ends_the_job_in_order(place):
+    place.driver.start(make_launch("shutdown", "exec sleep 3604"))
+    wait_until(lambda: processes_with("3604") != [])
+    shim = json.loads((place.jobs / "shutdown" / "started.json").read_text())["shim"]
+
+    os.kill(shim, signal.SIGTERM)
+
+    assert place.wait_for_end("shutdown").cause is EndCause.STOPPED

@@ -1,0 +1,37 @@
+from pathlib import Path
+
+import pytest
+
+from compute.adapters.simulated import SimulatedDriver
+from compute.engine.ports import GpuFacts, Launch, NodeFacts
+from tests.contracts.compute_driver import ComputeDriverContract, Place, make_launch
+
+NODES = [NodeFacts("sim-1", 8000, 2**34, tuple(GpuFacts(index, f"s{index}", "V100", 2**35) for index in range(8)))]
+
+
+class SimulatedPlace(Place):
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.driver = SimulatedDriver(root, NODES)
+
+    def start_quick(self, name: str) -> Launch:
+        return self._start(make_launch(name, simulated_duration_s=0))
+
+    def start_endless(self, name: str) -> Launch:
+        return self._start(make_launch(name, simulated_duration_s=3600))
+
+    def restart(self) -> None:
+        self.driver = SimulatedDriver(self.root, NODES)
+
+    def _start(self, launch: Launch) -> Launch:
+        self.driver.start(launch)
+        return launch
+
+
+@pytest.fixture
+def place(tmp_path):
+    return SimulatedPlace(tmp_path / "lab")
+
+
+class TestSimulatedDriver(ComputeDriverContract):
+    pass

@@ -1,0 +1,256 @@
+"""The contract of `ComputeDriver`: every adapter, the fake included, passes it.
+
+An adapter's test module subclasses `ComputeDriverContract` and offers a fixture `place`: something with the driver,
+and ways to have a job that ends by itself, one that does not, and a restart of the platform.
+"""
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from compute.engine.job_spec import JobSpec
+from compute.engine.ports import ComputeDriver, EndCause, JobReport, Launch, ReportState, UsageSample
+
+DEADLINE_S = 20
+
+
+def make_launch(name: str, command="true", **spec) -> Launch:
+    return Launch(
+        spec=JobSpec(name=name, command=command, **spec),
+        token=f"token-of-{name}",
+        job_id=f"job_{name}",
+        kind="job",
+        project="demo",
+        node_name="node-1",
+        cpu_millicores=1000,
+        memory_bytes=2**30,
+    )
+
+
+class Place(ABC):
+    """One place where jobs run, as the contract needs it."""
+
+    driver: ComputeDriver
+
+    @abstractmethod
+    def start_quick(self, name: str) -> Launch:
+        """Start a job that succeeds by itself at once."""
+
+    @abstractmethod
+    def start_endless(self, name: str) -> Launch:
+        """Start a job that runs until it is stopped."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Replace `driver` by a new one over the same state, as after a restart of the platform."""
+
+    def report(self, name: str) -> JobReport | None:
+        return {report.name: report for report in self.driver.list_jobs()}.get(name)
+
+    def wait_for(self, name: str, *states: ReportState) -> JobReport:
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            report = self.report(name)
+            if report is not None and report.state in states:
+                return report
+            self.driver.wait_for_news(0.02)
+        pytest.fail(f"{name} did not become {states} within {DEADLINE_S} s, but is {self.report(name)}")
+
+    def wait_for_end(self, name: str) -> JobReport:
+        return self.wait_for(name, ReportState.SUCCEEDED, ReportState.FAILED, ReportState.LOST)
+
+
+class ComputeDriverContract:
+    def test_a_probe_finds_nodes_that_have_something_to_give(self, place):
+        nodes = place.driver.probe()
+
+        assert nodes
+        assert all(node.cpu_millicores >= 1000 and node.memory_bytes > 0 and node.is_ready for node in nodes)
+        assert len({node.name for node in nodes}) == len(nodes)
+
+    def test_a_started_job_is_reported_with_its_token_until_it_succeeds(self, place):
+        before = datetime.now(UTC) - timedelta(seconds=1)
+
+        launch = place.start_quick("quick")
+        report = place.wait_for_end("quick")
+
+        assert (report.token, report.state, report.exit_code) == (launch.token, ReportState.SUCCEEDED, 0)
+        assert before <= report.started_at <= report.finished_at <= datetime.now(UTC)
+
+    def test_starting_a_job_again_leaves_the_first_alone(self, place):
+        launch = place.start_endless("twice")
+        first = place.wait_for("twice", ReportState.RUNNING)
+
+        place.driver.start(replace(launch, token="another-token"))
+
+        assert place.report("twice").token == first.token == launch.token
+        assert len(place.driver.list_jobs()) == 1
+
+    def test_an_ended_job_is_not_started_again(self, place):
+        launch = place.start_quick("once")
+        ended = place.wait_for_end("once")
+
+        place.driver.start(launch)
+
+        assert place.report("once") == ended
+
+    def test_a_forgotten_job_is_not_started_again(self, place):
+        launch = place.start_quick("once")
+        ended = place.wait_for_end("once")
+        place.driver.forget("once")
+
+        place.driver.start(launch)
+
+        assert place.report("once") in {None, ended}
+
+    def test_a_running_job_is_found_again_after_a_restart_and_can_be_stopped(self, place):
+        launch = place.start_endless("adopted")
+        place.wait_for("adopted", ReportState.RUNNING)
+
+        place.restart()
+        found = place.wait_for("adopted", ReportState.RUNNING)
+        place.driver.stop("adopted", 5)
+        report = place.wait_for_end("adopted")
+
+        assert found.token == launch.token
+        assert (report.state, report.cause, report.token) == (ReportState.FAILED, EndCause.STOPPED, launch.token)
+
+    def test_a_job_that_ended_while_the_platform_was_away_is_reported_as_ended(self, place):
+        place.start_quick("away")
+        ended = place.wait_for_end("away")
+
+        place.restart()
+
+        assert place.report("away") == ended
+
+    def test_stopping_a_job_that_does_not_exist_has_no_effect(self, place):
+        place.driver.stop("nothing", 1)
+
+        assert place.driver.list_jobs() == []
+
+    def test_stopping_an_ended_job_does_not_change_its_end(self, place):
+        place.start_quick("done")
+        ended = place.wait_for_end("done")
+
+        place.driver.stop("done", 1)
+
+        assert place.report("done") == ended
+
+    def test_stopping_twice_is_stopping_once(self, place):
+        place.start_endless("stopped")
+        place.wait_for("stopped", ReportState.RUNNING)
+
+        place.driver.stop("stopped", 5)
+        place.driver.stop("stopped", 5)
+
+        assert place.wait_for_end("stopped").cause is EndCause.STOPPED
+
+    def test_a_forgotten_job_is_not_listed_and_keeps_its_log_and_output(self, place):
+        place.start_quick("old")
+        place.wait_for_end("old")
+        log = place.driver.read_log("old", 0, 10_000)
+
+        place.driver.forget("old")
+        place.restart()
+
+        assert place.driver.list_jobs() == []
+        assert place.driver.read_log("old", 0, 10_000) == log
+        assert place.driver.output_folder("old").is_dir()
+
+    def test_a_deleted_job_leaves_nothing_to_read(self, place):
+        place.start_quick("old")
+        place.wait_for_end("old")
+        place.driver.forget("old")
+
+        place.driver.delete("old")
+
+        assert place.driver.read_log("old", 0, 10_000).data == b""
+        assert place.driver.list_jobs() == []
+
+    def test_deleting_and_forgetting_unknown_jobs_has_no_effect(self, place):
+        place.driver.forget("nothing")
+        place.driver.delete("nothing")
+
+        assert place.driver.list_jobs() == []
+
+    def test_a_running_job_is_not_deleted(self, place):
+        place.start_endless("busy")
+        place.wait_for("busy", ReportState.RUNNING)
+
+        place.driver.delete("busy")
+
+        assert place.report("busy").state is ReportState.RUNNING
+
+    def test_a_log_read_piece_by_piece_is_the_whole_log(self, place):
+        place.start_quick("talks")
+        place.wait_for_end("talks")
+        whole = place.driver.read_log("talks", 0, 100_000)
+
+        pieces, offset, is_complete = b"", 0, False
+        while not is_complete:
+            chunk = place.driver.read_log("talks", offset, 7)
+            pieces, offset, is_complete = pieces + chunk.data, chunk.next_offset, chunk.is_complete
+
+        assert whole.data
+        assert (pieces, offset, True) == (whole.data, whole.next_offset, whole.is_complete)
+
+    def test_the_log_of_a_running_job_is_not_complete(self, place):
+        place.start_endless("talks")
+        place.wait_for("talks", ReportState.RUNNING)
+
+        assert not place.driver.read_log("talks", 0, 100_000).is_complete
+
+    def test_an_unknown_job_has_an_empty_log_and_used_nothing(self, place):
+        assert place.driver.read_log("nothing", 0, 100).data == b""
+        assert place.driver.read_usage("nothing", None) == []
+
+    def test_usage_can_be_read_from_a_moment_on(self, place):
+        place.start_quick("busy")
+        place.wait_for_end("busy")
+
+        samples = place.driver.read_usage("busy", None)
+
+        assert all(isinstance(sample, UsageSample) for sample in samples)
+        assert samples == sorted(samples, key=lambda sample: sample.at)
+        for sample in samples:
+            assert all(later.at > sample.at for later in place.driver.read_usage("busy", sample.at))
+
+    def test_each_job_has_an_output_folder_of_its_own(self, place):
+        place.start_endless("one")
+        place.start_endless("two")
+
+        folders = {place.driver.output_folder("one"), place.driver.output_folder("two")}
+
+        assert len(folders) == 2
+        assert all(folder.is_dir() for folder in folders)
+
+    def test_the_end_of_a_job_wakes_who_waits_for_news(self, place):
+        place.start_endless("ends")
+        place.wait_for("ends", ReportState.RUNNING)
+        while place.driver.wait_for_news(0):
+            pass
+        woken = []
+        waiter = threading.Thread(target=lambda: woken.append(place.driver.wait_for_news(DEADLINE_S)))
+        waiter.start()
+
+        place.driver.stop("ends", 5)
+        waiter.join(DEADLINE_S)
+
+        assert woken == [True]
+
+    def test_waiting_without_news_ends_in_time(self, place):
+        assert place.driver.wait_for_news(0.01) is False
+
+    def test_many_jobs_are_each_reported_once(self, place):
+        names = [f"job-{number}" for number in range(10)]
+
+        for name in names:
+            place.start_quick(name)
+        for name in names:
+            place.wait_for_end(name)
+
+        assert sorted(report.name for report in place.driver.list_jobs()) == names

@@ -1,0 +1,71 @@
+"""Resources whose driver does what the test says, and jobs on them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from accounts.actor import Actor
+from accounts.models import Project
+from compute.adapters import drivers
+from compute.adapters.scripted import ScriptedDriver
+from compute.engine.ports import NodeFacts
+from compute.models import Job, Resource, ResourceKind, Template
+from compute.services import jobs, launches, observe, resources
+from compute.services.jobs import JobRequest, JobSpec
+from core import clock
+from scheduler.models import Node, Placement, Workload
+
+NODES = (NodeFacts("node-1", 8000, 2**34),)
+
+
+def make_resource(name: str = "scripted", root: Path = Path("/nonexistent")) -> tuple[Resource, ScriptedDriver]:
+    """Attach a resource that a script drives."""
+    resource = Resource.objects.create(name=name, kind=ResourceKind.SIMULATED)
+    driver = ScriptedDriver(root, NODES)
+    drivers.install(resource, driver)
+    resources.probe_resource(resource=resource)
+    return resource, driver
+
+
+def make_template(resource: Resource, name: str = "small", **shape) -> Template:
+    """Add a template: one CPU and one GiB, unless told otherwise."""
+    return Template.objects.create(
+        resource=resource, name=name, **{"cpu_millicores": 1000, "memory_bytes": 2**30, **shape}
+    )
+
+
+def make_request(project: Project, template: Template, name: str, command: str = "true", **spec) -> JobRequest:
+    """Return a request for one job."""
+    return JobRequest(
+        project_id=project.pk,
+        name=name,
+        kind="job",
+        template_id=template.pk,
+        spec=JobSpec(name=name, command=command, **spec),
+    )
+
+
+def submit(project: Project, template: Template, *names: str, **spec) -> list[Job]:
+    """Submit jobs by the platform itself."""
+    requests = [make_request(project, template, name, **spec) for name in names]
+    return jobs.submit_many(actor=Actor.system("tests"), requests=requests)
+
+
+def place(submitted: Sequence[Job], *, gpus: Sequence[Sequence[int]] = ()) -> None:
+    """Give jobs their room on the first node of their resource, as a cycle of the scheduler does."""
+    for job in submitted:
+        node = Node.objects.filter(resource_id=job.resource_id).order_by("name").first()
+        Workload.objects.filter(pk=job.workload_id).update(state="placed", placed_at=clock.now())
+        Placement.objects.create(workload_id=job.workload_id, node=node, gpus=list(gpus))
+
+
+def start(submitted: Sequence[Job], **placement) -> None:
+    """Give jobs their room, start them, and have a look at them."""
+    place(submitted, **placement)
+    launches.start_placed_jobs()
+    for resource_id in sorted({job.resource_id for job in submitted}):
+        observe.observe_resource(resource_id=resource_id)
+
+
+def state_of(job: Job) -> str:
+    """Return the state that the books hold now."""
+    return Job.objects.values_list("state", flat=True).get(pk=job.pk)
