@@ -21,7 +21,8 @@ class JobPaths:
 def job_environment(launch: Launch, paths: JobPaths, *, search_path: str) -> Mapping[str, str]:
     """Return the whole environment of a job. Nothing of the platform's own environment is in it."""
     base = {"PATH": search_path, "HOME": paths.work, "LANG": "C.UTF-8", "TMPDIR": paths.tmp, "PYTHONUNBUFFERED": "1"}
-    return base | _devices(launch) | _ours(launch, paths) | dict(launch.spec.env) | dict(launch.secrets)
+    # Ours come last: a job may change its PATH, but not the GPUs that it was given or the name it is known by.
+    return base | dict(launch.spec.env) | dict(launch.secrets) | _devices(launch) | _ours(launch, paths)
 
 
 def _ours(launch: Launch, paths: JobPaths) -> dict[str, str]:

@@ -31,6 +31,7 @@ _DRAIN_S = 0.5
 _READ_BYTES = 1 << 16
 _LONGEST_HEAD = max(map(len, TAG_PREFIXES))
 _LONGEST_LINE = 1 << 20
+_NO_TAG = b"-" * _LONGEST_HEAD
 _TAGS_ALLOWANCE_BYTES = 16 << 20
 _NICENESS = 5
 
@@ -65,8 +66,8 @@ class BoundedLog:
         self._limit = limit
         self._size = os.fstat(descriptor).st_size
         self._hard_limit = limit + _TAGS_ALLOWANCE_BYTES
-        self._head = b""  # the first bytes of the line that is being written
-        self._line = b""  # a line that waits for its end, once the limit is reached
+        self._head = b""  # the first bytes of the line that is partly in the file
+        self._line = b""  # what waits for the end of its line, once the limit is reached
         self._is_full = False
 
     def write(self, data: bytes) -> None:
@@ -86,34 +87,31 @@ class BoundedLog:
         os.close(self._descriptor)
 
     def _write_below_limit(self, data: bytes) -> bytes:
+        """Write what there is room for, whole lines only once room gets short, and return the rest."""
         room = self._limit - self._size
-        if len(data) <= room:
-            self._put(data)
-            last = data.rfind(b"\n") + 1
-            self._head = data[last:][:_LONGEST_HEAD] if last else (self._head + data)[:_LONGEST_HEAD]
-            return b""
-        self._is_full = True
-        cut = data.rfind(b"\n", 0, max(room, 0)) + 1  # whole lines only, so that no metric is cut in two
-        self._put(data[:cut])
-        rest = data[cut:]
-        if cut or not self._head:
-            return rest
-        # The rest of a line that is partly in the file: a metric is completed, anything else is dropped.
-        end = rest.find(b"\n") + 1 or len(rest)
-        (self._put if (self._head + rest)[:_LONGEST_HEAD].startswith(TAG_PREFIXES) else self._drop)(rest[:end])
-        return rest[end:]
+        self._is_full = len(data) > room
+        end = data.rfind(b"\n", 0, max(room, 0)) + 1 if self._is_full else len(data)
+        self._put(data[:end])
+        last = data.rfind(b"\n", 0, end) + 1
+        self._head = data[last:end][:_LONGEST_HEAD] if last else (self._head + data[:end])[:_LONGEST_HEAD]
+        return data[end:]
 
     def _sift(self, data: bytes) -> None:
         lines = (self._line + data).split(b"\n")
         self._line = lines.pop()
         for line in lines:
             self._keep_or_drop(line + b"\n")
+            self._head = b""
         if len(self._line) > _LONGEST_LINE:
             self._drop(self._line)
-            self._line = b""
+            self._line, self._head = b"", _NO_TAG
 
     def _keep_or_drop(self, line: bytes) -> None:
-        is_kept = line.startswith(TAG_PREFIXES) and self._size + len(line) <= self._hard_limit
+        is_kept = (self._head + line).startswith(TAG_PREFIXES) and self._size + len(line) <= self._hard_limit
+        if not is_kept and self._head and line.endswith(b"\n"):
+            # The line is partly in the file: it gets its end, so that what follows stands on a line of its own.
+            self._drop(line[:-1])
+            line, is_kept = b"\n", True
         (self._put if is_kept else self._drop)(line)
 
     def _drop(self, data: bytes) -> None:

@@ -167,9 +167,7 @@ def test_a_working_directory_is_used_and_a_missing_one_refused(place, tmp_path):
 
 
 def test_secrets_are_in_the_environment_and_in_no_file(place):
-    report, _ = run(
-        place, "secret", "test $KEY = s3cr3t-value && sleep 0.1", launch={"secrets": {"KEY": "s3cr3t-value"}}
-    )
+    report, _ = run(place, "secret", "test ${#KEY} = 12", launch={"secrets": {"KEY": "s3cr3t-value"}})
 
     files = [path.read_bytes() for path in (place.jobs / "secret").rglob("*") if path.is_file()]
     assert report.state is ReportState.SUCCEEDED
@@ -209,7 +207,7 @@ def test_a_job_may_clean_up_when_it_is_stopped(place):
 
     report = place.wait_for_end("tidy")
     assert (report.cause, report.state) == (EndCause.STOPPED, ReportState.FAILED)
-    assert place.driver.read_log("tidy", 0, 100).data == b"ready\ntidied\n"
+    assert place.driver.read_log("tidy", 0, 100).data.endswith(b"tidied\n")
 
 
 def test_processes_that_a_job_leaves_behind_end_with_it(place):

@@ -1,0 +1,136 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compute.engine.ports import EndCause, JobReport, ReportState
+from compute.engine.reconcile import BookedJob, Record, compare
+from compute.engine.states import JOB_STATES, JobState, ReasonCode
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+FRESH, EXPIRED = NOW + timedelta(seconds=25), NOW - timedelta(seconds=1)
+
+
+def booked(state, *, lease=FRESH, token="t", reason=""):
+    return BookedJob("job_1", "train", token, JobState(state), lease, reason)
+
+
+def report(state, **facts):
+    return JobReport("train", facts.pop("token", "t"), ReportState(state), **facts)
+
+
+def decide(jobs, reports):
+    return compare(jobs, reports, now=NOW, renew_before=NOW + timedelta(seconds=20))
+
+
+def test_a_starting_job_that_runs_is_adopted():
+    repairs = decide([booked("starting")], [report("running", started_at=NOW)])
+
+    assert repairs.records == (Record("job_1", "t", JobState.RUNNING, "The job runs.", started_at=NOW),)
+
+
+def test_a_running_job_that_runs_needs_nothing():
+    repairs = decide([booked("running")], [report("running")])
+
+    assert repairs == type(repairs)()
+
+
+def test_a_lease_that_ends_soon_is_renewed():
+    soon = booked("running", lease=NOW + timedelta(seconds=19))
+
+    assert decide([soon], [report("running")]).renew == ("job_1",)
+
+
+@pytest.mark.parametrize("state", ["starting", "running", "stopping"])
+def test_a_success_is_recorded_from_every_live_state(state):
+    [record] = decide([booked(state)], [report("succeeded", exit_code=0, finished_at=NOW)]).records
+
+    assert (record.state, record.exit_code, record.reason_code, record.finished_at) == (
+        JobState.SUCCEEDED,
+        0,
+        None,
+        NOW,
+    )
+
+
+def test_a_failure_while_stopping_is_the_cancel_that_was_asked_for():
+    job = booked("stopping", reason="Alice cancelled the job.")
+
+    [record] = decide([job], [report("failed", exit_code=-15, cause=EndCause.STOPPED)]).records
+
+    assert (record.state, record.reason_code) == (JobState.CANCELLED, ReasonCode.CANCELLED)
+    assert record.reason == "Alice cancelled the job."
+
+
+def test_a_stop_from_outside_cancels_a_running_job():
+    [record] = decide([booked("running")], [report("failed", exit_code=-15, cause=EndCause.STOPPED)]).records
+
+    assert (record.state, record.reason_code) == (JobState.CANCELLED, ReasonCode.CANCELLED)
+
+
+def test_a_stopping_job_that_runs_is_stopped_again():
+    assert decide([booked("stopping")], [report("running")]).stop == ("train",)
+
+
+@pytest.mark.parametrize("state", ["starting", "running", "stopping"])
+def test_a_job_nobody_sees_is_left_alone_while_its_lease_holds(state):
+    repairs = decide([booked(state)], [])
+
+    assert repairs == type(repairs)()
+
+
+def test_a_job_that_never_came_up_is_started_again_once_its_lease_is_over():
+    assert decide([booked("starting", lease=EXPIRED)], []).restart == ("job_1",)
+
+
+@pytest.mark.parametrize(("state", "end"), [("running", JobState.LOST), ("stopping", JobState.CANCELLED)])
+def test_a_job_nobody_sees_is_over_once_its_lease_is(state, end):
+    [record] = decide([booked(state, lease=EXPIRED)], []).records
+
+    assert (record.state, record.finished_at) == (end, NOW)
+
+
+@pytest.mark.parametrize("state", sorted(JOB_STATES.final))
+def test_an_ended_job_that_runs_is_stopped_and_one_that_ended_forgotten(state):
+    assert decide([booked(state)], [report("running")]).stop == ("train",)
+    assert decide([booked(state)], [report("succeeded")]).forget == ("train",)
+
+
+def test_an_unknown_job_is_stopped_and_then_forgotten():
+    assert decide([], [report("running")]).stop == ("train",)
+    assert decide([], [report("failed")]).forget == ("train",)
+
+
+def test_a_report_with_another_token_changes_no_book():
+    repairs = decide([booked("running", lease=NOW)], [report("succeeded", token="older")])
+
+    assert (repairs.records, repairs.renew, repairs.forget) == ((), (), ("train",))
+
+
+def test_a_pending_job_is_never_touched():
+    repairs = decide([booked("pending", lease=None)], [])
+
+    assert repairs == type(repairs)()
+
+
+@given(
+    state=st.sampled_from(JobState),
+    lease=st.sampled_from([None, FRESH, EXPIRED]),
+    token=st.sampled_from(["t", "older"]),
+    reported=st.none() | st.sampled_from(ReportState),
+    cause=st.sampled_from(EndCause),
+)
+def test_every_repair_is_a_legal_step_and_the_end_is_reached(state, lease, token, reported, cause):
+    job = booked(state, lease=lease)
+    reports = [] if reported is None else [report(reported, token=token, cause=cause)]
+
+    repairs = decide([job], reports)
+
+    for record in repairs.records:
+        assert record.state in JOB_STATES.arrows[state]
+        assert record.token == job.token
+    assert len(repairs.records) + len(repairs.restart) <= 1
+    assert not set(repairs.stop) & set(repairs.forget)
+    if reports and reported is not ReportState.RUNNING and state in JOB_STATES.final:
+        assert repairs.forget == ("train",)
