@@ -1,0 +1,233 @@
+"""The running product as tests see it: real processes on loopback, started, killed and stopped by process id.
+
+It runs embedded (one process on SQLite, a folder as store), or in full when `NEARLINE_TEST_POSTGRES`,
+`NEARLINE_TEST_REDIS` and `NEARLINE_TEST_S3` name servers: then web, worker and controller are processes of their own.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+START_LIMIT_S = 60
+
+
+def is_full() -> bool:
+    """Whether this test run uses PostgreSQL, Redis and S3."""
+    return "NEARLINE_TEST_POSTGRES" in os.environ
+
+
+def free_port() -> int:
+    """Return a loopback port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@dataclass
+class Product:
+    """One installation with a home of its own."""
+
+    home: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+    processes: dict[str, subprocess.Popen] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("NEARLINE_")}
+        clean.pop("DATABASE_URL", None)
+        self.environment = {
+            **clean,
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in (".", "platform", "client/src")),
+            "NEARLINE_HOME": str(self.home),
+            "PORT": str(self.port),
+            "SAMPLE": "0",
+            **(_full_environment() if is_full() else {}),
+            **self.environment,
+        }
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def token(self) -> str:
+        return (self.home / "admin.token").read_text()
+
+    def start(self) -> "Product":
+        """Start every process and wait until the product is ready to serve."""
+        python = str(BIN / "python")
+        if is_full():
+            subprocess.run(
+                [python, "manage.py", "setup"], cwd=ROOT, env=self.environment, check=True, capture_output=True
+            )
+            self._spawn(
+                "web",
+                [
+                    python,
+                    "-m",
+                    "uvicorn",
+                    "config.asgi:application",
+                    "--port",
+                    str(self.port),
+                    "--log-level",
+                    "warning",
+                ],
+            )
+            self._spawn(
+                "worker",
+                [
+                    python,
+                    "-m",
+                    "celery",
+                    "-A",
+                    "config.worker",
+                    "worker",
+                    "-Q",
+                    "advance,cache,watch,notify",
+                    "-P",
+                    "threads",
+                    "-c",
+                    "4",
+                    "--without-gossip",
+                    "--without-mingle",
+                    "--loglevel",
+                    "WARNING",
+                ],
+            )
+            self._spawn("controller", [python, "manage.py", "controller"])
+        else:
+            self._spawn("up", [python, "manage.py", "up"])
+        self._wait_until_ready()
+        return self
+
+    def _spawn(self, name: str, command: list[str]) -> None:
+        log = (self.home.parent / f"{self.home.name}.{name}.log").open("ab")
+        self.processes[name] = subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=log, stderr=log)
+
+    def log_of(self, name: str) -> str:
+        return (self.home.parent / f"{self.home.name}.{name}.log").read_text(errors="replace")
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < deadline:
+            for name, process in self.processes.items():
+                if process.poll() is not None:
+                    raise AssertionError(f"{name} ended with {process.returncode}:\n{self.log_of(name)[-4000:]}")
+            try:
+                with urllib.request.urlopen(f"{self.url}/readyz", timeout=2) as answer:
+                    if json.load(answer)["checks"]["leader"] == "ok":
+                        return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                pass
+            time.sleep(0.05)
+        raise AssertionError(
+            "The product did not become ready:\n" + "\n".join(self.log_of(n)[-2000:] for n in self.processes)
+        )
+
+    def kill(self, *names: str) -> None:
+        """SIGKILL some processes (all by default): no chance to tidy up."""
+        for name in names or tuple(self.processes):
+            process = self.processes.pop(name)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+    def stop(self) -> None:
+        """End every process in an orderly way, and by force after 15 seconds."""
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes.clear()
+
+    def cli(
+        self, *arguments: str, cwd: Path, check: bool = True, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `nearline` as the admin, or as whoever `NEARLINE_TOKEN` in `environment` names."""
+        done = subprocess.run(
+            [str(BIN / "nearline"), *arguments],
+            cwd=cwd,
+            env={
+                **self.environment,
+                "NEARLINE_URL": self.url,
+                "NEARLINE_TOKEN": self.token,
+                "HOME": str(self.home),
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(
+                f"nearline {' '.join(arguments)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+            )
+        return done
+
+    def cli_json(self, *arguments: str, cwd: Path) -> dict:
+        """Run `nearline ... --json` and return what it printed."""
+        return json.loads(self.cli(*arguments, "--json", cwd=cwd).stdout)
+
+    def api(self, method: str, path: str, body: dict | None = None) -> dict:
+        """Call the API as the admin."""
+        request = urllib.request.Request(
+            f"{self.url}/api/v1{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def wait_for(self, read, is_done, *, limit_s: float = 120):
+        """Call `read` until `is_done` holds for what it returns, and return that."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            value = read()
+            if is_done(value):
+                return value
+            if time.monotonic() > deadline:
+                raise AssertionError(f"This did not come about in {limit_s} s. Last seen: {value}")
+            time.sleep(0.1)
+
+
+def _full_environment() -> dict[str, str]:
+    name = f"journey_{uuid.uuid4().hex[:12]}"
+    server = os.environ["NEARLINE_TEST_POSTGRES"]
+    import psycopg
+
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    bucket = os.environ["NEARLINE_TEST_BUCKET"]
+    return {
+        "DATABASE_URL": server.rsplit("/", 1)[0] + f"/{name}",
+        "BROKER_URL": os.environ["NEARLINE_TEST_REDIS"] + f"/{_next_redis_database()}",
+        "NEARLINE_STORE_URL": f"s3://{bucket}/{name}?endpoint={os.environ['NEARLINE_TEST_S3']}",
+        "NEARLINE_STORE_ACCESS_KEY": os.environ["NEARLINE_TEST_S3_ACCESS_KEY"],
+        "NEARLINE_STORE_SECRET_KEY": os.environ["NEARLINE_TEST_S3_SECRET_KEY"],
+        "NEARLINE_SECRET_KEY": "the same in web, worker and controller",
+        "NEARLINE_SECRETS_KEY": "b25seSBmb3IgdGVzdHM6IDMyIGJ5dGVzIGFzIGtleSE=",
+    }
+
+
+_redis_databases = iter(range(1, 1000))
+
+
+def _next_redis_database() -> int:
+    return next(_redis_databases) % 16
