@@ -27,11 +27,11 @@ def main() -> int:
     }
     missing = [name for name, path in tools.items() if path is None]
     if missing:
-        print(f"`make services` needs {', '.join(missing)}; see CONTRIBUTING.md.", file=sys.stderr)
+        print(f"`make services` needs {', '.join(missing)}; see CONTRIBUTING.md.", file=sys.stderr)  # noqa: T201
         return 1
     with tempfile.TemporaryDirectory(prefix="nearline-services-") as folder, contextlib.ExitStack() as stack:
-        os.chmod(folder, 0o755)
         base = Path(folder)
+        base.chmod(0o755)
         environment = {
             **os.environ,
             **stack.enter_context(postgres(tools["postgres"].parent, base)),

@@ -1,0 +1,11 @@
+"""Run every benchmark and print its table: `make bench`, or `python -m benchmarks NAME`."""
+
+import sys
+
+from benchmarks import data_plane, fan
+
+BENCHMARKS = {"data_plane": data_plane.main, "fan": fan.main}
+
+for name in sys.argv[1:] or BENCHMARKS:
+    print(f"\n## {name}")
+    BENCHMARKS[name]()
