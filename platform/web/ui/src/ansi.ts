@@ -1,0 +1,42 @@
+// Colours of a terminal log: SGR codes become classes, every other escape sequence is dropped.
+
+const ESCAPE = /\x1b(?:\[([0-9;]*)m|\[[0-9;?]*[A-Za-ln-z]|\][^\x07]*\x07|[()][A-B0-2])/g;
+const FIRST_COLOUR = 30;
+
+export function paint(text: string): Node[] {
+  const nodes: Node[] = [];
+  let styles: number[] = [];
+  let last = 0;
+  // A carriage return rewrites its line, as progress bars do: what was written last is kept.
+  const plain = text.replace(/\r\n/g, "\n").replace(/[^\n]*\r(?=[^\n])/g, "");
+  for (const match of plain.matchAll(ESCAPE)) {
+    push(nodes, plain.slice(last, match.index), styles);
+    last = match.index + match[0].length;
+    if (match[1] !== undefined) styles = restyle(styles, match[1]);
+  }
+  push(nodes, plain.slice(last), styles);
+  return nodes;
+}
+
+function restyle(styles: number[], codes: string): number[] {
+  let now = styles;
+  for (const code of codes.split(";").map(Number)) {
+    if (code === 0) now = [];
+    else if (code < FIRST_COLOUR) now = [...now, code];
+    else now = [...now.filter((style) => style < FIRST_COLOUR), ...(code === 39 ? [] : [code])];
+  }
+  return now;
+}
+
+function push(nodes: Node[], text: string, styles: number[]): void {
+  if (!text) return;
+  const node = document.createTextNode(text);
+  if (styles.length === 0) {
+    nodes.push(node);
+    return;
+  }
+  const span = document.createElement("span");
+  span.className = styles.map((style) => `ansi-${style}`).join(" ");
+  span.append(node);
+  nodes.push(span);
+}

@@ -1,0 +1,19 @@
+// What every page loads: htmx for parts that change in place, and small behaviours keyed by data attributes.
+
+import "htmx.org";
+import "./styles/app.scss";
+import { startCopyButtons } from "./copy.ts";
+import { startDialogs } from "./dialogs.ts";
+import { startKeys } from "./keys.ts";
+import { LogView } from "./log_view.ts";
+import { startMenus } from "./menus.ts";
+import { SeriesChart } from "./series_chart.ts";
+import { startThemeSwitch } from "./theme_switch.ts";
+
+startThemeSwitch();
+startMenus();
+startDialogs();
+startCopyButtons();
+startKeys();
+customElements.define("log-view", LogView);
+customElements.define("series-chart", SeriesChart);

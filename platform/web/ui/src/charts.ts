@@ -1,0 +1,61 @@
+// Curves over steps or seconds, drawn by uPlot in the colours of the theme.
+
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+
+type Series = { label: string; hue: number; values: (number | null)[] };
+type Chart = { x: number[]; x_label: string; unit: string; series: Series[] };
+
+const HEIGHT_PX = 200;
+const FONT = "11px Inter, system-ui, sans-serif";
+
+export function mount(host: HTMLElement): () => void {
+  const chart = JSON.parse(host.querySelector("script")?.textContent ?? "null") as Chart;
+  const stage = document.createElement("div");
+  stage.className = "chart";
+  host.append(stage);
+  let plot = draw(chart, stage);
+  const redraw = () => {
+    plot.destroy();
+    plot = draw(chart, stage);
+  };
+  const watcher = new ResizeObserver(() => plot.setSize({ width: stage.clientWidth, height: HEIGHT_PX }));
+  watcher.observe(stage);
+  document.addEventListener("theme-changed", redraw);
+  return () => {
+    watcher.disconnect();
+    document.removeEventListener("theme-changed", redraw);
+    plot.destroy();
+    stage.remove();
+  };
+}
+
+function draw(chart: Chart, stage: HTMLElement): uPlot {
+  const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const axis: uPlot.Axis = {
+    stroke: colour("--secondary"),
+    font: FONT,
+    grid: { stroke: colour("--nl-line"), width: 1 },
+    ticks: { show: false },
+  };
+  const format = (value: number) => `${Number(value.toPrecision(4))}${chart.unit}`;
+  const options: uPlot.Options = {
+    width: stage.clientWidth,
+    height: HEIGHT_PX,
+    legend: { show: chart.series.length > 1 },
+    scales: { x: { time: false } },
+    axes: [{ ...axis, grid: { show: false } }, { ...axis, size: 56, values: (_plot, ticks) => ticks.map(format) }],
+    series: [
+      { label: chart.x_label },
+      ...chart.series.map(({ label, hue, values }) => ({
+        label,
+        stroke: colour(`--nl-hue-${hue}`),
+        width: 1.6,
+        points: { show: values.filter((value) => value !== null).length < 3 },
+        spanGaps: true,
+        value: (_plot: uPlot, value: number | null) => (value === null ? "–" : format(value)),
+      })),
+    ],
+  };
+  return new uPlot(options, [chart.x, ...chart.series.map(({ values }) => values)], stage);
+}

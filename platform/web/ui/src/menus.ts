@@ -1,0 +1,27 @@
+// Menus and the folded rail: opened by their own button, closed by Escape, by a click elsewhere or by a choice.
+
+function closeMenus(except?: Node | null): void {
+  for (const menu of document.querySelectorAll<HTMLDetailsElement>("details.menu[open]")) {
+    if (!except || !menu.contains(except)) menu.open = false;
+  }
+}
+
+function setRail(isOpen: boolean): void {
+  document.body.classList.toggle("rail-open", isOpen);
+  document.querySelector("[data-rail-button]")?.setAttribute("aria-expanded", String(isOpen));
+}
+
+export function startMenus(): void {
+  document.addEventListener("click", (event) => {
+    const target = event.target instanceof Element ? event.target : null;
+    closeMenus(target);
+    if (target?.closest("[data-rail-button]")) setRail(!document.body.classList.contains("rail-open"));
+    else if (!target?.closest(".rail")) setRail(false);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    document.querySelector<HTMLElement>("details.menu[open] > summary")?.focus();
+    closeMenus();
+    setRail(false);
+  });
+}
