@@ -1,0 +1,47 @@
+"""Names of branches and tags, and the grammar of dataset references: `project/dataset[@branch|tag|commit|latest]`."""
+
+import re
+from dataclasses import dataclass
+
+from datasets.errors import InvalidReference
+
+LATEST = "latest"
+SHORTEST_COMMIT_PREFIX = 6
+COMMIT_ID_LENGTH = 64
+
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_COMMIT_PREFIX = re.compile(rf"[0-9a-f]{{{SHORTEST_COMMIT_PREFIX},{COMMIT_ID_LENGTH}}}")
+_REFERENCE = re.compile(r"(?P<project>[a-z][a-z0-9-]{0,62})/(?P<dataset>[a-z][a-z0-9-]{0,62})(@(?P<ref>.+))?")
+
+
+@dataclass(frozen=True)
+class DatasetReference:
+    """A parsed reference. `ref` is `latest` when the text names none."""
+
+    project: str
+    dataset: str
+    ref: str
+
+
+def parse_reference(text: str) -> DatasetReference:
+    """Take a reference apart. Raises InvalidReference."""
+    match = _REFERENCE.fullmatch(text.strip())
+    if match is None:
+        raise InvalidReference(f"'{text}' does not name a dataset.")
+    return DatasetReference(match["project"], match["dataset"], match["ref"] or LATEST)
+
+
+def check_label(name: str) -> None:
+    """Raise InvalidReference unless `name` may name a branch or a tag."""
+    if name == LATEST or (len(name) == COMMIT_ID_LENGTH and _COMMIT_PREFIX.fullmatch(name)):
+        raise InvalidReference(f"'{name}' has a meaning of its own and cannot name a branch or a tag.")
+    if not _LABEL.fullmatch(name):
+        raise InvalidReference(
+            f"'{name}' cannot name a branch or a tag: use letters, digits, dots, dashes and underscores, "
+            "up to 100, starting with a letter or a digit."
+        )
+
+
+def may_be_commit(ref: str) -> bool:
+    """Say whether `ref` can be a commit id or the beginning of one."""
+    return _COMMIT_PREFIX.fullmatch(ref) is not None

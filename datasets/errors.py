@@ -1,0 +1,182 @@
+"""What can go wrong with datasets, their stores and their cached copies."""
+
+from core.errors import Blame, Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
+
+
+class DatasetError(PlatformError):
+    """A failure about a dataset; the family's root."""
+
+    code = "datasets.error"
+
+
+class DatasetNotFound(NotFound):
+    """No such dataset, or the caller is not a member of its project."""
+
+    code = "datasets.not_found"
+
+
+class DatasetExists(Conflict):
+    """The dataset's name is taken in its project."""
+
+    code = "datasets.exists"
+    hint = "Choose another name, or link your folder to the dataset that exists with `nearline data link`."
+
+
+class InvalidReference(InvalidInput):
+    """A text that should name a dataset, a branch, a tag or a commit does not."""
+
+    code = "datasets.invalid_reference"
+    hint = "Write project/dataset, project/dataset@branch, @tag, @commit or @latest."
+
+
+class ReferenceNotFound(NotFound):
+    """The dataset has no such branch, tag or commit."""
+
+    code = "datasets.reference_not_found"
+    hint = "List what there is with `nearline data branch`, `data tag` and `data commits`."
+
+
+class AmbiguousReference(InvalidInput):
+    """The beginning of a commit id fits several commits."""
+
+    code = "datasets.ambiguous_reference"
+    hint = "Give more digits of the commit id."
+
+
+class EmptyBranch(NotFound):
+    """The branch has no commit yet."""
+
+    code = "datasets.empty_branch"
+    hint = "Upload something first: `nearline data sync`."
+
+
+class NameTaken(Conflict):
+    """The dataset has a branch or a tag of that name already."""
+
+    code = "datasets.name_taken"
+    hint = "Choose another name."
+
+
+class DefaultBranchKept(Conflict):
+    """The default branch of a dataset cannot be deleted."""
+
+    code = "datasets.default_branch_kept"
+
+
+class StaleParent(Conflict):
+    """The branch moved since the caller read it. `details.head` is where it is now."""
+
+    code = "datasets.stale_parent"
+    hint = "Sync again: it merges the newest version and commits on top of it."
+
+
+class PackMissing(Conflict):
+    """Packs that a commit needs are not in the store. `details.packs` names them."""
+
+    code = "datasets.pack_missing"
+    hint = "Upload the named packs again."
+
+
+class ManifestRejected(InvalidInput):
+    """A root or a range is damaged, or says something that must not be carried out."""
+
+    code = "datasets.manifest_rejected"
+    hint = "Nothing was committed. Rename or remove what is named and sync again."
+
+
+class UploadNotFound(NotFound):
+    """No such upload session, or it belongs to someone else."""
+
+    code = "datasets.upload_not_found"
+
+
+class UploadClosed(Conflict):
+    """The upload session expired, or ended with a commit."""
+
+    code = "datasets.upload_closed"
+    hint = "Start again: what was uploaded is not uploaded twice."
+
+
+class FileNotInCommit(NotFound):
+    """The commit holds no file or folder at that path."""
+
+    code = "datasets.file_not_found"
+
+
+class RangeNotSatisfiable(InvalidInput):
+    """The bytes that were asked for lie outside the file."""
+
+    code = "datasets.range_not_satisfiable"
+
+
+class StoreNotFound(NotFound):
+    """No such store."""
+
+    code = "datasets.store_not_found"
+
+
+class InvalidStore(InvalidInput):
+    """The description of a store makes no sense, or the store refuses us."""
+
+    code = "datasets.invalid_store"
+    hint = "Check NEARLINE_STORE_URL and the store's keys."
+
+
+class StoreUnreachable(PlatformError):
+    """The store does not answer. Trying again can help."""
+
+    code = "datasets.store_unreachable"
+    kind = ErrorKind.UNAVAILABLE
+    blame = Blame.PROVIDER
+    hint = "Try again in a moment; if it lasts, ask an admin to look at the store."
+
+
+class BlobMissing(NotFound):
+    """The store has nothing under that key."""
+
+    code = "datasets.blob_missing"
+    blame = Blame.PROVIDER
+    hint = "The store lost an object. An admin can look for it in a backup of the store."
+
+
+class ContentCorrupt(PlatformError):
+    """Bytes came back from the store that are not the bytes that went in."""
+
+    code = "datasets.content_corrupt"
+    kind = ErrorKind.UNAVAILABLE
+    blame = Blame.PROVIDER
+    hint = "Nothing damaged was passed on. Upload the dataset again from a good copy, or restore the store."
+
+
+class SignatureInvalid(PlatformError):
+    """A store address was not signed by us, or was signed for something else."""
+
+    code = "datasets.signature_invalid"
+    kind = ErrorKind.DENIED
+
+
+class SignatureExpired(PlatformError):
+    """A store address was used after its time."""
+
+    code = "datasets.signature_expired"
+    kind = ErrorKind.DENIED
+    hint = "Ask for a new address."
+
+
+class BodyRefused(InvalidInput):
+    """The bytes that were sent are not the bytes that the address was signed for."""
+
+    code = "datasets.body_refused"
+
+
+class HydrationStopped(DatasetError):
+    """Filling a folder was stopped on request before its end."""
+
+    code = "datasets.hydration_stopped"
+    kind = ErrorKind.CONFLICT
+
+
+class TargetNotEmpty(Conflict):
+    """A private copy was asked for at a place where something is already."""
+
+    code = "datasets.target_not_empty"

@@ -1,0 +1,25 @@
+"""The tables of datasets, gathered here because Django looks for them in this module."""
+
+from datasets.models.cached_commit import CachedCommit, CacheHold, CacheSite
+from datasets.models.commit import Branch, Commit, CommitSource, Tag
+from datasets.models.dataset import Dataset
+from datasets.models.store import Store, StoreKind
+from datasets.models.upload import ManifestRange, Pack, PackState, UploadSession, UploadState
+
+__all__ = [
+    "Branch",
+    "CacheHold",
+    "CacheSite",
+    "CachedCommit",
+    "Commit",
+    "CommitSource",
+    "Dataset",
+    "ManifestRange",
+    "Pack",
+    "PackState",
+    "Store",
+    "StoreKind",
+    "Tag",
+    "UploadSession",
+    "UploadState",
+]

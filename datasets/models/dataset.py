@@ -1,0 +1,40 @@
+"""A dataset: a named file tree with a history."""
+
+from django.conf import settings
+from django.db import models
+
+from core.orm import BaseModel
+from datasets.models.store import Store
+
+
+class Dataset(BaseModel):
+    """A versioned file tree of a project.
+
+    `idle_days` overrides the idle days of cache sites (null: theirs; 0: never evicted for idleness). A deleted dataset
+    is hidden at once and keeps its rows as a record; `purged_at` says when its bytes left the store.
+    """
+
+    id_prefix = "ds"
+
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="datasets")
+    name = models.CharField(max_length=63)
+    description = models.CharField(max_length=2000, blank=True)
+    kind = models.CharField(max_length=30, default="general")
+    default_branch = models.CharField(max_length=100, default="main")
+    store = models.ForeignKey(Store, on_delete=models.PROTECT, related_name="datasets")
+    idle_days = models.PositiveIntegerField(null=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
+    deleted_at = models.DateTimeField(null=True)
+    purged_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "name"],
+                condition=models.Q(deleted_at__isnull=True),
+                name="one_dataset_per_name",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,42 @@
+"""Where packs and manifests are kept."""
+
+from enum import StrEnum
+
+from django.db import models
+
+from core.orm import BaseModel
+from datasets.engine.ports import PutProof
+
+
+class StoreKind(StrEnum):
+    """The technology behind a store."""
+
+    FOLDER = "folder"
+    S3 = "s3"
+
+
+class Store(BaseModel):
+    """An object store. `location` is a folder, or `s3://bucket/prefix?endpoint=…&region=…`.
+
+    `credentials` is encrypted JSON, empty for a folder. `put_proof` is what a probe found out when the store was
+    registered. New datasets go to the default store; the others keep what they hold.
+    """
+
+    id_prefix = "st"
+
+    name = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=10, choices=[(kind.value, kind.value) for kind in StoreKind])
+    location = models.CharField(max_length=1000)
+    credentials = models.BinaryField(default=bytes)
+    put_proof = models.CharField(max_length=20, choices=[(proof.value, proof.value) for proof in PutProof])
+    is_default = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["is_default"], condition=models.Q(is_default=True), name="one_default_store"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name

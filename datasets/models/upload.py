@@ -1,0 +1,90 @@
+"""What is in the store, as far as the database vouches for it, and the sessions that put it there."""
+
+from enum import StrEnum
+
+from django.conf import settings
+from django.db import models
+
+from core import clock
+from core.orm import BaseModel
+from datasets.models.commit import Commit
+from datasets.models.dataset import Dataset
+
+
+class PackState(StrEnum):
+    """`pending`: an address was given out. `complete`: the store was seen to hold it."""
+
+    PENDING = "pending"
+    COMPLETE = "complete"
+
+
+class Pack(BaseModel):
+    """One pack of a dataset, named by the SHA-256 of its bytes."""
+
+    id_prefix = "pack"
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="packs")
+    sha256 = models.CharField(max_length=64)
+    size_bytes = models.BigIntegerField()
+    state = models.CharField(
+        max_length=10, choices=[(state.value, state.value) for state in PackState], default=PackState.PENDING
+    )
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["dataset", "sha256"], name="one_pack_per_hash")]
+
+    def __str__(self) -> str:
+        return self.sha256
+
+
+class ManifestRange(BaseModel):
+    """A range that was read and found right, so that commits which share it need not read it again.
+
+    `names` holds the fingerprints of its names (`engine.collisions`), by which a name that differs from another
+    only in case is found without reading the range.
+    """
+
+    id_prefix = "rng"
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="ranges")
+    range_id = models.CharField(max_length=64)
+    files = models.BigIntegerField()
+    size_bytes = models.BigIntegerField()
+    names = models.BinaryField(default=bytes)
+    packs = models.ManyToManyField(Pack, related_name="ranges")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["dataset", "range_id"], name="one_range_per_hash")]
+
+    def __str__(self) -> str:
+        return self.range_id
+
+
+class UploadState(StrEnum):
+    """`open` until it ends with a commit or runs out of time."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    EXPIRED = "expired"
+
+
+class UploadSession(BaseModel):
+    """One client's work towards a commit of a branch. Every call prolongs it."""
+
+    id_prefix = "up"
+
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="uploads")
+    branch = models.CharField(max_length=100)
+    client_id = models.CharField(max_length=200)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True)
+    state = models.CharField(
+        max_length=10, choices=[(state.value, state.value) for state in UploadState], default=UploadState.OPEN
+    )
+    commit = models.ForeignKey(Commit, on_delete=models.SET_NULL, null=True)
+    expires_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        indexes = [models.Index(fields=["state", "expires_at"], name="upload_by_expiry")]
+
+    def __str__(self) -> str:
+        return f"upload to {self.branch} by {self.client_id}"
