@@ -1,0 +1,10 @@
+"""What code calls inside a job: its parameters, data and outputs, and what it wants to have recorded.
+
+Recording prints one line to stdout, which the platform reads from the job's log: nothing is lost when the platform
+is away, and the same code runs anywhere. Only the standard library is needed.
+"""
+
+from nearline.run.places import data, input, output, parameters  # noqa: A004 (the words of the product)
+from nearline.run.tags import log_artifact, log_metric, log_param, set_tag
+
+__all__ = ["data", "input", "log_artifact", "log_metric", "log_param", "output", "parameters", "set_tag"]

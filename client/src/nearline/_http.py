@@ -1,0 +1,257 @@
+"""The only module that knows the HTTP library: authentication, timeouts, retries, and problems as exceptions.
+
+Calls that may be repeated without harm are repeated on network trouble and on 429, 502, 503 and 504, after a random
+wait that grows (full jitter). Others are repeated only when the request certainly never reached the server.
+"""
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any, cast
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from nearline import errors
+
+Json = dict[str, Any]
+Query = Mapping[str, str | int | float | bool | list[str] | None]
+
+API = "/api/v1"
+_VERSION_HEADER = "nearline-client/0.1"
+_TIMEOUT = httpx.Timeout(60, connect=10)
+_LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=64)
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_REPEATABLE = {"GET", "HEAD", "PUT", "DELETE", "PATCH"}
+_PASSING = {429, 502, 503, 504}
+_FAMILY: Mapping[int, type[errors.NearlineError]] = {
+    400: errors.InvalidRequest,
+    401: errors.NotSignedIn,
+    403: errors.Denied,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    412: errors.Conflict,
+    413: errors.InvalidRequest,
+    416: errors.InvalidRequest,
+    422: errors.QuotaExceeded,
+    429: errors.Throttled,
+    502: errors.Unavailable,
+    503: errors.Unavailable,
+    504: errors.Unavailable,
+}
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often and how long to try. A server that answered before is worth more waiting than one never heard of."""
+
+    first_attempts: int = 2
+    attempts: int = 8
+    base_s: float = 0.25
+    longest_s: float = 10.0
+
+    def wait_s(self, tried: int, chance: float) -> float:
+        """Return the wait after `tried` attempts, given a random number from 0 to 1."""
+        return chance * min(self.longest_s, self.base_s * 2.0**tried)
+
+
+class Http:
+    """A connection to one server as one caller. Safe to share between threads."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        *,
+        transport: httpx.BaseTransport | None = None,
+        patience: Patience | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.url = url
+        self._token = token
+        self._patience = patience or Patience()
+        self._sleep = sleep
+        self._chance = chance
+        self._has_answered = False
+        self._client = httpx.Client(
+            transport=transport,
+            timeout=_TIMEOUT,
+            limits=_LIMITS,
+            headers={"User-Agent": _VERSION_HEADER},
+            # A proxy that is set for the outside world must not swallow calls to this machine.
+            trust_env=urlsplit(url).hostname not in _LOOPBACK,
+        )
+
+    def close(self) -> None:
+        """Drop the open connections."""
+        self._client.close()
+
+    def get(self, path: str, /, **query: Any) -> Json:
+        """Return the JSON that the API answers."""
+        return self._json(self._call("GET", path, query=query))
+
+    def post(self, path: str, body: object = None, /, *, may_repeat: bool = False, **query: Any) -> Json:
+        """Send JSON and return the answer. `may_repeat` says that sending it twice does no harm."""
+        return self._json(self._call("POST", path, body=body or {}, query=query, may_repeat=may_repeat))
+
+    def patch(self, path: str, body: object) -> Json:
+        """Change some fields and return the answer."""
+        return self._json(self._call("PATCH", path, body=body))
+
+    def delete(self, path: str, /, **query: Any) -> None:
+        """Remove what lies at the path."""
+        self._call("DELETE", path, query=query)
+
+    def list_items(self, path: str, /, *, limit: int | None = None, **query: Any) -> Iterator[Json]:
+        """Yield the items of every page, at most `limit` of them."""
+        cursor: str | None = None
+        left = limit
+        while left is None or left > 0:
+            page = self.get(path, **query, cursor=cursor, limit=None if left is None else min(left, 1000))
+            items = page["items"] if left is None else page["items"][:left]
+            yield from items
+            cursor = page.get("next_cursor")
+            left = None if left is None else left - len(items)
+            if cursor is None:
+                return
+
+    @contextmanager
+    def stream(self, path: str, /, **query: Any) -> Iterator[Iterator[bytes]]:
+        """Open a body as pieces of bytes; a break in the middle raises Unavailable."""
+        request = self._request("GET", API + path, query=query)
+        response = self._send(request, may_repeat=True, is_stream=True)
+        try:
+            yield _pieces(response)
+        finally:
+            response.close()
+
+    def send_signed(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | IO[bytes] | None = None
+    ) -> bytes:
+        """Send exactly what a signed request allows, without our token, and return the body of the answer.
+
+        Raises Denied with code `datasets.signature_expired` when it came too late.
+        """
+        request = self._client.build_request(
+            method, self._absolute(url), headers=dict(headers), content=cast("bytes | None", body)
+        )
+        return self._send(request, may_repeat=not hasattr(body, "read"), is_api=False).content
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        query: Query | None = None,
+        may_repeat: bool = False,
+    ) -> httpx.Response:
+        request = self._request(method, API + path, body=body, query=query)
+        return self._send(request, may_repeat=may_repeat or method in _REPEATABLE)
+
+    def _request(self, method: str, path: str, *, body: object = None, query: Query | None = None) -> httpx.Request:
+        given = {key: value for key, value in (query or {}).items() if value is not None}
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        return self._client.build_request(
+            method,
+            self.url + path,
+            params=given or None,
+            headers=headers,
+            content=None if body is None else json.dumps(body).encode(),
+        )
+
+    def _send(
+        self, request: httpx.Request, *, may_repeat: bool, is_stream: bool = False, is_api: bool = True
+    ) -> httpx.Response:
+        tried = 0
+        while True:
+            tried += 1
+            limit = self._patience.attempts if self._has_answered else self._patience.first_attempts
+            try:
+                response = self._client.send(request, stream=is_stream)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                # Nothing was sent, so even what must not happen twice may be tried again.
+                if tried >= limit:
+                    raise self._unreachable(error) from error
+            except httpx.TransportError as error:
+                if tried >= limit or not may_repeat:
+                    raise self._unreachable(error) from error
+            else:
+                self._has_answered = True
+                if response.status_code not in _PASSING or not may_repeat or tried >= self._patience.attempts:
+                    return self._checked(response, is_api=is_api)
+                response.close()
+                if asked := _retry_after_s(response):
+                    self._sleep(min(asked, self._patience.longest_s))
+                    continue
+            self._sleep(self._patience.wait_s(tried, self._chance()))
+
+    def _checked(self, response: httpx.Response, *, is_api: bool) -> httpx.Response:
+        if response.is_success:
+            return response
+        response.read()
+        raise self._problem(response, is_api=is_api)
+
+    def _problem(self, response: httpx.Response, *, is_api: bool) -> errors.NearlineError:
+        status = response.status_code
+        family = _FAMILY.get(status, errors.ServerFailure)
+        try:
+            body = response.json()
+            title = str(body["title"])
+        except (ValueError, KeyError, TypeError):
+            if is_api:
+                return errors.ServerFailure(
+                    f"{self.url} answered {status} in a form that Nearline does not use.",
+                    hint="Check the address: NEARLINE_URL, or the one given to `nearline login`.",
+                    details={"status": status},
+                )
+            return family(
+                f"The store answered {status}: {response.text[:300].strip() or 'without a reason'}",
+                code="client.store_refused",
+                details={"status": status},
+            )
+        return family(title, code=body.get("code"), hint=body.get("hint") or None, details=body.get("details") or {})
+
+    def _json(self, response: httpx.Response) -> Json:
+        if not response.content:
+            return {}
+        try:
+            return cast("Json", response.json())
+        except ValueError as error:
+            raise errors.ServerFailure(
+                f"{self.url} answered something that is not JSON.", hint="Check the address given to `nearline login`."
+            ) from error
+
+    def _absolute(self, url: str) -> str:
+        return self.url + url if url.startswith("/") else url
+
+    def _unreachable(self, error: httpx.TransportError) -> errors.Unavailable:
+        reason = str(error) or type(error).__name__
+        return errors.Unavailable(
+            f"Cannot reach {self.url}: {reason}.", hint="Check that the server runs and that the address is right."
+        )
+
+
+def quoted(*parts: str) -> str:
+    """Join names into a path; whatever they hold cannot reach another route."""
+    return "".join("/" + quote(part, safe="") for part in parts)
+
+
+def _pieces(response: httpx.Response) -> Iterator[bytes]:
+    try:
+        yield from response.iter_bytes()
+    except httpx.TransportError as error:
+        raise errors.Unavailable(f"The connection broke in the middle of a file: {error}.") from error
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    text = response.headers.get("Retry-After", "")
+    return float(text) if text.isdigit() else 0.0

@@ -1,0 +1,21 @@
+"""How a failure reads: what happened and why, then what to do next; never a traceback."""
+
+import json
+
+from nearline.cli.output import BAD, printable, say
+from nearline.errors import NearlineError
+
+
+def report(error: NearlineError, *, as_json: bool) -> None:
+    """Write a failure to stderr, as JSON when the command speaks JSON."""
+    if as_json:
+        say(json.dumps(error.to_json(), default=str))
+        return
+    say(f"{BAD} {printable_lines(error.message)}")
+    if error.hint:
+        say(f"hint: {printable_lines(error.hint)}")
+
+
+def printable_lines(text: str) -> str:
+    """Return text whose line breaks stay and whose other control characters are escaped."""
+    return "\n".join(printable(line) for line in text.split("\n"))

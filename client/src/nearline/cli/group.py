@@ -1,0 +1,108 @@
+"""The shape of every command: `--json`, `--quiet`, errors as text and exit code; groups are loaded when used."""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+
+from nearline.cli.errors import report
+from nearline.cli.output import say
+from nearline.cli.session import session_of
+from nearline.errors import Failed, NearlineError
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context, HelpFormatter
+
+INTERRUPTED = 130
+
+
+class NearlineGroup(TyperGroup):
+    """A group whose subgroups are imported when they are entered, so that `--help` waits for none of them."""
+
+    lazy: ClassVar[dict[str, tuple[str, str]]] = {}
+
+    def list_commands(self, ctx: "Context") -> list[str]:
+        """Return the names of the subgroups, then those of the commands."""
+        return [*self.lazy, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
+        """Return a command, importing the subgroup of that name."""
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        module, _ = self.lazy[cmd_name]
+        return typer.main.get_command(import_module(module).app)
+
+    def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        """List the subgroups by the sentence that is known without importing them."""
+        rows = [(name, text) for name, (_, text) in self.lazy.items()]
+        for name in super().list_commands(ctx):
+            command = super().get_command(ctx, name)
+            if command is not None and not command.hidden:
+                rows.append((name, command.get_short_help_str(limit=80)))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def invoke(self, ctx: "Context") -> Any:
+        """Run the command; a failure that was anticipated becomes a message and an exit code."""
+        failure: NearlineError
+        try:
+            return super().invoke(ctx)
+        except NearlineError as error:
+            failure = error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            failure = Failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except KeyboardInterrupt:
+            say("\nInterrupted. What was finished stays; run the same command again to go on.")
+            raise typer.Exit(INTERRUPTED) from None
+        report(failure, as_json=session_of(ctx).out.is_json)
+        raise typer.Exit(failure.exit_code)
+
+
+class CommandGroup(typer.Typer):
+    """A set of commands that share the shape above."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(
+            cls=kwargs.pop("cls", NearlineGroup),
+            # Plain help: the styled one needs a library that takes as long to load as all the rest.
+            rich_markup_mode=None,
+            add_completion=False,
+            no_args_is_help=True,
+            pretty_exceptions_enable=False,
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+            **kwargs,
+        )
+
+    def command(self, name: str | None = None, **kwargs: Any) -> Callable[[Any], Any]:
+        """Add a function as a command, which then knows `--json` and `--quiet` without saying so."""
+        add = super().command(name, **kwargs)
+        return lambda function: add(_with_output_options(function))
+
+
+def _with_output_options(function: Callable[..., None]) -> Callable[..., None]:
+    @wraps(function)
+    def run(*, is_json: bool, is_quiet: bool, **given: Any) -> None:
+        out = session_of(given["context"]).out
+        out.is_json, out.is_quiet = is_json, is_quiet
+        function(**given)
+
+    signature = inspect.signature(function, eval_str=True)
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in _OUTPUT_OPTIONS.items()
+    ]
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {**function.__annotations__, **_OUTPUT_OPTIONS}
+    return run
+
+
+_OUTPUT_OPTIONS = {
+    "is_json": Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")],
+    "is_quiet": Annotated[bool, typer.Option("--quiet", help="Print names and ids only, and no progress.")],
+}

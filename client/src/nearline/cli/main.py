@@ -1,0 +1,82 @@
+"""The program `nearline`. `alias cnvrg=nearline` runs cnvrg's `data` commands unchanged."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from nearline.cli.commands import auth
+from nearline.cli.errors import report
+from nearline.cli.group import INTERRUPTED, CommandGroup, NearlineGroup
+from nearline.cli.output import write
+from nearline.cli.session import session_of
+from nearline.errors import Failed
+
+BROKEN_PIPE = 141
+_COMMANDS = "nearline.cli.commands"
+
+
+class RootGroup(NearlineGroup):
+    """The top of the tree of commands."""
+
+    lazy = {
+        "data": (f"{_COMMANDS}.data", "Versioned datasets: sync, clone, cache, history."),
+        "flow": (f"{_COMMANDS}.flows", "Pipelines: validate, push, run."),
+        "run": (f"{_COMMANDS}.runs", "Executions of flows: show, logs, cancel, retry."),
+        "experiment": (f"{_COMMANDS}.experiments", "What steps recorded: parameters, metrics, artifacts."),
+        "cache": (f"{_COMMANDS}.caches", "Cached commits near compute, and what is evicted next."),
+        "compute": (f"{_COMMANDS}.compute", "Where steps run: resources, nodes, templates."),
+        "project": (f"{_COMMANDS}.projects", "Teams and what they own."),
+        "token": (f"{_COMMANDS}.tokens", "Personal access tokens."),
+    }
+
+
+app = CommandGroup(name="nearline", cls=RootGroup)
+for name, function in auth.COMMANDS.items():
+    app.command(name)(function)
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    url: Annotated[str | None, typer.Option(help="Address of the server.", envvar="NEARLINE_URL")] = None,
+    token: Annotated[str | None, typer.Option(help="Access token.", envvar="NEARLINE_TOKEN")] = None,
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+) -> None:
+    """Nearline: versioned datasets next to the GPUs that train on them, and the flows that run there."""
+    session = session_of(context)
+    session.url, session.token = url or session.url, token or session.token
+    if version:
+        from importlib.metadata import version as version_of  # noqa: PLC0415 (slow to load, rarely needed)
+
+        write(version_of("nearline"))
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the program and end the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # File names need not be text; they leave as the bytes that they are.
+        stream.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has left (`| head`). Python must not find the broken pipe again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(BROKEN_PIPE)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except Exception as error:  # the door: people get a sentence, and the traceback where they ask for it
+        if os.environ.get("NEARLINE_DEBUG"):
+            raise
+        unexpected = Failed(
+            f"Something broke inside the client: {type(error).__name__}: {error}",
+            hint="Please report it, with what NEARLINE_DEBUG=1 prints when you run it again.",
+        )
+        report(unexpected, as_json=False)
+        sys.exit(Failed.exit_code)

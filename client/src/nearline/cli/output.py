@@ -1,0 +1,129 @@
+"""How commands speak: data on stdout, everything else on stderr; JSON, quiet, or for people.
+
+Names that come from elsewhere are made harmless before they reach a terminal.
+"""
+
+import json
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+GOOD, BAD, NOTE = "✔", "✗", "!"
+
+
+class Speaks(Protocol):
+    """A thing that can say itself in JSON."""
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return JSON types only."""
+        ...
+
+
+@dataclass
+class Output:
+    """Where a command puts what it has to say."""
+
+    is_json: bool = False
+    is_quiet: bool = False
+
+    def table(
+        self,
+        items: Sequence[Speaks],
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        empty: str,
+        next_cursor: str | None = None,
+    ) -> None:
+        """Print many things: all of each in JSON, the first column alone when quiet, else a table."""
+        if self.is_json:
+            self.json({"items": [item.to_json() for item in items], "next_cursor": next_cursor})
+            return
+        texts = [[printable(cell) for cell in row] for row in rows]
+        if self.is_quiet:
+            for row in texts:
+                write(row[0])
+        elif texts:
+            write("\n".join(align([columns, *texts])))
+        else:
+            self.note(empty)
+
+    def record(self, item: Speaks | Mapping[str, Any], fields: Sequence[tuple[str, object]]) -> None:
+        """Print one thing: all of it in JSON, the first field alone when quiet, else a field a line."""
+        if self.is_json:
+            self.json(item)
+        elif self.is_quiet:
+            write(printable(fields[0][1]))
+        else:
+            shown = [[f"{name}:", printable(value)] for name, value in fields if value not in (None, "")]
+            write("\n".join(align(shown)))
+
+    def json(self, value: Speaks | Mapping[str, Any] | Sequence[Any]) -> None:
+        """Print a value as JSON."""
+        plain = value if isinstance(value, Mapping | list | tuple) else value.to_json()  # type: ignore[union-attr]
+        write(json.dumps(plain, indent=2, default=str))
+
+    def line(self, text: str) -> None:
+        """Print a line of data, unless JSON was asked for."""
+        if not self.is_json:
+            write(text)
+
+    def done(self, text: str) -> None:
+        """Say on stderr that something went well."""
+        self.note(f"{GOOD} {text}")
+
+    def warn(self, text: str) -> None:
+        """Say on stderr what the user should know even when quiet."""
+        say(f"{NOTE} {text}")
+
+    def note(self, text: str) -> None:
+        """Say something on stderr, unless quiet."""
+        if not self.is_quiet:
+            say(text)
+
+
+def write(text: str) -> None:
+    """Put a line on stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def say(text: str) -> None:
+    """Put a line on stderr, after what was written to stdout before."""
+    sys.stdout.flush()
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows as lines whose columns start at the same place."""
+    widths = [max(width(row[index]) for row in rows if index < len(row)) for index in range(max(map(len, rows)))]
+    return [
+        "  ".join(cell + " " * (widths[index] - width(cell)) for index, cell in enumerate(row)).rstrip() for row in rows
+    ]
+
+
+def width(text: str) -> int:
+    """Return how many cells of a terminal the text takes."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def printable(value: object) -> str:
+    """Return text for one cell: control characters and bytes that are no text appear as escapes."""
+    if value is None:
+        return "-"
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(char) or (
+        f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"  # noqa: PLR2004 (one byte)
+    )

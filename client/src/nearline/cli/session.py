@@ -1,0 +1,56 @@
+"""What a command works with: its settings, the connection, and the way it speaks. Made once per call of the program."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from nearline.cli.output import Output
+from nearline.errors import InvalidRequest, NotSignedIn
+from nearline.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from nearline.client import Client
+
+
+@dataclass
+class Session:
+    """The state of one call. Tests put their own in place."""
+
+    url: str | None = None
+    token: str | None = None
+    out: Output = field(default_factory=Output)
+    _client: "Client | None" = None
+
+    def settings(self, *, project: str | None = None) -> Settings:
+        """Return the settings in force."""
+        return read_settings(url=self.url, token=self.token, project=project)
+
+    def client(self) -> "Client":
+        """Return the connection. Raises NotSignedIn where there is no token to use."""
+        from nearline.client import Client  # noqa: PLC0415 (brings the HTTP library, which --help must not wait for)
+
+        if self._client is None:
+            settings = self.settings()
+            if settings.token is None:
+                raise NotSignedIn(f"You are not signed in to {settings.url}.")
+            self._client = Client(settings.url, settings.token)
+        return self._client
+
+    def project(self, given: str | None = None) -> str:
+        """Return the project to work in. Raises InvalidRequest when none is named anywhere."""
+        project = given or self.settings().project
+        if project is None:
+            raise InvalidRequest("No project is named.", hint="Add --project NAME, or set NEARLINE_PROJECT.")
+        return project
+
+
+class Context(Protocol):
+    """What the running command knows about itself, as far as it matters here."""
+
+    def ensure_object(self, object_type: type[Session], /) -> Session:
+        """Return the object of the call, made when it is missing."""
+        ...
+
+
+def session_of(context: Context) -> Session:
+    """Return the session of the running command."""
+    return context.ensure_object(Session)

@@ -1,0 +1,81 @@
+"""The way into the SDK: one object that holds the connection and hands out the resources."""
+
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self
+
+from nearline._http import Http
+from nearline.resources.caches import Caches
+from nearline.resources.compute import Compute
+from nearline.resources.datasets import Datasets
+from nearline.resources.experiments import Experiments
+from nearline.resources.flows import Flows
+from nearline.resources.projects import Projects
+from nearline.resources.runs import Runs
+from nearline.resources.tokens import Tokens
+from nearline.settings import read_settings
+
+
+class Client:
+    """A connection to a Nearline server, as one person. Without arguments it uses the settings that the CLI uses."""
+
+    def __init__(self, url: str | None = None, token: str | None = None, *, http: Http | None = None) -> None:
+        settings = read_settings(url=url, token=token)
+        self._http = http or Http(settings.url, settings.token)
+        self.url = self._http.url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop the open connections."""
+        self._http.close()
+
+    def whoami(self) -> dict[str, Any]:
+        """Return who the token belongs to. Raises NotSignedIn when it is worthless."""
+        return self._http.get("/whoami")
+
+    @cached_property
+    def datasets(self) -> Datasets:
+        """Versioned file trees."""
+        return Datasets(self._http)
+
+    @cached_property
+    def caches(self) -> Caches:
+        """Cache sites and the commits on them."""
+        return Caches(self._http)
+
+    @cached_property
+    def flows(self) -> Flows:
+        """Pipelines."""
+        return Flows(self._http)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """Executions of pipelines."""
+        return Runs(self._http)
+
+    @cached_property
+    def experiments(self) -> Experiments:
+        """What steps recorded."""
+        return Experiments(self._http)
+
+    @cached_property
+    def compute(self) -> Compute:
+        """Where steps run."""
+        return Compute(self._http)
+
+    @cached_property
+    def projects(self) -> Projects:
+        """Teams."""
+        return Projects(self._http)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """Personal access tokens."""
+        return Tokens(self._http)

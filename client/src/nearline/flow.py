@@ -1,0 +1,130 @@
+"""A flow written in Python: it builds the same spec that the YAML form holds, key by key."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from nearline.errors import InvalidRequest
+
+Spec = dict[str, Any]
+
+_TYPES = ("float", "int", "str", "bool")
+_WORDS_WITH_A_MEANING = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+
+
+class Flow:
+    """A pipeline under construction.
+
+    `Flow("digits").step("prepare", command="python prepare.py").step("train", command="python train.py",
+    after=["prepare"])` is a flow of two steps.
+    """
+
+    def __init__(self, name: str, *, description: str | None = None) -> None:
+        self.name = name
+        self._description = description
+        self._parameters: dict[str, Spec] = {}
+        self._steps: dict[str, Spec] = {}
+
+    def parameter(
+        self,
+        name: str,
+        default: float | str | bool | None = None,  # noqa: FBT001 (a value, not a switch)
+        *,
+        type: str | None = None,  # noqa: A002 (the spec's own word)
+        choices: Sequence[Any] | None = None,
+        help: str | None = None,  # noqa: A002 (the spec's own word)
+    ) -> Self:
+        """Declare a parameter of the whole flow. Its type is that of the default unless it is given."""
+        if name in self._parameters:
+            raise InvalidRequest(f"The flow '{self.name}' has two parameters called '{name}'.")
+        kind = type or ("str" if default is None else default.__class__.__name__)
+        if kind not in _TYPES:
+            raise InvalidRequest(
+                f"The parameter '{name}' cannot be of type '{kind}'.", hint=f"Use one of {', '.join(_TYPES)}."
+            )
+        self._parameters[name] = _given(type=kind, default=default, choices=list(choices or ()), help=help)
+        return self
+
+    def step(
+        self,
+        name: str,
+        *,
+        command: str,
+        image: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        datasets: Sequence[str | Mapping[str, Any]] = (),
+        after: Sequence[str] = (),
+        outputs: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        secrets: Sequence[str] = (),
+        compute: Sequence[str | Mapping[str, Any]] = (),
+        retries: int | Mapping[str, int] | None = None,
+        timeout: str | float | None = None,
+        when: str | None = None,
+        grid: Mapping[str, Sequence[Any]] | None = None,
+    ) -> Self:
+        """Add a step. `datasets` are references, or mappings with `dataset`, `name` and `cached`."""
+        if name in self._steps:
+            raise InvalidRequest(f"The flow '{self.name}' has two steps called '{name}'.")
+        self._steps[name] = _given(
+            name=name,
+            command=command,
+            image=image,
+            parameters=dict(parameters or {}),
+            data=[{"dataset": item} if isinstance(item, str) else dict(item) for item in datasets],
+            after=list(after),
+            outputs=list(outputs),
+            env=dict(env or {}),
+            secrets=list(secrets),
+            compute=[item if isinstance(item, str) else dict(item) for item in compute],
+            retries=dict(retries) if isinstance(retries, Mapping) else retries,
+            timeout=timeout,
+            when=when,
+            grid={key: list(values) for key, values in (grid or {}).items()},
+        )
+        return self
+
+    def to_spec(self) -> Spec:
+        """Return the spec, as the YAML form would be read. Raises InvalidRequest when `after` names no step."""
+        for name, step in self._steps.items():
+            for parent in step.get("after", ()):
+                if parent not in self._steps:
+                    raise InvalidRequest(f"The step '{name}' comes after '{parent}', which is no step of this flow.")
+        return _given(
+            flow=self.name,
+            description=self._description,
+            parameters=self._parameters,
+            steps=[dict(step) for step in self._steps.values()],
+        )
+
+    def to_yaml(self) -> str:
+        """Return the spec as YAML text."""
+        return "\n".join(_yaml_lines(self.to_spec())) + "\n"
+
+
+def _given(**values: Any) -> Spec:
+    return {key: value for key, value in values.items() if value is not None and value not in ([], {})}
+
+
+def _yaml_lines(value: Mapping[str, Any]) -> list[str]:
+    """Write a mapping as YAML: blocks for what is long; JSON, which YAML includes, for scalars and short lists."""
+    lines: list[str] = []
+    for key, item in value.items():
+        name = _scalar(key)
+        if isinstance(item, Mapping) and item:
+            lines += [f"{name}:", *(f"  {line}" for line in _yaml_lines(item))]
+        elif isinstance(item, list) and any(isinstance(part, Mapping) for part in item):
+            lines.append(f"{name}:")
+            for part in item:
+                first, *rest = _yaml_lines(part) if isinstance(part, Mapping) else [_scalar(part)]
+                lines += [f"  - {first}", *(f"    {line}" for line in rest)]
+        else:
+            lines.append(f"{name}: {_scalar(item)}")
+    return lines
+
+
+def _scalar(value: Any) -> str:
+    is_word = isinstance(value, str) and value.isidentifier() and value.isascii()
+    if is_word and value.lower() not in _WORDS_WITH_A_MEANING:
+        return str(value)
+    return json.dumps(value, ensure_ascii=True)

@@ -1,0 +1,306 @@
+"""What the server says about things, as typed records. Unknown fields stay in `raw`, so an older client loses none."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from datetime import datetime
+from typing import Any, ClassVar, Self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One thing as the server described it. Fields whose name ends in `_at` are times."""
+
+    nested: ClassVar[Mapping[str, "type[Record]"]] = {}
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Self:
+        """Build the record from the server's JSON."""
+        values = {item.name: _read(cls, item.name, data[item.name]) for item in fields(cls) if item.name in data}
+        for item in fields(cls):
+            if item.name not in values and item.default is MISSING and item.default_factory is MISSING:
+                values[item.name] = None
+        return cls(**{**values, "raw": data})
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return what the server said, whole."""
+        return self.raw
+
+
+def _read(cls: type[Record], name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if name in cls.nested:
+        kind = cls.nested[name]
+        return tuple(kind.read(item) for item in value) if isinstance(value, list) else kind.read(value)
+    if name.endswith("_at") and isinstance(value, str):
+        return datetime.fromisoformat(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commit(Record):
+    """One version of a dataset."""
+
+    id: str
+    short: str
+    parent: str | None
+    root: str
+    message: str
+    author: str
+    source: str
+    created_at: datetime
+    files: int
+    size_bytes: int
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    branches: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    cached: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset(Record):
+    """A versioned tree of files that belongs to a project."""
+
+    nested = {"newest_commit": Commit}
+
+    id: str
+    project: str
+    name: str
+    reference: str
+    description: str
+    kind: str
+    files: int
+    size_bytes: int
+    default_branch: str
+    newest_commit: Commit | None
+    url: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branch(Record):
+    """A name that moves with each commit made on it."""
+
+    name: str
+    head: str | None
+    updated_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tag(Record):
+    """A name that stays on one commit."""
+
+    name: str
+    commit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class File(Record):
+    """A file or folder of a commit."""
+
+    name: str
+    path: str
+    kind: str
+    size_bytes: int
+    files: int | None = None
+    content_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachedCommit(Record):
+    """A commit on a cache site, and how far it is."""
+
+    id: str
+    dataset: str
+    commit: str
+    site: str
+    state: str
+    files_done: int
+    files_total: int
+    bytes_done: int
+    bytes_total: int
+    bytes_moved: int
+    bytes_shared: int
+    percent: float
+    rate_bytes_s: float | None
+    eta_s: float | None
+    path: str | None
+    pinned: bool
+    last_used_at: datetime | None
+    last_used_by: str | None
+    evicts_at: datetime | None
+    error: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow(Record):
+    """A pipeline and its newest version."""
+
+    name: str
+    project: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Record):
+    """One step of a run."""
+
+    key: str
+    index: int | None
+    state: str
+    reason: str | None
+    template: str | None
+    experiment_id: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    depends_on: tuple[str, ...] = ()
+    attempts: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The step's name, with its number inside a grid."""
+        return str(self.raw.get("label") or (self.key if self.index is None else f"{self.key}[{self.index}]"))
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None while it has not finished."""
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return (self.finished_at - self.started_at).total_seconds()
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return what the server said, with the label and the seconds."""
+        return {**self.raw, "label": self.label, "seconds": self.seconds}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Record):
+    """One execution of a flow."""
+
+    nested = {"steps": Step}
+
+    id: str
+    project: str
+    flow: str
+    number: int
+    state: str
+    reason: str | None
+    parameters: Mapping[str, Any]
+    created_by: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    url: str
+    steps: tuple[Step, ...] = ()
+
+    FINAL: ClassVar[frozenset[str]] = frozenset({"succeeded", "failed", "cancelled"})
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more will happen in it."""
+        return self.state in self.FINAL
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether it ended well."""
+        return self.state == "succeeded"
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return what the server said, with each step's label and seconds."""
+        return {**self.raw, "steps": [step.to_json() for step in self.steps]} if self.steps else self.raw
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project(Record):
+    """A team."""
+
+    name: str
+    description: str | None
+    role: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token(Record):
+    """A personal access token. `secret` is there only when it was just made."""
+
+    id: str
+    name: str
+    created_at: datetime | None
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    secret: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource(Record):
+    """A place where jobs run. A simulated one has nodes and GPUs that do not exist."""
+
+    name: str
+    kind: str
+    state: str | None = None
+    is_simulated: bool = False
+    nodes: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template(Record):
+    """A named shape on one resource."""
+
+    name: str
+    resource: str | None
+    cpu_millicores: int | None
+    memory_bytes: int | None
+    gpu_milli: int | None
+    is_simulated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheSite(Record):
+    """A place near compute that can hold cached commits."""
+
+    name: str
+    kind: str | None
+    capacity_bytes: int | None
+    committed_bytes: int | None
+    used_bytes: int | None
+    free_bytes: int | None
+    idle_days: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowVersion(Record):
+    """One version of a flow, named by the hash of what it says."""
+
+    id: str
+    project: str
+    flow: str
+    number: int | None
+    hash: str | None
+    created_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem(Record):
+    """One thing that is wrong with a flow, and where."""
+
+    line: int | None
+    column: int | None
+    path: str | None
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Record):
+    """The record of one attempt of a step."""
+
+    id: str
+    project: str
+    run: str | None
+    step: str | None
+    state: str
+    parameters: Mapping[str, Any]
+    metrics: Mapping[str, Any]
+    created_at: datetime | None

@@ -1,0 +1,64 @@
+"""Cache sites, the commits on them, and what would go next."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from nearline._http import Http, Json, quoted
+from nearline.errors import Failed, Unavailable
+from nearline.models import CachedCommit, CacheSite
+
+_LONGEST_POLL_S = 2.0
+
+
+class Caches:
+    """The places near compute that hold cached commits."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list_sites(self) -> Iterator[CacheSite]:
+        """Yield the sites by name."""
+        return map(CacheSite.read, self._http.list_items("/cache/sites"))
+
+    def list(self, *, site: str | None = None) -> Iterator[CachedCommit]:
+        """Yield the cached commits."""
+        return map(CachedCommit.read, self._http.list_items("/cache/commits", site=site))
+
+    def get(self, cached_commit_id: str) -> CachedCommit:
+        """Return one cached commit. Raises NotFound."""
+        return CachedCommit.read(self._http.get("/cache/commits" + quoted(cached_commit_id)))
+
+    def wait(
+        self,
+        cached: CachedCommit,
+        *,
+        on_progress: Callable[[CachedCommit], None] | None = None,
+        timeout_s: float | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> CachedCommit:
+        """Return the cached commit once it is ready. Raises Failed when hydration failed, Unavailable on timeout."""
+        started = time.monotonic()
+        pause = 0.05
+        while cached.state != "ready":
+            if on_progress:
+                on_progress(cached)
+            if cached.state in {"failed", "gone", "evicting"}:
+                why = cached.error or f"it is {cached.state}"
+                raise Failed(f"{cached.dataset} is not cached on {cached.site}: {why}", code="cache.not_ready")
+            if timeout_s is not None and time.monotonic() - started > timeout_s:
+                raise Unavailable(f"{cached.dataset} is still {cached.state} on {cached.site}.", code="cache.timeout")
+            sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_POLL_S)
+            cached = self.get(cached.id)
+        if on_progress:
+            on_progress(cached)
+        return cached
+
+    def plan(self, *, site: str | None = None, need_bytes: int | None = None) -> Json:
+        """Return what would be evicted, when and why, without evicting it."""
+        return self._http.get("/cache/plan", site=site, need_bytes=need_bytes)
+
+    def pin(self, cached_commit_id: str, *, pinned: bool = True) -> CachedCommit:
+        """Keep a cached commit from eviction, or let it go again."""
+        path = "/cache/commits" + quoted(cached_commit_id) + "/pin"
+        return CachedCommit.read(self._http.post(path, {"pinned": pinned}, may_repeat=True))

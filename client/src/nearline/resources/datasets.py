@@ -1,0 +1,128 @@
+"""Datasets: their history, files and cached commits. What moves bytes is in `resources.copies`."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+from nearline._http import Http, Json, quoted
+from nearline.models import Branch, CachedCommit, Commit, Dataset, File, Tag
+from nearline.resources.references import Reference, parse_reference
+
+LATEST = "latest"
+
+
+class Datasets:
+    """Versioned file trees. Everywhere a dataset is named by `project/dataset[@ref]` or by the address of its page."""
+
+    def __init__(self, http: Http, *, project: str | None = None) -> None:
+        self._http = http
+        self._project = project
+
+    def parse(self, reference: str | Reference) -> Reference:
+        """Read a reference as this connection understands it. Raises InvalidRequest."""
+        if isinstance(reference, Reference):
+            return reference
+        return parse_reference(reference, project=self._project, url=self._http.url)
+
+    def create(self, reference: str | Reference, *, description: str = "", kind: str | None = None) -> Dataset:
+        """Make an empty dataset. Raises Conflict when the name is taken."""
+        target = self.parse(reference)
+        body: Json = {"project": target.project, "name": target.name, "description": description}
+        if kind:
+            body["kind"] = kind
+        return Dataset.read(self._http.post("/datasets", body))
+
+    def get(self, reference: str | Reference) -> Dataset:
+        """Return a dataset. Raises NotFound."""
+        return Dataset.read(self._http.get(self._path(reference)))
+
+    def delete(self, reference: str | Reference) -> None:
+        """Remove a dataset with its whole history. Only an admin of its project may."""
+        self._http.delete(self._path(reference))
+
+    def list_commits(self, reference: str | Reference, *, limit: int | None = None) -> Iterator[Commit]:
+        """Yield the commits up to the reference, newest first."""
+        target = self.parse(reference)
+        found = self._http.list_items(self._path(target) + "/commits", limit=limit, ref=target.ref)
+        return map(Commit.read, found)
+
+    def get_commit(self, reference: str | Reference) -> Commit:
+        """Return the commit that a reference means; that of the default branch where it names none."""
+        target = self.parse(reference)
+        return Commit.read(self._http.get(self._path(target) + "/commits" + quoted(target.ref or LATEST)))
+
+    def list_folder(self, reference: str | Reference, path: str = "") -> Iterator[File]:
+        """Yield what lies directly in a folder of a commit."""
+        target = self.parse(reference)
+        return map(File.read, self._http.list_items(self._path(target) + "/files", ref=target.ref or LATEST, path=path))
+
+    def list_files(self, reference: str | Reference, *, glob: str = "**", limit: int | None = None) -> Iterator[File]:
+        """Yield the files of a commit whose path matches, in the order of their paths."""
+        target = self.parse(reference)
+        route = self._path(target) + "/files"
+        return map(File.read, self._http.list_items(route, limit=limit, ref=target.ref or LATEST, glob=glob))
+
+    def open(self, reference: str | Reference, path: str) -> AbstractContextManager[Iterator[bytes]]:
+        """Open one file as a stream of pieces."""
+        target = self.parse(reference)
+        return self._http.stream(self._path(target) + "/content", ref=target.ref or LATEST, path=path)
+
+    def diff(self, reference: str | Reference, base: str, ref: str) -> Json:
+        """Return what differs between two commits: counts, and all changed paths."""
+        route = self._path(reference) + "/diff"
+        answer = self._http.get(route, base=base, ref=ref)
+        while cursor := answer.get("next_cursor"):
+            page = self._http.get(route, base=base, ref=ref, cursor=cursor)
+            answer = {**answer, "items": [*answer["items"], *page["items"]], "next_cursor": page.get("next_cursor")}
+        return answer
+
+    def revert(self, reference: str | Reference, commit: str, *, branch: str, message: str = "") -> Commit:
+        """Make a new commit on a branch with the files of an older one."""
+        body = {"commit": commit, "branch": branch, "message": message}
+        return Commit.read(self._http.post(self._path(reference) + "/revert", body))
+
+    def list_branches(self, reference: str | Reference) -> list[Branch]:
+        """Return the branches by name."""
+        return [Branch.read(item) for item in self._http.get(self._path(reference) + "/branches")["items"]]
+
+    def create_branch(self, reference: str | Reference, name: str, *, at: str = LATEST) -> Branch:
+        """Start a branch at a commit. Raises Conflict when the name is taken."""
+        return Branch.read(self._http.post(self._path(reference) + "/branches", {"name": name, "at": at}))
+
+    def delete_branch(self, reference: str | Reference, name: str) -> None:
+        """Remove a branch; its commits stay where other names reach them."""
+        self._http.delete(self._path(reference) + "/branches" + quoted(name))
+
+    def list_tags(self, reference: str | Reference) -> list[Tag]:
+        """Return the tags by name."""
+        return [Tag.read(item) for item in self._http.get(self._path(reference) + "/tags")["items"]]
+
+    def create_tag(self, reference: str | Reference, name: str, *, commit: str = LATEST) -> Tag:
+        """Give a commit a name that does not move. Raises Conflict when the name is taken."""
+        return Tag.read(self._http.post(self._path(reference) + "/tags", {"name": name, "commit": commit}))
+
+    def delete_tag(self, reference: str | Reference, name: str) -> None:
+        """Remove a tag."""
+        self._http.delete(self._path(reference) + "/tags" + quoted(name))
+
+    def cache(self, reference: str | Reference, *, site: str | None = None) -> CachedCommit:
+        """Ask for a commit to be cached on a site. Asking again changes nothing."""
+        body = {"site": site} if site else {}
+        return CachedCommit.read(self._http.post(self._cache_path(reference), body, may_repeat=True))
+
+    def uncache(self, reference: str | Reference, *, site: str | None = None) -> None:
+        """Remove a commit from a site; from all of them where none is named."""
+        self._http.delete(self._cache_path(reference), site=site)
+
+    def list(
+        self, *, project: str | None = None, text: str | None = None, limit: int | None = None
+    ) -> Iterator[Dataset]:
+        """Yield the datasets, of one project or with a text in their name."""
+        return map(Dataset.read, self._http.list_items("/datasets", limit=limit, project=project, q=text))
+
+    def _path(self, reference: str | Reference) -> str:
+        target = self.parse(reference)
+        return "/datasets" + quoted(target.project, target.name)
+
+    def _cache_path(self, reference: str | Reference) -> str:
+        target = self.parse(reference)
+        return self._path(target) + "/commits" + quoted(target.ref or LATEST) + "/cache"

@@ -1,0 +1,42 @@
+"""Experiments: what each attempt of a step recorded."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from nearline._http import Http, Json, quoted
+from nearline.models import Experiment
+
+
+class Experiments:
+    """Records of parameters, metrics, artifacts, code and data."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self, *, project: str | None = None, run: str | None = None, limit: int | None = None
+    ) -> Iterator[Experiment]:
+        """Yield experiments, newest first."""
+        return map(Experiment.read, self._http.list_items("/experiments", project=project, run=run, limit=limit))
+
+    def get(self, experiment_id: str) -> Experiment:
+        """Return one experiment. Raises NotFound."""
+        return Experiment.read(self._http.get("/experiments" + quoted(experiment_id)))
+
+    def compare(self, ids: Sequence[str]) -> Json:
+        """Return parameters and metrics of several experiments side by side."""
+        return self._http.get("/experiments/compare", ids=",".join(ids))
+
+    def read_metric(self, experiment_id: str, key: str) -> Json:
+        """Return all points of one metric."""
+        return self._http.get("/experiments" + quoted(experiment_id) + "/metrics", key=key)
+
+    def download_artifact(self, experiment_id: str, path: str, target: Path) -> Path:
+        """Write one artifact to `target`, in one step when it is complete."""
+        draft = target.with_name(target.name + ".partial")
+        route = "/experiments" + quoted(experiment_id) + "/artifacts" + quoted(*path.split("/"))
+        with self._http.stream(route) as pieces, draft.open("wb") as file:
+            for piece in pieces:
+                file.write(piece)
+        draft.replace(target)
+        return target

@@ -1,0 +1,58 @@
+"""Flows: check a file, store it as a version, run it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nearline._http import Http, Json, quoted
+from nearline.flow import Flow as FlowBuilder
+from nearline.models import Flow, FlowVersion, Problem, Run
+
+
+class Flows:
+    """Pipelines of the projects that the caller is a member of."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def validate(self, project: str, flow: str | FlowBuilder) -> tuple[Problem, ...]:
+        """Return everything that is wrong with a flow, given as YAML or built; nothing is stored."""
+        answer = self._http.post("/flows/validate", _source(project, flow), may_repeat=True)
+        return tuple(Problem.read(problem) for problem in answer["problems"])
+
+    def push(self, project: str, flow: str | FlowBuilder) -> FlowVersion:
+        """Store a flow and return its version; the same text gives the same version. Raises InvalidRequest."""
+        return FlowVersion.read(self._http.post("/flows", _source(project, flow), may_repeat=True))
+
+    def run(
+        self,
+        project: str,
+        name: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        version: str | None = None,
+        code: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """Start a run of a stored flow. `code` says which version of the code it came from."""
+        body: Json = {"parameters": dict(parameters or {})}
+        if version is not None:
+            body["version"] = version
+        if code is not None:
+            body["code"] = dict(code)
+        return Run.read(self._http.post("/flows" + quoted(project, name) + "/runs", body))
+
+    def get(self, project: str, name: str) -> Flow:
+        """Return a flow. Raises NotFound."""
+        return Flow.read(self._http.get("/flows" + quoted(project, name)))
+
+    def list_versions(self, project: str, name: str) -> Iterator[FlowVersion]:
+        """Yield the versions of a flow, newest first."""
+        return map(FlowVersion.read, self._http.list_items("/flows" + quoted(project, name) + "/versions"))
+
+    def list(self, *, project: str | None = None) -> Iterator[Flow]:
+        """Yield the flows."""
+        return map(Flow.read, self._http.list_items("/flows", project=project))
+
+
+def _source(project: str, flow: str | FlowBuilder) -> Json:
+    text = flow if isinstance(flow, str) else flow.to_yaml()
+    return {"project": project, "text": text, "format": "yaml"}

@@ -1,0 +1,70 @@
+"""How people name a dataset: `project/dataset@ref`, a bare name inside their project, or the address of its page."""
+
+from dataclasses import dataclass
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from nearline.errors import InvalidRequest
+
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_HINT = "Write it like project/dataset, project/dataset@main, or paste the address of its page."
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A dataset, and possibly a branch, tag or commit of it."""
+
+    project: str
+    name: str
+    ref: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.project}/{self.name}" + (f"@{self.ref}" if self.ref else "")
+
+    @property
+    def dataset(self) -> str:
+        """The reference without a branch, tag or commit."""
+        return f"{self.project}/{self.name}"
+
+
+def parse_reference(text: str, *, project: str | None = None, url: str | None = None) -> Reference:
+    """Read a reference. `project` completes a bare name; an address must belong to the server at `url`.
+
+    Raises InvalidRequest.
+    """
+    if "://" in text:
+        return _parse_address(text, url)
+    path, _, ref = text.partition("@")
+    parts = path.strip("/").split("/")
+    if len(parts) == 1 and project:
+        parts = [project, *parts]
+    if len(parts) != 2 or not all(parts) or (not ref and "@" in text):  # noqa: PLR2004 (project and name)
+        why = "" if len(parts) != 1 or project else " It names no project."
+        raise InvalidRequest(f"'{text}' is not a dataset reference.{why}", hint=_HINT)
+    return Reference(parts[0], parts[1], ref or None)
+
+
+def _parse_address(text: str, url: str | None) -> Reference:
+    address = urlsplit(text)
+    if url is not None and not _is_same_server(text, url):
+        raise InvalidRequest(
+            f"'{text}' is on another server than {url}.",
+            hint=f"Sign in there: `nearline login {address.scheme}://{address.netloc}`.",
+        )
+    _, found, rest = address.path.partition("/datasets/")
+    parts = [unquote(part) for part in rest.split("/") if part]
+    if not found or len(parts) < 2:  # noqa: PLR2004 (project and name)
+        raise InvalidRequest(f"'{text}' is not the address of a dataset.", hint=_HINT)
+    ref = parse_qs(address.query).get("ref", [None])[0]
+    project, (name, _, inline) = parts[0], parts[1].partition("@")
+    return Reference(project, name, inline or ref)
+
+
+def _is_same_server(one: str, other: str) -> bool:
+    return _place(one) == _place(other)
+
+
+def _place(url: str) -> tuple[str, int | None]:
+    address = urlsplit(url)
+    host = address.hostname or ""
+    port = address.port or {"http": 80, "https": 443}.get(address.scheme)
+    return ("loopback" if host in _LOOPBACK else host, port)

@@ -1,0 +1,92 @@
+"""Runs of flows: look, follow, cancel, retry."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from nearline._http import Http, Json, quoted
+from nearline.errors import Unavailable
+from nearline.models import Run
+
+_LONGEST_POLL_S = 2.0
+_LOG_PIECE = 256 * 1024
+
+
+class Runs:
+    """Executions of flows."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(
+        self, *, project: str | None = None, flow: str | None = None, state: str | None = None, limit: int | None = None
+    ) -> Iterator[Run]:
+        """Yield runs, newest first."""
+        return map(Run.read, self._http.list_items("/runs", project=project, flow=flow, state=state, limit=limit))
+
+    def get(self, run_id: str) -> Run:
+        """Return a run with its steps. Raises NotFound."""
+        return Run.read(self._http.get("/runs" + quoted(run_id)))
+
+    def cancel(self, run_id: str) -> Run:
+        """Stop what runs and start nothing more."""
+        return Run.read(self._http.post("/runs" + quoted(run_id) + "/cancel", may_repeat=True))
+
+    def retry(self, run_id: str) -> Run:
+        """Try the failed steps again; what succeeded is kept."""
+        return Run.read(self._http.post("/runs" + quoted(run_id) + "/retry"))
+
+    def wait(
+        self,
+        run_id: str,
+        *,
+        on_change: Callable[[Run], None] | None = None,
+        timeout_s: float | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Run:
+        """Return the run once nothing more will happen in it. Raises Unavailable when `timeout_s` is over."""
+        started = time.monotonic()
+        pause = 0.1
+        while True:
+            run = self.get(run_id)
+            if on_change:
+                on_change(run)
+            if run.is_finished:
+                return run
+            if timeout_s is not None and time.monotonic() - started > timeout_s:
+                raise Unavailable(f"Run {run_id} is still {run.state}.", code="runs.timeout")
+            sleep(pause)
+            pause = min(pause * 1.3, _LONGEST_POLL_S)
+
+    def read_log(
+        self, run_id: str, step: str, *, index: int | None = None, attempt: int | None = None, offset: int = 0
+    ) -> Json:
+        """Return a piece of a step's log: `data`, `next_offset` and whether it `is_complete`."""
+        path = "/runs" + quoted(run_id) + "/steps" + quoted(step) + "/log"
+        return self._http.get(path, index=index, attempt=attempt, offset=offset, limit=_LOG_PIECE)
+
+    def follow_log(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        index: int | None = None,
+        attempt: int | None = None,
+        is_following: bool = True,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Iterator[str]:
+        """Yield the log's text; when following, until the step has ended and all of it was read."""
+        offset = 0
+        pause = 0.2
+        while True:
+            piece = self.read_log(run_id, step, index=index, attempt=attempt, offset=offset)
+            if piece["data"]:
+                yield piece["data"]
+            has_moved = piece["next_offset"] > offset
+            offset = piece["next_offset"]
+            if has_moved:
+                pause = 0.2
+            elif piece.get("is_complete") or not is_following:
+                return
+            else:
+                sleep(pause)
+                pause = min(pause * 1.5, _LONGEST_POLL_S)
