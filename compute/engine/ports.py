@@ -157,4 +157,4 @@ class ComputeDriver(Protocol):
         """Remove what an ended, forgotten job left behind. Unknown names are fine."""
 
     def wait_for_news(self, timeout_s: float) -> bool:
-        """Wait until a job ends, at most `timeout_s`; say whether one may have. News may be missed."""
+        """Wait until a job begins or ends, at most `timeout_s`; say whether one may have. News may be missed."""

@@ -107,13 +107,13 @@ class LocalDriver:
         folder = self._folder(name)
         if (end := folder.read("exit.json")) is not None:
             return _ended(name, end)
-        if folder.is_locked():
-            facts = folder.read("started.json") or folder.read("launch.json")
-            return None if facts is None else _running(name, facts)
-        if (end := folder.read("exit.json")) is not None:  # it ended between the two looks
-            return _ended(name, end)
+        # Read before the lock is asked for: whoever has started and holds no lock is dead, not about to begin.
         if (facts := folder.read("started.json")) is None:
             return None
+        if folder.is_locked():
+            return _running(name, facts)
+        if (end := folder.read("exit.json")) is not None:  # it ended between the two looks
+            return _ended(name, end)
         # The shim was killed. Its command may live on where nobody watches it: end that too, then say so.
         shim.kill_all(name, session=shim.NO_SESSION, since_ticks=0)
         reason = "The process that watched over the job was killed, or the machine was restarted."
@@ -164,7 +164,7 @@ class LocalDriver:
             shutil.rmtree(folder.path, ignore_errors=True)
 
     def wait_for_news(self, timeout_s: float) -> bool:
-        """Listen on the FIFO to which shims write when they end."""
+        """Listen on the FIFO to which shims write when their jobs begin and end."""
         if self._listener is None:
             with suppress(FileExistsError):
                 os.mkfifo(self._news, 0o600)
@@ -222,8 +222,7 @@ def _order(launch: Launch, paths: JobPaths, cores: Sequence[int]) -> bytes:
 
 
 def _running(name: str, facts: dict[str, Any]) -> JobReport:
-    started_at = _time(facts["started_at"]) if "started_at" in facts else None
-    return JobReport(name, facts["token"], ReportState.RUNNING, started_at=started_at)
+    return JobReport(name, facts["token"], ReportState.RUNNING, started_at=_time(facts["started_at"]))
 
 
 def _ended(name: str, end: dict[str, Any]) -> JobReport:

@@ -3,7 +3,7 @@
 <jobs>/<name>/   work/ output/ data/ input/ tmp/ parameters.json log usage.jsonl launch.json started.json exit.json
                  lock (held by the shim as long as it lives)  control (a FIFO for orders to the shim)
 <jobs>/.live/<name>   made before a job's folder, removed when the platform has forgotten the job: what to list
-<jobs>/.news          a FIFO on which each shim that ends writes its job's name
+<jobs>/.news          a FIFO on which each shim writes its job's name when it begins and when it ends
 """
 
 import errno

@@ -242,6 +242,7 @@ class Shim:
         """Run the command and write down its end."""
         facts = f'{{"token": "{self.order.token}", "started_at": {self.started_at:.6f}, "shim": {os.getpid()}}}\n'
         _write_atomically(f"{self.folder}/started.json", facts)
+        _tell_news(self.folder)
         try:
             self._start()
         except OSError as error:
@@ -428,7 +429,7 @@ def _prefer_for_memory_kill() -> None:
 
 
 def _tell_news(folder: str) -> None:
-    """Wake the platform if it listens. If it does not, it finds `exit.json` when it looks."""
+    """Wake the platform if it listens. If it does not, it finds our files when it looks."""
     jobs, _, name = folder.rpartition("/")
     try:
         descriptor = os.open(f"{jobs}/.news", os.O_WRONLY | os.O_NONBLOCK)

@@ -1,0 +1,167 @@
+import pytest
+
+from accounts.errors import InvalidName, PermissionDenied
+from accounts.models import AuditEntry
+from compute.errors import InvalidResource, ResourceExists, ResourceInUse, TemplateExists, TemplateNotFound
+from compute.models import Resource, ResourceKind, Template
+from compute.selectors import resources as resource_selectors
+from compute.selectors import templates as template_selectors
+from compute.services import jobs, resources, templates
+from compute.services.templates import Shape
+from scheduler.models import Gpu, Node
+from tests.factories import compute as make
+
+NODE = {
+    "name": "n-1",
+    "cpu_millicores": 8000,
+    "memory_bytes": 2**34,
+    "gpus": 2,
+    "gpu_model": "A100",
+    "gpu_memory_bytes": 2**36,
+}
+
+
+@pytest.fixture
+def first(db, home):
+    resources.ensure_first_resources()
+
+
+def test_the_first_start_registers_this_machine_and_a_simulated_lab(first):
+    found = {
+        resource.name: (resource.kind, resource.is_simulated, resource.state) for resource in Resource.objects.all()
+    }
+
+    assert found == {"this-machine": ("local", False, "ready"), "lab": ("simulated", True, "ready")}
+
+
+def test_this_machine_reads_the_local_cache_site(first, site_admin):
+    machine = resource_selectors.get_resource(actor=site_admin, name="this-machine")
+
+    assert machine.cache_site == "local"
+
+
+def test_the_lab_has_two_nodes_with_eight_v100_each(first):
+    nodes = Node.objects.filter(resource_name="lab", is_simulated=True).order_by("name")
+
+    assert [(node.name, node.gpus.count()) for node in nodes] == [("lab-1", 8), ("lab-2", 8)]
+    assert set(Gpu.objects.filter(node__in=nodes).values_list("model", "memory_bytes")) == {
+        ("Tesla V100-SXM2-32GB", 32 * 2**30)
+    }
+
+
+def test_the_first_templates_have_their_shapes(first, member):
+    small = template_selectors.get_template(actor=member, full_name="this-machine.small")
+    medium = template_selectors.get_template(actor=member, full_name="this-machine.medium")
+    gpus = {
+        t.full_name: t.gpu_milli for t in template_selectors.list_templates(actor=member) if t.resource.is_simulated
+    }
+
+    assert (small.cpu_millicores, small.memory_bytes, small.gpu_milli) == (1000, 2**30, 0)
+    assert (medium.cpu_millicores, medium.memory_bytes) == (2000, 4 * 2**30)
+    assert gpus == {"lab.gpu-half": 500, "lab.gpu-1": 1000, "lab.gpu-8": 8000}
+
+
+def test_a_second_start_changes_nothing(first):
+    before = sorted(Template.objects.values_list("pk", flat=True))
+
+    resources.ensure_first_resources()
+
+    assert sorted(Template.objects.values_list("pk", flat=True)) == before
+    assert Resource.objects.count() == 2
+
+
+def test_what_an_admin_detached_does_not_come_back(first, site_admin):
+    lab = resource_selectors.get_resource(actor=site_admin, name="lab")
+    resources.detach_resource(actor=site_admin, resource=lab)
+
+    resources.ensure_first_resources()
+
+    assert [resource.name for resource in resource_selectors.list_resources(actor=site_admin)] == ["this-machine"]
+    assert not Node.objects.filter(resource_name="lab").exists()
+
+
+def test_a_detached_name_is_free_again(first, site_admin):
+    lab = resource_selectors.get_resource(actor=site_admin, name="lab")
+    resources.detach_resource(actor=site_admin, resource=lab)
+
+    again = resources.attach_resource(actor=site_admin, name="lab", kind=ResourceKind.SIMULATED, declared=[NODE])
+
+    assert again.pk != lab.pk
+    assert Node.objects.get(resource_id=again.pk).gpus.count() == 2
+
+
+def test_templates_of_a_detached_resource_are_not_found(first, site_admin):
+    resources.detach_resource(actor=site_admin, resource=resource_selectors.get_resource(actor=site_admin, name="lab"))
+
+    with pytest.raises(TemplateNotFound):
+        template_selectors.get_template(actor=site_admin, full_name="lab.gpu-1")
+
+
+def test_this_machine_cannot_be_attached_twice(first, site_admin):
+    with pytest.raises(ResourceExists, match="as 'this-machine'"):
+        resources.attach_resource(actor=site_admin, name="again", kind=ResourceKind.LOCAL)
+
+    assert Resource.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "declared", "error"),
+    [
+        ("lab", ResourceKind.SIMULATED, [NODE], ResourceExists),
+        ("Bad Name", ResourceKind.SIMULATED, [NODE], InvalidName),
+        ("new", ResourceKind.SIMULATED, [], InvalidResource),
+        ("new", ResourceKind.LOCAL, [NODE], InvalidResource),
+        ("new", ResourceKind.SIMULATED, [NODE, NODE], InvalidResource),
+    ],
+)
+@pytest.mark.usefixtures("first")
+def test_a_resource_that_makes_no_sense_is_refused(site_admin, name, kind, declared, error):
+    with pytest.raises(error):
+        resources.attach_resource(actor=site_admin, name=name, kind=kind, declared=declared)
+
+    assert Resource.objects.count() == 2
+
+
+def test_a_resource_with_jobs_that_have_not_ended_stays(project, template, resource, site_admin):
+    [job] = make.submit(project, template, "train")
+
+    with pytest.raises(ResourceInUse):
+        resources.detach_resource(actor=site_admin, resource=resource)
+    resource.refresh_from_db()
+    attached = resource.detached_at is None
+    jobs.cancel_many(job_ids=[job.pk], reason="Enough.")
+    resources.detach_resource(actor=site_admin, resource=resource)
+
+    resource.refresh_from_db()
+    assert attached
+    assert resource.detached_at is not None
+
+
+def test_only_a_site_admin_changes_resources_and_templates(resource, member):
+    with pytest.raises(PermissionDenied):
+        resources.attach_resource(actor=member, name="new", kind=ResourceKind.SIMULATED, declared=[NODE])
+    with pytest.raises(PermissionDenied):
+        resources.detach_resource(actor=member, resource=resource)
+    with pytest.raises(PermissionDenied):
+        templates.create_template(actor=member, resource=resource, name="new", shape=Shape(1000, 2**30))
+
+    resource.refresh_from_db()
+    assert (Resource.objects.count(), resource.detached_at, Template.objects.count()) == (1, None, 0)
+
+
+def test_a_template_is_added_once(resource, site_admin):
+    created = templates.create_template(actor=site_admin, resource=resource, name="half", shape=Shape(1000, 2**30, 500))
+
+    with pytest.raises(TemplateExists):
+        templates.create_template(actor=site_admin, resource=resource, name="half", shape=Shape(2000, 2**30))
+
+    assert Template.objects.get() == created
+    assert AuditEntry.objects.filter(action="compute.create_template").count() == 1
+
+
+@pytest.mark.parametrize("shape", [Shape(0, 2**30), Shape(1000, 0), Shape(1000, 1, -1), Shape(1000, 1, 1500)])
+def test_a_template_that_makes_no_sense_is_refused(resource, site_admin, shape):
+    with pytest.raises(InvalidResource):
+        templates.create_template(actor=site_admin, resource=resource, name="odd", shape=shape)
+
+    assert not Template.objects.exists()
