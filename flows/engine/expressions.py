@@ -1,0 +1,296 @@
+"""Conditions on what parents measured: `train.accuracy >= 0.9 and not max(train.loss) > 2`.
+
+A tiny language with a parser of its own; nothing is ever handed to Python's `eval`. It knows numbers, "texts", true,
+false, comparisons, `and`, `or`, `not`, parentheses, `STEP.METRIC`, `parameters.NAME`, and `max(...)`, `min(...)` over
+the tries of a grid.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from flows.errors import InvalidExpression
+
+Value = bool | int | float | str
+Results = Mapping[str, Sequence[Mapping[str, Value]]]
+"""For each parent, the metrics and tags of each of its tries that succeeded (one, but for grids)."""
+
+PARAMETERS = "parameters"
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])
+    | (?P<text>"[^"]*"|'[^']*')
+    | (?P<name>[A-Za-z_][\w-]*(?:\.[\w./-]*[\w])?)
+    | (?P<sign>>=|<=|==|!=|>|<|\(|\))
+    )""",
+    re.VERBOSE,
+)
+_COMPARE: Mapping[str, Callable[[Value, Value], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_FOLDS = ("max", "min")
+_MAX_DEPTH = 50
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a condition holds, and the fact that decided it, as a sentence."""
+
+    holds: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a parent measured. `fold` is `max` or `min` over a grid's tries; empty for the one try of a plain step."""
+
+    step: str
+    metric: str
+    fold: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.step}.{self.metric}"
+        return f"{self.fold}({text})" if self.fold else text
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value that was written down."""
+
+    value: Value
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two operands and a sign between them."""
+
+    left: "Reference | Constant"
+    sign: str
+    right: "Reference | Constant"
+
+
+@dataclass(frozen=True)
+class Negation:
+    """`not`."""
+
+    inner: "Expression"
+
+
+@dataclass(frozen=True)
+class Junction:
+    """`and` or `or` over two or more parts."""
+
+    word: str
+    parts: "tuple[Expression, ...]"
+
+
+Expression = Reference | Constant | Comparison | Negation | Junction
+
+
+def parse(text: str) -> Expression:
+    """Read a condition. Raises InvalidExpression, saying what is wrong where."""
+    parser = _Parser(text)
+    expression = parser.junction("or", 0)
+    if parser.peek() is not None:
+        raise InvalidExpression(f"'{text}' should end before '{parser.peek()}'.")
+    return expression
+
+
+def references(expression: Expression) -> Iterator[Reference]:
+    """Name everything that a condition looks at."""
+    match expression:
+        case Reference():
+            yield expression
+        case Comparison():
+            yield from references(expression.left)
+            yield from references(expression.right)
+        case Negation():
+            yield from references(expression.inner)
+        case Junction():
+            for part in expression.parts:
+                yield from references(part)
+
+
+def evaluate(expression: Expression, results: Results, parameters: Mapping[str, Value]) -> Verdict:
+    """Decide a condition. One that looks at something that was never measured does not hold."""
+    try:
+        return _decide(expression, results, parameters)
+    except _Missing as missing:
+        return Verdict(holds=False, why=str(missing))
+
+
+class _Missing(Exception):
+    pass
+
+
+def _decide(expression: Expression, results: Results, parameters: Mapping[str, Value]) -> Verdict:
+    match expression:
+        case Negation():
+            verdict = _decide(expression.inner, results, parameters)
+            return Verdict(not verdict.holds, verdict.why)
+        case Junction():
+            verdict = Verdict(holds=True, why="")
+            for part in expression.parts:
+                verdict = _decide(part, results, parameters)
+                if verdict.holds == (expression.word == "or"):
+                    break
+            return verdict
+        case Comparison():
+            return _compare(expression, results, parameters)
+    value = _value(expression, results, parameters)
+    return Verdict(_truth(value), f"{expression} is {_show(value)}" if isinstance(expression, Reference) else "")
+
+
+def _compare(expression: Comparison, results: Results, parameters: Mapping[str, Value]) -> Verdict:
+    left, right = (_value(side, results, parameters) for side in (expression.left, expression.right))
+    left, right = _alike(left, right)
+    if isinstance(left, str) != isinstance(right, str):
+        holds = expression.sign == "!="
+    else:
+        holds = _COMPARE[expression.sign](left, right)
+    facts = [
+        f"{side} is {_show(value)}"
+        for side, value in ((expression.left, left), (expression.right, right))
+        if isinstance(side, Reference)
+    ]
+    shown = [
+        str(side) if isinstance(side, Reference) else _show(side.value) for side in (expression.left, expression.right)
+    ]
+    ruling = f"{shown[0]} {expression.sign} {shown[1]} {'holds' if holds else 'does not hold'}"
+    return Verdict(holds, f"{' and '.join(facts)}, so {ruling}" if facts else ruling)
+
+
+def _value(operand: Expression, results: Results, parameters: Mapping[str, Value]) -> Value:
+    if isinstance(operand, Constant):
+        return operand.value
+    if not isinstance(operand, Reference):
+        raise InvalidExpression("A comparison has a number, a text or a measurement on each side.")
+    if operand.step == PARAMETERS:
+        if operand.metric not in parameters:
+            raise _Missing(f"there is no parameter '{operand.metric}'")
+        return parameters[operand.metric]
+    found = [tries[operand.metric] for tries in results.get(operand.step, ()) if operand.metric in tries]
+    if not found:
+        raise _Missing(f"{operand.step} recorded no '{operand.metric}'")
+    numbers = [number for number in map(_number, found) if number is not None]
+    if operand.fold and numbers:
+        return max(numbers) if operand.fold == "max" else min(numbers)
+    return found[0]
+
+
+def _number(value: Value) -> float | None:
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+def _alike(left: Value, right: Value) -> tuple[Value, Value]:
+    """Tags are texts; one that reads as a number is compared with a number as such."""
+    if isinstance(left, str) and not isinstance(right, str):
+        number = _number(left)
+        return (left if number is None else number), right
+    if isinstance(right, str) and not isinstance(left, str):
+        number = _number(right)
+        return left, (right if number is None else number)
+    return left, right
+
+
+def _truth(value: Value) -> bool:
+    return value.lower() in {"true", "yes", "1"} if isinstance(value, str) else bool(value)
+
+
+def _show(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else f"{value:.6g}"
+
+
+class _Parser:
+    """Recursive descent: or < and < not < comparison < operand."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens: list[tuple[str, str]] = []
+        position, end = 0, len(text.rstrip())
+        while position < end:
+            match = _TOKEN.match(text, position)
+            if match is None or match.lastgroup is None:
+                raise InvalidExpression(f"'{text}' cannot be read from '{text[position:].strip()}' on.")
+            self._tokens.append((match.lastgroup, match[match.lastgroup]))
+            position = match.end()
+        self._next = 0
+
+    def peek(self) -> str | None:
+        return self._tokens[self._next][1] if self._next < len(self._tokens) else None
+
+    def take(self) -> tuple[str, str]:
+        if self._next == len(self._tokens):
+            raise InvalidExpression(f"'{self._text}' ends too early." if self._tokens else "The condition is empty.")
+        self._next += 1
+        return self._tokens[self._next - 1]
+
+    def junction(self, word: str, depth: int) -> Expression:
+        if depth > _MAX_DEPTH:
+            raise InvalidExpression("The condition is nested too deeply.")
+        part = self._part(word, depth)
+        parts = [part]
+        while self.peek() == word:
+            self.take()
+            parts.append(self._part(word, depth))
+        return part if len(parts) == 1 else Junction(word, tuple(parts))
+
+    def _part(self, word: str, depth: int) -> Expression:
+        return self.junction("and", depth) if word == "or" else self._negation(depth)
+
+    def _negation(self, depth: int) -> Expression:
+        if depth > _MAX_DEPTH:
+            raise InvalidExpression("The condition is nested too deeply.")
+        if self.peek() == "not":
+            self.take()
+            return Negation(self._negation(depth + 1))
+        if self.peek() == "(":
+            self.take()
+            inner = self.junction("or", depth + 1)
+            self._expect(")")
+            return inner
+        return self._comparison()
+
+    def _comparison(self) -> Expression:
+        left = self._operand()
+        if self.peek() not in _COMPARE:
+            return left
+        _, sign = self.take()
+        return Comparison(left, sign, self._operand())
+
+    def _operand(self) -> Reference | Constant:
+        kind, word = self.take()
+        if kind == "number":
+            is_whole = word.lstrip("+-").isdigit()
+            return Constant(int(word) if is_whole else float(word))
+        if kind == "text":
+            return Constant(word[1:-1])
+        if word in {"true", "false"}:
+            return Constant(word == "true")
+        if word in _FOLDS and self.peek() == "(":
+            self.take()
+            inner = self._operand()
+            self._expect(")")
+            if not isinstance(inner, Reference) or inner.fold or inner.step == PARAMETERS:
+                raise InvalidExpression(f"{word}(...) takes a measurement such as train.accuracy.")
+            return Reference(inner.step, inner.metric, word)
+        step, dot, metric = word.partition(".")
+        if kind != "name" or not dot:
+            raise InvalidExpression(f"'{word}' is not a measurement; write STEP.METRIC, such as train.accuracy.")
+        return Reference(step, metric)
+
+    def _expect(self, sign: str) -> None:
+        _, found = self.take()
+        if found != sign:
+            raise InvalidExpression(f"'{self._text}' lacks a '{sign}' before '{found}'.")

@@ -1,0 +1,105 @@
+"""From a spec and the values of one run to the steps that will run: grids multiplied, parameters filled in."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flows.engine import references
+from flows.engine.cnvrg_keys import suggest
+from flows.engine.expressions import Value
+from flows.engine.spec import FlowSpec, GridRange, ParameterSpec, StepSpec
+from flows.errors import InvalidParameters
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One of the tries that a step's grid multiplies into (a plain step has one, with index 0)."""
+
+    key: str
+    index: int
+    parameters: Mapping[str, Value]
+
+
+def expand(spec: FlowSpec, parameters: Mapping[str, Value]) -> list[Instance]:
+    """Return every instance of every step in the order of the file. `parameters` are those of the run, complete."""
+    return [
+        Instance(step.name, index, chosen)
+        for step in spec.steps
+        for index, chosen in enumerate(_multiply(step, parameters))
+    ]
+
+
+def count(step: StepSpec) -> int:
+    """Return how many instances a step's grid multiplies into."""
+    return math.prod(axis.steps if isinstance(axis, GridRange) else len(axis) for axis in step.grid.values())
+
+
+def _multiply(step: StepSpec, parameters: Mapping[str, Value]) -> Sequence[Mapping[str, Value]]:
+    own = {key: references.fill_value(value, {"parameters": parameters}) for key, value in step.parameters.items()}
+    axes = {key: points(axis) if isinstance(axis, GridRange) else axis for key, axis in step.grid.items()}
+    return [{**parameters, **own, **dict(zip(axes, point, strict=True))} for point in itertools.product(*axes.values())]
+
+
+def points(axis: GridRange) -> tuple[Value, ...]:
+    """Return the numbers of a range: `min` included, `max` excluded, whole and without repetition for integers."""
+    shares = [number / axis.steps for number in range(axis.steps)]
+    if axis.scale == "log":
+        values = [axis.min * (axis.max / axis.min) ** share for share in shares]
+    else:
+        values = [axis.min + (axis.max - axis.min) * share for share in shares]
+    if axis.type == "integer":
+        return tuple(dict.fromkeys(math.floor(value + 1e-9) for value in values))
+    return tuple(float(f"{value:.12g}") for value in values)
+
+
+def complete(declared: Mapping[str, ParameterSpec], given: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the value of every parameter of a run. Raises InvalidParameters naming all that is wrong at once."""
+    faults = [f"There is no parameter '{key}'.{suggest(key, list(declared))}" for key in given if key not in declared]
+    values: dict[str, Value] = {}
+    for key, parameter in declared.items():
+        value = given.get(key, parameter.default)
+        if value is None:
+            faults.append(f"The parameter '{key}' has no default and needs a value.")
+            continue
+        try:
+            values[key] = convert(parameter, value)
+        except ValueError as error:
+            faults.append(f"The parameter '{key}' {error}")
+    if faults:
+        raise InvalidParameters(" ".join(faults), problems=faults)
+    return values
+
+
+def convert(parameter: ParameterSpec, value: Value) -> Value:
+    """Return a value as its declared type; texts from a command line are read. Raises ValueError ("is not ...")."""
+    converted = _as_type(parameter.type, value)
+    if converted is None:
+        raise ValueError(f"is not {_WORDS[parameter.type]}: {value!r}.")
+    allowed = [_as_type(parameter.type, choice) for choice in parameter.choices]
+    if allowed and converted not in allowed:
+        shown = ", ".join(references.value_text(choice) for choice in parameter.choices)
+        raise ValueError(f"must be one of {shown}, not {references.value_text(converted)}.")
+    return converted
+
+
+_WORDS = {"float": "a number", "int": "a whole number", "str": "a text", "bool": "true or false"}
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _as_type(kind: str, value: Value) -> Value | None:
+    if kind == "str":
+        return references.value_text(value)
+    if kind == "bool":
+        return value if isinstance(value, bool) else _TRUTH.get(str(value).lower())
+    return None if isinstance(value, bool) else _as_number(kind, value)
+
+
+def _as_number(kind: str, value: float | str) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    if not math.isfinite(number) or (kind == "int" and number != int(number)):
+        return None
+    return int(number) if kind == "int" else number

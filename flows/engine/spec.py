@@ -1,0 +1,274 @@
+"""The one form of a flow: what YAML, the Python SDK and the canvas compile to; its canonical JSON names the version.
+
+Published as JSON Schema at GET /flows/schema.json and in docs/reference/flow.schema.json.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    FiniteFloat,
+    NonNegativeInt,
+    PositiveInt,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    Tag,
+    WithJsonSchema,
+)
+
+from core.errors import InvalidInput
+from core.units import parse_duration
+
+SCHEMA_VERSION = 1
+DEFAULT_WAIT_S = 300.0
+MAX_INSTANCES = 10_000
+"""How many tries the grids of one flow may multiply into."""
+
+Value = StrictBool | StrictInt | Annotated[FiniteFloat, Field(strict=True)] | StrictStr
+
+_STEP_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_FLOW_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_DATASET = re.compile(r"[a-z][a-z0-9-]{0,62}/[a-z][a-z0-9-]{0,62}(@[^\s@]{1,200})?")
+_TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\.[a-z0-9][a-z0-9._-]{0,62}")
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def _matching(pattern: re.Pattern[str], rule: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError(f"'{text}' {rule}")
+        return text
+
+    return check
+
+
+def _seconds(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return value
+    try:
+        return parse_duration(value)
+    except InvalidInput as error:
+        raise ValueError(error.message) from error
+
+
+def _text(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+_DURATION_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}], "examples": ["30s", "1h", 90]}
+Seconds = Annotated[
+    FiniteFloat, Field(ge=0), BeforeValidator(_seconds), WithJsonSchema({**_DURATION_SCHEMA, "title": "Duration"})
+]
+StepName = Annotated[
+    str,
+    AfterValidator(
+        _matching(
+            _STEP_NAME, "cannot name a step: use up to 63 lower-case letters, digits, '_' and '-', a letter first."
+        )
+    ),
+]
+FlowName = Annotated[
+    str,
+    AfterValidator(
+        _matching(_FLOW_NAME, "cannot name a flow: use up to 63 lower-case letters, digits and '-', a letter first.")
+    ),
+]
+Key = Annotated[
+    str, AfterValidator(_matching(_KEY, "cannot name a parameter: use letters, digits, '_' and '-', a letter first."))
+]
+Variable = Annotated[
+    str, AfterValidator(_matching(_VARIABLE, "cannot name a variable: use letters, digits and '_', a letter first."))
+]
+Text = Annotated[str, BeforeValidator(_text)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ParameterSpec(_Model):
+    """A value that a run of the flow may be given. Without a default it must be."""
+
+    type: Literal["float", "int", "str", "bool"]
+    default: Value | None = None
+    choices: tuple[Value, ...] = ()
+    help: str = ""
+
+
+class DataInput(_Model):
+    """A dataset that a step reads at `$NEARLINE_DATA/<name>`: the shared cached copy, or its own one."""
+
+    dataset: Annotated[
+        str,
+        AfterValidator(_matching(_DATASET, "is not a dataset; write project/dataset or project/dataset@branch.")),
+    ]
+    name: Annotated[str, AfterValidator(lambda text: text and _matching(_FOLDER, "cannot name a folder.")(text))] = ""
+    cached: bool = True
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder under `$NEARLINE_DATA`."""
+        return self.name or self.dataset.partition("@")[0].partition("/")[2]
+
+
+class TemplateChoice(_Model):
+    """A compute template to try, and how long to wait there before the next one is tried. The last has no limit."""
+
+    template: Annotated[
+        str,
+        AfterValidator(_matching(_TEMPLATE, "is not a template; write resource.template, such as this-machine.small.")),
+    ]
+    wait: Seconds = DEFAULT_WAIT_S
+
+
+class Retries(_Model):
+    """How often a step is tried again after each kind of failure."""
+
+    user_error: NonNegativeInt = 0
+    infrastructure: NonNegativeInt = 3
+    out_of_memory: NonNegativeInt = 0
+    timeout: NonNegativeInt = 0
+
+
+class GridRange(_Model):
+    """Numbers of a grid's axis: `steps` of them from `min` (included) up to `max` (excluded)."""
+
+    type: Literal["integer", "float"] = "float"
+    min: FiniteFloat
+    max: FiniteFloat
+    steps: PositiveInt = Field(le=MAX_INSTANCES)
+    scale: Literal["linear", "log"] = "linear"
+
+
+def _templates(value: object) -> object:
+    items = [value] if isinstance(value, str | dict) else value
+    if not isinstance(items, list | tuple):
+        return value
+    return [{"template": item} if isinstance(item, str) else item for item in items]
+
+
+def _retries(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if value < 0:
+        raise ValueError("'retries' cannot be negative.")
+    return {"user_error": value, "infrastructure": max(value, 3), "out_of_memory": value, "timeout": value}
+
+
+def _axis_kind(value: object) -> str:
+    return "range" if isinstance(value, dict | GridRange) else "values"
+
+
+_TEMPLATES_SCHEMA = {
+    "title": "Compute",
+    "description": "Templates in the order in which they are tried; each may say how long to wait there.",
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "array",
+            "items": {
+                "anyOf": [
+                    {"type": "string"},
+                    {
+                        "type": "object",
+                        "properties": {"template": {"type": "string"}, "wait": _DURATION_SCHEMA},
+                        "required": ["template"],
+                        "additionalProperties": False,
+                    },
+                ]
+            },
+        },
+    ],
+}
+_COUNT_SCHEMA = {"type": "integer", "minimum": 0}
+_RETRIES_SCHEMA = {
+    "title": "Retries",
+    "description": "How often the step is tried again: one number for every kind of failure, or one for each.",
+    "anyOf": [
+        _COUNT_SCHEMA,
+        {
+            "type": "object",
+            "properties": dict.fromkeys(("user_error", "infrastructure", "out_of_memory", "timeout"), _COUNT_SCHEMA),
+            "additionalProperties": False,
+        },
+    ],
+}
+GridAxis = Annotated[
+    Annotated[Annotated[tuple[Value, ...], Field(min_length=1)], Tag("values")] | Annotated[GridRange, Tag("range")],
+    Discriminator(_axis_kind),
+]
+
+
+class StepSpec(_Model):
+    """One step: a command, what it needs, where it may run, and what it waits for."""
+
+    name: StepName
+    title: str = ""
+    command: Annotated[str, Field(min_length=1, max_length=100_000)]
+    image: str = ""
+    parameters: dict[Key, Value] = {}
+    append_parameters: bool = False
+    data: tuple[DataInput, ...] = ()
+    after: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ("**",)
+    env: dict[Variable, Text] = {}
+    secrets: tuple[Variable, ...] = ()
+    compute: Annotated[tuple[TemplateChoice, ...], BeforeValidator(_templates), WithJsonSchema(_TEMPLATES_SCHEMA)] = ()
+    retries: Annotated[Retries, BeforeValidator(_retries), WithJsonSchema(_RETRIES_SCHEMA)] = Retries()
+    timeout: Seconds | None = None
+    when: str = ""
+    grid: dict[Key, GridAxis] = {}
+    simulated_duration: Seconds = 5.0
+
+
+class FlowSpec(_Model):
+    """A pipeline: typed parameters and steps that wait for each other."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    flow: FlowName
+    title: str = ""
+    description: str = ""
+    parameters: dict[Key, ParameterSpec] = {}
+    steps: tuple[StepSpec, ...] = Field(min_length=1)
+
+    def step(self, name: str) -> StepSpec:
+        """Return a step by name. Raises KeyError."""
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise KeyError(name)
+
+
+def canonical_json(spec: FlowSpec) -> str:
+    """Return the spec's one text. Defaults are left out, so that a new key with a default changes no old hash."""
+    content = {"schema_version": spec.schema_version, **spec.model_dump(mode="json", exclude_defaults=True)}
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def version_hash(spec: FlowSpec, bundle: str = "") -> str:
+    """Return the name of this version: SHA-256 (hex) over the canonical JSON and the hash of its code."""
+    return hashlib.sha256(f"{canonical_json(spec)}\n{bundle}".encode()).hexdigest()
+
+
+def json_schema() -> dict[str, object]:
+    """Return the JSON Schema of flow files, for editors and other programs."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "flow.schema.json",
+        **FlowSpec.model_json_schema(),
+        "title": "Nearline flow",
+    }

@@ -1,0 +1,87 @@
+"""What can go wrong about flows, runs and experiments."""
+
+from core.errors import Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
+
+
+class InvalidFlow(InvalidInput):
+    """A flow file has problems; `details.problems` lists all of them with their lines."""
+
+    code = "flows.invalid_flow"
+    hint = "Run `nearline flow validate FILE` to see every problem with its line."
+
+
+class InvalidExpression(InvalidInput):
+    """A condition or a reference cannot be read."""
+
+    code = "flows.invalid_expression"
+
+
+class InvalidParameters(InvalidInput):
+    """The values given for a run do not fit the flow's parameters."""
+
+    code = "flows.invalid_parameters"
+
+
+class FlowNotFound(NotFound):
+    """The project has no such flow, or no such version of it."""
+
+    code = "flows.flow_not_found"
+
+
+class RunNotFound(NotFound):
+    """No such run, step or attempt, or the caller may not see it."""
+
+    code = "flows.run_not_found"
+
+
+class ExperimentNotFound(NotFound):
+    """No such experiment, or the caller may not see it."""
+
+    code = "flows.experiment_not_found"
+
+
+class ArtifactNotFound(NotFound):
+    """The experiment has no file of that name, or its bytes are gone."""
+
+    code = "flows.artifact_not_found"
+
+
+class RunNotFinished(Conflict):
+    """Only a run that has ended can be retried."""
+
+    code = "flows.run_not_finished"
+    hint = "Wait for the run to end, or cancel it first."
+
+
+class NothingToRetry(Conflict):
+    """Every step of the run succeeded."""
+
+    code = "flows.nothing_to_retry"
+    hint = "Start a new run instead."
+
+
+class RunHasEnded(Conflict):
+    """The run has ended and cannot be cancelled."""
+
+    code = "flows.run_has_ended"
+
+
+class InvalidBundle(InvalidInput):
+    """The code that came with a flow cannot be used."""
+
+    code = "flows.invalid_bundle"
+    hint = "Send a tar.gz of at most 20 MiB that holds plain files, folders and links inside it."
+
+
+class BundleNotFound(NotFound):
+    """No code bundle with that hash was sent before."""
+
+    code = "flows.bundle_not_found"
+    hint = "Send the code first: POST /flows/bundles."
+
+
+class LeaseLost(PlatformError):
+    """Another worker took this run over and goes on with it. Never reaches a person."""
+
+    code = "flows.lease_lost"
+    kind = ErrorKind.CONFLICT

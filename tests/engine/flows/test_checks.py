@@ -1,0 +1,189 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.engine import checks, spec
+
+GOOD = """
+flow: digits
+parameters:
+  folds: {type: int, default: 3, choices: [3, 5], help: "How many folds"}
+steps:
+  - name: prepare
+    command: python prepare.py --folds ${{ parameters.folds }}
+    data: [{dataset: demo/digits@main}]
+    compute: this-machine.small
+  - name: train
+    command: python train.py
+    after: [prepare]
+    grid: {C: [0.1, 1, 10]}
+    retries: 2
+    timeout: 1h
+    compute: [lab.gpu-1, {template: this-machine.small, wait: 30s}]
+  - name: evaluate
+    command: python evaluate.py
+    after: [train]
+    when: max(train.accuracy) >= 0.9
+    env: {PORT: 8000, DEBUG: true}
+"""
+
+
+def problems_of(text: str, file_format: str = "yaml") -> list[tuple[int | None, str, str]]:
+    return [(item.line, item.path, item.message) for item in checks.check(text, file_format).problems]
+
+
+def test_a_good_file_has_no_problems_and_reads_as_it_says():
+    checked = checks.check(GOOD, "yaml")
+
+    assert checked.problems == ()
+    assert checked.spec is not None
+    prepare, train, evaluate = checked.spec.steps
+    assert prepare.data[0].folder == "digits"
+    assert prepare.data[0].cached is True
+    assert train.timeout == 3600
+    assert train.retries == spec.Retries(user_error=2, infrastructure=3, out_of_memory=2, timeout=2)
+    assert [(choice.template, choice.wait) for choice in train.compute] == [
+        ("lab.gpu-1", 300.0),
+        ("this-machine.small", 30.0),
+    ]
+    assert evaluate.env == {"PORT": "8000", "DEBUG": "true"}
+
+
+def test_json_and_yaml_of_the_same_flow_have_the_same_version():
+    yaml = checks.check(GOOD, "yaml").spec
+    as_json = checks.check(json.dumps(json.loads(spec.canonical_json(yaml))), "json").spec
+
+    assert spec.version_hash(as_json) == spec.version_hash(yaml)
+
+
+def test_code_that_comes_along_changes_the_version():
+    flow = checks.check(GOOD, "yaml").spec
+
+    assert spec.version_hash(flow, "ab" * 32) != spec.version_hash(flow)
+
+
+def test_all_problems_are_told_at_once_each_with_its_line():
+    text = """\
+flow: digits
+parameters:
+  lr: {type: float, default: fast}
+steps:
+  - name: a
+    comand: echo
+    after: [c]
+  - name: b
+    command: echo ${{ parameters.rate }}
+    after: [a, prepair]
+  - name: c
+    command: echo
+    after: [b]
+    timeout: soon
+    when: b.accuracy >
+  - name: prepare
+    command: echo
+    compute: small
+"""
+
+    assert problems_of(text) == [
+        (3, "parameters.lr.default", "The default is not a number: 'fast'."),
+        (5, "steps[0].command", "The key 'command' is missing."),
+        (6, "steps[0].comand", "There is no key 'comand' here. Did you mean 'command'?"),
+        (7, "steps[0].after", "These steps wait for each other: a -> b -> c -> a."),
+        (9, "steps[1].command", "There is no parameter 'rate'."),
+        (10, "steps[1].after[1]", "There is no step 'prepair'. Did you mean 'prepare'?"),
+        (14, "steps[2].timeout", "'soon' is not a duration. Write it like 30s, 5m, 2h or 1d."),
+        (18, "steps[3].compute", "'small' is not a template; write resource.template, such as this-machine.small."),
+    ]
+
+
+def test_a_problem_inside_a_long_list_points_at_its_own_column():
+    checked = checks.check("flow: x\nsteps: [{name: a, command: c, after: [zzz]}]\n", "yaml")
+
+    assert [(item.line, item.column) for item in checked.problems] == [(2, 39)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("[{name: a, command: c}, {name: a, command: c}]", "Two steps are called 'a'."),
+        (
+            "[{name: a_b, command: c}, {name: a-b, command: c}]",
+            "'a-b' and 'a_b' would have the same variables; rename one of them.",
+        ),
+        ("[{name: a, command: c, after: [a]}]", "These steps wait for each other: a -> a."),
+        ("[{name: a, command: c, grid: {C: []}}]", "'C' must not be empty."),
+        ("[{name: a, command: c, grid: {C: [[1]]}}]", "This entry must be a number, a text, true or false."),
+        ("[{name: a, command: c, grid: {C: {min: 2, max: 1, steps: 3}}}]", "'C': min must be less than max."),
+        ("[{name: a, command: c, data: [digits]}]", "This entry must be a mapping of keys to values."),
+        (
+            "[{name: a, command: c, data: [{dataset: digits}]}]",
+            "'digits' is not a dataset; write project/dataset or project/dataset@branch.",
+        ),
+        (
+            "[{name: a, command: c, data: [{dataset: p/n@a}, {dataset: q/n}]}]",
+            "Two datasets would be read at the folder 'n'; give one of them another name.",
+        ),
+        (
+            "[{name: a, command: c, grid: {C: [1, 2]}}, {name: b, command: c, after: [a], when: a.x > 1}]",
+            "'a' is a grid of 2; write max(a.x) or min(a.x).",
+        ),
+        (
+            "[{name: a, command: c}, {name: b, command: c, when: a.x > 1}]",
+            "'a' is not a parent of 'b'; name it under `after`.",
+        ),
+        ("[{name: a, command: c, retries: -1}]", "'retries' cannot be negative."),
+        ("[{name: Big, command: c}]", "'Big' cannot name a step: use up to 63 lower-case letters, digits, '_' and '-', a letter first."),
+        ("[{name: a, command: '${{ secrets.x }}'}]", "'secrets.x' does not exist; there are parameters.NAME, run.id, run.number, step.name and step.index."),
+        ("[{name: a, command: c, grid: {x: {min: 0, max: 1, steps: 200}, y: {min: 0, max: 1, steps: 200}}}]", "The grids multiply into 40000 tries; at most 10000 are allowed."),
+        ("[]", "'steps' must not be empty."),
+    ],
+)  # fmt: skip
+def test_each_mistake_is_told_in_a_sentence(steps, message):
+    assert [item[2] for item in problems_of(f"flow: x\nsteps: {steps}\n")] == [message]
+
+
+def test_a_key_written_twice_is_refused():
+    assert problems_of("flow: a\nflow: b\nsteps: [{name: a, command: c}]\n") == [
+        (2, "flow", "The key 'flow' is written twice in one place.")
+    ]
+    assert problems_of('{"flow": "a", "flow": "b", "steps": [{"name": "a", "command": "c"}]}', "json") == [
+        (None, "flow", "The key 'flow' is written twice in one place.")
+    ]
+
+
+def test_a_bomb_of_aliases_is_refused_quickly():
+    levels = "\n".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 10)}]" for n in range(1, 12))
+
+    (problem,) = checks.check(f"k0: &k0 [boom]\n{levels}\n", "yaml").problems
+
+    assert problem.message == "The file has more than 200000 parts once its aliases are expanded."
+
+
+@pytest.mark.parametrize("text", ["[" * 3000, "a: " + "{b: " * 300 + "}" * 300])
+def test_endless_nesting_is_refused(text):
+    (problem,) = checks.check(text, "yaml").problems
+
+    assert problem.code == "unreadable"
+
+
+def test_foreign_tags_are_refused():
+    (problem,) = checks.check("flow: !!python/object/apply:os.system [ls]\n", "yaml").problems
+
+    assert problem.code == "unreadable"
+
+
+def test_broken_yaml_says_where():
+    (problem,) = checks.check("flow: x\nsteps: [\n", "yaml").problems
+
+    assert (problem.line, problem.code) == (3, "unreadable")
+
+
+def test_text_that_is_no_mapping_is_told_so():
+    assert problems_of("just words") == [(1, "", "A flow file is a mapping with `flow:` and `steps:`.")]
+
+
+def test_the_published_schema_is_that_of_the_code():
+    published = Path(__file__).parents[3] / "docs" / "reference" / "flow.schema.json"
+
+    assert json.loads(published.read_text()) == spec.json_schema()
