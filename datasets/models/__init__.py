@@ -1,6 +1,13 @@
 """The tables of datasets, gathered here because Django looks for them in this module."""
 
-from datasets.models.cached_commit import CachedCommit, CacheHold, CacheSite
+from datasets.models.cached_commit import (
+    CachedCommit,
+    CachedCommitEvent,
+    CachedCommitEventKind,
+    CacheHold,
+    CacheSite,
+    CacheSiteKind,
+)
 from datasets.models.commit import Branch, Commit, CommitSource, Tag
 from datasets.models.dataset import Dataset
 from datasets.models.store import Store, StoreKind
@@ -10,7 +17,10 @@ __all__ = [
     "Branch",
     "CacheHold",
     "CacheSite",
+    "CacheSiteKind",
     "CachedCommit",
+    "CachedCommitEvent",
+    "CachedCommitEventKind",
     "Commit",
     "CommitSource",
     "Dataset",

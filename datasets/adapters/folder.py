@@ -1,0 +1,161 @@
+"""A store in a local folder. Its signed addresses are served by the web process (`web.store_views`)."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from datasets.adapters import store_grants
+from datasets.adapters.store_grants import StoreGrant
+from datasets.engine.blob_keys import check_key, check_prefix
+from datasets.engine.ports import Announcement, BlobStat, PutProof, SignedRequest
+from datasets.errors import BlobMissing, BodyRefused, ContentCorrupt, StoreUnreachable
+
+# A key cannot start with a dot, so no object can lie here.
+_UNFINISHED = ".unfinished"
+
+
+class FolderStore:
+    """One file for each object. An object appears by a rename, so it is whole or absent, also after a crash."""
+
+    put_proof = PutProof.PAYLOAD_SHA256
+
+    def __init__(self, root: Path, *, store_id: str, base_url: str) -> None:
+        self._root = root
+        self._store_id = store_id
+        self._base_url = base_url
+
+    def put(self, key: str, data: bytes) -> None:
+        """Store `data` durably."""
+        body = Announcement(len(data), hashlib.sha256(data).hexdigest())
+        self.receive(key, iter([data]), body)
+
+    def receive(self, key: str, chunks: Iterable[bytes], body: Announcement) -> None:
+        """Store a body as it arrives. Raises BodyRefused, and keeps nothing, unless it is the announced one."""
+        target = self.path_of(key)
+        unfinished = self._root / _UNFINISHED
+        try:
+            unfinished.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=unfinished)
+            try:
+                with os.fdopen(descriptor, "wb", buffering=0) as file:
+                    _write_checked(file.fileno(), chunks, body)
+                    os.fsync(file.fileno())
+                target.parent.mkdir(parents=True, exist_ok=True)
+                Path(name).replace(target)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
+            _sync_folder(target.parent)
+        except OSError as error:
+            raise StoreUnreachable(f"The store's folder cannot be written: {error.strerror}.") from error
+
+    def get(self, key: str) -> bytes:
+        """Return the whole object."""
+        try:
+            return self.path_of(key).read_bytes()
+        except OSError as error:
+            raise _failure(key, error) from error
+
+    def get_range(self, key: str, offset: int, size: int) -> bytes:
+        """Return a part of an object."""
+        try:
+            descriptor = os.open(self.path_of(key), os.O_RDONLY)
+            try:
+                data = os.pread(descriptor, size, offset)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _failure(key, error) from error
+        if len(data) != size:
+            raise ContentCorrupt(f"The object {key} is shorter than it should be.", key=key)
+        return data
+
+    def stat(self, key: str) -> BlobStat | None:
+        """Return the size of an object."""
+        try:
+            return BlobStat(key, self.path_of(key).stat().st_size)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _failure(key, error) from error
+
+    def list_blobs(self, prefix: str) -> Iterator[BlobStat]:
+        """Yield what lies under a prefix."""
+        check_prefix(prefix)
+        yield from _walk(self._root / prefix, prefix)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects."""
+        for key in keys:
+            try:
+                self.path_of(key).unlink(missing_ok=True)
+            except OSError as error:
+                raise _failure(key, error) from error
+
+    def sign_put(self, key: str, body: Announcement, *, now: datetime, lifetime_s: int) -> SignedRequest:
+        """Return a request to the web process."""
+        check_key(key)
+        expires_at = now + timedelta(seconds=lifetime_s)
+        grant = StoreGrant("PUT", self._store_id, key, body.size_bytes, body.sha256, expires_at)
+        return self._request(grant, {"Content-Length": str(body.size_bytes)})
+
+    def sign_get(self, key: str, *, now: datetime, lifetime_s: int) -> SignedRequest:
+        """Return a request to the web process."""
+        check_key(key)
+        return self._request(StoreGrant("GET", self._store_id, key, 0, "", now + timedelta(seconds=lifetime_s)), {})
+
+    def _request(self, grant: StoreGrant, headers: dict[str, str]) -> SignedRequest:
+        url = f"{self._base_url}/store/{store_grants.seal(grant)}"
+        return SignedRequest(grant.method, url, headers, grant.expires_at)
+
+    def path_of(self, key: str) -> Path:
+        """Return the file that holds, or would hold, an object. Always inside the root."""
+        check_key(key)
+        return self._root / key
+
+
+def _write_checked(descriptor: int, chunks: Iterable[bytes], body: Announcement) -> None:
+    hasher, size = hashlib.sha256(), 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > body.size_bytes:
+            raise BodyRefused(f"More than the announced {body.size_bytes} bytes were sent.")
+        view = memoryview(chunk)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        hasher.update(chunk)
+    if size != body.size_bytes:
+        raise BodyRefused(f"{size} bytes were sent where {body.size_bytes} were announced.")
+    if hasher.hexdigest() != body.sha256:
+        raise BodyRefused("The bytes that were sent do not have the announced SHA-256.")
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _walk(folder: Path, prefix: str) -> Iterator[BlobStat]:
+    # A folder sorts as its name with a slash, so that everything comes in the order of its key.
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted((entry.name + "/" * entry.is_dir(), entry) for entry in entries if entry.name[0] != ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name, entry in found:
+        if entry.is_dir():
+            yield from _walk(folder / entry.name, prefix + name)
+        else:
+            yield BlobStat(prefix + name, entry.stat().st_size)
+
+
+def _failure(key: str, error: OSError) -> BlobMissing | StoreUnreachable:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return BlobMissing(f"The store has no object {key}.", key=key)
+    return StoreUnreachable(f"The store's folder cannot be read: {error.strerror}.")

@@ -1,0 +1,202 @@
+"""A store in a bucket of an S3 server (StorageGRID, AWS, Ceph, versitygw), through boto3."""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from datasets.adapters.s3_signing import S3Keys, presign
+from datasets.engine.blob_keys import check_key, check_prefix
+from datasets.engine.ports import Announcement, BlobStat, PutProof, SignedRequest
+from datasets.errors import BlobMissing, ContentCorrupt, InvalidStore, StoreUnreachable
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_DELETE_BATCH = 1000
+_MISSING = {"404", "NoSuchKey", "NotFound"}
+_REFUSED = {"403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "NoSuchBucket"}
+
+
+@dataclass(frozen=True)
+class S3Location:
+    """Where in which server: `s3://bucket/prefix?endpoint=http://host:port&region=name`."""
+
+    bucket: str
+    prefix: str
+    endpoint: str
+    region: str
+
+    @classmethod
+    def parse(cls, url: str) -> "S3Location":
+        """Take the address apart. Raises InvalidStore."""
+        parts = urlsplit(url)
+        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        if parts.scheme != "s3" or not parts.netloc or set(query) - {"endpoint", "region"}:
+            raise InvalidStore(f"'{url}' is not an address of the form s3://bucket/prefix?endpoint=…&region=….")
+        region = query.get("region", "us-east-1")
+        endpoint = query.get("endpoint", f"https://s3.{region}.amazonaws.com").rstrip("/")
+        if urlsplit(endpoint).scheme not in {"http", "https"} or urlsplit(endpoint).path:
+            raise InvalidStore(f"The endpoint '{endpoint}' is not of the form http(s)://host[:port].")
+        prefix = parts.path.strip("/")
+        if prefix:
+            try:
+                check_key(prefix)
+            except ValueError as error:
+                raise InvalidStore(f"'{prefix}' cannot be a prefix of keys.") from error
+        return cls(parts.netloc, f"{prefix}/" if prefix else "", endpoint, region)
+
+
+class S3Store:
+    """Objects in a bucket, under a prefix. Signed requests go to the S3 server itself, never through us."""
+
+    def __init__(self, location: S3Location, *, access_key: str, secret_key: str, put_proof: PutProof) -> None:
+        self.put_proof = put_proof
+        self._bucket = location.bucket
+        self._prefix = location.prefix
+        self._endpoint = location.endpoint
+        self._keys = S3Keys(access_key, secret_key, location.region)
+        self._client = _make_client(location, self._keys)
+
+    def put(self, key: str, data: bytes) -> None:
+        """Store `data`."""
+        digest = base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+        with _translated(key):
+            self._client.put_object(Bucket=self._bucket, Key=self._key(key), Body=data, ContentMD5=digest)
+
+    def get(self, key: str) -> bytes:
+        """Return the whole object."""
+        with _translated(key):
+            return self._client.get_object(Bucket=self._bucket, Key=self._key(key))["Body"].read()
+
+    def get_range(self, key: str, offset: int, size: int) -> bytes:
+        """Return a part of an object."""
+        span = f"bytes={offset}-{offset + size - 1}"
+        with _translated(key):
+            data = self._client.get_object(Bucket=self._bucket, Key=self._key(key), Range=span)["Body"].read()
+        if len(data) != size:
+            raise ContentCorrupt(f"The object {key} is shorter than it should be.", key=key)
+        return data
+
+    def stat(self, key: str) -> BlobStat | None:
+        """Return the size of an object."""
+        try:
+            with _translated(key):
+                found = self._client.head_object(Bucket=self._bucket, Key=self._key(key))
+        except BlobMissing:
+            return None
+        return BlobStat(key, found["ContentLength"])
+
+    def list_blobs(self, prefix: str) -> Iterator[BlobStat]:
+        """Yield what lies under a prefix."""
+        check_prefix(prefix)
+        pages = self._client.get_paginator("list_objects_v2")
+        with _translated(prefix):
+            for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
+                for found in page.get("Contents", []):
+                    yield BlobStat(found["Key"].removeprefix(self._prefix), found["Size"])
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects, many in one request."""
+        batch: list[str] = []
+        for key in keys:
+            batch.append(self._key(key))
+            if len(batch) == _DELETE_BATCH:
+                self._delete(batch)
+                batch = []
+        if batch:
+            self._delete(batch)
+
+    def sign_put(self, key: str, body: Announcement, *, now: datetime, lifetime_s: int) -> SignedRequest:
+        """Return a request to the S3 server."""
+        return self._sign("PUT", key, {"Content-Length": str(body.size_bytes), **self._proof(body)}, now, lifetime_s)
+
+    def sign_get(self, key: str, *, now: datetime, lifetime_s: int) -> SignedRequest:
+        """Return a request to the S3 server."""
+        return self._sign("GET", key, {}, now, lifetime_s)
+
+    def _proof(self, body: Announcement) -> dict[str, str]:
+        if self.put_proof == PutProof.PAYLOAD_SHA256:
+            return {"x-amz-content-sha256": body.sha256}
+        if self.put_proof == PutProof.CHECKSUM_SHA256:
+            return {"x-amz-checksum-sha256": base64.b64encode(bytes.fromhex(body.sha256)).decode()}
+        if self.put_proof == PutProof.CONTENT_MD5 and body.md5 is not None:
+            return {"Content-MD5": body.md5}
+        return {}
+
+    def _sign(self, method: str, key: str, headers: dict[str, str], now: datetime, lifetime_s: int) -> SignedRequest:
+        url = presign(
+            self._keys,
+            method=method,
+            endpoint=self._endpoint,
+            path=f"/{self._bucket}/{self._key(key)}",
+            headers=headers,
+            now=now,
+            lifetime_s=lifetime_s,
+        )
+        return SignedRequest(method, url, headers, now + timedelta(seconds=lifetime_s))
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        with _translated("objects to delete"):
+            answer = self._client.delete_objects(
+                Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+            )
+        if faults := answer.get("Errors"):
+            raise StoreUnreachable(f"The store did not delete {len(faults)} of {len(keys)} objects.")
+
+    def _key(self, key: str) -> str:
+        check_key(key)
+        return self._prefix + key
+
+
+def _make_client(location: S3Location, keys: S3Keys) -> "S3Client":
+    client = boto3.client(
+        "s3",
+        endpoint_url=location.endpoint,
+        region_name=location.region,
+        aws_access_key_id=keys.access_key,
+        aws_secret_access_key=keys.secret_key,
+        config=Config(
+            signature_version="s3v4",
+            s3={"addressing_style": "path"},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            connect_timeout=5,
+            read_timeout=60,
+            retries={"max_attempts": 4, "mode": "standard"},
+            max_pool_connections=32,
+        ),
+    )
+    client.meta.events.register("before-call.s3.DeleteObjects", _add_content_md5)
+    return client
+
+
+def _add_content_md5(params: dict[str, Any], **_: object) -> None:
+    # Older servers take a deletion of many objects only with this header, which boto3 no longer sends by itself.
+    digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
+    params["headers"]["Content-MD5"] = base64.b64encode(digest).decode()
+
+
+@contextmanager
+def _translated(key: str) -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "")
+        if code in _MISSING:
+            raise BlobMissing(f"The store has no object {key}.", key=key) from error
+        if code in _REFUSED:
+            raise InvalidStore(f"The store refuses us ({code}).") from error
+        if code in {"InvalidRange", "416"}:
+            raise ContentCorrupt(f"The object {key} is shorter than it should be.", key=key) from error
+        raise StoreUnreachable(f"The store answered with {code}.") from error
+    except BotoCoreError as error:
+        raise StoreUnreachable(f"The store does not answer: {error}") from error

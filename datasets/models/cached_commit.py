@@ -1,0 +1,154 @@
+"""Places near compute, the commits cached there, and who is using them."""
+
+from enum import StrEnum
+
+from django.db import models
+
+from core import clock
+from core.orm import BaseModel
+from datasets.engine.cache_states import CURRENT, CacheState
+from datasets.models.commit import Commit
+from datasets.models.dataset import Dataset
+
+
+class CacheSiteKind(StrEnum):
+    """The technology behind a cache site."""
+
+    FOLDER = "folder"
+    MEMORY = "memory"
+
+
+class CacheSite(BaseModel):
+    """A place near compute that holds cached commits.
+
+    `root` is its folder. `idle_days` is how long a commit may lie there unused; 0: for ever.
+    """
+
+    id_prefix = "site"
+
+    name = models.CharField(max_length=63, unique=True)
+    kind = models.CharField(
+        max_length=10, choices=[(kind.value, kind.value) for kind in CacheSiteKind], default=CacheSiteKind.FOLDER
+    )
+    root = models.CharField(max_length=1000)
+    capacity_bytes = models.BigIntegerField()
+    idle_days = models.FloatField(default=1)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=models.Q(capacity_bytes__gte=0, idle_days__gte=0), name="sane_site")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class CachedCommit(BaseModel):
+    """One commit on one cache site, from the request until it is gone; a row is never used again after that.
+
+    `path` is relative to the site's folder. `reserved_bytes` is its part of what the site has promised: files that it
+    shares are charged to one of the copies that share them. `bytes_moved` came from the store, `bytes_shared` from
+    `base`. Who holds `lease_token` works on it until `lease_expires_at`; a write under another token changes nothing.
+    `settled_ns` is the site's own clock when the platform last changed files of this copy.
+    """
+
+    id_prefix = "cc"
+
+    site = models.ForeignKey(CacheSite, on_delete=models.PROTECT, related_name="cached_commits")
+    dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="cached_commits")
+    commit = models.ForeignKey(Commit, on_delete=models.CASCADE, related_name="cached_commits")
+    state = models.CharField(
+        max_length=12, choices=[(state.value, state.value) for state in CacheState], default=CacheState.QUEUED
+    )
+    path = models.CharField(max_length=300)
+    base = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+")
+    requested_by = models.CharField(max_length=200)
+    waits_for = models.CharField(max_length=300, blank=True)
+
+    files_total = models.BigIntegerField()
+    bytes_total = models.BigIntegerField()
+    files_done = models.BigIntegerField(default=0)
+    bytes_done = models.BigIntegerField(default=0)
+    bytes_moved = models.BigIntegerField(default=0)
+    bytes_shared = models.BigIntegerField(default=0)
+    rate_bytes_s = models.FloatField(null=True)
+    reserved_bytes = models.BigIntegerField()
+
+    is_pinned = models.BooleanField(default=False)
+    last_used_at = models.DateTimeField(default=clock.now)
+    last_used_by = models.CharField(max_length=200, blank=True)
+    ready_at = models.DateTimeField(null=True)
+    settled_ns = models.BigIntegerField(null=True)
+    scrubbed_at = models.DateTimeField(null=True)
+
+    lease_token = models.CharField(max_length=32, blank=True)
+    lease_expires_at = models.DateTimeField(null=True)
+    error_code = models.CharField(max_length=100, blank=True)
+    error = models.TextField(blank=True)
+    error_hint = models.TextField(blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["site", "state"], name="cached_commit_by_state")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["site", "commit"],
+                condition=models.Q(state__in=sorted(CURRENT)),
+                name="one_current_copy_per_site",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.commit_id[:8]} on {self.site_id}"
+
+    @property
+    def percent(self) -> int:
+        """How much of it is there, in whole percents; 100 only when it is ready."""
+        if self.state == CacheState.READY:
+            return 100
+        return min(99, self.bytes_done * 100 // self.bytes_total) if self.bytes_total else 0
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds until it is ready at the present rate; None when nothing is known."""
+        if self.state != CacheState.HYDRATING or not self.rate_bytes_s:
+            return None
+        return max(0, self.bytes_total - self.bytes_done) / self.rate_bytes_s
+
+
+class CacheHold(BaseModel):
+    """Someone's reason why a cached commit must stay, such as a job that reads it or waits for it."""
+
+    id_prefix = "hold"
+
+    cached_commit = models.ForeignKey(CachedCommit, on_delete=models.CASCADE, related_name="holds")
+    holder = models.CharField(max_length=100, db_index=True)
+    why = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["cached_commit", "holder"], name="one_hold_per_holder")]
+
+    def __str__(self) -> str:
+        return self.why
+
+
+class CachedCommitEventKind(StrEnum):
+    """What an event tells."""
+
+    STATE = "state"
+    TAKEN_OVER = "taken_over"
+    DAMAGED = "damaged"
+    HEALED = "healed"
+    NOT_HEALED = "not_healed"
+
+
+class CachedCommitEvent(BaseModel):
+    """Something that happened to a cached commit. Append only."""
+
+    id_prefix = "cev"
+
+    cached_commit = models.ForeignKey(CachedCommit, on_delete=models.CASCADE, related_name="events")
+    kind = models.CharField(max_length=12, choices=[(kind.value, kind.value) for kind in CachedCommitEventKind])
+    state = models.CharField(max_length=12, choices=[(state.value, state.value) for state in CacheState])
+    message = models.TextField(blank=True)
+    facts = models.JSONField(default=dict)
+
+    def __str__(self) -> str:
+        return self.message or self.state

@@ -1,0 +1,179 @@
+"""Stores: which one new datasets go to, how a row becomes something to read and write, and the folder store's door."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+
+from cryptography.fernet import Fernet
+from django.conf import settings
+from django.db import transaction
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.permissions import require_site_admin
+from core import clock
+from datasets.adapters import store_grants
+from datasets.adapters.folder import FolderStore
+from datasets.adapters.scoped import ScopedStore
+from datasets.adapters.store_grants import StoreGrant
+from datasets.engine.layout import dataset_prefix
+from datasets.engine.ports import Announcement, BlobStore, PutProof
+from datasets.errors import BlobMissing, BodyRefused, InvalidStore, SignatureInvalid, StoreNotFound
+from datasets.models import Dataset, Store, StoreKind
+
+SIGNED_LIFETIME = timedelta(minutes=15)
+_FOLDER_STORE_NAME = "folder"
+
+
+def ensure_default_store() -> Store:
+    """Make the store that the settings name the default one, registering it at its first mention.
+
+    Raises InvalidStore and StoreUnreachable when an S3 store cannot be used.
+    """
+    actor = Actor.system("first start")
+    chosen = settings.NEARLINE
+    if not chosen.store_url:
+        return register_folder_store(actor=actor, name=_FOLDER_STORE_NAME, folder=chosen.home / "store")
+    name = chosen.store_url.split("?", 1)[0]
+    return register_s3_store(
+        actor=actor,
+        name=name,
+        location=chosen.store_url,
+        access_key=chosen.store_access_key,
+        secret_key=chosen.store_secret_key,
+    )
+
+
+def register_folder_store(*, actor: Actor, name: str, folder: Path) -> Store:
+    """Make a folder the default store. Registered again under its name, it may have moved."""
+    require_site_admin(actor, "register stores")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidStore(f"The folder {folder} cannot be made: {error.strerror}.") from error
+    return _register(
+        actor, name, kind=StoreKind.FOLDER, location=str(folder), credentials={}, put_proof=FolderStore.put_proof
+    )
+
+
+def register_s3_store(*, actor: Actor, name: str, location: str, access_key: str, secret_key: str) -> Store:
+    """Make a bucket the default store. The server is tried out, unless it is registered just like this already.
+
+    Raises InvalidStore when the address makes no sense or the server refuses us, StoreUnreachable when it is away.
+    """
+    require_site_admin(actor, "register stores")
+    # boto3 takes long to load and much memory, and most installations on one machine never need it.
+    from datasets.adapters.s3 import S3Location  # noqa: PLC0415
+    from datasets.adapters.s3_probe import probe_put_proof  # noqa: PLC0415
+
+    parsed = S3Location.parse(location)
+    credentials = {"access_key": access_key, "secret_key": secret_key}
+    known = Store.objects.filter(name=name, kind=StoreKind.S3, location=location).first()
+    if known is not None and _decrypt(bytes(known.credentials)) == credentials:
+        proof = PutProof(known.put_proof)
+    else:
+        proof = probe_put_proof(parsed, access_key=access_key, secret_key=secret_key, now=clock.now())
+    return _register(actor, name, kind=StoreKind.S3, location=location, credentials=credentials, put_proof=proof)
+
+
+def get_default_store() -> Store:
+    """Return the store that new datasets go to. Raises StoreNotFound before the first start has made one."""
+    store = Store.objects.filter(is_default=True).first()
+    if store is None:
+        raise StoreNotFound("No store is registered yet.")
+    return store
+
+
+def open_store(store: Store) -> BlobStore:
+    """Return the adapter behind a store's row. Cheap: adapters are kept as long as the row says the same."""
+    if store.kind == StoreKind.FOLDER:
+        return FolderStore(Path(store.location), store_id=store.id, base_url=settings.NEARLINE.url)
+    return _open_s3(store.location, bytes(store.credentials), store.put_proof)
+
+
+def open_dataset_store(dataset: Dataset) -> ScopedStore:
+    """Return the part of the store that holds a dataset; keys are those of `engine.layout`."""
+    return ScopedStore(open_store(dataset.store), dataset_prefix(dataset.id))
+
+
+@dataclass(frozen=True)
+class StoreDownload:
+    """What a signed GET of the folder store leads to."""
+
+    path: Path
+    size_bytes: int
+
+
+def receive_signed(*, signed: str, content_length: int | None, chunks: Iterable[bytes]) -> None:
+    """Store the body of a signed PUT to a folder store.
+
+    Raises SignatureInvalid, SignatureExpired, or BodyRefused when the body is not the announced one.
+    """
+    grant = store_grants.unseal(signed, method="PUT", now=clock.now())
+    if content_length is not None and content_length != grant.size_bytes:
+        raise BodyRefused(f"{content_length} bytes were to be sent where {grant.size_bytes} were announced.")
+    _open_granted(grant).receive(grant.key, chunks, Announcement(grant.size_bytes, grant.sha256))
+
+
+def find_signed(*, signed: str) -> StoreDownload:
+    """Return the file that a signed GET of a folder store reads. Raises SignatureInvalid, SignatureExpired, BlobMissing."""
+    grant = store_grants.unseal(signed, method="GET", now=clock.now())
+    store = _open_granted(grant)
+    found = store.stat(grant.key)
+    if found is None:
+        raise BlobMissing(f"The store has no object {grant.key}.", key=grant.key)
+    return StoreDownload(store.path_of(grant.key), found.size_bytes)
+
+
+def _open_granted(grant: StoreGrant) -> FolderStore:
+    store = Store.objects.filter(pk=grant.store_id, kind=StoreKind.FOLDER).first()
+    if store is None:
+        raise SignatureInvalid("This store address belongs to a store that is gone.")
+    return FolderStore(Path(store.location), store_id=store.id, base_url=settings.NEARLINE.url)
+
+
+@transaction.atomic
+def _register(
+    actor: Actor, name: str, *, kind: StoreKind, location: str, credentials: dict[str, str], put_proof: PutProof
+) -> Store:
+    store = Store.objects.select_for_update().filter(name=name).first() or Store(name=name)
+    is_same = (
+        not store._state.adding  # noqa: SLF001 (Django's documented way to tell a new row)
+        and (store.kind, store.location, store.put_proof, store.is_default) == (kind, location, put_proof, True)
+        and _decrypt(bytes(store.credentials)) == credentials
+    )
+    if is_same:
+        return store
+    Store.objects.filter(is_default=True).exclude(pk=store.pk).update(is_default=False)
+    store.kind, store.location, store.put_proof, store.is_default = kind, location, put_proof, True
+    store.credentials = _cipher().encrypt(json.dumps(credentials).encode()) if credentials else b""
+    store.save()
+    audit.record(actor, "datasets.register_store", store, kind=str(kind), put_proof=str(put_proof))
+    return store
+
+
+@lru_cache(maxsize=16)
+def _open_s3(location: str, ciphertext: bytes, put_proof: str) -> BlobStore:
+    from datasets.adapters.s3 import S3Location, S3Store  # noqa: PLC0415 (see register_s3_store)
+
+    keys = _decrypt(ciphertext)
+    return S3Store(
+        S3Location.parse(location),
+        access_key=keys["access_key"],
+        secret_key=keys["secret_key"],
+        put_proof=PutProof(put_proof),
+    )
+
+
+def _decrypt(ciphertext: bytes) -> dict[str, str]:
+    if not ciphertext:
+        return {}
+    credentials: dict[str, str] = json.loads(_cipher().decrypt(ciphertext))
+    return credentials
+
+
+def _cipher() -> Fernet:
+    return Fernet(settings.NEARLINE.secrets_key)

@@ -1,0 +1,61 @@
+"""The door of folder stores: carries out signed requests, as an S3 server would. Who holds the address needs no sign-in."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods
+
+from core import streaming
+from datasets.services import stores
+
+_CHUNK = 1024 * 1024
+
+
+@csrf_exempt  # the signature in the address is the proof of right, and browsers never send it by themselves
+@require_http_methods(["GET", "PUT"])
+def store_object(request: HttpRequest, signed: str) -> HttpResponseBase:
+    """Store the body (PUT) or answer with the object or a part of it (GET)."""
+    return _put(request, signed) if request.method == "PUT" else _get(request, signed)
+
+
+def _put(request: HttpRequest, signed: str) -> HttpResponse:
+    length = request.headers.get("Content-Length", "")
+    stores.receive_signed(
+        signed=signed,
+        content_length=int(length) if length.isdecimal() else None,
+        chunks=iter(lambda: request.read(_CHUNK), b""),
+    )
+    return HttpResponse(status=200)
+
+
+def _get(request: HttpRequest, signed: str) -> HttpResponseBase:
+    found = stores.find_signed(signed=signed)
+    try:
+        span = streaming.parse_range(request.headers.get("Range", ""), found.size_bytes)
+    except ValueError:
+        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{found.size_bytes}"})
+    first, size = span or (0, found.size_bytes)
+    response = streaming.stream(
+        request,
+        _read(found.path, first, size),
+        status=200 if span is None else 206,
+        content_type="application/octet-stream",
+    )
+    response["Content-Length"] = str(size)
+    response["Accept-Ranges"] = "bytes"
+    if span is not None:
+        response["Content-Range"] = f"bytes {first}-{first + size - 1}/{found.size_bytes}"
+    return response
+
+
+def _read(path: Path, first: int, size: int) -> Iterator[bytes]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        while size > 0 and (chunk := os.pread(descriptor, min(size, _CHUNK), first)):
+            yield chunk
+            first, size = first + len(chunk), size - len(chunk)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,95 @@
+"""The S3 store against a real S3 server."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from core import clock
+from datasets.adapters.s3 import S3Location, S3Store
+from datasets.adapters.s3_probe import probe_put_proof
+from datasets.engine.ports import PutProof
+from datasets.errors import InvalidStore, StoreUnreachable
+from tests import services
+from tests.contracts.blob_store import BlobStoreContract
+
+ACCESS_KEY, SECRET_KEY = "test-access", "test-secret-key"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """Serve S3 on loopback. Without the server's program the tests are skipped; in CI they fail."""
+    program = os.environ.get("NEARLINE_TEST_VERSITYGW") or shutil.which("versitygw")
+    if not program:
+        text = "No S3 server: install versitygw, or set NEARLINE_TEST_VERSITYGW to where it is."
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(text)
+    with services.s3(Path(program), tmp_path_factory.mktemp("s3")) as environment:
+        yield environment["NEARLINE_TEST_S3"]
+
+
+@pytest.fixture
+def location(server, request):
+    prefix = f"case-{abs(hash(request.node.nodeid))}"
+    return S3Location.parse(f"s3://{services.BUCKET}/{prefix}?endpoint={server}")
+
+
+@pytest.fixture
+def store(location):
+    return S3Store(location, access_key=ACCESS_KEY, secret_key=SECRET_KEY, put_proof=PutProof.CHECKSUM_SHA256)
+
+
+@pytest.fixture
+def send():
+    with urllib3.PoolManager(retries=False, timeout=20) as pool:
+
+        def perform(request, body):
+            # The client of the signed request sends its headers; the length is that of the body it really has.
+            headers = {key: value for key, value in request.headers.items() if key != "Content-Length"}
+            response = pool.request(request.method, request.url, body=body or None, headers=headers)
+            return response.status < 300, response.data
+
+        yield perform
+
+
+class TestS3Store(BlobStoreContract):
+    pass
+
+
+class TestS3StoreProvenByMd5(BlobStoreContract):
+    @pytest.fixture
+    def store(self, location):
+        return S3Store(location, access_key=ACCESS_KEY, secret_key=SECRET_KEY, put_proof=PutProof.CONTENT_MD5)
+
+
+def test_the_probe_finds_the_strongest_proof_that_the_server_enforces(location):
+    proof = probe_put_proof(location, access_key=ACCESS_KEY, secret_key=SECRET_KEY, now=clock.now())
+
+    assert proof == PutProof.CHECKSUM_SHA256
+
+
+def test_the_probe_leaves_nothing_behind(location, store):
+    probe_put_proof(location, access_key=ACCESS_KEY, secret_key=SECRET_KEY, now=clock.now())
+
+    assert list(store.list_blobs("")) == []
+
+
+def test_the_probe_says_that_keys_are_wrong(location):
+    with pytest.raises(InvalidStore):
+        probe_put_proof(location, access_key=ACCESS_KEY, secret_key="wrong", now=clock.now())
+
+
+def test_a_server_that_is_away_is_unreachable():
+    location = S3Location.parse("s3://bucket?endpoint=http://127.0.0.1:1")
+
+    with pytest.raises(StoreUnreachable):
+        probe_put_proof(location, access_key=ACCESS_KEY, secret_key=SECRET_KEY, now=clock.now())
+
+
+@pytest.mark.parametrize(
+    "url", ["http://bucket/", "s3://", "s3://bucket?endpoint=ftp://x", "s3://bucket/a/../b", "s3://bucket?acl=public"]
+)
+def test_an_address_that_makes_no_sense_is_refused(url):
+    with pytest.raises(InvalidStore):
+        S3Location.parse(url)
