@@ -1,0 +1,110 @@
+"""The embedded doorbell runs every ring, merges equal ones, and never loses news that comes while it works."""
+
+import threading
+
+import pytest
+
+from core import doorbell
+from core.doorbell import Lane, Task
+from core.local_doorbell import LocalDoorbell
+
+
+@pytest.fixture
+def bell():
+    made = LocalDoorbell()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def register(monkeypatch):
+    """Return a function that registers a handler for the length of a test."""
+    monkeypatch.setattr(doorbell, "_tasks", dict(doorbell.registered()))
+
+    def make(name: str, handler, lane: Lane = Lane.ADVANCE) -> Task:
+        doorbell.task(name, lane=lane)(handler)
+        return doorbell.registered()[name]
+
+    return make
+
+
+def test_a_ring_runs_its_handler_with_the_ids(bell, register):
+    seen, done = [], threading.Event()
+    task = register("test.note", lambda run_id: (seen.append(run_id), done.set()))
+    bell.start()
+
+    bell.ring(task, {"run_id": "run_1"})
+
+    assert done.wait(5)
+    assert seen == ["run_1"]
+
+
+def test_equal_rings_that_wait_are_merged(bell, register):
+    seen, done = [], threading.Event()
+    task = register("test.note", seen.append)
+    last = register("test.last", done.set, Lane.NOTIFY)
+
+    for _ in range(5):
+        bell.ring(task, {"run_id": "run_1"})
+    bell.start()
+    bell.ring(last, {})
+
+    assert done.wait(5)
+    bell.stop()
+    assert seen == ["run_1"]
+
+
+def test_a_ring_for_work_that_runs_is_run_after_it_and_never_beside_it(bell, register):
+    entered, release, finished = threading.Semaphore(0), threading.Semaphore(0), threading.Semaphore(0)
+    at_once, most = [], []
+
+    def work() -> None:
+        at_once.append(1)
+        most.append(len(at_once))
+        entered.release()
+        release.acquire(timeout=5)
+        at_once.pop()
+        finished.release()
+
+    task = register("test.work", work)
+    bell.start()
+    bell.ring(task, {})
+    assert entered.acquire(timeout=5)
+    bell.ring(task, {})
+    release.release(2)
+
+    assert finished.acquire(timeout=5)
+    assert finished.acquire(timeout=5)
+    assert most == [1, 1]
+
+
+def test_a_handler_that_fails_is_logged_and_the_next_ring_runs(bell, register, capsys):
+    done = threading.Event()
+
+    def fail() -> None:
+        raise RuntimeError("the disk is on fire")
+
+    broken = register("test.broken", fail)
+    fine = register("test.fine", done.set)
+    bell.start()
+
+    bell.ring(broken, {})
+    bell.ring(fine, {})
+
+    assert done.wait(5)
+    bell.stop()
+    assert "the disk is on fire" in capsys.readouterr().err
+
+
+def test_a_slow_lane_does_not_hold_another_up(bell, register):
+    release, done = threading.Event(), threading.Event()
+    slow = register("test.slow", lambda number: release.wait(5), Lane.CACHE)
+    quick = register("test.quick", done.set, Lane.ADVANCE)
+    bell.start()
+
+    for number in range(4):
+        bell.ring(slow, {"number": str(number)})
+    bell.ring(quick, {})
+
+    assert done.wait(5)
+    release.set()

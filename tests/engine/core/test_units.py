@@ -1,0 +1,64 @@
+"""Quantities are read as people write them and written one way."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from core import units
+from core.errors import InvalidInput
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4GB", 4 * 10**9), ("512Mi", 512 * 2**20), ("1.5 g", 1_500_000_000), ("17", 17), (17, 17), ("1KiB", 1024)],
+)
+def test_sizes_are_read(text, size):
+    assert units.parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1", "4 elephants", "1e9"])
+def test_what_is_no_size_is_refused(text):
+    with pytest.raises(InvalidInput, match="is not a size"):
+        units.parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (99_940, "99.9 kB"),
+        (99_960, "100 kB"),
+        (250_000_000_000, "250 GB"),
+    ],
+)
+def test_sizes_are_written_with_three_digits(size, text):
+    assert units.format_bytes(size) == text
+
+
+@pytest.mark.parametrize(("text", "millicores"), [("2", 2000), ("0.5", 500), ("500m", 500), (1.5, 1500)])
+def test_cpu_is_read(text, millicores):
+    assert units.parse_cpu(text) == millicores
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("5m", 300), ("2h", 7200), ("1d", 86400), ("250ms", 0.25)])
+def test_durations_are_read(text, seconds):
+    assert units.parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.42, "0.4 s"), (12, "12 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (7200, "2 h"), (273600, "3 d 4 h")],
+)
+def test_durations_are_written_with_two_units(seconds, text):
+    assert units.format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("distance_s", "text"), [(3, "just now"), (300, "5 min ago"), (-10800, "in 3 h"), (172800, "2 d ago")]
+)
+def test_moments_are_written_as_distances(distance_s, text):
+    now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+    assert units.format_ago(now - timedelta(seconds=distance_s), now=now) == text

@@ -1,0 +1,88 @@
+"""`manage.py up` as someone meets it on a bad day: one clear sentence each, and no traceback."""
+
+import socket
+import subprocess
+
+import pytest
+
+from tests.journeys.product import BIN, ROOT, Product, is_full
+
+pytestmark = pytest.mark.skipif(is_full(), reason="`up` is the embedded product")
+
+
+def up(product: Product) -> subprocess.CompletedProcess[str]:
+    command = [BIN / "python", "manage.py", "up"]
+    return subprocess.run(
+        command, cwd=ROOT, env=product.environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def assert_one_sentence(done: subprocess.CompletedProcess[str], words: str) -> None:
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_port_in_use_is_named_with_another_to_try(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        product = Product(tmp_path / "home", port=taken.getsockname()[1])
+
+        done = up(product)
+
+    assert_one_sentence(done, f"Port {product.port} is in use on 127.0.0.1. Choose another: PORT=")
+
+
+def test_a_second_process_on_the_same_state_is_refused_by_name_of_the_first(product):
+    second = Product(product.home)
+
+    done = up(second)
+
+    assert_one_sentence(done, f"already runs on the state in {product.home} (process {product.processes['up'].pid})")
+
+
+def test_a_home_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+
+    done = up(Product(tmp_path / "file" / "home"))
+
+    assert_one_sentence(done, "cannot be written")
+
+
+def test_an_old_python_is_refused_by_make_before_anything_is_made(tmp_path):
+    old = tmp_path / "python3"
+    old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.8.1 && exit 0\nexit 1\n')
+    old.chmod(0o755)
+    command = [
+        "make",
+        "-f",
+        str(ROOT / "Makefile"),
+        f"PYTHON={old}",
+        f"VENV={tmp_path}/venv",
+        f"{tmp_path}/venv/bin/python",
+    ]
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode != 0
+    assert "Nearline needs Python 3.11 or newer" in done.stdout
+    assert not (tmp_path / "venv").exists()
+
+
+def test_a_second_start_keeps_everything_and_makes_nothing_twice(own_product, tmp_path):
+    token = own_product.token
+    resources = own_product.api("GET", "/compute/resources")
+    own_product.stop()
+
+    own_product.start()
+
+    assert own_product.token == token
+    assert [item["name"] for item in own_product.api("GET", "/compute/resources")["items"]] == [
+        item["name"] for item in resources["items"]
+    ]
+
+
+def test_the_first_token_is_readable_by_its_owner_only(product):
+    assert oct((product.home / "admin.token").stat().st_mode & 0o777) == "0o600"
