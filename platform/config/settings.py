@@ -58,6 +58,7 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / app / "web" / "templates" for app in ("platform/accounts", "datasets", "compute", "flows")],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -124,6 +125,7 @@ CSRF_TRUSTED_ORIGINS = [NEARLINE.url]
 
 # --- what browsers may do with our pages
 X_FRAME_OPTIONS = "DENY"
+CSRF_FAILURE_VIEW = "web.error_pages.csrf_failure"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 CONTENT_SECURITY_POLICY = {

@@ -19,9 +19,7 @@ function show(button: HTMLButtonElement): void {
   const isDark = choice === "dark" || (choice === "system" && systemIsDark.matches);
   document.documentElement.dataset["bsTheme"] = isDark ? "dark" : "light";
   button.title = button.ariaLabel = `Theme: ${choice}. Click for ${next(choice)}.`;
-  for (const icon of button.querySelectorAll<SVGElement>("[data-theme-icon]")) {
-    icon.toggleAttribute("hidden", icon.dataset["themeIcon"] !== choice);
-  }
+  button.dataset["choice"] = choice;
   document.dispatchEvent(new CustomEvent("theme-changed"));
 }
 

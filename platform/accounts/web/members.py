@@ -1,0 +1,83 @@
+"""Projects and their members."""
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from accounts import selectors
+from accounts.permissions import Level, Role
+from accounts.services import projects
+from accounts.web.requests import PageRequest, text
+
+_ROLES = [(role.value, role.value) for role in Role]
+
+
+class MemberForm(forms.Form):
+    """Who gets which role."""
+
+    username = forms.CharField(max_length=63, label="Name")
+    role = forms.ChoiceField(choices=_ROLES, initial=Role.MEMBER)
+
+
+class ProjectForm(forms.Form):
+    """A new project."""
+
+    name = forms.CharField(max_length=63, label="Name", help_text="Lower-case letters, digits and dashes.")
+    description = forms.CharField(max_length=500, required=False, label="What is it about?")
+
+
+def members_page(request: PageRequest) -> HttpResponse:
+    """Show the members of one project, and the projects to choose from."""
+    visible = list(selectors.list_projects(actor=request.actor))
+    name = text(request, "project") or (visible[0].name if visible else None)
+    context: dict[str, object] = {"projects": visible, "project_form": ProjectForm(), "roles": _ROLES}
+    if name is not None:
+        project = selectors.get_project(actor=request.actor, name=name)
+        context |= {
+            "project": project,
+            "project_name": project.name,
+            "members": selectors.list_members(actor=request.actor, project=project),
+            "may_manage": request.actor.level_in(project.id) == Level.ADMIN,
+            "form": MemberForm(),
+        }
+    return render(request, "accounts/members.html", context)
+
+
+@require_POST
+def create_project(request: PageRequest) -> HttpResponse:
+    """Create a project and go to its members."""
+    project = projects.create_project(
+        actor=request.actor, name=request.POST.get("name", ""), description=request.POST.get("description", "")
+    )
+    messages.success(request, f"The project {project.name} exists, and you are its admin.")
+    return _to_members(project.name)
+
+
+@require_POST
+def set_role(request: PageRequest, name: str) -> HttpResponse:
+    """Add a member, or change the role of one."""
+    form = MemberForm(request.POST)
+    if form.is_valid():
+        project = selectors.get_project(actor=request.actor, name=name)
+        username, role = form.cleaned_data["username"], Role(form.cleaned_data["role"])
+        projects.set_role(actor=request.actor, project=project, username=username, role=role)
+        messages.success(request, f"{username} is now {role} of {name}.")
+    else:
+        messages.error(request, "Write the person's name and choose a role.")
+    return _to_members(name)
+
+
+@require_POST
+def remove(request: PageRequest, name: str) -> HttpResponse:
+    """End a membership."""
+    project = selectors.get_project(actor=request.actor, name=name)
+    username = request.POST.get("username", "")
+    projects.remove_member(actor=request.actor, project=project, username=username)
+    messages.success(request, f"{username} is no longer a member of {name}.")
+    return _to_members(name)
+
+
+def _to_members(project: str) -> HttpResponse:
+    return redirect(f"/settings/members/?project={project}")

@@ -1,0 +1,27 @@
+"""Every address of the product: pages, the API, the folder store, sign-in, health."""
+
+from allauth.account.views import login, logout
+from django.contrib.auth.decorators import login_not_required
+from django.urls import include, path
+
+from config import health
+from config.api import api
+from web.views import search_page
+
+urlpatterns = [
+    path("", include("compute.web.urls")),
+    path("", include("datasets.web.urls")),
+    path("", include("flows.web.urls")),
+    path("", include("accounts.web.urls")),
+    path("search/", search_page, name="search"),
+    path("accounts/login/", login, name="account_login"),
+    path("accounts/logout/", logout, name="account_logout"),
+    path("api/v1/", api.urls),
+    path("store/", include(("datasets.web.store_urls", "store"))),
+    path("healthz", login_not_required(health.healthz), name="healthz"),
+    path("readyz", login_not_required(health.readyz), name="readyz"),
+    path("metrics", login_not_required(health.metrics), name="metrics"),
+]
+
+handler404 = "web.error_pages.not_found"
+handler500 = "web.error_pages.server_error"

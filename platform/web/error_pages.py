@@ -1,0 +1,64 @@
+"""Calm pages for what went wrong: what happened, why, what to do, and the code to quote."""
+
+from http import HTTPStatus
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from core.errors import ErrorKind, NotFound, PlatformError
+from web.problems import STATUS
+
+_TITLES = {
+    ErrorKind.INVALID: "This cannot be done as asked",
+    ErrorKind.UNAUTHENTICATED: "You are not signed in",
+    ErrorKind.DENIED: "You may not do this",
+    ErrorKind.NOT_FOUND: "Not found",
+    ErrorKind.CONFLICT: "Something changed in between",
+    ErrorKind.QUOTA: "There is no room for this",
+    ErrorKind.THROTTLED: "Too many requests",
+    ErrorKind.UNAVAILABLE: "Not reachable at the moment",
+}
+
+
+class PageNotFound(NotFound):
+    """No page has this address."""
+
+    code = "web.page_not_found"
+    hint = "Check the address, or start from the overview."
+
+
+class RequestRefused(PlatformError):
+    """A form was sent from somewhere else, or from a page that was open for too long."""
+
+    code = "web.request_refused"
+    kind = ErrorKind.DENIED
+    hint = "Go back, reload the page and try again."
+
+
+def show(request: HttpRequest, error: PlatformError) -> HttpResponse:
+    """Answer with the error: as a page, or as a note in the corner of the page that htmx asked from."""
+    status = STATUS[error.kind]
+    context = {"error": error, "title": _TITLES[error.kind]}
+    if not getattr(request, "htmx", False):
+        return render(request, "web/error.html", context, status=status)
+    response = render(request, "web/parts/error_note.html", context, status=status)
+    response["HX-Retarget"] = "#toasts"
+    response["HX-Reswap"] = "innerHTML"
+    return response
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 (Django's signature)
+    """Answer to an address that no route matches."""
+    return show(request, PageNotFound("There is no page at this address."))
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer to a form without a valid token."""
+    return show(
+        request, RequestRefused(f"This form did not come from one of our pages, or is too old. {reason}".strip())
+    )
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Answer to what nobody anticipated. The page stands alone, because anything else may be what broke."""
+    return render(request, "web/broken.html", status=HTTPStatus.INTERNAL_SERVER_ERROR, context={})

@@ -1,0 +1,172 @@
+"""The components that every page is made of. Quantities are written by `core.units` only."""
+
+from datetime import datetime
+
+from django import template
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from core import clock, units
+from web.looks import look_of
+
+register = template.Library()
+
+_SPRITE = "web/dist/icons.svg"
+_NOTHING = "\N{EN DASH}"
+
+
+@register.simple_tag
+def icon(name: str, css: str = "") -> SafeString:
+    """Draw an icon from the sprite. It is decoration: words beside it say what it means."""
+    return format_html(
+        '<svg class="icon {}" aria-hidden="true"><use href="{}#{}"></use></svg>', css, static(_SPRITE), name
+    )
+
+
+@register.simple_tag
+def state(value: str, word: str = "") -> SafeString:
+    """Show a state as icon, word and colour; `word` replaces the usual one."""
+    look = look_of(value)
+    return format_html('<span class="pill {}">{}{}</span>', look.css, icon(look.icon), word or look.word)
+
+
+@register.filter
+def css_of(value: str) -> str:
+    """Return the colour class of a state."""
+    return look_of(value).css
+
+
+@register.filter
+def icon_of(value: str) -> str:
+    """Return the icon's name of a state."""
+    return look_of(value).icon
+
+
+@register.filter
+def word_of(value: str) -> str:
+    """Return the word of a state."""
+    return look_of(value).word
+
+
+@register.filter(name="bytes")
+def bytes_(size_bytes: int | None) -> str:
+    """Write a size."""
+    return _NOTHING if size_bytes is None else units.format_bytes(size_bytes)
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """Write a duration."""
+    return _NOTHING if seconds is None else units.format_duration(max(0.0, seconds))
+
+
+@register.filter
+def count(number: int | None) -> str:
+    """Write a whole number with separators for thousands."""
+    return _NOTHING if number is None else f"{number:,}"
+
+
+@register.filter
+def gpus(milli_gpus: int | None) -> str:
+    """Write an amount of GPU that is given in thousandths."""
+    return _NOTHING if milli_gpus is None else units.format_gpus(milli_gpus)
+
+
+@register.filter
+def cpus(millicores: int | None) -> str:
+    """Write an amount of CPU that is given in thousandths."""
+    return _NOTHING if millicores is None else f"{millicores / 1000:g}"
+
+
+@register.filter
+def number(value: object) -> str:
+    """Write a measured value with at most five significant digits; anything else as it is."""
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+@register.filter
+def ago(moment: datetime | None) -> str:
+    """Write a moment relative to now, with the full time as its tooltip."""
+    if moment is None:
+        return _NOTHING
+    exact = moment.astimezone(clock.now().tzinfo)
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        exact.isoformat(),
+        exact.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        units.format_ago(moment, now=clock.now()),
+    )
+
+
+@register.filter
+def between(start: datetime | None, end: datetime | None) -> str:
+    """Write how long something took; up to now when it has not ended."""
+    if start is None:
+        return _NOTHING
+    return units.format_duration(max(0.0, ((end or clock.now()) - start).total_seconds()))
+
+
+@register.filter
+def short(commit_id: str) -> str:
+    """Shorten a commit's id as everywhere."""
+    return commit_id[:8]
+
+
+@register.simple_tag
+def progress(value: float, top: float = 100, label: str = "Progress", css: str = "") -> SafeString:
+    """Draw a bar that assistive technology can read."""
+    return format_html(
+        '<progress class="{}" value="{}" max="{}" aria-label="{}"></progress>', css, value, top or 1, label
+    )
+
+
+@register.simple_tag
+def command(text: str) -> SafeString:
+    """Show a command with a button that copies it."""
+    return format_html(
+        '<span class="command"><code tabindex="0">{}</code><button type="button" class="icon-button" data-copies="{}"'
+        ' title="Copy" aria-label="Copy the command">{}</button></span>',
+        text,
+        text,
+        icon("copy"),
+    )
+
+
+@register.simple_tag
+def simulated(is_simulated: object) -> SafeString:
+    """Badge what does not exist as such."""
+    return format_html('<span class="tag simulated">{}</span>', "simulated") if is_simulated else SafeString("")
+
+
+@register.simple_block_tag
+def empty_state(content: str, icon_name: str, title: str) -> SafeString:
+    """Say what will stand here, and (in the block) the button and the command that make it so."""
+    return format_html(
+        '<div class="empty-state">{}<h2>{}</h2>{}</div>', icon(icon_name, "large"), title, SafeString(content)
+    )
+
+
+@register.simple_block_tag
+def dialog(content: str, name: str, title: str) -> SafeString:
+    """Hold a dialog that a button with `data-opens` opens. The block brings the text, the form and its buttons."""
+    return format_html(
+        '<dialog id="{}" aria-labelledby="{}-title"><h2 id="{}-title">{}</h2>{}</dialog>',
+        name,
+        name,
+        name,
+        title,
+        SafeString(content),
+    )
+
+
+@register.inclusion_tag("web/parts/more.html", takes_context=True)
+def more(context: template.Context, next_cursor: str | None, label: str = "Next page") -> dict[str, object]:
+    """Link to the rows after these, keeping every filter of the address."""
+    return {"request": context["request"], "next_cursor": next_cursor, "label": label}
+
+
+@register.inclusion_tag("web/parts/cancel_button.html")
+def keep_button(label: str = "Keep it") -> dict[str, object]:
+    """Offer the way out of a dialog."""
+    return {"label": label}
