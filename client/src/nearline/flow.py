@@ -61,7 +61,10 @@ class Flow:
         retries: int | Mapping[str, int] | None = None,
         timeout: str | float | None = None,
         when: str | None = None,
-        grid: Mapping[str, Sequence[Any]] | None = None,
+        grid: Mapping[str, Sequence[Any] | Mapping[str, Any]] | None = None,
+        title: str | None = None,
+        append_parameters: bool = False,
+        simulated_duration: str | float | None = None,
     ) -> Self:
         """Add a step. `datasets` are references, or mappings with `dataset`, `name` and `cached`."""
         if name in self._steps:
@@ -80,7 +83,13 @@ class Flow:
             retries=dict(retries) if isinstance(retries, Mapping) else retries,
             timeout=timeout,
             when=when,
-            grid={key: list(values) for key, values in (grid or {}).items()},
+            grid={
+                key: dict(values) if isinstance(values, Mapping) else list(values)
+                for key, values in (grid or {}).items()
+            },
+            title=title,
+            append_parameters=append_parameters or None,
+            simulated_duration=simulated_duration,
         )
         return self
 

@@ -141,6 +141,14 @@ class Flow(Record):
 
     name: str
     project: str
+    updated_at: datetime | None
+
+    @property
+    def newest_text(self) -> str:
+        """The newest version, short."""
+        newest = self.raw.get("newest_version") or self.raw.get("version") or {}
+        text = newest.get("hash") or newest.get("id") if isinstance(newest, Mapping) else newest
+        return str(text or "-")[:12]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +263,11 @@ class Template(Record):
     gpu_milli: int | None
     is_simulated: bool = False
 
+    @property
+    def full_name(self) -> str:
+        """The name by which a step asks for it: `resource.template`."""
+        return self.name if "." in self.name or not self.resource else f"{self.resource}.{self.name}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class CacheSite(Record):
@@ -290,6 +303,7 @@ class Problem(Record):
     path: str | None
     code: str
     message: str
+    is_note: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,3 +318,8 @@ class Experiment(Record):
     parameters: Mapping[str, Any]
     metrics: Mapping[str, Any]
     created_at: datetime | None
+
+    @property
+    def label(self) -> str:
+        """The step it belongs to."""
+        return str(self.raw.get("label") or self.step or "-")

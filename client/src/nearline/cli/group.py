@@ -58,7 +58,7 @@ class NearlineGroup(TyperGroup):
         except OSError as error:
             failure = Failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except KeyboardInterrupt:
-            say("\nInterrupted. What was finished stays; run the same command again to go on.")
+            say("\nInterrupted.")
             raise typer.Exit(INTERRUPTED) from None
         report(failure, as_json=session_of(ctx).out.is_json)
         raise typer.Exit(failure.exit_code)

@@ -1,0 +1,108 @@
+"""What steps recorded."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from nearline.cli import formats
+from nearline.cli.group import CommandGroup
+from nearline.cli.options import Limit, Project
+from nearline.cli.session import session_of
+
+app = CommandGroup(help="What steps recorded: parameters, metrics, artifacts.")
+
+
+@app.command("list")
+def list_experiments(
+    context: typer.Context,
+    project: Project = None,
+    run: Annotated[str | None, typer.Option(help="Only those of this run.")] = None,
+    limit: Limit = 20,
+) -> None:
+    """List experiments, newest first."""
+    session = session_of(context)
+    found = list(session.client().experiments.list(project=project, run=run, limit=limit))
+    rows = [
+        (item.id, item.label, formats.state(item.state), _pairs(item.metrics), formats.ago(item.created_at))
+        for item in found
+    ]
+    session.out.table(found, ("EXPERIMENT", "STEP", "STATE", "METRICS", "STARTED"), rows, empty="None was recorded.")
+
+
+@app.command("show")
+def show(
+    context: typer.Context, experiment_id: Annotated[str, typer.Argument(metavar="ID", help="The experiment.")]
+) -> None:
+    """Show what one attempt recorded."""
+    session = session_of(context)
+    item = session.client().experiments.get(experiment_id)
+    fields = [
+        ("Experiment", item.id),
+        ("Step", item.label),
+        ("State", formats.state(item.state)),
+        ("Parameters", _pairs(item.parameters)),
+        ("Metrics", _pairs(item.metrics)),
+        ("Tags", _pairs(item.raw.get("tags") or {})),
+        ("Data", _texts(item.raw.get("data"))),
+        ("Code", _code(item.raw.get("code"))),
+        ("Where", item.raw.get("template")),
+        ("Artifacts", _texts(item.raw.get("artifacts"))),
+        ("Page", item.raw.get("url")),
+    ]
+    session.out.record(item, fields)
+
+
+@app.command("compare")
+def compare(
+    context: typer.Context,
+    ids: Annotated[list[str], typer.Argument(metavar="ID ID...", help="The experiments.")],
+) -> None:
+    """Show parameters and metrics of several experiments side by side."""
+    session = session_of(context)
+    client = session.client()
+    if session.out.is_json:
+        session.out.json(client.experiments.compare(ids))
+        return
+    found = [client.experiments.get(one) for one in ids]
+    rows: list[tuple[object, ...]] = [
+        ("step", *(item.label for item in found)),
+        ("state", *(formats.state(item.state) for item in found)),
+    ]
+    for kind, values in (
+        ("parameter", [item.parameters or {} for item in found]),
+        ("metric", [item.metrics or {} for item in found]),
+    ):
+        for key in sorted({key for each in values for key in each}):
+            texts = [_value(each[key]) if key in each else "-" for each in values]
+            rows.append((f"{kind} {key}" + ("" if len(set(texts)) == 1 else " *"), *texts))
+    session.out.table(found, ("", *ids), rows, empty="")
+    session.out.note("* differs")
+
+
+def _pairs(values: Mapping[str, Any] | None) -> str:
+    return ", ".join(f"{key}={_value(value)}" for key, value in sorted((values or {}).items()))
+
+
+def _value(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _texts(items: Any) -> str:
+    if not isinstance(items, list):
+        return str(items or "")
+    return ", ".join(_name(item) for item in items)
+
+
+def _name(item: Any) -> str:
+    if not isinstance(item, Mapping):
+        return str(item)
+    named = item.get("path") or item.get("reference") or item.get("dataset") or item.get("name")
+    commit = str(item.get("commit") or "")[:8]
+    return f"{named}@{commit}" if commit and "@" not in str(named) else str(named)
+
+
+def _code(code: Any) -> str:
+    if not isinstance(code, Mapping) or not code.get("commit"):
+        return ""
+    return str(code["commit"])[:12] + (" with changes that are not committed" if code.get("diff_hash") else "")

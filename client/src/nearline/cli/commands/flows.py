@@ -1,0 +1,139 @@
+"""Pipelines: check, store, run."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nearline.cli import formats
+from nearline.cli.group import CommandGroup
+from nearline.cli.options import Project, Timeout, Wait
+from nearline.cli.session import Session, session_of
+from nearline.errors import Failed, InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from nearline.models import FlowVersion, Problem
+
+app = CommandGroup(help="Pipelines: validate, push, run.")
+
+FlowFile = Annotated[str, typer.Argument(metavar="FILE", help="The flow's YAML file; `-` reads stdin.")]
+
+
+@app.command("validate")
+def validate(context: typer.Context, file: FlowFile, project: Project = None) -> None:
+    """Report everything that is wrong with a flow, with lines. Nothing is stored."""
+    session = session_of(context)
+    text = _read(file)
+    problems = session.client().flows.validate(session.project(project), text)
+    errors = [problem for problem in problems if not problem.is_note]
+    if session.out.is_json:
+        session.out.json({"items": [problem.to_json() for problem in problems], "is_valid": not errors})
+    else:
+        for problem in problems:
+            session.out.line(_problem_line(file, problem))
+    if errors:
+        raise Failed(f"{file} has {formats.count(len(errors), 'problem')}.", code="flows.invalid")
+    session.out.done(f"{file} is right.")
+
+
+@app.command("push")
+def push(context: typer.Context, file: FlowFile, project: Project = None) -> None:
+    """Store a flow as a version. The same text is the same version."""
+    session = session_of(context)
+    version = _push(session, file, session.project(project))
+    session.out.record(version, [("Flow", f"{version.project}/{version.flow}"), ("Version", version.hash)])
+
+
+@app.command("run")
+def run(
+    context: typer.Context,
+    flow: Annotated[str, typer.Argument(metavar="FILE|NAME", help="A YAML file, or the name of a stored flow.")],
+    parameter: Annotated[
+        list[str] | None, typer.Option("--parameter", "-P", metavar="KEY=VALUE", help="A parameter of the run.")
+    ] = None,
+    project: Project = None,
+    *,
+    wait: Wait = False,
+    timeout: Timeout = None,
+) -> None:
+    """Start a run: of a file, which is stored first, or of a flow that is stored already."""
+    from nearline.cli.following import follow_run, show_run  # noqa: PLC0415 (only where a run is shown)
+    from nearline.resources.code_version import read_code_version  # noqa: PLC0415 (only where a run starts)
+
+    session = session_of(context)
+    client = session.client()
+    parameters = _parameters(parameter or [])
+    if _is_file(flow):
+        version = _push(session, flow, session.project(project))
+        folder = Path.cwd() if flow == "-" else Path(flow).resolve().parent
+        code = read_code_version(folder)
+        started = client.flows.run(
+            version.project, version.flow, parameters=parameters, version=version.hash, code=code
+        )
+    else:
+        team, _, name = flow.rpartition("/")
+        started = client.flows.run(session.project(team or project), name, parameters=parameters)
+    session.out.note(f"Run {started.id} started: {started.url}")
+    if wait:
+        follow_run(session, started.id, timeout_s=timeout)
+    else:
+        show_run(session, started)
+
+
+@app.command("list")
+def list_flows(context: typer.Context, project: Project = None) -> None:
+    """List the stored flows."""
+    session = session_of(context)
+    flows = list(session.client().flows.list(project=project))
+    rows = [(f"{flow.project}/{flow.name}", flow.newest_text, formats.ago(flow.updated_at)) for flow in flows]
+    empty = "There is no flow. `nearline flow push FILE` stores one."
+    session.out.table(flows, ("FLOW", "VERSION", "CHANGED"), rows, empty=empty)
+
+
+def _is_file(flow: str) -> bool:
+    return flow == "-" or flow.endswith((".yaml", ".yml", ".json")) or Path(flow).is_file()
+
+
+def _read(file: str) -> str:
+    if file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFound(f"There is no file '{file}'.", hint="Name a flow's YAML file.") from None
+    except (UnicodeDecodeError, IsADirectoryError):
+        raise InvalidRequest(f"'{file}' is not a text file.", hint="Name a flow's YAML file.") from None
+
+
+def _push(session: Session, file: str, project: str) -> "FlowVersion":
+    text = _read(file)
+    try:
+        return session.client().flows.push(project, text)
+    except InvalidRequest as error:
+        for problem in _problems_of(error):
+            session.out.note(_problem_line(file, problem))
+        raise
+
+
+def _problems_of(error: InvalidRequest) -> "list[Problem]":
+    from nearline.models import Problem  # noqa: PLC0415 (only where something is wrong)
+
+    found = error.details.get("problems")
+    return [Problem.read(item) for item in found] if isinstance(found, list) else []
+
+
+def _problem_line(file: str, problem: "Problem") -> str:
+    place = ":".join(str(part) for part in (file, problem.line, problem.column) if part is not None)
+    word = "note: " if problem.is_note else ""
+    return f"{place}: {word}{problem.message}" + (f"  [{problem.path}]" if problem.path else "")
+
+
+def _parameters(given: list[str]) -> dict[str, str]:
+    values = {}
+    for item in given:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise InvalidRequest(f"'{item}' is not a parameter.", hint="Write it like -P epochs=20.")
+        values[key] = value
+    return values

@@ -1,0 +1,129 @@
+"""Executions of flows."""
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nearline.cli import formats
+from nearline.cli.following import check_success, follow_run, show_run
+from nearline.cli.group import CommandGroup
+from nearline.cli.options import Limit, Project, Timeout, Wait
+from nearline.cli.output import printable
+from nearline.cli.session import Session, session_of
+from nearline.errors import NotFound
+
+if TYPE_CHECKING:
+    from nearline.models import Run, Step
+
+app = CommandGroup(help="Executions of flows: show, logs, cancel, retry.")
+
+RunId = Annotated[str, typer.Argument(metavar="ID", help="As `nearline run list` shows it.")]
+
+
+@app.command("list")
+def list_runs(
+    context: typer.Context,
+    project: Project = None,
+    flow: Annotated[str | None, typer.Option(help="Only runs of this flow.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only runs in this state.")] = None,
+    limit: Limit = 20,
+) -> None:
+    """List runs, newest first."""
+    session = session_of(context)
+    runs = list(session.client().runs.list(project=project, flow=flow, state=state, limit=limit))
+    rows = [
+        (
+            run.id,
+            f"{run.project}/{run.flow} #{run.number}",
+            formats.state(run.state),
+            formats.ago(run.created_at),
+            run.created_by,
+        )
+        for run in runs
+    ]
+    session.out.table(runs, ("RUN", "FLOW", "STATE", "STARTED", "BY"), rows, empty="There is no such run.")
+
+
+@app.command("show")
+def show(context: typer.Context, run_id: RunId, *, wait: Wait = False, timeout: Timeout = None) -> None:
+    """Show a run and its steps."""
+    session = session_of(context)
+    if wait:
+        follow_run(session, run_id, timeout_s=timeout)
+    else:
+        show_run(session, session.client().runs.get(run_id))
+
+
+@app.command("logs")
+def logs(
+    context: typer.Context,
+    run_id: RunId,
+    step: Annotated[str | None, typer.Argument(metavar="[STEP]", help="As in `train` or `train[2]`; else all.")] = None,
+    attempt: Annotated[int | None, typer.Option(min=1, help="Which try; else the newest.")] = None,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the end.")] = False,
+) -> None:
+    """Print what a step, or each step, has written."""
+    session = session_of(context)
+    run = session.client().runs.get(run_id)
+    steps = [_find_step(run, step)] if step else list(run.steps)
+    texts = []
+    for item in steps:
+        if len(steps) > 1:
+            session.out.note(f"--- {item.label}")
+        pieces = session.client().runs.follow_log(
+            run.id, item.key, index=item.index, attempt=attempt, is_following=follow
+        )
+        text = ""
+        for piece in pieces:
+            if session.out.is_json:
+                text += piece
+            else:
+                typer.echo(_harmless(piece), nl=False)
+        texts.append({"step": item.key, "index": item.index, "text": text})
+    if session.out.is_json:
+        session.out.json({"items": texts})
+    if follow:
+        _check_end(session, run_id)
+
+
+@app.command("cancel")
+def cancel(context: typer.Context, run_id: RunId) -> None:
+    """Stop what runs and start nothing more."""
+    session = session_of(context)
+    show_run(session, session.client().runs.cancel(run_id))
+
+
+@app.command("retry")
+def retry(context: typer.Context, run_id: RunId, *, wait: Wait = False, timeout: Timeout = None) -> None:
+    """Try the failed steps again; what succeeded is kept."""
+    session = session_of(context)
+    run = session.client().runs.retry(run_id)
+    if wait:
+        follow_run(session, run.id, timeout_s=timeout)
+    else:
+        show_run(session, run)
+
+
+def _find_step(run: "Run", name: str) -> "Step":
+    match = re.fullmatch(r"(.+?)(?:\[(\d+)\])?", name)
+    key, index = (match[1], match[2]) if match else (name, None)
+    for step in run.steps:
+        if name == step.label or (step.key == key and (index is None or step.index == int(index))):
+            return step
+    known = ", ".join(step.label for step in run.steps)
+    raise NotFound(f"Run {run.id} has no step '{name}'.", hint=f"Its steps are: {known}.")
+
+
+def _check_end(session: Session, run_id: str) -> None:
+    run = session.client().runs.get(run_id)
+    if run.is_finished:
+        check_success(run)
+
+
+def _harmless(text: str) -> str:
+    """Return a log without what could steer the terminal; colours and tabs stay."""
+    return re.sub(
+        r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]", lambda found: printable(found[0]), text
+    )
