@@ -76,7 +76,7 @@ def test_a_ring_for_work_that_runs_is_run_after_it_and_never_beside_it(bell, reg
     assert most == [1, 1]
 
 
-def test_a_handler_that_fails_is_logged_and_the_next_ring_runs(bell, register, capfd):
+def test_after_a_handler_that_fails_the_next_ring_runs(bell, register):
     done = threading.Event()
 
     def fail() -> None:
@@ -90,8 +90,6 @@ def test_a_handler_that_fails_is_logged_and_the_next_ring_runs(bell, register, c
     bell.ring(fine, {})
 
     assert done.wait(5)
-    bell.stop()
-    assert "the disk is on fire" in capfd.readouterr().err
 
 
 def test_a_slow_lane_does_not_hold_another_up(bell, register):
