@@ -180,3 +180,91 @@ class TargetNotEmpty(Conflict):
     """A private copy was asked for at a place where something is already."""
 
     code = "datasets.target_not_empty"
+
+
+class TargetUnwritable(DatasetError):
+    """The folder that files are written to refuses them: no room, no right, or it is gone."""
+
+    code = "datasets.target_unwritable"
+    kind = ErrorKind.UNAVAILABLE
+    blame = Blame.PLATFORM
+    hint = "Free some room, or ask an admin to look at the folder."
+
+
+class CacheSiteNotFound(NotFound):
+    """There is no cache site of that name."""
+
+    code = "datasets.cache_site_not_found"
+    hint = "List the sites with `nearline cache list`, or ask an admin to add one."
+
+
+class CacheSiteExists(Conflict):
+    """A cache site has that name."""
+
+    code = "datasets.cache_site_exists"
+    hint = "Choose another name."
+
+
+class InvalidCacheSite(InvalidInput):
+    """The description of a cache site makes no sense."""
+
+    code = "datasets.invalid_cache_site"
+
+
+class CachedCommitNotFound(NotFound):
+    """The commit is not cached there, or the caller may not know that it is."""
+
+    code = "datasets.cached_commit_not_found"
+    hint = "See what is cached with `nearline cache list`."
+
+
+class CacheFull(PlatformError):
+    """The site has no room for the commit and nothing there may leave. `details.obstacles` says why, copy by copy."""
+
+    code = "datasets.cache_full"
+    kind = ErrorKind.QUOTA
+    hint = "Unpin or clear one of these commits, wait for the jobs that use them, or ask an admin for more capacity."
+
+
+class CacheInUse(Conflict):
+    """The cached commit is in use, so it cannot be cleared. `details.users` names who uses it."""
+
+    code = "datasets.cache_in_use"
+    hint = "Wait until they have ended, or cancel them."
+
+
+class CachePinned(Conflict):
+    """The cached commit is pinned, so it cannot be cleared."""
+
+    code = "datasets.cache_pinned"
+    hint = "Unpin it first."
+
+
+class CacheNotReady(Conflict):
+    """The cached commit is not ready, or is leaving."""
+
+    code = "datasets.cache_not_ready"
+    hint = "Cache the commit and wait until it is ready."
+
+
+class CacheSiteUnavailable(PlatformError):
+    """The place where copies lie does not work. Trying again can help."""
+
+    code = "datasets.cache_site_unavailable"
+    kind = ErrorKind.UNAVAILABLE
+    blame = Blame.PROVIDER
+    hint = "Ask an admin to look at the site's folder; then ask for the commit again, what is done is kept."
+
+
+class CacheSiteFull(CacheSiteUnavailable):
+    """The disk behind the site is full although the site's capacity is not: something else uses the disk."""
+
+    code = "datasets.cache_site_full"
+    hint = "Free space on that disk, or lower the site's capacity; then ask again, what is done is kept."
+
+
+class StagingLost(DatasetError):
+    """Another worker has taken over the making of a copy. Nothing is lost: that worker goes on."""
+
+    code = "datasets.staging_lost"
+    kind = ErrorKind.CONFLICT

@@ -30,7 +30,10 @@ def seal(grant: StoreGrant) -> str:
 
 
 def unseal(text: str, *, method: str, now: datetime) -> StoreGrant:
-    """Return what `text` allows. Raises SignatureInvalid when it is not ours or for another method, SignatureExpired."""
+    """Return what `text` allows.
+
+    Raises SignatureInvalid when it is not ours or for another method, SignatureExpired when it is late.
+    """
     try:
         signed_method, store_id, key, size_bytes, sha256, expires = signing.Signer(salt=_SALT).unsign_object(text)
     except (signing.BadSignature, ValueError) as error:

@@ -119,7 +119,10 @@ def receive_signed(*, signed: str, content_length: int | None, chunks: Iterable[
 
 
 def find_signed(*, signed: str) -> StoreDownload:
-    """Return the file that a signed GET of a folder store reads. Raises SignatureInvalid, SignatureExpired, BlobMissing."""
+    """Return the file that a signed GET of a folder store reads.
+
+    Raises SignatureInvalid, SignatureExpired, BlobMissing.
+    """
     grant = store_grants.unseal(signed, method="GET", now=clock.now())
     store = _open_granted(grant)
     found = store.stat(grant.key)
