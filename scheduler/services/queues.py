@@ -1,8 +1,7 @@
 """Queues: one for each project, and what is guaranteed to it."""
 
-import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 from django.db import transaction
 
@@ -13,14 +12,15 @@ from core import doorbell
 from scheduler.errors import InvalidQuota
 from scheduler.models import Queue
 
+_LARGEST = 2**62
 
-@dataclass(frozen=True)
-class Quota:
+
+class Quota(TypedDict, total=False):
     """What a queue is guaranteed. None means: CPU and memory without bound; a weight in proportion to the GPU quota."""
 
-    gpu_milli: int
-    cpu_millicores: int | None
-    memory_bytes: int | None
+    gpu_quota_milli: int
+    cpu_quota_millicores: int | None
+    memory_quota_bytes: int | None
     over_quota_weight: float | None
 
 
@@ -40,25 +40,20 @@ def ensure_queue(*, project_id: str) -> str:
 
 
 @transaction.atomic
-def set_quota(*, actor: Actor, queue: Queue, quota: Quota) -> Queue:
-    """Change what a queue is guaranteed; the next cycle works with it. Raises InvalidQuota."""
+def set_quota(*, actor: Actor, queue: Queue, **changes: Unpack[Quota]) -> Queue:
+    """Change what a queue is guaranteed; what is not named stays. The next cycle works with it. Raises InvalidQuota."""
     require_site_admin(actor, "set quotas")
-    amounts = [quota.gpu_milli, quota.cpu_millicores, quota.memory_bytes, quota.over_quota_weight]
-    if any(amount is not None and not (math.isfinite(amount) and amount >= 0) for amount in amounts):
-        raise InvalidQuota("A quota or a weight is below zero or not a number.")
-    queue.gpu_quota_milli = quota.gpu_milli
-    queue.cpu_quota_millicores = quota.cpu_millicores
-    queue.memory_quota_bytes = quota.memory_bytes
-    queue.over_quota_weight = quota.over_quota_weight
-    queue.save(update_fields=["gpu_quota_milli", "cpu_quota_millicores", "memory_quota_bytes", "over_quota_weight"])
-    audit.record(
-        actor,
-        "scheduler.set_quota",
-        queue,
-        gpu_milli=quota.gpu_milli,
-        cpu_millicores=quota.cpu_millicores,
-        memory_bytes=quota.memory_bytes,
-        over_quota_weight=quota.over_quota_weight,
-    )
+    if not all(_is_sound(name, amount) for name, amount in changes.items()):
+        raise InvalidQuota("A quota or a weight is below zero, too large or not a number.")
+    for name, amount in changes.items():
+        setattr(queue, name, amount)
+    queue.save(update_fields=list(changes))
+    audit.record(actor, "scheduler.set_quota", queue, **changes)
     doorbell.enqueue_on_commit("scheduler.cycle")
     return queue
+
+
+def _is_sound(name: str, amount: object) -> bool:
+    if amount is None:
+        return name != "gpu_quota_milli"
+    return isinstance(amount, int | float) and 0 <= amount <= _LARGEST

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.db import transaction
 
@@ -34,7 +35,7 @@ class WorkloadRequest:
 
 @transaction.atomic
 def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[Workload]:
-    """Let workloads wait for room and return them in the order of the requests.
+    """Let workloads wait for room, the first request being the oldest, and return them in the order of the requests.
 
     A name that exists already returns the workload that has it, unchanged, so a repeated call does no harm. Raises
     InvalidRequest, and then none is enqueued.
@@ -55,9 +56,9 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[Workload]:
                 memory_bytes=request.memory_bytes,
                 gpu_milli=request.gpu_milli,
                 resource_id=request.resource_id,
-                enqueued_at=now,
+                enqueued_at=now + timedelta(microseconds=number),
             )
-            for request in requests
+            for number, request in enumerate(requests)
         ],
         ignore_conflicts=True,
         batch_size=500,

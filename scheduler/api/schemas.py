@@ -1,0 +1,149 @@
+"""What the scheduler's routes take and answer."""
+
+from datetime import datetime
+
+from ninja import Schema
+
+from scheduler.engine.states import WorkloadState
+from scheduler.models import Node, Queue, Workload
+from scheduler.selectors.nodes import held_on
+
+
+class QueueOut(Schema):
+    """The queue of a project: what is guaranteed to it, and what it holds now."""
+
+    project: str
+    gpu_quota_milli: int
+    cpu_quota_millicores: int | None
+    memory_quota_bytes: int | None
+    over_quota_weight: float | None
+    gpu_held_milli: int
+    cpu_held_millicores: int
+    memory_held_bytes: int
+    placed_workloads: int
+    waiting_workloads: int
+
+    @staticmethod
+    def resolve_project(queue: Queue) -> str:
+        """Return the project's name."""
+        return queue.project.name
+
+
+class QueuesOut(Schema):
+    """A page of queues."""
+
+    items: list[QueueOut]
+    next_cursor: str | None
+
+
+class QuotaIn(Schema):
+    """What to guarantee; what is left out stays. Null: CPU and memory without bound, a weight as the GPU quota."""
+
+    gpu_quota_milli: int = 0
+    cpu_quota_millicores: int | None = None
+    memory_quota_bytes: int | None = None
+    over_quota_weight: float | None = None
+
+
+class GpuOut(Schema):
+    """One device of a node."""
+
+    index: int
+    uuid: str
+    model: str
+    memory_bytes: int
+    held_milli: int
+
+
+class NodeOut(Schema):
+    """A node, what it has, and how much of that is held."""
+
+    id: str
+    name: str
+    resource: str
+    is_ready: bool
+    is_simulated: bool
+    labels: dict[str, str]
+    cpu_millicores: int
+    memory_bytes: int
+    cpu_held_millicores: int
+    memory_held_bytes: int
+    gpus: list[GpuOut]
+
+    @staticmethod
+    def of(node: Node) -> "NodeOut":
+        """Return the answer for a node that `list_nodes` returned."""
+        held = held_on(node)
+        devices = sorted(node.gpus.all(), key=lambda gpu: gpu.index)
+        return NodeOut(
+            id=node.pk,
+            name=node.name,
+            resource=node.resource_name,
+            is_ready=node.is_ready,
+            is_simulated=node.is_simulated,
+            labels=node.labels,
+            cpu_millicores=node.cpu_millicores,
+            memory_bytes=node.memory_bytes,
+            cpu_held_millicores=held.cpu_millicores,
+            memory_held_bytes=held.memory_bytes,
+            gpus=[
+                GpuOut(
+                    index=gpu.index,
+                    uuid=gpu.uuid,
+                    model=gpu.model,
+                    memory_bytes=gpu.memory_bytes,
+                    held_milli=held.gpu_milli.get(gpu.index, 0),
+                )
+                for gpu in devices
+            ],
+        )
+
+
+class NodesOut(Schema):
+    """A page of nodes."""
+
+    items: list[NodeOut]
+    next_cursor: str | None
+
+
+class WorkloadOut(Schema):
+    """A workload: what it asks for, and where it is or why it waits."""
+
+    id: str
+    name: str
+    project: str
+    state: WorkloadState
+    reason: str
+    reason_code: str
+    priority: int
+    is_preemptible: bool
+    cpu_millicores: int
+    memory_bytes: int
+    gpu_milli: int
+    enqueued_at: datetime
+    placed_at: datetime | None
+    released_at: datetime | None
+    node: str | None
+    gpus: list[tuple[int, int]]
+
+    @staticmethod
+    def resolve_project(workload: Workload) -> str:
+        """Return the project's name."""
+        return workload.project.name
+
+    @staticmethod
+    def resolve_node(workload: Workload) -> str | None:
+        """Return the name of the node that is held; None while none is."""
+        return workload.placement.node.name if hasattr(workload, "placement") else None
+
+    @staticmethod
+    def resolve_gpus(workload: Workload) -> list[tuple[int, int]]:
+        """Return the devices that are held, with the thousandths held of each."""
+        return workload.placement.gpus if hasattr(workload, "placement") else []
+
+
+class WorkloadsOut(Schema):
+    """A page of workloads."""
+
+    items: list[WorkloadOut]
+    next_cursor: str | None

@@ -1,0 +1,39 @@
+"""Reads about nodes: what is there, and how much of it is held. Every signed-in person may see them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from accounts.actor import Actor
+from scheduler.models import Node
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the workloads on a node hold; `gpu_milli` maps a device's index to the thousandths of it that are held."""
+
+    cpu_millicores: int
+    memory_bytes: int
+    gpu_milli: Mapping[int, int]
+
+
+def list_nodes(*, actor: Actor, resource: str | None = None) -> QuerySet[Node]:  # noqa: ARG001 (every actor sees them)
+    """Return nodes with their devices and placements at hand, newest first; those of one resource where asked for."""
+    nodes = Node.objects.order_by("-pk").prefetch_related("gpus", "placements__workload")
+    return nodes if resource is None else nodes.filter(resource_name=resource)
+
+
+def held_on(node: Node) -> Held:
+    """Return what is held on a node that `list_nodes` returned."""
+    placements = list(node.placements.all())
+    gpus: Counter[int] = Counter()
+    for placement in placements:
+        for index, milli in placement.gpus:
+            gpus[index] += milli
+    return Held(
+        cpu_millicores=sum(placement.workload.cpu_millicores for placement in placements),
+        memory_bytes=sum(placement.workload.memory_bytes for placement in placements),
+        gpu_milli=gpus,
+    )

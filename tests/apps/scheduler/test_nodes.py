@@ -1,0 +1,110 @@
+"""What a driver's report makes of the nodes that are known."""
+
+import pytest
+
+from core import doorbell
+from scheduler.models import Gpu, Node, Placement
+from scheduler.services import cycle, nodes, workloads
+from tests.factories.scheduler import enqueue, report, report_nodes
+
+pytestmark = pytest.mark.django_db
+
+
+def names_and_readiness() -> dict[str, bool]:
+    return dict(Node.objects.values_list("name", "is_ready"))
+
+
+def test_a_first_report_creates_nodes_and_devices():
+    report_nodes(report("n1", 2, cpu=8), report("n2"))
+
+    assert names_and_readiness() == {"n1": True, "n2": True}
+    devices = Gpu.objects.order_by("index").values_list("node__name", "index", "uuid", "model")
+    assert list(devices) == [("n1", 0, "GPU-n1-0", "V100"), ("n1", 1, "GPU-n1-1", "V100")]
+    assert Node.objects.filter(is_simulated=True, resource_name="lab", cpu_millicores=8000).count() == 2
+
+
+def test_a_report_that_says_nothing_new_writes_nothing(django_assert_num_queries):
+    report_nodes(report("n1", 2), report("n2"))
+
+    with django_assert_num_queries(4):  # savepoint, nodes, devices, release
+        report_nodes(report("n1", 2), report("n2"))
+
+    assert set(Node.objects.values_list("revision", flat=True)) == {1}
+
+
+def test_a_change_is_taken_over_and_counted():
+    report_nodes(report("n1", 2, cpu=8))
+
+    report_nodes(report("n1", 1, cpu=4))
+
+    node = Node.objects.get()
+    assert (node.cpu_millicores, node.gpus.count(), node.revision) == (4000, 1, 2)
+
+
+def test_an_empty_node_that_is_gone_is_forgotten():
+    report_nodes(report("n1"), report("n2"))
+
+    report_nodes(report("n2"))
+
+    assert names_and_readiness() == {"n2": True}
+
+
+def test_a_node_that_is_gone_under_its_workloads_stays_and_is_not_ready(project):
+    report_nodes(report("n1"))
+    (workload,) = enqueue(project, "job")
+    cycle.run_once()
+
+    report_nodes()
+    report_nodes()
+
+    assert names_and_readiness() == {"n1": False}
+    assert Placement.objects.get().workload == workload
+
+    workloads.release_many([workload.pk])
+    report_nodes()
+
+    assert names_and_readiness() == {}
+
+
+def test_a_node_that_comes_back_is_ready_again(project):
+    report_nodes(report("n1"))
+    enqueue(project, "job")
+    cycle.run_once()
+    report_nodes()
+
+    report_nodes(report("n1"))
+
+    assert names_and_readiness() == {"n1": True}
+
+
+def test_the_nodes_of_another_resource_are_left_alone():
+    report_nodes(report("n1"), resource="res_lab")
+
+    report_nodes(report("n1"), resource="res_farm")
+    report_nodes(resource="res_farm")
+
+    assert list(Node.objects.values_list("resource_id", "name")) == [("res_lab", "n1")]
+
+
+def test_a_resource_that_does_not_answer_keeps_its_nodes_but_takes_nothing(project):
+    report_nodes(report("n1"))
+
+    nodes.mark_unreachable(resource_id="res_lab")
+
+    enqueue(project, "job")
+    assert cycle.run_once().placed == 0
+    assert names_and_readiness() == {"n1": False}
+
+
+def test_news_of_nodes_rings_for_a_cycle(django_capture_on_commit_callbacks):
+    rings = []
+    before = doorbell.install(type("Recorder", (), {"ring": lambda self, task, ids: rings.append(task.name)})())
+    try:
+        with django_capture_on_commit_callbacks(execute=True):
+            report_nodes(report("n1"))
+        with django_capture_on_commit_callbacks(execute=True):
+            report_nodes(report("n1"))
+    finally:
+        doorbell.install(before)
+
+    assert rings == ["scheduler.cycle"]
