@@ -10,5 +10,6 @@ class ComputeConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register background work and connect receivers."""
+        """Register background work, connect receivers and join the shell."""
         from compute import receivers, tasks  # noqa: F401
+        from compute.web import navigation  # noqa: F401

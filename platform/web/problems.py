@@ -1,4 +1,4 @@
-"""From anticipated errors to HTTP: the status of each kind, and the body that programs read (RFC 9457 problem details)."""
+"""From anticipated errors to HTTP: the status of each kind, and the body for programs (RFC 9457 problem details)."""
 
 from http import HTTPStatus
 

@@ -9,6 +9,7 @@ from django.utils.safestring import SafeString
 
 from core import clock, units
 from web.looks import look_of
+from web.series import Chart
 
 register = template.Library()
 
@@ -170,3 +171,15 @@ def more(context: template.Context, next_cursor: str | None, label: str = "Next 
 def keep_button(label: str = "Keep it") -> dict[str, object]:
     """Offer the way out of a dialog."""
     return {"label": label}
+
+
+@register.inclusion_tag("web/parts/chart.html")
+def chart(data: Chart, name: str) -> dict[str, object]:
+    """Draw a chart; `name` is unique in the page."""
+    return {"chart": data, "data": data.to_json(), "name": name}
+
+
+@register.inclusion_tag("web/parts/log.html")
+def log_view(source: str, file_url: str, name: str) -> dict[str, object]:
+    """Follow a log that grows. `source` answers with JSON, `file_url` with the whole of it."""
+    return {"source": source, "file_url": file_url, "name": name}

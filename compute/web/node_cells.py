@@ -1,0 +1,94 @@
+"""Nodes as pages show them: one cell per GPU, filled by how much of it each project holds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accounts.actor import Actor
+from core import units
+from scheduler.selectors import nodes, queues
+
+if TYPE_CHECKING:
+    from scheduler.models import Node
+
+MAX_NODES = 200
+_OTHERS_HUE = 7
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one project holds of a cell, from `top` over `height`, both of 1000."""
+
+    hue: int
+    top: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One device. `note` says in words what its parts show in colour."""
+
+    note: str
+    parts: list[Part]
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node and what is held on it."""
+
+    name: str
+    resource: str
+    is_ready: bool
+    is_simulated: bool
+    cpu_millicores: int
+    cpu_held_millicores: int
+    memory_bytes: int
+    memory_held_bytes: int
+    gpu_model: str
+    gpu_milli: int
+    gpu_held_milli: int
+    cells: list[Cell]
+
+
+def hues_of(actor: Actor) -> Mapping[str, tuple[int, str]]:
+    """Return the colour and the name of each project that the actor may see."""
+    found = queues.list_queues(actor=actor).order_by("project__name")[:MAX_NODES]
+    return {queue.project_id: (position % _OTHERS_HUE, queue.project.name) for position, queue in enumerate(found)}
+
+
+def list_node_views(actor: Actor, resource: str | None = None) -> list[NodeView]:
+    """Return the nodes by resource and name; projects of others appear as such, without a name."""
+    hues = hues_of(actor)
+    found = nodes.list_nodes(actor=actor, resource=resource).order_by("resource_name", "name")
+    return [_view_of(node, hues) for node in found[:MAX_NODES]]
+
+
+def _view_of(node: "Node", hues: Mapping[str, tuple[int, str]]) -> NodeView:
+    held = nodes.held_on(node)
+    devices = sorted(node.gpus.all(), key=lambda gpu: gpu.index)
+    return NodeView(
+        name=node.name,
+        resource=node.resource_name,
+        is_ready=node.is_ready,
+        is_simulated=node.is_simulated,
+        cpu_millicores=node.cpu_millicores,
+        cpu_held_millicores=held.cpu_millicores,
+        memory_bytes=node.memory_bytes,
+        memory_held_bytes=held.memory_bytes,
+        gpu_model=devices[0].model if devices else "",
+        gpu_milli=1000 * len(devices),
+        gpu_held_milli=sum(held.gpu_milli.values()),
+        cells=[_cell_of(node, gpu.index, hues) for gpu in devices],
+    )
+
+
+def _cell_of(node: "Node", index: int, hues: Mapping[str, tuple[int, str]]) -> Cell:
+    parts, words, filled = [], [], 0
+    for placement in sorted(node.placements.all(), key=lambda placement: placement.pk):
+        milli = sum(amount for device, amount in placement.gpus if device == index)
+        if milli:
+            hue, project = hues.get(placement.workload.project_id, (_OTHERS_HUE, "another project"))
+            filled += milli
+            parts.append(Part(hue, 1000 - filled, milli))
+            words.append(f"{units.format_gpus(milli)} {project}")
+    return Cell(f"GPU {index}: {', '.join(words) or 'idle'}", parts)

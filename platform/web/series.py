@@ -1,0 +1,61 @@
+"""Charts as data: what `<series-chart>` draws."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Protocol
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line. `hue` is one of eight colours; None in `values` is a gap."""
+
+    label: str
+    hue: int
+    values: Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines over one axis. `unit` follows every number."""
+
+    title: str
+    x: Sequence[float]
+    x_label: str
+    unit: str
+    series: Sequence[Series]
+
+    def to_json(self) -> dict[str, object]:
+        """Return what the script in the page reads."""
+        return asdict(self)
+
+
+class Sample(Protocol):
+    """What was used around one moment."""
+
+    @property
+    def at(self) -> datetime:
+        """The moment."""
+
+    @property
+    def cpu_millicores(self) -> int:
+        """Thousandths of a core."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Resident memory."""
+
+
+def usage_charts(samples: Sequence[Sample]) -> list[Chart]:
+    """Return the charts of CPU and memory over the seconds since the first sample; none without samples."""
+    if not samples:
+        return []
+    seconds = [round((sample.at - samples[0].at).total_seconds(), 1) for sample in samples]
+    cpu = [sample.cpu_millicores / 1000 for sample in samples]
+    memory = [sample.memory_bytes / _MIB for sample in samples]
+    return [
+        Chart("CPU cores", seconds, "seconds", "", [Series("CPU cores", 0, cpu)]),
+        Chart("Memory", seconds, "seconds", " MiB", [Series("Memory", 1, memory)]),
+    ]
