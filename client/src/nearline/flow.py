@@ -136,4 +136,6 @@ def _scalar(value: Any) -> str:
     is_word = isinstance(value, str) and value.isidentifier() and value.isascii()
     if is_word and value.lower() not in _WORDS_WITH_A_MEANING:
         return str(value)
-    return json.dumps(value, ensure_ascii=True)
+    # YAML reads JSON, but for characters that it wants escaped and pairs of surrogates that it does not join.
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in text)

@@ -60,15 +60,15 @@ def read_settings(
 
 def normalize_url(url: str) -> str:
     """Return the address without a slash at its end. Raises InvalidRequest unless it is an http(s) address."""
-    url = url.strip().rstrip("/")
-    if "://" not in url:
-        url = f"http://{url}"
-    scheme, _, rest = url.partition("://")
+    scheme, found, rest = url.strip().partition("://")
+    if not found:
+        scheme, rest = "http", scheme
+    rest = rest.rstrip("/")
     if scheme not in {"http", "https"} or not rest:
         raise InvalidRequest(
             f"'{url}' is not the address of a server.", hint="Write it like https://nearline.example.org."
         )
-    return url
+    return f"{scheme}://{rest}"
 
 
 def profile_path(environ: Mapping[str, str] = os.environ) -> Path:

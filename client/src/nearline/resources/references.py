@@ -34,7 +34,7 @@ def parse_reference(text: str, *, project: str | None = None, url: str | None = 
     if "://" in text:
         return _parse_address(text, url)
     path, _, ref = text.partition("@")
-    parts = path.strip("/").split("/")
+    parts = path.split("/")
     if len(parts) == 1 and project:
         parts = [project, *parts]
     if len(parts) != 2 or not all(parts) or (not ref and "@" in text):  # noqa: PLR2004 (project and name)

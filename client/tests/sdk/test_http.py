@@ -1,0 +1,208 @@
+"""Authentication, retries, and problems as exceptions."""
+
+import json
+
+import httpx
+import pytest
+
+from nearline import errors
+from nearline._http import Http, Patience, quoted
+
+URL = "http://server"
+
+
+class Script:
+    """A server that answers what the test says, in order; the last answer is repeated."""
+
+    def __init__(self, *answers) -> None:
+        self.answers = list(answers)
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return httpx.Response(answer[0], json=answer[1], headers=answer[2] if len(answer) > 2 else None)
+
+
+def connect(script, *, token="secret", waits=None, **patience) -> Http:
+    return Http(
+        URL,
+        token,
+        transport=httpx.MockTransport(script),
+        patience=Patience(**patience),
+        sleep=[].append if waits is None else waits.append,
+        chance=lambda: 1.0,
+    )
+
+
+def problem(status, code="some.code", hint="Do this.", **details):
+    return (status, {"status": status, "code": code, "title": "It is so.", "hint": hint, "details": details})
+
+
+def test_every_call_carries_the_token_and_goes_to_the_api():
+    script = Script((200, {"a": 1}))
+
+    answer = connect(script).get("/datasets", project="p", q=None)
+
+    assert answer == {"a": 1}
+    [request] = script.requests
+    assert str(request.url) == "http://server/api/v1/datasets?project=p"
+    assert request.headers["Authorization"] == "Bearer secret"
+
+
+def test_a_signed_request_carries_its_own_headers_and_never_the_token():
+    script = Script((200, {}))
+
+    connect(script).send_signed("PUT", "http://store/x", {"x-check": "1"}, b"data")
+
+    [request] = script.requests
+    assert "Authorization" not in request.headers
+    assert (request.headers["x-check"], request.content) == ("1", b"data")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "exit_code"),
+    [
+        (400, errors.InvalidRequest, 2),
+        (401, errors.NotSignedIn, 4),
+        (403, errors.Denied, 4),
+        (404, errors.NotFound, 3),
+        (409, errors.Conflict, 5),
+        (422, errors.QuotaExceeded, 6),
+        (429, errors.Throttled, 7),
+        (500, errors.ServerFailure, 1),
+        (503, errors.Unavailable, 7),
+    ],
+)
+def test_a_problem_becomes_the_exception_of_its_kind(status, kind, exit_code):
+    http = connect(Script(problem(status, head="abc")), attempts=1)
+
+    with pytest.raises(errors.NearlineError) as raised:
+        http.get("/x")
+
+    error = raised.value
+    assert (type(error), error.exit_code) == (kind, exit_code)
+    assert (error.message, error.code, error.hint, error.details) == (
+        "It is so.",
+        "some.code",
+        "Do this.",
+        {"head": "abc"},
+    )
+
+
+def test_reads_are_repeated_while_the_server_is_busy_with_growing_waits():
+    waits = []
+    script = Script(problem(503), problem(502), (200, {"ok": True}))
+
+    assert connect(script, waits=waits).get("/x") == {"ok": True}
+    assert waits == [0.5, 1.0]
+
+
+def test_waits_are_random_and_have_a_longest():
+    patience = Patience(base_s=1, longest_s=5)
+
+    assert [patience.wait_s(tried, 1.0) for tried in (1, 2, 3, 9)] == [2.0, 4.0, 5.0, 5.0]
+    assert patience.wait_s(3, 0.0) == 0.0
+
+
+def test_the_server_says_itself_how_long_to_wait():
+    waits = []
+    script = Script((*problem(429), {"Retry-After": "3"}), (200, {}))
+
+    connect(script, waits=waits).get("/x")
+
+    assert waits == [3.0]
+
+
+def test_a_write_that_may_have_arrived_is_not_repeated():
+    script = Script(problem(503))
+
+    with pytest.raises(errors.Unavailable):
+        connect(script).post("/x", {})
+
+    assert len(script.requests) == 1
+
+
+def test_a_write_that_was_cut_off_is_not_repeated():
+    script = Script(httpx.ReadTimeout("slow"))
+
+    with pytest.raises(errors.Unavailable):
+        connect(script).post("/x", {})
+
+    assert len(script.requests) == 1
+
+
+def test_a_write_that_never_left_is_repeated():
+    script = Script(httpx.ConnectError("refused"), (201, {"id": "1"}))
+
+    assert connect(script).post("/x", {}) == {"id": "1"}
+
+
+def test_a_write_that_may_be_sent_twice_is_repeated():
+    script = Script(httpx.ReadTimeout("slow"), httpx.ReadTimeout("slow"), (201, {"id": "1"}))
+
+    assert connect(script, first_attempts=5).post("/x", {}, may_repeat=True) == {"id": "1"}
+
+
+def test_a_server_never_heard_of_is_given_up_soon_and_a_known_one_late():
+    script = Script(httpx.ConnectError("refused"))
+    with pytest.raises(errors.Unavailable, match="Cannot reach http://server: refused"):
+        connect(script).get("/x")
+    assert len(script.requests) == 2
+
+    script = Script((200, {}), httpx.ConnectError("refused"))
+    http = connect(script)
+    http.get("/x")
+    with pytest.raises(errors.Unavailable):
+        http.get("/x")
+    assert len(script.requests) == 1 + 8
+
+
+def test_an_answer_that_is_not_ours_says_to_check_the_address():
+    def some_page(_request):
+        return httpx.Response(404, text="<html>nginx</html>")
+
+    with pytest.raises(errors.ServerFailure, match="answered 404") as raised:
+        connect(some_page).get("/x")
+
+    assert "NEARLINE_URL" in raised.value.hint
+
+
+def test_a_list_is_read_page_by_page():
+    pages = {None: ([1, 2], "a"), "a": ([3], None)}
+
+    def answer(request):
+        items, following = pages[request.url.params.get("cursor")]
+        return httpx.Response(200, json={"items": items, "next_cursor": following})
+
+    assert list(connect(answer).list_items("/x")) == [1, 2, 3]
+    assert list(connect(answer).list_items("/x", limit=2)) == [1, 2]
+
+
+def test_names_cannot_leave_their_place_in_a_path():
+    assert quoted("a", "../b c/d") == "/a/..%2Fb%20c%2Fd"
+
+
+def test_a_broken_stream_is_an_error_and_not_a_short_file():
+    class Breaking(httpx.SyncByteStream):
+        def __iter__(self):
+            yield b"half"
+            raise httpx.ReadError("gone")
+
+    http = connect(lambda _request: httpx.Response(200, stream=Breaking()))
+
+    with pytest.raises(errors.Unavailable, match="broke in the middle"), http.stream("/x") as pieces:
+        list(pieces)
+
+
+def test_errors_survive_the_way_between_processes():
+    import pickle
+
+    error = errors.Conflict("It moved.", code="datasets.stale_parent", hint="Again.", details={"head": "a"})
+
+    copy = pickle.loads(pickle.dumps(error))
+
+    assert (type(copy), copy.to_json()) == (errors.Conflict, error.to_json())
+    assert json.dumps(copy.to_json())

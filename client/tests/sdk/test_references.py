@@ -1,0 +1,48 @@
+"""How a dataset is named."""
+
+import pytest
+
+from nearline.errors import InvalidRequest
+from nearline.resources.references import Reference, parse_reference
+
+HERE = "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("team/digits", Reference("team", "digits")),
+        ("team/digits@main", Reference("team", "digits", "main")),
+        ("digits", Reference("mine", "digits")),
+        ("digits@v1", Reference("mine", "digits", "v1")),
+        ("http://127.0.0.1:8000/datasets/team/digits", Reference("team", "digits")),
+        ("http://127.0.0.1:8000/datasets/team/digits/", Reference("team", "digits")),
+        ("http://localhost:8000/datasets/team/digits/commits/", Reference("team", "digits")),
+        ("http://127.0.0.1:8000/datasets/team/digits/?ref=v1&path=a", Reference("team", "digits", "v1")),
+        ("http://127.0.0.1:8000/datasets/team/digits@v1", Reference("team", "digits", "v1")),
+    ],
+)
+def test_a_dataset_is_named_by_reference_or_address(text, meant):
+    assert parse_reference(text, project="mine", url=HERE) == meant
+
+
+@pytest.mark.parametrize("text", ["", "/", "a/b/c", "a/", "@main", "a/b@", f"{HERE}/flows/a/b", f"{HERE}/datasets/a"])
+def test_what_names_no_dataset_is_refused(text):
+    with pytest.raises(InvalidRequest):
+        parse_reference(text, project="mine", url=HERE)
+
+
+def test_a_bare_name_needs_a_project():
+    with pytest.raises(InvalidRequest, match="names no project"):
+        parse_reference("digits")
+
+
+def test_an_address_on_another_server_is_refused_with_the_way_there():
+    with pytest.raises(InvalidRequest) as raised:
+        parse_reference("https://other.example.org/datasets/a/b", url=HERE)
+
+    assert "nearline login https://other.example.org" in raised.value.hint
+
+
+def test_a_reference_reads_as_it_is_written():
+    assert (str(Reference("a", "b")), str(Reference("a", "b", "c"))) == ("a/b", "a/b@c")
