@@ -3,6 +3,7 @@
 Each field names its variable, its unit where it has one, and why it exists.
 """
 
+import contextlib
 import os
 import secrets
 from collections.abc import Callable, Mapping
@@ -89,16 +90,15 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
     return Settings(**values)
 
 
-def _kept(path: Path, make: Any) -> str:
-    try:
-        return path.read_text()
-    except FileNotFoundError:
+def _kept(path: Path, make: Callable[[], str]) -> str:
+    """Return what the file holds; when there is none, make it first, whole or not at all."""
+    if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text()
-    value = make()
-    with os.fdopen(descriptor, "w") as file:
-        file.write(value)
-    return value
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(make())
+        with contextlib.suppress(FileExistsError):
+            os.link(unfinished, path)
+        unfinished.unlink()
+    return path.read_text()

@@ -3,8 +3,6 @@
 import os
 from dataclasses import dataclass
 
-from compute.services import resources
-from datasets.services import cache_sites, stores
 from django.conf import settings
 from django.core.management import call_command
 
@@ -12,6 +10,8 @@ from accounts.actor import Actor
 from accounts.models import User
 from accounts.selectors import actor_of
 from accounts.services import projects, tokens
+from compute.services import resources
+from datasets.services import cache_sites, stores
 
 ADMIN = "admin"
 

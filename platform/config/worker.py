@@ -5,6 +5,8 @@ retries and timers are rows in our database.
 """
 
 import os
+import queue
+import threading
 
 import structlog
 from celery import Celery
@@ -19,41 +21,72 @@ from core.doorbell import Task
 
 log = structlog.get_logger(__name__)
 
+_RING = "nearline.ring"
 _REDELIVER_S = 120
-
-app = Celery("nearline", broker=settings.NEARLINE.broker_url)
-app.conf.update(
-    broker_transport_options={
-        "visibility_timeout": _REDELIVER_S,
-        "socket_keepalive": True,
-        "socket_timeout": 10,
-        "socket_connect_timeout": 3,
-    },
-    visibility_timeout=_REDELIVER_S,
-    broker_connection_retry_on_startup=True,
-    task_ignore_result=True,
-    task_acks_late=True,
-    task_reject_on_worker_lost=True,
-    worker_prefetch_multiplier=1,
-    worker_send_task_events=False,
-    worker_hijack_root_logger=False,
-    task_serializer="json",
-    accept_content=["json"],
-)
+_MOST_WAITING = 10_000
 
 
-@app.task(name="nearline.ring")
+def make_app(broker_url: str) -> Celery:
+    """Return a Celery application that talks to that broker."""
+    made = Celery("nearline", broker=broker_url)
+    made.conf.update(
+        broker_transport_options={
+            "visibility_timeout": _REDELIVER_S,
+            "socket_keepalive": True,
+            "socket_timeout": 10,
+            "socket_connect_timeout": 3,
+        },
+        visibility_timeout=_REDELIVER_S,
+        broker_connection_retry_on_startup=True,
+        task_ignore_result=True,
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,
+        worker_prefetch_multiplier=1,
+        worker_send_task_events=False,
+        worker_hijack_root_logger=False,
+        task_serializer="json",
+        accept_content=["json"],
+    )
+    return made
+
+
+app = make_app(settings.NEARLINE.broker_url)
+
+
+@app.task(name=_RING)
 def answer(name: str, ids: dict[str, str]) -> None:
     """Run the task that was rung for."""
     doorbell.run(name, ids)
 
 
 class CeleryDoorbell:
-    """Sends each ring as a message to the queue of its lane. A broker that is away costs the ring, never the work."""
+    """Sends each ring as a message to the queue of its lane, from a thread of its own, so that nobody waits for it.
+
+    A broker that is away, or a process that ends, costs rings and never work: the next tick finds what they were for.
+    """
+
+    def __init__(self, application: Celery = app) -> None:
+        self._application = application
+        self._rings: queue.Queue[tuple[Task, dict[str, str]]] = queue.Queue(_MOST_WAITING)
+        self._starting = threading.Lock()
+        self._sender: threading.Thread | None = None
 
     def ring(self, task: Task, ids: dict[str, str]) -> None:
-        """Send the ring, or drop it with a warning: the next tick finds the work."""
+        """Hand the ring to the sender; drop it when thousands wait already."""
         try:
-            answer.apply_async(args=(task.name, ids), queue=str(task.lane), retry=False)
-        except OperationalError as error:
-            log.warning("doorbell.broker_away", task=task.name, error=str(error))
+            self._rings.put_nowait((task, ids))
+        except queue.Full:
+            log.warning("doorbell.full", task=task.name)
+        with self._starting:
+            # A forked child inherits the object and not the thread, which then counts as dead.
+            if self._sender is None or not self._sender.is_alive():
+                self._sender = threading.Thread(target=self._send, name="doorbell", daemon=True)
+                self._sender.start()
+
+    def _send(self) -> None:
+        while True:
+            task, ids = self._rings.get()
+            try:
+                self._application.send_task(_RING, (task.name, ids), queue=str(task.lane), retry=False)
+            except OperationalError as error:
+                log.warning("doorbell.broker_away", task=task.name, error=str(error))

@@ -3,9 +3,9 @@
 import signal
 import threading
 
-from compute.services import watch
 from django.core.management.base import BaseCommand
 
+from compute.services import watch
 from config import leader
 from core.local_doorbell import LocalDoorbell
 

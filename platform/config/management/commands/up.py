@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TextIO
 
 import uvicorn
-from compute.services import watch
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from accounts.actor import Actor
 from accounts.services import tokens
+from compute.services import watch
 from config import first_start, leader, story
 from core import doorbell
 from core.local_doorbell import LocalDoorbell
