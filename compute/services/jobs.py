@@ -19,7 +19,16 @@ from core.signals import send_on_commit
 from scheduler.services import workloads
 from scheduler.services.workloads import WorkloadRequest
 
-__all__ = ["DataMount", "InputMount", "JobRequest", "JobSpec", "cancel_job", "cancel_many", "submit_many"]
+__all__ = [
+    "DataMount",
+    "InputMount",
+    "JobRequest",
+    "JobSpec",
+    "cancel_job",
+    "cancel_many",
+    "submit_many",
+    "withdraw_many",
+]
 
 DEFAULT_PRIORITY = 50
 
@@ -73,11 +82,29 @@ def cancel_many(*, job_ids: Collection[str], reason: str) -> list[str]:
     steps = []
     for job in journal.lock_jobs(job_ids):
         if job.state == JobState.PENDING:
-            ending = {"reason_code": ReasonCode.CANCELLED, "reason": reason, "finished_at": now}
-            steps.append(journal.Step(job.pk, job.token, JobState.CANCELLED, reason, ending))
+            ending = {"reason_code": ReasonCode.CANCELLED, "reason": reason}
+            steps.append(journal.Step(job.pk, job.token, JobState.CANCELLED, reason, ending, {"finished_at": now}))
         elif job.state in {JobState.STARTING, JobState.RUNNING}:
             steps.append(journal.Step(job.pk, job.token, JobState.STOPPING, reason, {"reason": reason}))
     doorbell.enqueue_on_commit("compute.stop")
+    return journal.record_steps(steps, now=now)
+
+
+@transaction.atomic
+def withdraw_many(*, job_ids: Collection[str], reason: str) -> list[str]:
+    """Cancel jobs that still wait for room, inside the caller's transaction; return the ids of those.
+
+    A job that got its room meanwhile is left alone. For services that have checked who may do this.
+    """
+    now = clock.now()
+    waiting = [job for job in journal.lock_jobs(job_ids) if job.state == JobState.PENDING]
+    back = set(workloads.withdraw_many([job.workload_id for job in waiting if job.workload_id is not None]))
+    ending = {"reason_code": ReasonCode.CANCELLED, "reason": reason}
+    steps = [
+        journal.Step(job.pk, job.token, JobState.CANCELLED, reason, ending, {"finished_at": now})
+        for job in waiting
+        if job.workload_id in back
+    ]
     return journal.record_steps(steps, now=now)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
+from django.db import connection
 from django.db.models import F
 
 from compute import signals
@@ -25,13 +26,14 @@ BATCH = 500
 
 @dataclass(frozen=True)
 class Step:
-    """One job's step to another state. `fields` are columns that are written by the same statement."""
+    """One job's step to another state. `fields` are columns that change with it, `times` those that hold moments."""
 
     job_id: str
     token: str
     to: JobState
     message: str
     fields: Mapping[str, object] = field(default_factory=dict)
+    times: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def record_steps(steps: Sequence[Step], *, now: datetime) -> list[str]:
@@ -46,6 +48,7 @@ def record_steps(steps: Sequence[Step], *, now: datetime) -> list[str]:
         for batch in batches([step.job_id for step in group]):
             jobs = Job.objects.filter(pk__in=batch, state__in=sources)
             jobs.update(state=group[0].to, event_seq=F("event_seq") + 1, **group[0].fields)
+    _write_times(allowed)
     JobEvent.objects.bulk_create(
         [
             JobEvent(
@@ -85,6 +88,17 @@ def _equal_steps(steps: Sequence[Step]) -> Collection[list[Step]]:
     for step in steps:
         groups.setdefault((step.to, repr(sorted(step.fields.items()))), []).append(step)
     return groups.values()
+
+
+def _write_times(steps: Sequence[Step]) -> None:
+    """Write what differs from job to job: one prepared statement a column. The rows are locked already."""
+    table, adapt = Job._meta.db_table, connection.ops.adapt_datetimefield_value
+    with connection.cursor() as cursor:
+        for column in ("started_at", "finished_at"):
+            values = [(adapt(step.times[column]), step.job_id) for step in steps if column in step.times]
+            if values:
+                statement = f"UPDATE {table} SET {column} = %s WHERE id = %s"  # noqa: S608 (names of our own)
+                cursor.executemany(statement, values)
 
 
 def _release(workload_ids: Sequence[str | None]) -> None:

@@ -75,14 +75,11 @@ def _write_books(repairs: Repairs) -> Collection[str]:
 
 def _step_of(record: Record) -> journal.Step:
     fields: dict[str, object] = {}
-    if record.started_at is not None:
-        fields["started_at"] = record.started_at
     if record.state in JOB_STATES.final:
-        fields["finished_at"] = record.finished_at
-        fields["exit_code"] = record.exit_code
-        fields["reason_code"] = record.reason_code or ""
-        fields["reason"] = record.reason
-    return journal.Step(record.job_id, record.token, record.state, record.message, fields)
+        fields = {"exit_code": record.exit_code, "reason_code": record.reason_code or "", "reason": record.reason}
+    moments = {"started_at": record.started_at, "finished_at": record.finished_at}
+    times = {column: moment for column, moment in moments.items() if moment is not None}
+    return journal.Step(record.job_id, record.token, record.state, record.message, fields, times)
 
 
 def _renew_leases(job_ids: Sequence[str], now: datetime) -> None:

@@ -14,6 +14,8 @@ log = structlog.get_logger(__name__)
 
 _PATIENCE_S = 1.0
 _PAUSE_S = 1.0
+# After a look, news gathers for a moment: a look costs about the same for one job as for fifty.
+_GATHER_S = 0.01
 
 
 def watch_forever(stop: threading.Event) -> None:
@@ -42,6 +44,7 @@ def _watch(resource_id: str, stop: threading.Event) -> None:
             if driver.wait_for_news(_PATIENCE_S):
                 close_old_connections()
                 observe.observe_resource(resource_id=resource_id)
+                stop.wait(_GATHER_S)
         except ResourceUnreachable:
             stop.wait(_PAUSE_S)  # the tick of `observe` notes it
         except Exception:  # what nobody anticipated is logged once, and watching goes on

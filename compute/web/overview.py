@@ -1,6 +1,8 @@
 """The overview: what runs, what waits and why, and who holds the GPUs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -54,16 +56,15 @@ def overview_page(request: PageRequest) -> HttpResponse:
 
 def _shares(actor: Actor) -> list[Share]:
     hues = node_cells.hues_of(actor)
-    found = queues.list_queues(actor=actor).order_by("project__name")
+    # The amounts are annotations of the selector, which the model's type does not know.
+    found: Iterable[Any] = queues.list_queues(actor=actor).order_by("project__name")[:_ROWS]
     return [
         Share(
-            row["project__name"],
-            hues[row["project_id"]][0],
-            row["gpu_held_milli"],
-            row["gpu_quota_milli"],
-            row["waiting_workloads"],
+            queue.project.name,
+            hues[queue.project_id][0],
+            queue.gpu_held_milli,
+            queue.gpu_quota_milli,
+            queue.waiting_workloads,
         )
-        for row in found.values(
-            "project_id", "project__name", "gpu_held_milli", "gpu_quota_milli", "waiting_workloads"
-        )[:_ROWS]
+        for queue in found
     ]

@@ -6,6 +6,7 @@ force, and is meant for one's own machine. Their environment is made from nothin
 
 import json
 import os
+import py_compile
 import select
 import shutil
 import subprocess
@@ -39,6 +40,8 @@ class LocalDriver:
         self._listener: int | None = None
         self._guard = threading.Lock()
         self._children: list[subprocess.Popen[bytes]] = []
+        self._compiled: Path | None = None
+        self._cores: dict[str, list[int]] | None = None
 
     def probe(self) -> Sequence[NodeFacts]:
         """Return this machine."""
@@ -80,7 +83,7 @@ class LocalDriver:
         """Start the shim. It inherits the lock, so there is no moment at which a job runs and is not locked."""
         with folder.log.open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", shim.__file__, str(folder.path), str(lock), str(control)],
+                [sys.executable, "-I", "-S", self._program(), str(folder.path), str(lock), str(control)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -95,6 +98,14 @@ class LocalDriver:
         if process.stdin is not None:
             with process.stdin as pipe:
                 pipe.write(order)
+
+    def _program(self) -> str:
+        """Return the shim in compiled form, which each job would otherwise compile for itself."""
+        if self._compiled is None:
+            part = self._jobs / f".shim-{os.getpid()}-{threading.get_ident()}.pyc"
+            py_compile.compile(shim.__file__, cfile=str(part), doraise=True)
+            self._compiled = part.replace(self._jobs / ".shim.pyc")
+        return str(self._compiled)
 
     def list_jobs(self) -> Sequence[JobReport]:
         """Return what the folders of all live jobs say."""
@@ -155,6 +166,9 @@ class LocalDriver:
         shutil.rmtree(folder.path / "tmp", ignore_errors=True)
         folder.control.unlink(missing_ok=True)
         (self._live / name).unlink(missing_ok=True)
+        with self._guard:
+            if self._cores is not None:
+                self._cores.pop(name, None)
 
     def delete(self, name: str) -> None:
         """Remove the job's folder, unless the job is live."""
@@ -179,17 +193,18 @@ class LocalDriver:
         return JobFolder(self._jobs / name)
 
     def _choose_cores(self, launch: Launch) -> list[int]:
-        """Return the cores with the fewest jobs bound to them; none when the job may use all."""
+        """Return the cores with the fewest live jobs bound to them; none when the job may use all."""
         cores = usable_cores()
         count = -(-launch.cpu_millicores // 1000)
         if not 0 < count < len(cores):
             return []
-        load: Counter[int] = Counter()
-        for marker in self._live.iterdir():
-            folder = self._folder(marker.name)
-            if not (folder.path / "exit.json").exists():
-                load.update((folder.read("launch.json") or {}).get("cores", []))
-        return sorted(sorted(cores, key=lambda core: (load[core], core))[:count])
+        with self._guard:
+            if self._cores is None:
+                found = {marker.name: self._folder(marker.name).read("launch.json") for marker in self._live.iterdir()}
+                self._cores = {name: facts["cores"] for name, facts in found.items() if facts is not None}
+            load = Counter(core for taken in self._cores.values() for core in taken)
+            chosen = self._cores[launch.name] = sorted(sorted(cores, key=lambda core: (load[core], core))[:count])
+        return chosen
 
 
 def _notes(launch: Launch) -> Sequence[str]:

@@ -13,12 +13,12 @@ above the limit all are killed; a limit on addresses (RLIMIT_AS) would end progr
 as every CUDA program does. Time: SIGTERM, and after the grace SIGKILL, to every process of the job.
 """
 
+# What `signal` is made of; `signal` itself brings enums, which take longer to load than all the rest.
+import _signal  # type: ignore[import-not-found]
 import os
 import select
-import signal
 import sys
 import time
-from collections.abc import Iterator
 
 TAG_PREFIXES = (b"::nearline ", b"cnvrg_")
 MARK = "NEARLINE_JOB_NAME"
@@ -164,31 +164,33 @@ def process_facts(pid: int) -> ProcessFacts | None:
     return ProcessFacts(pid, text) if text else None
 
 
-def list_processes(name: str, *, session: int, since_ticks: int) -> Iterator[ProcessFacts]:
+def list_processes(name: str, *, session: int, since_ticks: int) -> list[ProcessFacts]:
     """Return the processes of a job: those of its session, and those that left it but carry the job's name."""
     mark = f"{MARK}={name}\0".encode()
     own = os.getpid()
+    found = []
     for entry in os.listdir("/proc"):  # noqa: PTH208 (pathlib costs a fifth of our start)
         if entry.isdigit() and int(entry) != own:
             facts = process_facts(int(entry))
             if facts is None or facts.state == b"Z" or facts.started_ticks < since_ticks:
                 continue
             if facts.session == session or mark in _read(f"/proc/{entry}/environ") + b"\0":
-                yield facts
+                found.append(facts)
+    return found
 
 
 def kill_all(name: str, *, session: int, since_ticks: int, rounds: int = 20) -> None:
     """Kill every process of a job, again while new ones appear."""
     for _ in range(rounds):
-        found = list(list_processes(name, session=session, since_ticks=since_ticks))
+        found = list_processes(name, session=session, since_ticks=since_ticks)
         if not found:
             return
         for facts in found:
-            _signal(facts.pid, signal.SIGKILL)
+            _send(facts.pid, _signal.SIGKILL)
         time.sleep(0.002)
 
 
-def _signal(pid: int, number: int) -> None:
+def _send(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -256,7 +258,7 @@ class Shim:
         _, status, used = os.wait4(self.pid, 0)
         exit_code = os.waitstatus_to_exitcode(status)
         self.peak_bytes = max(self.peak_bytes, used.ru_maxrss * 1024)
-        if exit_code == -signal.SIGKILL and self.cause == "exited" and _kernel_kills() > self.kernel_kills:
+        if exit_code == -_signal.SIGKILL and self.cause == "exited" and _kernel_kills() > self.kernel_kills:
             self.cause = "out_of_memory"
         self._last_sample(used.ru_utime + used.ru_stime)
         self.log.close()
@@ -288,8 +290,8 @@ class Shim:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(write_end, 1)
             os.dup2(write_end, 2)
-            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM):
-                signal.signal(number, signal.SIG_DFL)
+            for number in (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGTERM):
+                _signal.signal(number, _signal.SIG_DFL)
             if order.cores:
                 os.sched_setaffinity(0, order.cores)
             os.nice(_NICENESS)
@@ -341,7 +343,7 @@ class Shim:
         self.kill_at = time.monotonic() + grace_s
         if grace_s > 0:
             for facts in list_processes(self.order.name, session=self.pid, since_ticks=self.since_ticks):
-                _signal(facts.pid, signal.SIGTERM)
+                _send(facts.pid, _signal.SIGTERM)
         else:
             self._kill()
 
@@ -360,7 +362,7 @@ class Shim:
     def _look(self, now: float) -> None:
         """Measure the job's processes, and end it when they hold too much memory."""
         if now - self.sampled >= _SAMPLE_EVERY_S or not self.known:
-            found = list(list_processes(self.order.name, session=self.pid, since_ticks=self.since_ticks))
+            found = list_processes(self.order.name, session=self.pid, since_ticks=self.since_ticks)
             self.known = [facts.pid for facts in found]
         else:
             found = [facts for facts in map(process_facts, self.known) if facts is not None]
@@ -443,7 +445,7 @@ def main() -> None:
     folder, lock, control = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     os.set_inheritable(lock, False)  # noqa: FBT003 (takes it by position only)
     os.set_inheritable(control, False)  # noqa: FBT003
-    signal.signal(signal.SIGTERM, lambda _number, _frame: os.write(control, b"stop 5\n"))
+    _signal.signal(_signal.SIGTERM, lambda _number, _frame: os.write(control, b"stop 5\n"))
     data = b""
     while piece := os.read(0, _READ_BYTES):
         data += piece
