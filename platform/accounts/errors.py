@@ -11,6 +11,14 @@ class NotSignedIn(PlatformError):
     hint = "Sign in, or run `nearline login` with a valid token."
 
 
+class TooManyAttempts(PlatformError):
+    """One address sent too many tokens that are worth nothing."""
+
+    code = "accounts.too_many_attempts"
+    kind = ErrorKind.THROTTLED
+    hint = "Stop whatever repeats the request, wait five minutes, then use a valid token."
+
+
 class PermissionDenied(PlatformError):
     """The caller is known but may not do this."""
 
@@ -37,6 +45,20 @@ class InvalidName(InvalidInput):
 
     code = "accounts.invalid_name"
     hint = "Use 1 to 63 lower-case letters, digits and dashes, starting with a letter."
+
+
+class WeakPassword(InvalidInput):
+    """A password is too easy to guess."""
+
+    code = "accounts.weak_password"
+    hint = "Use at least ten characters that are no common password."
+
+
+class InvalidSecretName(InvalidInput):
+    """A name cannot be that of an environment variable."""
+
+    code = "accounts.invalid_secret_name"
+    hint = "Use up to 100 letters, digits and underscores, not starting with a digit."
 
 
 class LastAdmin(Conflict):

@@ -34,6 +34,11 @@ class Role(StrEnum):
         """The highest level that the role grants."""
         return {Role.VIEWER: Level.READ, Role.MEMBER: Level.WRITE, Role.ADMIN: Level.ADMIN}[self]
 
+    @classmethod
+    def of(cls, level: Level) -> "Role":
+        """Return the role whose highest level it is."""
+        return {Level.READ: cls.VIEWER, Level.WRITE: cls.MEMBER, Level.ADMIN: cls.ADMIN}[level]
+
 
 @dataclass(frozen=True)
 class Permission:

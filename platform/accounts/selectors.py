@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 
 from accounts import permissions
 from accounts.actor import Actor
-from accounts.errors import ProjectNotFound
+from accounts.errors import ProjectNotFound, SecretNotFound, UserNotFound
 from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
 from accounts.permissions import Role, require
 
@@ -40,6 +40,14 @@ def list_members(*, actor: Actor, project: Project) -> QuerySet[Membership]:
     return Membership.objects.filter(project=project).select_related("user").order_by("user__username")
 
 
+def get_member(*, actor: Actor, project: Project, username: str) -> Membership:
+    """Return one member of a project. Raises UserNotFound."""
+    member = list_members(actor=actor, project=project).filter(user__username=username).first()
+    if member is None:
+        raise UserNotFound(f"'{username}' is not a member of {project.name}.")
+    return member
+
+
 def list_tokens(*, actor: Actor) -> QuerySet[ApiToken]:
     """Return the actor's own tokens that are not revoked, newest first."""
     return ApiToken.objects.filter(user_id=actor.user_id or 0, revoked_at=None).order_by("-pk")
@@ -49,6 +57,14 @@ def list_secrets(*, actor: Actor, project: Project) -> QuerySet[Secret]:
     """Return the names of a project's secrets; the values are never shown."""
     require(actor, permissions.MANAGE_SECRETS, project.id)
     return Secret.objects.filter(project=project).defer("ciphertext").order_by("name")
+
+
+def get_secret(*, actor: Actor, project: Project, name: str) -> Secret:
+    """Return a project's secret without its value. Raises SecretNotFound."""
+    secret = list_secrets(actor=actor, project=project).filter(name=name).first()
+    if secret is None:
+        raise SecretNotFound(f"{project.name} has no secret called '{name}'.")
+    return secret
 
 
 def list_audit_entries(*, actor: Actor, project: Project) -> QuerySet[AuditEntry]:

@@ -4,6 +4,7 @@ from django.http import HttpRequest
 from django.middleware.csrf import CsrfViewMiddleware
 
 from accounts.actor import Actor
+from accounts.api import throttle
 from accounts.errors import NotSignedIn, PermissionDenied
 from accounts.selectors import actor_of
 from accounts.services import tokens
@@ -21,10 +22,13 @@ class _CsrfCheck(CsrfViewMiddleware):
 
 
 def authenticate(request: HttpRequest) -> Actor:
-    """Return the caller and note it on the request as `actor`. Raises NotSignedIn or PermissionDenied."""
+    """Return the caller and note it on the request as `actor`.
+
+    Raises NotSignedIn, TooManyAttempts or PermissionDenied.
+    """
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        actor = tokens.authenticate(secret.strip())
+        actor = _token_holder(request, secret.strip())
     elif request.user.is_authenticated:
         reason = _CsrfCheck(lambda _request: None).process_view(request, None, (), {})  # type: ignore[arg-type]
         if reason is not None:
@@ -34,3 +38,11 @@ def authenticate(request: HttpRequest) -> Actor:
         raise NotSignedIn("This needs a signed-in person or a token.")
     request.actor = actor  # type: ignore[attr-defined]
     return actor
+
+
+def _token_holder(request: HttpRequest, secret: str) -> Actor:
+    try:
+        return tokens.authenticate(secret)
+    except NotSignedIn:
+        throttle.note_failure(request)
+        raise

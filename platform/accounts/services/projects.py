@@ -2,11 +2,13 @@
 
 import re
 
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from accounts import audit, permissions, signals
 from accounts.actor import Actor
-from accounts.errors import InvalidName, LastAdmin, ProjectExists, UserNotFound
+from accounts.errors import InvalidName, LastAdmin, ProjectExists, UserNotFound, WeakPassword
 from accounts.models import Membership, Project, User
 from accounts.permissions import Role, require, require_site_admin
 
@@ -65,16 +67,28 @@ def remove_member(*, actor: Actor, project: Project, username: str) -> None:
 
 @transaction.atomic
 def create_user(*, actor: Actor, username: str, password: str | None, is_site_admin: bool = False) -> User:
-    """Add a person. Without a password they can only sign in by a link. Raises InvalidName."""
+    """Add a person. Without a password they can only sign in by a link.
+
+    Raises InvalidName and WeakPassword.
+    """
     require_site_admin(actor, "add people")
     check_name(username)
     if User.objects.filter(username=username).exists():
         raise InvalidName(f"There is a person called '{username}' already.")
     user = User(username=username, is_superuser=is_site_admin, is_staff=is_site_admin)
+    if password is not None:
+        _check_password(password, user)
     user.set_password(password)
     user.save()
     audit.record(actor, "accounts.create_user", user)
     return user
+
+
+def _check_password(password: str, user: User) -> None:
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise WeakPassword(" ".join(error.messages)) from error
 
 
 def _get_user(username: str) -> User:

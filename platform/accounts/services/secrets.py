@@ -1,5 +1,6 @@
 """Values that jobs ask for by name: encrypted with the site's key, readable only by the platform at a job's start."""
 
+import re
 from collections.abc import Collection, Mapping
 
 from cryptography.fernet import Fernet
@@ -8,16 +9,23 @@ from django.db import transaction
 
 from accounts import audit, permissions
 from accounts.actor import Actor
-from accounts.errors import SecretNotFound
+from accounts.errors import InvalidSecretName, SecretNotFound
 from accounts.models import Project, Secret
 from accounts.permissions import require
 from core import clock
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+
 
 @transaction.atomic
 def set_secret(*, actor: Actor, project: Project, name: str, value: str) -> Secret:
-    """Store or replace a secret."""
+    """Store or replace a secret. Jobs get it as an environment variable, so its name must fit one.
+
+    Raises InvalidSecretName.
+    """
     require(actor, permissions.MANAGE_SECRETS, project.id)
+    if not _NAME.fullmatch(name):
+        raise InvalidSecretName(f"'{name}' cannot be the name of an environment variable.")
     ciphertext = _cipher().encrypt(value.encode())
     secret, _ = Secret.objects.update_or_create(
         project=project, name=name, defaults={"ciphertext": ciphertext, "updated_at": clock.now()}

@@ -1,0 +1,152 @@
+"""Routes of people, projects and their members, tokens, secrets and the audit log."""
+
+from ninja import Router, Status
+
+from accounts import selectors
+from accounts.actor import Actor
+from accounts.api import schemas
+from accounts.api.auth import ApiRequest
+from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret
+from accounts.permissions import Role
+from accounts.services import projects, secrets, tokens
+from core.pagination import Page, paginate
+
+router = Router()
+
+
+@router.get("/me", response=schemas.MeOut, operation_id="accounts_get_me")
+def get_me(request: ApiRequest) -> schemas.MeOut:
+    """Say who the caller is, and the projects they are a member of."""
+    actor = request.actor
+    joined = selectors.list_projects(actor=actor).filter(pk__in=actor.project_ids)
+    roles = [schemas.ProjectRoleOut(name=project.name, role=_role(actor, project)) for project in joined]
+    return schemas.MeOut(name=actor.name, is_site_admin=actor.is_site_admin, projects=roles)
+
+
+@router.get("/projects", response=schemas.ProjectsOut, operation_id="accounts_list_projects")
+def list_projects(request: ApiRequest, cursor: str | None = None, limit: int = 100) -> Page[object]:
+    """List your projects, oldest first; a site admin sees all."""
+    visible = selectors.list_projects(actor=request.actor)
+    page = paginate(visible, cursor=cursor, limit=limit, newest_first=False)
+    return page.map(lambda project: _project_out(request.actor, project))
+
+
+@router.post("/projects", response={201: schemas.ProjectOut}, operation_id="accounts_create_project")
+def create_project(request: ApiRequest, body: schemas.ProjectIn) -> Status[schemas.ProjectOut]:
+    """Create a project and become its first admin."""
+    project = projects.create_project(actor=request.actor, name=body.name, description=body.description)
+    return Status(201, _project_out(request.actor, project))
+
+
+@router.get("/projects/{project}/members", response=schemas.MembersOut, operation_id="accounts_list_members")
+def list_members(request: ApiRequest, project: str, cursor: str | None = None, limit: int = 100) -> Page[Membership]:
+    """List the members of a project, oldest first."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    members = selectors.list_members(actor=request.actor, project=found)
+    return paginate(members, cursor=cursor, limit=limit, newest_first=False)
+
+
+@router.get("/projects/{project}/members/{username}", response=schemas.MemberOut, operation_id="accounts_get_member")
+def get_member(request: ApiRequest, project: str, username: str) -> Membership:
+    """Return one member of a project."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    return selectors.get_member(actor=request.actor, project=found, username=username)
+
+
+@router.put("/projects/{project}/members/{username}", response=schemas.MemberOut, operation_id="accounts_set_role")
+def set_role(request: ApiRequest, project: str, username: str, body: schemas.RoleIn) -> Membership:
+    """Make a person a member of a project, or change a member's role."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    return projects.set_role(actor=request.actor, project=found, username=username, role=body.role)
+
+
+@router.delete("/projects/{project}/members/{username}", response={204: None}, operation_id="accounts_remove_member")
+def remove_member(request: ApiRequest, project: str, username: str) -> Status[None]:
+    """End a person's membership of a project."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    projects.remove_member(actor=request.actor, project=found, username=username)
+    return Status(204, None)
+
+
+@router.get("/projects/{project}/secrets", response=schemas.SecretsOut, operation_id="accounts_list_secrets")
+def list_secrets(request: ApiRequest, project: str, cursor: str | None = None, limit: int = 100) -> Page[Secret]:
+    """List the secrets of a project without their values, oldest first."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    kept = selectors.list_secrets(actor=request.actor, project=found)
+    return paginate(kept, cursor=cursor, limit=limit, newest_first=False)
+
+
+@router.get("/projects/{project}/secrets/{name}", response=schemas.SecretOut, operation_id="accounts_get_secret")
+def get_secret(request: ApiRequest, project: str, name: str) -> Secret:
+    """Say whether a project has a secret, and since when. Its value is never shown."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    return selectors.get_secret(actor=request.actor, project=found, name=name)
+
+
+@router.put("/projects/{project}/secrets/{name}", response=schemas.SecretOut, operation_id="accounts_set_secret")
+def set_secret(request: ApiRequest, project: str, name: str, body: schemas.SecretIn) -> Secret:
+    """Store or replace a secret, which jobs of the project may ask for by name."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    return secrets.set_secret(actor=request.actor, project=found, name=name, value=body.value)
+
+
+@router.delete("/projects/{project}/secrets/{name}", response={204: None}, operation_id="accounts_delete_secret")
+def delete_secret(request: ApiRequest, project: str, name: str) -> Status[None]:
+    """Forget a secret."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    secrets.delete_secret(actor=request.actor, project=found, name=name)
+    return Status(204, None)
+
+
+@router.get("/projects/{project}/audit", response=schemas.AuditOut, operation_id="accounts_list_audit_entries")
+def list_audit_entries(
+    request: ApiRequest, project: str, cursor: str | None = None, limit: int = 100
+) -> Page[AuditEntry]:
+    """List who did what in a project, newest first."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    entries = selectors.list_audit_entries(actor=request.actor, project=found)
+    return paginate(entries, cursor=cursor, limit=limit)
+
+
+@router.get("/tokens", response=schemas.TokensOut, operation_id="accounts_list_tokens")
+def list_tokens(request: ApiRequest, cursor: str | None = None, limit: int = 100) -> Page[ApiToken]:
+    """List your tokens that are not revoked, newest first."""
+    return paginate(selectors.list_tokens(actor=request.actor), cursor=cursor, limit=limit)
+
+
+@router.post("/tokens", response={201: schemas.NewTokenOut}, operation_id="accounts_create_token")
+def create_token(request: ApiRequest, body: schemas.TokenIn) -> Status[schemas.NewTokenOut]:
+    """Make a token of yours. Its secret is in this answer and nowhere else."""
+    token, secret = tokens.create_token(actor=request.actor, name=body.name, expires_at=body.expires_at)
+    made = schemas.TokenOut.from_orm(token)
+    return Status(201, schemas.NewTokenOut(**made.dict(), secret=secret))
+
+
+@router.delete("/tokens/{token_id}", response={204: None}, operation_id="accounts_revoke_token")
+def revoke_token(request: ApiRequest, token_id: str) -> Status[None]:
+    """Make one of your tokens worthless."""
+    tokens.revoke_token(actor=request.actor, token_id=token_id)
+    return Status(204, None)
+
+
+@router.post("/users", response={201: schemas.UserOut}, operation_id="accounts_create_user")
+def create_user(request: ApiRequest, body: schemas.UserIn) -> Status[schemas.UserOut]:
+    """Add a person. For site admins."""
+    user = projects.create_user(actor=request.actor, **body.dict())
+    return Status(201, schemas.UserOut(username=user.username, is_site_admin=user.is_superuser))
+
+
+def _project_out(actor: Actor, project: Project) -> schemas.ProjectOut:
+    return schemas.ProjectOut(
+        id=project.pk,
+        name=project.name,
+        description=project.description,
+        role=_role(actor, project),
+        created_at=project.created_at,
+    )
+
+
+def _role(actor: Actor, project: Project) -> Role:
+    # A founder's own level is not in the actor, which was made before the project was.
+    level = actor.level_in(project.pk)
+    return Role.ADMIN if level is None else Role.of(level)

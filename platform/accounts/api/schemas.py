@@ -1,0 +1,162 @@
+"""What the routes of people, projects, tokens and secrets take and answer."""
+
+from datetime import datetime
+from typing import Annotated
+
+from ninja import Schema
+from pydantic import AwareDatetime, Field
+
+from accounts.models import Membership
+from accounts.permissions import Role
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class ProjectRoleOut(Schema):
+    """A project that the caller is a member of."""
+
+    name: str
+    role: Role
+
+
+class MeOut(Schema):
+    """Who the caller is."""
+
+    name: str
+    is_site_admin: bool
+    projects: list[ProjectRoleOut]
+
+
+class ProjectIn(Schema):
+    """A new project."""
+
+    name: str
+    description: str = Field(default="", max_length=500)
+
+
+class ProjectOut(Schema):
+    """A project; `role` is the caller's."""
+
+    id: str
+    name: str
+    description: str
+    role: Role
+    created_at: datetime
+
+
+class ProjectsOut(Schema):
+    """A page of projects."""
+
+    items: list[ProjectOut]
+    next_cursor: str | None
+
+
+class RoleIn(Schema):
+    """The role that a person shall have."""
+
+    role: Role
+
+
+class MemberOut(Schema):
+    """A member of a project."""
+
+    username: str
+    role: Role
+    created_at: datetime
+
+    @staticmethod
+    def resolve_username(membership: Membership) -> str:
+        """Return the person's name."""
+        return membership.user.username
+
+
+class MembersOut(Schema):
+    """A page of members."""
+
+    items: list[MemberOut]
+    next_cursor: str | None
+
+
+class TokenIn(Schema):
+    """A new token of the caller's; without an end it lives until it is revoked."""
+
+    name: Name
+    expires_at: AwareDatetime | None = None
+
+
+class TokenOut(Schema):
+    """A token without its secret, which was shown once."""
+
+    id: str
+    name: str
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+class NewTokenOut(TokenOut):
+    """A token that was just made, with its secret."""
+
+    secret: str
+
+
+class TokensOut(Schema):
+    """A page of tokens."""
+
+    items: list[TokenOut]
+    next_cursor: str | None
+
+
+class SecretIn(Schema):
+    """The value of a secret."""
+
+    value: Annotated[str, Field(min_length=1, max_length=65536)]
+
+
+class SecretOut(Schema):
+    """A secret without its value, which is never shown."""
+
+    name: str
+    updated_at: datetime
+
+
+class SecretsOut(Schema):
+    """A page of secrets."""
+
+    items: list[SecretOut]
+    next_cursor: str | None
+
+
+class AuditEntryOut(Schema):
+    """Who did what to which thing, and when."""
+
+    id: str
+    created_at: datetime
+    actor_name: str
+    action: str
+    target_kind: str
+    target_id: str
+    target_name: str
+    facts: dict[str, object]
+
+
+class AuditOut(Schema):
+    """A page of audit entries."""
+
+    items: list[AuditEntryOut]
+    next_cursor: str | None
+
+
+class UserIn(Schema):
+    """A new person. Without a password they can sign in only by a link."""
+
+    username: str
+    password: str | None = None
+    is_site_admin: bool = False
+
+
+class UserOut(Schema):
+    """A person."""
+
+    username: str
+    is_site_admin: bool
