@@ -1,0 +1,89 @@
+"""Where the steps of a graph are drawn: columns by longest path, order within a column by barycentre sweeps.
+
+Same graph, same picture. The picture in the page, the canvas and thumbnails all use these positions.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import networkx as nx
+
+NODE_WIDTH = 208
+NODE_HEIGHT = 58
+COLUMN_GAP = 56
+ROW_GAP = 20
+MARGIN = 28
+_SWEEPS = 4
+
+
+@dataclass(frozen=True)
+class Box:
+    """A step's rectangle; `x` and `y` are its left upper corner in pixels."""
+
+    key: str
+    x: int
+    y: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All rectangles in the order of the columns, and the size of the picture that holds them."""
+
+    boxes: tuple[Box, ...]
+    width: int
+    height: int
+
+    def box(self, key: str) -> Box:
+        """Return the rectangle of a step. Raises KeyError."""
+        for box in self.boxes:
+            if box.key == key:
+                return box
+        raise KeyError(key)
+
+
+def lay_out(parents: Mapping[str, Sequence[str]]) -> Layout:
+    """Place every step of an acyclic graph, given each step's parents. The order of keys breaks ties."""
+    columns = _order(_columns(parents), parents)
+    tallest = max((len(column) for column in columns), default=0)
+    height = 2 * MARGIN + tallest * (NODE_HEIGHT + ROW_GAP) - (ROW_GAP if tallest else 0)
+    boxes = []
+    for number, column in enumerate(columns):
+        column_height = len(column) * (NODE_HEIGHT + ROW_GAP) - ROW_GAP
+        top = (height - column_height) // 2
+        x = MARGIN + number * (NODE_WIDTH + COLUMN_GAP)
+        boxes += [Box(key, x, top + row * (NODE_HEIGHT + ROW_GAP)) for row, key in enumerate(column)]
+    width = 2 * MARGIN + len(columns) * (NODE_WIDTH + COLUMN_GAP) - (COLUMN_GAP if columns else 0)
+    return Layout(tuple(boxes), width, height)
+
+
+def _columns(parents: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Put every step right of its last parent."""
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(parents)
+    graph.add_edges_from((parent, key) for key, sources in parents.items() for parent in sources)
+    return [[key for key in parents if key in layer] for layer in map(set, nx.topological_generations(graph))]
+
+
+def _order(columns: list[list[str]], parents: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Draw neighbours near each other: sort each column by the mean place of what it is connected to."""
+    children: dict[str, list[str]] = {key: [] for key in parents}
+    for key, sources in parents.items():
+        for parent in sources:
+            children[parent].append(key)
+    for sweep in range(_SWEEPS):
+        is_forward = sweep % 2 == 0
+        neighbours: Mapping[str, Sequence[str]] = parents if is_forward else children
+        for column in columns[1:] if is_forward else columns[-2::-1]:
+            places = {key: place for other in columns for key, place in _places(other).items()}
+            centres = {key: _centre(places, neighbours[key], places[key]) for key in column}
+            column.sort(key=centres.__getitem__)
+    return columns
+
+
+def _places(column: Sequence[str]) -> dict[str, float]:
+    """Return each step's distance from the middle of its column."""
+    return {key: row - (len(column) - 1) / 2 for row, key in enumerate(column)}
+
+
+def _centre(places: Mapping[str, float], neighbours: Sequence[str], otherwise: float) -> float:
+    return sum(places[key] for key in neighbours) / len(neighbours) if neighbours else otherwise
