@@ -1,0 +1,120 @@
+"""What differs between two trees, and how two changed trees become one. Equal ranges are never read."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from nearline.content.manifest import Entry, LoadRange, RootRange
+from nearline.content.paths import find_clashes
+
+
+class Change(NamedTuple):
+    """One path that differs: added (no `before`), removed (no `after`) or changed."""
+
+    path: bytes
+    before: Entry | None
+    after: Entry | None
+
+
+class Conflict(NamedTuple):
+    """One path where what they did cannot be applied to what we have; None means that nothing is there.
+
+    Either both sides changed the path to different ends, or one side has a file where the other needs a folder;
+    then `ours` is None, because our entry has another path.
+    """
+
+    path: bytes
+    base: Entry | None
+    ours: Entry | None
+    theirs: Entry | None
+
+
+class MergeResult(NamedTuple):
+    """`changes` bring our tree to the merged one; of a conflict nothing is applied, so ours stays as it is."""
+
+    changes: list[Change]
+    conflicts: list[Conflict]
+
+
+_L = TypeVar("_L", Entry, Change)
+_R = TypeVar("_R", Entry, Change)
+
+
+def diff_roots(base: Sequence[RootRange], other: Sequence[RootRange], load_range: LoadRange) -> Iterator[Change]:
+    """Yield what changed from `base` to `other`, in the order of paths, reading only ranges that are not in both."""
+    common = {row.range_id for row in base} & {row.range_id for row in other}
+
+    def entries(ranges: Sequence[RootRange]) -> Iterator[Entry]:
+        for row in ranges:
+            if row.range_id not in common:
+                yield from load_range(row.range_id)
+
+    return diff_entries(entries(base), entries(other))
+
+
+def diff_entries(base: Iterable[Entry], other: Iterable[Entry]) -> Iterator[Change]:
+    """Yield what changed between two sorted lists of entries. Time and place of the bytes do not count."""
+    for path, before, after in _join(base, other):
+        if before is None or after is None or before.identity != after.identity:
+            yield Change(path, before, after)
+
+
+def merge_trees(
+    base: Sequence[RootRange], ours: Sequence[RootRange], theirs: Sequence[RootRange], load_range: LoadRange
+) -> MergeResult:
+    """Merge what happened on two sides since `base`."""
+    return merge_changes(diff_roots(base, ours, load_range), diff_roots(base, theirs, load_range))
+
+
+def merge_changes(ours: Iterable[Change], theirs: Iterable[Change]) -> MergeResult:
+    """Merge the changes of two sides, each sorted and made from the same base."""
+    ours, theirs = list(ours), list(theirs)
+    present = {change.path for change in (*ours, *theirs) if change.after is not None}
+    clashing = {path for clash in find_clashes(sorted(present)) for path in (clash.first, clash.second)}
+    result = MergeResult([], [])
+    for path, our, their in _join(ours, theirs):
+        if their is None:
+            continue
+        if our is not None:
+            if _identity(our.after) != _identity(their.after):
+                result.conflicts.append(Conflict(path, their.before, our.after, their.after))
+        elif their.after is not None and path in clashing:
+            result.conflicts.append(Conflict(path, their.before, None, their.after))
+        else:
+            result.changes.append(their)
+    return result
+
+
+def apply_changes(entries: Iterable[Entry], changes: Iterable[Change]) -> Iterator[Entry]:
+    """Yield the sorted entries as they are after the sorted changes."""
+    for _, entry, change in _join(entries, changes):
+        if change is None:
+            assert entry is not None  # noqa: S101 (a join yields at least one side; this tells the type checker)
+            yield entry
+        elif change.after is not None:
+            yield change.after
+
+
+def _identity(entry: Entry | None) -> object:
+    return None if entry is None else entry.identity
+
+
+def _join(left: Iterable[_L], right: Iterable[_R]) -> Iterator[tuple[bytes, _L | None, _R | None]]:
+    """Yield every path of two lists sorted by path, with what each of them has there."""
+    lefts, rights = iter(left), iter(right)
+    a, b = next(lefts, None), next(rights, None)
+    while a is not None and b is not None:
+        if a.path == b.path:
+            yield a.path, a, b
+            a, b = next(lefts, None), next(rights, None)
+        elif a.path < b.path:
+            yield a.path, a, None
+            a = next(lefts, None)
+        else:
+            yield b.path, None, b
+            b = next(rights, None)
+    while a is not None:
+        yield a.path, a, None
+        a = next(lefts, None)
+    while b is not None:
+        yield b.path, None, b
+        b = next(rights, None)

@@ -1,0 +1,135 @@
+"""What a manifest lists: one entry per file or symbolic link, and where the bytes of a file lie."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import chain, islice, pairwise
+from operator import add, ge
+from typing import NamedTuple
+
+from nearline.content import paths
+from nearline.content.errors import BadManifest
+from nearline.content.hashing import EMPTY_ID, ID_BYTES, file_id
+from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
+from nearline.content.symlinks import check_target
+
+MAX_MODE = 0o777
+
+
+class EntryKind(StrEnum):
+    """What an entry is. Folders exist by the files in them; nothing else is carried."""
+
+    FILE = "file"
+    SYMLINK = "symlink"
+
+
+class BlobRef(NamedTuple):
+    """A blob and its place: `pack` is the pack's SHA-256 in binary."""
+
+    content_id: bytes
+    pack: bytes
+    offset: int
+    size: int
+
+
+class Entry(NamedTuple):
+    """One file of a tree. `content_id` is that of the whole content (of a link: of its target)."""
+
+    path: bytes
+    mode: int
+    size: int
+    mtime_ns: int
+    content_id: bytes
+    kind: EntryKind = EntryKind.FILE
+    blobs: tuple[BlobRef, ...] = ()
+    target: bytes = b""
+
+    @property
+    def identity(self) -> tuple[bytes, int, EntryKind]:
+        """Return what makes two entries the same version of a file: neither its time nor where its bytes lie."""
+        return self.content_id, self.mode, self.kind
+
+
+def new_symlink(path: bytes, target: bytes, mtime_ns: int) -> Entry:
+    """Return the entry of a symbolic link; its target travels in the manifest."""
+    return Entry(path, MAX_MODE, len(target), mtime_ns, file_id(target), EntryKind.SYMLINK, (), target)
+
+
+def check_entries(entries: Sequence[Entry]) -> None:
+    """Raise BadPath or BadManifest unless these consecutive entries of one tree are sound, sorted and distinct."""
+    names = [entry.path for entry in entries]
+    paths.check_paths(names)
+    if any(map(ge, names, islice(names, 1, None))):
+        unsorted = next(after for before, after in pairwise(names) if before >= after)
+        raise BadManifest(f"The entries are not sorted at '{_show(unsorted)}'.")
+    # Looked for only when there is one: finding the pair takes far longer than seeing that there is none.
+    for clash in paths.find_clashes(names) if paths.has_clash(names) else ():
+        raise BadManifest(f"'{_show(clash.first)}' is both a file and a folder of '{_show(clash.second)}'.")
+    if not _are_sound(entries):
+        for entry in entries:
+            _check_entry(entry)
+
+
+def _are_sound(entries: Sequence[Entry]) -> bool:
+    """Check all entries column by column, which takes a quarter of the time; `_check_entry` then finds the culprit."""
+    if not entries:
+        return True
+    _, modes, _, times, content_ids, _, blob_lists, _ = zip(*entries, strict=True)
+    if min(modes) < 0 or max(modes) > MAX_MODE or min(times) < -(1 << 63) or max(times) >= 1 << 63:
+        return False
+    if set(map(len, content_ids)) != {ID_BYTES}:
+        return False
+    simple: Sequence[Entry] = entries
+    if set(map(len, blob_lists)) != {1}:
+        simple = [entry for entry in entries if len(entry.blobs) == 1]
+        for entry in entries:
+            if len(entry.blobs) != 1:
+                _check_entry(entry)
+        if not simple:
+            return True
+    _, _, sizes, _, ids, kinds, blobs, targets = zip(*simple, strict=True)
+    blob_ids, packs, offsets, blob_sizes = zip(*chain.from_iterable(blobs), strict=True)
+    return (
+        ids == blob_ids
+        and sizes == blob_sizes
+        and set(kinds) == {EntryKind.FILE}
+        and not any(targets)
+        and set(map(len, packs)) == {ID_BYTES}
+        and min(sizes) > 0
+        and max(sizes) <= MAX_BLOB_BYTES
+        and min(offsets) >= 0
+        and max(map(add, offsets, sizes)) <= MAX_PACK_BYTES
+    )
+
+
+def _check_entry(entry: Entry) -> None:
+    shown = _show(entry.path)
+    if not 0 <= entry.mode <= MAX_MODE or not -(1 << 63) <= entry.mtime_ns < 1 << 63:
+        raise BadManifest(f"The entry '{shown}' has an impossible mode or time.")
+    if len(entry.content_id) != ID_BYTES:
+        raise BadManifest(f"The entry '{shown}' has no proper content id.")
+    if entry.kind is EntryKind.SYMLINK:
+        check_target(entry.path, entry.target)
+        if entry.blobs or entry.size != len(entry.target) or entry.content_id != file_id(entry.target):
+            raise BadManifest(f"The link '{shown}' contradicts itself.")
+    else:
+        _check_file(entry)
+
+
+def _check_file(entry: Entry) -> None:
+    shown = _show(entry.path)
+    if entry.target:
+        raise BadManifest(f"The file '{shown}' has a link target.")
+    if sum(blob.size for blob in entry.blobs) != entry.size:
+        raise BadManifest(f"The blobs of '{shown}' do not add up to its size.")
+    if entry.size == 0 and (entry.blobs or entry.content_id != EMPTY_ID):
+        raise BadManifest(f"The empty file '{shown}' has content.")
+    if len(entry.blobs) == 1 and entry.blobs[0].content_id != entry.content_id:
+        raise BadManifest(f"The only blob of '{shown}' is not its content.")
+    for blob in entry.blobs:
+        is_placed = 0 < blob.size <= MAX_BLOB_BYTES and 0 <= blob.offset <= MAX_PACK_BYTES - blob.size
+        if not is_placed or len(blob.pack) != ID_BYTES or len(blob.content_id) != ID_BYTES:
+            raise BadManifest(f"A blob of '{shown}' cannot lie where the manifest says.")
+
+
+def _show(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")

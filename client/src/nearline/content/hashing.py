@@ -1,0 +1,59 @@
+"""The two hashes of the format: BLAKE3-256 names files, blobs, ranges and roots; SHA-256 names packs.
+
+A pack is named by SHA-256 because object stores can check that hash while they receive the bytes.
+"""
+
+import hashlib
+from typing import Protocol, TypeAlias
+
+from blake3 import blake3
+
+from nearline.content.errors import HashMismatch
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+ID_BYTES = 32
+# The `alg` byte that every object carries: BLAKE3-256 for content, SHA-256 for packs.
+ALGORITHM = 1
+
+
+class Hasher(Protocol):
+    """Takes content piece by piece; `digest()` is the content id of all of it so far."""
+
+    def update(self, data: Buffer, /) -> object:
+        """Add the next piece."""
+
+    def digest(self) -> bytes:
+        """Return the 32 bytes of the id."""
+
+
+def file_id(data: Buffer) -> bytes:
+    """Return the content id (BLAKE3-256, 32 bytes) of `data`."""
+    digest: bytes = blake3(data).digest()
+    return digest
+
+
+def new_hasher() -> Hasher:
+    """Return a hasher for content that does not fit in memory."""
+    hasher: Hasher = blake3()
+    return hasher
+
+
+def sha256(data: Buffer) -> bytes:
+    """Return the SHA-256 of `data` as 32 bytes."""
+    return hashlib.sha256(data).digest()
+
+
+def sha256_hex(data: Buffer) -> str:
+    """Return the SHA-256 of `data` in hexadecimal: the name of a pack."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def check_id(data: Buffer, expected: bytes, what: str) -> None:
+    """Raise HashMismatch unless the content id of `data` is `expected`; `what` names the thing in the sentence."""
+    found = file_id(data)
+    if found != expected:
+        raise HashMismatch(what, expected=expected, found=found)
+
+
+EMPTY_ID = file_id(b"")

@@ -1,0 +1,154 @@
+"""The manifest of a tree: sorted entries, cut into ragged ranges that commits share, under one root.
+
+This is the module to import: it gathers the codecs and holds what spans ranges, namely where they are cut and
+how a changed tree reuses the ranges that did not change.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from blake3 import blake3
+
+from nearline.content.entries import BlobRef, Entry, EntryKind, new_symlink
+from nearline.content.errors import BadManifest
+from nearline.content.paths import MAX_PATH_BYTES
+from nearline.content.range_codec import (
+    MAX_RANGE_BLOBS,
+    MAX_RANGE_ENTRIES,
+    MAX_RANGE_NAME_BYTES,
+    DecodedRange,
+    EncodedRange,
+    build_range,
+    decode_range,
+    encode_range,
+    range_id,
+    read_range,
+)
+from nearline.content.root_codec import RootRange, decode_root, describe_range, encode_root, root_id
+
+__all__ = [
+    "MAX_RANGE_ENTRIES",
+    "MIN_RANGE_ENTRIES",
+    "BlobRef",
+    "DecodedRange",
+    "EncodedRange",
+    "Entry",
+    "EntryKind",
+    "LoadRange",
+    "RangeCutter",
+    "RootRange",
+    "Tree",
+    "build_range",
+    "build_tree",
+    "check_range",
+    "decode_range",
+    "decode_root",
+    "describe_range",
+    "encode_range",
+    "encode_root",
+    "is_boundary",
+    "new_symlink",
+    "range_id",
+    "read_range",
+    "root_id",
+    "split_ranges",
+]
+
+MIN_RANGE_ENTRIES = 1_024
+# A full range is cut early enough that the next entry, however large, would still have fitted: whether a range
+# ends must never depend on what follows it, or a change behind it could move its end.
+_FULL_NAME_BYTES = MAX_RANGE_NAME_BYTES - 2 * MAX_PATH_BYTES
+_FULL_BLOBS = MAX_RANGE_BLOBS // 8
+
+# Gives the entries of the range with this id (hexadecimal), verified against it.
+LoadRange: TypeAlias = Callable[[str], Sequence[Entry]]
+
+
+class Tree(NamedTuple):
+    """A tree ready to be stored: its root, and the bytes of those of its ranges that were built anew, by id."""
+
+    ranges: list[RootRange]
+    objects: dict[str, bytes]
+
+    @property
+    def root(self) -> bytes:
+        """Return the bytes of the root."""
+        return encode_root(self.ranges)
+
+    @property
+    def root_id(self) -> str:
+        """Return the id of the tree."""
+        return root_id(self.root)
+
+
+class RangeCutter:
+    """Collects the sorted entries of a tree and says when a range is complete.
+
+    After a cut the rest is cut independently of all before it, which is what lets commits share ranges.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._name_bytes = 0
+        self._blobs = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the last entry ended a range."""
+        return not self._entries
+
+    def add(self, entry: Entry) -> list[Entry] | None:
+        """Take the next entry, and return the range that it completes, if it completes one."""
+        entries = self._entries
+        entries.append(entry)
+        self._name_bytes += len(entry.path) + len(entry.target)
+        self._blobs += len(entry.blobs)
+        is_complete = (
+            len(entries) >= MIN_RANGE_ENTRIES and (len(entries) == MAX_RANGE_ENTRIES or is_boundary(entry.path))
+        ) or (self._name_bytes > _FULL_NAME_BYTES or self._blobs > _FULL_BLOBS)
+        return self.take() if is_complete else None
+
+    def take(self) -> list[Entry]:
+        """Return the entries since the last cut, and start the next range."""
+        entries, self._entries, self._name_bytes, self._blobs = self._entries, [], 0, 0
+        return entries
+
+
+def is_boundary(path: bytes) -> bool:
+    """Return whether `path` ends its range; only names decide, so an edit of content moves no boundary.
+
+    The low 13 bits of the first two bytes of its BLAKE3, read as little-endian, are zero for one path in 8,192.
+    """
+    low, high = blake3(path).digest(2)
+    return low == 0 and high & 0x1F == 0
+
+
+def split_ranges(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Cut the sorted entries of a tree into ranges."""
+    cutter = RangeCutter()
+    for entry in entries:
+        complete = cutter.add(entry)
+        if complete:
+            yield complete
+    rest = cutter.take()
+    if rest:
+        yield rest
+
+
+def build_tree(entries: Iterable[Entry]) -> Tree:
+    """Encode the sorted entries of a whole tree. Raises BadPath or BadManifest."""
+    ranges = []
+    objects = {}
+    for piece in split_ranges(entries):
+        encoded = build_range(piece)
+        ranges.append(describe_range(piece, encoded.range_id))
+        objects[encoded.range_id] = encoded.data
+    return Tree(ranges, objects)
+
+
+def check_range(expected: RootRange, data: bytes) -> list[Entry]:
+    """Return the entries of a range after checking that it is the one which the root means. Raises ContentError."""
+    decoded = read_range(data)
+    if describe_range(decoded.entries, decoded.range_id) != expected:
+        raise BadManifest(f"The range {expected.range_id[:16]} is not what its root says about it.")
+    return decoded.entries

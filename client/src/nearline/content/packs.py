@@ -1,0 +1,124 @@
+"""Packs: many blobs in one immutable object, self-describing by an index at its end, named by its SHA-256.
+
+Layout: blobs, then per blob its content id and length, then a trailer. docs/reference/format.md has it byte by byte.
+"""
+
+import struct
+from typing import NamedTuple
+
+from nearline.content.errors import BadPack
+from nearline.content.hashing import ALGORITHM, ID_BYTES, Buffer, check_id, file_id, sha256
+
+TARGET_PACK_BYTES = 32 << 20
+MAX_PACK_BYTES = 64 << 20
+MAX_BLOB_BYTES = 16 << 20
+VERSION = 1
+MAGIC = b"NLPK"
+
+# Number of blobs, flags (none is defined yet: compression has its place there), version, algorithm, magic.
+_TRAILER = struct.Struct("<IHBB4s")
+_INDEX_ROW = struct.Struct(f"<{ID_BYTES}sI")
+
+
+class BlobInPack(NamedTuple):
+    """Where one blob lies in a pack."""
+
+    content_id: bytes
+    offset: int
+    size: int
+
+
+class Pack(NamedTuple):
+    """A finished pack: the bytes to store and the blobs in them; `sha256` is its name in binary."""
+
+    sha256: bytes
+    data: bytes
+    blobs: tuple[BlobInPack, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the name in hexadecimal, as the API spells it."""
+        return self.sha256.hex()
+
+
+class PackBuilder:
+    """Collects blobs in the order in which they come; the same blobs in the same order make the same pack."""
+
+    def __init__(self, target_bytes: int = TARGET_PACK_BYTES) -> None:
+        self._target_bytes = min(target_bytes, MAX_PACK_BYTES)
+        self._parts: list[Buffer] = []
+        self._blobs: list[BlobInPack] = []
+        self._offset = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size that the pack would have if it were finished now."""
+        return self._offset + len(self._blobs) * _INDEX_ROW.size + _TRAILER.size
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing was added yet."""
+        return not self._blobs
+
+    def has_room(self, size: int) -> bool:
+        """Return whether a blob of this size keeps the pack within its target; the first always fits."""
+        return self.is_empty or self.size_bytes + size + _INDEX_ROW.size <= self._target_bytes
+
+    def add(self, blob: bytes, content_id: bytes | None = None) -> BlobInPack:
+        """Append a blob and return its place; give `content_id` when it is known, to save hashing twice."""
+        if not 0 < len(blob) <= MAX_BLOB_BYTES:
+            raise BadPack(f"A blob has 1 to {MAX_BLOB_BYTES} bytes, not {len(blob)}.")
+        if self.size_bytes + len(blob) + _INDEX_ROW.size > MAX_PACK_BYTES:
+            raise BadPack(f"A pack has at most {MAX_PACK_BYTES} bytes.")
+        placed = BlobInPack(content_id or file_id(blob), self._offset, len(blob))
+        self._parts.append(blob)
+        self._blobs.append(placed)
+        self._offset += placed.size
+        return placed
+
+    def finish(self) -> Pack:
+        """Return the pack and start over with an empty one."""
+        index = [_INDEX_ROW.pack(blob.content_id, blob.size) for blob in self._blobs]
+        trailer = _TRAILER.pack(len(self._blobs), 0, VERSION, ALGORITHM, MAGIC)
+        data = b"".join([*self._parts, *index, trailer])
+        pack = Pack(sha256(data), data, tuple(self._blobs))
+        self._parts, self._blobs, self._offset = [], [], 0
+        return pack
+
+
+def read_footer(data: Buffer) -> list[BlobInPack]:
+    """Return the blobs that a pack says it holds, in order; their bytes are not checked yet.
+
+    Raises BadPack when `data` is not exactly one pack of this format.
+    """
+    if len(data) > MAX_PACK_BYTES:
+        raise BadPack(f"A pack has at most {MAX_PACK_BYTES} bytes.")
+    if len(data) < _TRAILER.size:
+        raise BadPack("These bytes are too short for a pack.")
+    count, flags, version, algorithm, magic = _TRAILER.unpack_from(data, len(data) - _TRAILER.size)
+    if magic != MAGIC:
+        raise BadPack("These bytes are not a pack.")
+    if (flags, version, algorithm) != (0, VERSION, ALGORITHM):
+        raise BadPack(f"This pack has format {version}.{algorithm}.{flags}, which this version cannot read.")
+    index_at = len(data) - _TRAILER.size - count * _INDEX_ROW.size
+    if index_at < 0:
+        raise BadPack("The index of this pack is larger than the pack.")
+    blobs = []
+    offset = 0
+    for content_id, size in _INDEX_ROW.iter_unpack(memoryview(data)[index_at : len(data) - _TRAILER.size]):
+        if not 0 < size <= MAX_BLOB_BYTES:
+            raise BadPack(f"The index of this pack lists a blob of {size} bytes.")
+        blobs.append(BlobInPack(content_id, offset, size))
+        offset += size
+    if offset != index_at:
+        raise BadPack("The index of this pack does not cover its content.")
+    return blobs
+
+
+def check_pack(data: Buffer) -> list[BlobInPack]:
+    """Return the blobs of a pack after checking the bytes of each. Raises BadPack or HashMismatch."""
+    blobs = read_footer(data)
+    view = memoryview(data)
+    for blob in blobs:
+        check_id(view[blob.offset : blob.offset + blob.size], blob.content_id, f"The blob at byte {blob.offset}")
+    return blobs

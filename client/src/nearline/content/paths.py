@@ -1,0 +1,132 @@
+"""File names as they are carried: bytes, relative, `/`-separated, never normalised, never mangled.
+
+A name is either carried exactly or refused with its reason. What a target file system cannot hold apart
+(names that differ only in case or in Unicode form) is found here and decided by the caller.
+"""
+
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from nearline.content.errors import BadPath
+
+MAX_PATH_BYTES = 4096
+MAX_COMPONENT_BYTES = 255
+# The folder of a workspace's own state; a dataset that could write there could redirect the next sync.
+RESERVED_COMPONENT = b".nearline"
+
+
+class Collision(NamedTuple):
+    """Two names of one tree that cannot both exist: anywhere ("clash") or where case or Unicode form is folded."""
+
+    first: bytes
+    second: bytes
+    kind: Literal["clash", "fold"]
+
+
+def check_path(path: bytes) -> None:
+    """Raise BadPath unless `path` may stand in a manifest."""
+    if not path:
+        raise BadPath(path, "is an empty path")
+    if len(path) > MAX_PATH_BYTES:
+        raise BadPath(path, f"is longer than {MAX_PATH_BYTES} bytes")
+    if b"\0" in path:
+        raise BadPath(path, "contains a NUL byte")
+    if path.startswith(b"/"):
+        raise BadPath(path, "is an absolute path")
+    for component in path.split(b"/"):
+        if component in {b"", b".", b".."}:
+            raise BadPath(path, f"contains the component '{component.decode()}'")
+        if len(component) > MAX_COMPONENT_BYTES:
+            raise BadPath(path, f"contains a component longer than {MAX_COMPONENT_BYTES} bytes")
+        if component.lower() == RESERVED_COMPONENT:
+            raise BadPath(path, "lies in a '.nearline' folder, which is reserved for the workspace itself")
+
+
+def check_paths(paths: Sequence[bytes]) -> None:
+    """Raise BadPath for the first path that `check_path` refuses: the same rules, a few scans for all of them."""
+    # Between "/" and "/" every component, and every end of a path, becomes visible to a plain substring search.
+    text = b"/" + b"/\0/".join(paths) + b"/"
+    longest = max(map(len, paths), default=0)
+    is_suspicious = (
+        text.count(b"\0") != max(len(paths) - 1, 0)
+        or any(bad in text for bad in (b"//", b"/./", b"/../"))
+        or b"/.nearline/" in text.lower()
+        or longest > MAX_PATH_BYTES
+        or (longest > MAX_COMPONENT_BYTES and max(map(len, text.split(b"/"))) > MAX_COMPONENT_BYTES)
+    )
+    if is_suspicious:
+        for path in paths:
+            check_path(path)
+
+
+def to_text(path: bytes) -> str:
+    """Return `path` as text that `to_bytes` turns back exactly, non-UTF-8 bytes included."""
+    return path.decode("utf-8", "surrogateescape")
+
+
+def to_bytes(text: str) -> bytes:
+    """Return the bytes of a path that `to_text` or the operating system gave as text."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def has_clash(paths: Collection[bytes]) -> bool:
+    """Return whether `find_clashes` would yield anything."""
+    folders = {path.rpartition(b"/")[0] for path in paths}
+    ancestors = {ancestor for folder in folders for ancestor in _ancestors(folder)}
+    return not ((folders | ancestors) - {b""}).isdisjoint(paths)
+
+
+def find_clashes(paths: Iterable[bytes]) -> Iterator[Collision]:
+    """Yield every file whose name is also needed as a folder; `paths` come sorted and may be streamed."""
+    # Sorted order puts "a" before all that starts with "a", so the open prefixes of the current path form a stack.
+    open_prefixes: list[bytes] = []
+    for path in paths:
+        while open_prefixes and not path.startswith(open_prefixes[-1]):
+            open_prefixes.pop()
+        for prefix in open_prefixes:
+            if path.startswith(b"/", len(prefix)):
+                yield Collision(prefix, path, "clash")
+        open_prefixes.append(path)
+
+
+def find_collisions(paths: Iterable[bytes]) -> Iterator[Collision]:
+    """Yield the clashes, and every pair that differs only in case or Unicode form; folders count too.
+
+    `paths` come sorted. A pair of folders is told once, by their names; the files in them are not repeated.
+    """
+    paths = list(paths)
+    yield from find_clashes(paths)
+    spelled: dict[str | bytes, bytes] = {}
+    known_folders: set[bytes] = set()
+    for path in paths:
+        end = path.rfind(b"/")
+        if end > 0 and path[:end] not in known_folders:
+            for folder in _ancestors(path):
+                if folder not in known_folders:
+                    known_folders.add(folder)
+                    other = spelled.setdefault(fold(folder), folder)
+                    if other != folder:
+                        yield Collision(other, folder, "fold")
+        other = spelled.setdefault(fold(path), path)
+        if other != path:
+            yield Collision(other, path, "fold")
+
+
+def fold(path: bytes) -> str | bytes:
+    """Return what `path` becomes where neither case nor Unicode form tells names apart."""
+    if path.isascii():
+        return path.lower().decode("ascii")
+    try:
+        text = path.decode("utf-8")
+    except UnicodeDecodeError:
+        # Not text: such bytes are kept apart by every file system that accepts them at all.
+        return path
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+
+
+def _ancestors(path: bytes) -> Iterator[bytes]:
+    start = path.find(b"/")
+    while start != -1:
+        yield path[:start]
+        start = path.find(b"/", start + 1)

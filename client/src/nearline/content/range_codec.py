@@ -1,0 +1,251 @@
+"""A manifest range as bytes: columns of consecutive entries, the same bytes for the same entries.
+
+The range id is the BLAKE3 of the uncompressed canonical columns, so the codec may change without changing ids.
+The modification times come last and are not part of the id: a touched file is not a new version.
+docs/reference/format.md has the layout byte by byte.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import accumulate, chain, repeat
+from operator import itemgetter
+from typing import NamedTuple
+
+from nearline.content import entries as entry_rules
+from nearline.content.columns import ColumnReader, pack_numbers, write_column
+from nearline.content.entries import BlobRef, Entry, EntryKind
+from nearline.content.errors import BadManifest
+from nearline.content.hashing import ALGORITHM, ID_BYTES, new_hasher
+
+VERSION = 1
+MAGIC = b"NLRG"
+MAX_RANGE_ENTRIES = 32_768
+# Bounds on what one range may unfold to; `manifest.split_ranges` cuts before they are reached.
+MAX_RANGE_NAME_BYTES = 16 << 20
+# More than 2 TiB of average chunks.
+MAX_RANGE_BLOBS = 1 << 19
+
+# Magic, version, algorithm, flags; entries, blobs of files with several, all blobs, packs.
+_HEADER = struct.Struct("<4sBBHIIII")
+_PATH, _TARGET = itemgetter(0), itemgetter(7)
+# The same as `BlobRef._make` and `Entry._make` without a Python call for each of a million rows.
+_new_blob: Callable[[Iterable[object]], BlobRef] = partial(tuple.__new__, BlobRef)
+_new_entry: Callable[[Iterable[object]], Entry] = partial(tuple.__new__, Entry)
+_KINDS = (EntryKind.FILE, EntryKind.SYMLINK)
+
+
+class EncodedRange(NamedTuple):
+    """A range ready to be stored."""
+
+    range_id: str
+    data: bytes
+
+
+class DecodedRange(NamedTuple):
+    """A range as it was read, and the id that its content has."""
+
+    range_id: str
+    entries: list[Entry]
+
+
+class _Header(NamedTuple):
+    entries: int
+    chunks: int
+    blobs: int
+    packs: int
+
+
+def encode_range(entries: Sequence[Entry]) -> bytes:
+    """Return the bytes of a range. Raises BadPath or BadManifest for entries that no reader would accept."""
+    return build_range(entries).data
+
+
+def build_range(entries: Sequence[Entry]) -> EncodedRange:
+    """Return the bytes of a range together with its id."""
+    if not 0 < len(entries) <= MAX_RANGE_ENTRIES:
+        raise BadManifest(f"A manifest range has 1 to {MAX_RANGE_ENTRIES} entries, not {len(entries)}.")
+    entry_rules.check_entries(entries)
+    paths, modes, sizes, times, content_ids, kinds, blob_lists, targets = zip(*entries, strict=True)
+    blob_counts = list(map(len, blob_lists))
+    blobs = list(chain.from_iterable(blob_lists))
+    if name_bytes(entries) > MAX_RANGE_NAME_BYTES or len(blobs) > MAX_RANGE_BLOBS:
+        raise BadManifest(f"The range of '{paths[0].decode('utf-8', 'backslashreplace')}' has too much in it.")
+    # The only blob of a file has the id and the size of the file, so these are listed for several blobs only.
+    chunks = [blob for several in blob_lists if len(several) > 1 for blob in several] if max(blob_counts) > 1 else []
+    _, packs, offsets, _ = zip(*blobs, strict=True) if blobs else ((), (), (), ())
+    ordinals = {pack: ordinal for ordinal, pack in enumerate(dict.fromkeys(packs))}
+    shared = _shared_folders(paths)
+    suffixes = [path[length:] for path, length in zip(paths, shared, strict=True)]
+    header = _HEADER.pack(MAGIC, VERSION, ALGORITHM, 0, len(entries), len(chunks), len(blobs), len(ordinals))
+    columns = [
+        (pack_numbers("H", shared), True),
+        (pack_numbers("H", map(len, suffixes)), True),
+        (b"".join(suffixes), True),
+        (bytes(map(_KINDS.index, kinds)), True),
+        (pack_numbers("H", modes), True),
+        (pack_numbers("Q", sizes), True),
+        (b"".join(content_ids), False),
+        (pack_numbers("I", blob_counts), True),
+        (b"".join(targets), True),
+        (b"".join([chunk.content_id for chunk in chunks]), False),
+        (pack_numbers("I", [chunk.size for chunk in chunks]), True),
+        (pack_numbers("I", map(ordinals.__getitem__, packs)), True),
+        (pack_numbers("I", offsets), True),
+        (b"".join(ordinals), False),
+    ]
+    stored = [write_column(raw, is_compressed=is_compressed) for raw, is_compressed in columns]
+    stored.append(write_column(pack_numbers("q", times), is_compressed=True))
+    return EncodedRange(_hash_columns(header, [raw for raw, _ in columns]), b"".join([header, *stored]))
+
+
+def decode_range(data: bytes) -> list[Entry]:
+    """Return the entries of a range after checking everything that a range can tell about itself.
+
+    Raises BadPath or BadManifest and nothing else, and never unfolds more than the bounds of this module.
+    """
+    return read_range(data).entries
+
+
+def range_id(data: bytes) -> str:
+    """Return the id of an encoded range. Raises BadPath or BadManifest like `decode_range`."""
+    return read_range(data).range_id
+
+
+def read_range(data: bytes) -> DecodedRange:
+    """Return the id and the entries of a range: both for the price of one reading."""
+    header = _read_header(data)
+    count = header.entries
+    reader = ColumnReader(data, _HEADER.size)
+    shared = reader.read_numbers("H", count)
+    suffix_lengths = reader.read_numbers("H", count)
+    suffix_bytes = sum(suffix_lengths)
+    if sum(shared) + suffix_bytes > MAX_RANGE_NAME_BYTES:
+        raise BadManifest("The names of this range unfold to too much.")
+    suffixes = reader.read(suffix_bytes, is_compressed=True)
+    kinds = reader.read(count, is_compressed=True)
+    modes = reader.read_numbers("H", count)
+    sizes = reader.read_numbers("Q", count)
+    content_ids = reader.read_ids(count, ID_BYTES)
+    blob_counts = reader.read_numbers("I", count)
+    target_lengths = [size if kind else 0 for kind, size in zip(kinds, sizes, strict=True)]
+    target_bytes = sum(target_lengths)
+    if max(kinds) > 1 or target_bytes > MAX_RANGE_NAME_BYTES or sum(blob_counts) != header.blobs:
+        raise BadManifest("The entries of this range contradict its header.")
+    targets = reader.read(target_bytes, is_compressed=True)
+    chunk_ids = reader.read_ids(header.chunks, ID_BYTES)
+    chunk_sizes = reader.read_numbers("I", header.chunks)
+    pack_column = reader.read_numbers("I", header.blobs)
+    offsets = reader.read_numbers("I", header.blobs)
+    packs = reader.read_ids(header.packs, ID_BYTES)
+    range_id = _hash_columns(data[: _HEADER.size], reader.raw_columns)
+    times = reader.read_numbers("q", count)
+    reader.finish()
+
+    if sum(blobs for blobs in blob_counts if blobs > 1) != header.chunks:
+        raise BadManifest("The chunks of this range contradict its header.")
+    if list(dict.fromkeys(pack_column)) != list(range(header.packs)) or len(set(packs)) != header.packs:
+        raise BadManifest("The packs of this range are not listed in the order of their first use.")
+    blob_ids, blob_sizes = _flatten_blobs(blob_counts, content_ids, sizes, chunk_ids, chunk_sizes)
+    places = map(packs.__getitem__, pack_column)
+    blobs = list(map(_new_blob, zip(blob_ids, places, offsets, blob_sizes, strict=True)))
+    paths = _join_paths(shared, suffix_lengths, suffixes)
+    rows = zip(
+        paths,
+        modes,
+        sizes,
+        times,
+        content_ids,
+        [_KINDS[kind] for kind in kinds],
+        _group_blobs(blob_counts, blobs),
+        _slice(targets, target_lengths) if target_bytes else repeat(b"", count),
+        strict=True,
+    )
+    entries = list(map(_new_entry, rows))
+    entry_rules.check_entries(entries)
+    if shared != _shared_folders(paths) or name_bytes(entries) > MAX_RANGE_NAME_BYTES:
+        raise BadManifest("The names of this range are not encoded as this format demands.")
+    return DecodedRange(range_id, entries)
+
+
+def name_bytes(entries: Sequence[Entry]) -> int:
+    """Return what the names and link targets of these entries take; a range has a bound for it."""
+    return sum(map(len, map(_PATH, entries))) + sum(map(len, map(_TARGET, entries)))
+
+
+def _read_header(data: bytes) -> _Header:
+    if len(data) < _HEADER.size:
+        raise BadManifest("These bytes are too short for a manifest range.")
+    magic, version, algorithm, flags, *counts = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise BadManifest("These bytes are not a manifest range.")
+    if (version, algorithm, flags) != (VERSION, ALGORITHM, 0):
+        raise BadManifest(f"This range has format {version}.{algorithm}.{flags}, which this version cannot read.")
+    header = _Header(*counts)
+    if not 0 < header.entries <= MAX_RANGE_ENTRIES:
+        raise BadManifest(f"A manifest range has 1 to {MAX_RANGE_ENTRIES} entries, not {header.entries}.")
+    if header.chunks > header.blobs or header.packs > header.blobs or header.blobs > MAX_RANGE_BLOBS:
+        raise BadManifest("The header of this range contradicts itself.")
+    return header
+
+
+def _hash_columns(header: bytes, columns: Sequence[bytes]) -> str:
+    hasher = new_hasher()
+    hasher.update(header)
+    for raw in columns:
+        hasher.update(len(raw).to_bytes(8, "little"))
+        hasher.update(raw)
+    return hasher.digest().hex()
+
+
+def _shared_folders(paths: Sequence[bytes]) -> list[int]:
+    """Return for each path the length of its folder (with the slash) where that is the folder of the path before."""
+    folders = [path[: path.rfind(b"/") + 1] for path in paths]
+    return [
+        len(folder) if folder == previous else 0
+        for folder, previous in zip(folders, chain((b"",), folders), strict=False)
+    ]
+
+
+def _slice(joined: bytes, lengths: Sequence[int]) -> list[bytes]:
+    ends = list(accumulate(lengths))
+    return [joined[start:end] for start, end in zip(chain((0,), ends), ends, strict=False)]
+
+
+def _join_paths(shared: Sequence[int], suffix_lengths: Sequence[int], suffixes: bytes) -> list[bytes]:
+    previous = b""
+    return [
+        previous := previous[:length] + suffix
+        for length, suffix in zip(shared, _slice(suffixes, suffix_lengths), strict=True)
+    ]
+
+
+def _flatten_blobs(
+    blob_counts: Sequence[int],
+    content_ids: Sequence[bytes],
+    sizes: Sequence[int],
+    chunk_ids: Sequence[bytes],
+    chunk_sizes: Sequence[int],
+) -> tuple[Sequence[bytes], Sequence[int]]:
+    """Return id and size of every blob; the only blob of a file has those of the file and is not listed again."""
+    if min(blob_counts) == max(blob_counts) == 1:
+        return content_ids, sizes
+    flat_ids: list[bytes] = []
+    flat_sizes: list[int] = []
+    taken = 0
+    for count, content_id, size in zip(blob_counts, content_ids, sizes, strict=True):
+        if count == 1:
+            flat_ids.append(content_id)
+            flat_sizes.append(size)
+        elif count:
+            flat_ids += chunk_ids[taken : taken + count]
+            flat_sizes += chunk_sizes[taken : taken + count]
+            taken += count
+    return flat_ids, flat_sizes
+
+
+def _group_blobs(blob_counts: Sequence[int], blobs: list[BlobRef]) -> Iterable[tuple[BlobRef, ...]]:
+    if min(blob_counts) == max(blob_counts) == 1:
+        return zip(blobs, strict=True)
+    ends = list(accumulate(blob_counts))
+    return [tuple(blobs[start:end]) for start, end in zip(chain((0,), ends), ends, strict=False)]

@@ -1,0 +1,148 @@
+"""Differences and merges read only what differs, and never lose either side's work."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearline.content import diff, manifest, patch
+from nearline.content.diff import Change, Conflict
+from tests.engine.content.strategies import file_entry, trees
+
+
+class Ranges:
+    """The ranges of several trees, counting what is read."""
+
+    def __init__(self, *built):
+        self.objects = {key: data for tree in built for key, data in tree.objects.items()}
+        self.loaded = []
+
+    def load(self, range_id):
+        self.loaded.append(range_id)
+        return manifest.decode_range(self.objects[range_id])
+
+
+def by_path(entries):
+    return {entry.path: entry for entry in entries}
+
+
+def identities(entries):
+    return {entry.path: entry.identity for entry in entries}
+
+
+def file_tree(contents):
+    return [file_entry(path, letter * 32) for path, letter in sorted(contents.items())]
+
+
+MANY = [file_entry(b"%06d" % number) for number in range(12_000)]
+
+# Trees over few names and contents, so that both sides often touch the same path.
+SMALL = st.dictionaries(
+    st.sampled_from([b"a", b"b", b"c", b"d", b"e/f", b"e/g"]), st.sampled_from([b"1", b"2", b"3"])
+).map(file_tree)
+
+
+@given(trees(), trees())
+def test_a_diff_lists_exactly_what_differs(base, other):
+    first, second = manifest.build_tree(base), manifest.build_tree(other)
+
+    changes = list(diff.diff_roots(first.ranges, second.ranges, Ranges(first, second).load))
+
+    before, after = by_path(base), by_path(other)
+    expected = [
+        Change(path, before.get(path), after.get(path))
+        for path in sorted(before | after)
+        if identities(base).get(path) != identities(other).get(path)
+    ]
+    assert changes == expected
+
+
+@given(trees(), trees())
+def test_applying_a_diff_gives_the_other_tree(base, other):
+    changes = diff.diff_entries(base, other)
+
+    assert identities(diff.apply_changes(base, changes)) == identities(other)
+
+
+def test_a_diff_reads_only_the_ranges_that_differ():
+    paths = [b"%06d" % number for number in range(40_000)]
+    base = manifest.build_tree(map(file_entry, paths))
+    other = manifest.build_tree(file_entry(path, b"n" * 32 if path == b"020000" else b"c" * 32) for path in paths)
+    ranges = Ranges(base, other)
+
+    changes = list(diff.diff_roots(base.ranges, other.ranges, ranges.load))
+
+    assert [change.path for change in changes] == [b"020000"]
+    assert len(base.ranges) > 3
+    assert len(ranges.loaded) == 2
+
+
+@given(SMALL, SMALL, SMALL)
+def test_a_merge_applies_their_work_keeps_ours_and_tells_the_rest(base, ours, theirs):
+    trees_ = [manifest.build_tree(entries) for entries in (base, ours, theirs)]
+    result = diff.merge_trees(*(tree.ranges for tree in trees_), Ranges(*trees_).load)
+
+    merged = identities(diff.apply_changes(ours, result.changes))
+    was, we, they = identities(base), identities(ours), identities(theirs)
+    conflicts = {conflict.path for conflict in result.conflicts}
+    for path in was | we | they:
+        if we.get(path) == was.get(path):
+            assert merged.get(path) == they.get(path)
+        else:
+            assert merged.get(path) == we.get(path)
+        is_conflict = len({was.get(path), we.get(path), they.get(path)}) == 3
+        assert (path in conflicts) == is_conflict
+
+
+@given(SMALL, SMALL, SMALL)
+def test_a_merge_finds_the_same_conflicts_from_either_side(base, ours, theirs):
+    one = diff.merge_changes(diff.diff_entries(base, ours), diff.diff_entries(base, theirs))
+    other = diff.merge_changes(diff.diff_entries(base, theirs), diff.diff_entries(base, ours))
+
+    assert {c.path for c in one.conflicts} == {c.path for c in other.conflicts}
+
+
+def test_a_file_against_a_folder_is_a_conflict_on_their_path():
+    ours, theirs = [file_entry(b"a")], [file_entry(b"a/b"), file_entry(b"z")]
+
+    result = diff.merge_changes(diff.diff_entries([], ours), diff.diff_entries([], theirs))
+
+    assert result.conflicts == [Conflict(b"a/b", None, None, theirs[0])]
+    assert [change.path for change in result.changes] == [b"z"]
+
+
+@given(trees(), trees())
+def test_a_patched_tree_is_the_tree_that_is_built_anew(base, other):
+    tree = manifest.build_tree(base)
+    changes = list(diff.diff_entries(base, other))
+
+    patched = patch.patch_tree(tree.ranges, changes, Ranges(tree).load)
+
+    assert patched.root == manifest.build_tree(diff.apply_changes(base, changes)).root
+
+
+@settings(max_examples=25)
+@given(st.sets(st.integers(0, 12_000), max_size=6), st.sets(st.integers(0, 12_000), max_size=3), st.integers(0, 3000))
+def test_a_patched_tree_of_many_ranges_is_the_tree_that_is_built_anew(added, removed, cut_off):
+    tree = manifest.build_tree(MANY)
+    changes = sorted(
+        [Change(path, None, file_entry(path)) for path in (b"%06dx" % number for number in added)]
+        + [Change(entry.path, entry, None) for entry in MANY if int(entry.path) in removed or int(entry.path) < cut_off]
+    )
+    ranges = Ranges(tree)
+
+    patched = patch.patch_tree(tree.ranges, changes, ranges.load)
+
+    anew = manifest.build_tree(diff.apply_changes(MANY, changes))
+    assert patched.root == anew.root
+    assert patched.objects.items() <= anew.objects.items()
+    assert {row.range_id for row in patched.ranges} <= patched.objects.keys() | tree.objects.keys()
+
+
+def test_one_changed_file_of_many_reads_and_writes_one_range():
+    tree = manifest.build_tree(map(file_entry, (b"%06d" % number for number in range(40_000))))
+    ranges = Ranges(tree)
+    changed = file_entry(b"020000", b"n" * 32)
+
+    patched = patch.patch_tree(tree.ranges, [Change(b"020000", file_entry(b"020000"), changed)], ranges.load)
+
+    assert len(ranges.loaded) == 1
+    assert len(patched.objects) == 1
