@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from django.db import transaction
 
@@ -82,8 +83,7 @@ def cancel_many(*, job_ids: Collection[str], reason: str) -> list[str]:
     steps = []
     for job in journal.lock_jobs(job_ids):
         if job.state == JobState.PENDING:
-            ending = {"reason_code": ReasonCode.CANCELLED, "reason": reason}
-            steps.append(journal.Step(job.pk, job.token, JobState.CANCELLED, reason, ending, {"finished_at": now}))
+            steps.append(_cancel(job, reason, now))
         elif job.state in {JobState.STARTING, JobState.RUNNING}:
             steps.append(journal.Step(job.pk, job.token, JobState.STOPPING, reason, {"reason": reason}))
     doorbell.enqueue_on_commit("compute.stop")
@@ -92,20 +92,16 @@ def cancel_many(*, job_ids: Collection[str], reason: str) -> list[str]:
 
 @transaction.atomic
 def withdraw_many(*, job_ids: Collection[str], reason: str) -> list[str]:
-    """Cancel jobs that still wait for room, inside the caller's transaction; return the ids of those.
+    """Cancel those jobs that still wait, inside the caller's transaction, and return their ids.
 
-    A job that got its room meanwhile is left alone. For services that have checked who may do this.
+    Those that have got their room meanwhile are left alone: they are about to run. For services that have checked who
+    may do this.
     """
     now = clock.now()
-    waiting = [job for job in journal.lock_jobs(job_ids) if job.state == JobState.PENDING]
-    back = set(workloads.withdraw_many([job.workload_id for job in waiting if job.workload_id is not None]))
-    ending = {"reason_code": ReasonCode.CANCELLED, "reason": reason}
-    steps = [
-        journal.Step(job.pk, job.token, JobState.CANCELLED, reason, ending, {"finished_at": now})
-        for job in waiting
-        if job.workload_id in back
-    ]
-    return journal.record_steps(steps, now=now)
+    pending = {job.workload_id: job for job in journal.lock_jobs(job_ids) if job.state == JobState.PENDING}
+    # The scheduler decides who waits: it holds the workloads while it looks, so none gets its room at this moment.
+    withdrawn = workloads.withdraw_many([workload_id for workload_id in pending if workload_id is not None])
+    return journal.record_steps([_cancel(pending[workload_id], reason, now) for workload_id in withdrawn], now=now)
 
 
 @transaction.atomic
@@ -116,6 +112,11 @@ def cancel_job(*, actor: Actor, job: Job, reason: str = "") -> Job:
         audit.record(actor, "compute.cancel_job", job, reason=reason)
     job.refresh_from_db()
     return job
+
+
+def _cancel(job: Job, reason: str, now: datetime) -> journal.Step:
+    ending = {"reason_code": ReasonCode.CANCELLED, "reason": reason}
+    return journal.Step(job.pk, job.token, JobState.CANCELLED, reason, ending, {"finished_at": now})
 
 
 def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:

@@ -165,3 +165,16 @@ def test_news_of_all_changed_jobs_is_sent_once_on_commit(project, template, news
         submitted = make.submit(project, template, "a", "b")
 
     assert news == [[job.pk for job in submitted]]
+
+
+def test_only_jobs_that_still_wait_are_withdrawn(project, template, driver):
+    waiting, placed, running = make.submit(project, template, "waiting", "placed", "running")
+    make.start([running])
+    make.place([placed])
+
+    withdrawn = jobs.withdraw_many(job_ids=[waiting.pk, placed.pk, running.pk], reason="Tried elsewhere.")
+
+    assert withdrawn == [waiting.pk]
+    assert [make.state_of(job) for job in (waiting, placed, running)] == ["cancelled", "pending", "running"]
+    assert Workload.objects.get(pk=placed.workload_id).state == "placed"
+    assert Workload.objects.get(pk=waiting.workload_id).state == "released"

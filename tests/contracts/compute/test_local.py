@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from compute.adapters.local.driver import LocalDriver
-from compute.engine.ports import Launch
+from compute.engine.ports import Launch, ReportState
 from tests.contracts.compute_driver import ComputeDriverContract, Place, make_launch
 
 
@@ -21,6 +21,17 @@ class LocalPlace(Place):
     def restart(self) -> None:
         self.driver = LocalDriver(self.jobs)
 
+    def close(self) -> None:
+        """End what still runs; a shim that was just spawned is waited for first."""
+        names = [
+            marker.name for marker in (self.jobs / ".live").iterdir() if (self.jobs / marker.name / "control").exists()
+        ]
+        for name in names:
+            self.wait_for(name, *ReportState)
+            self.driver.stop(name, 0)
+        for name in names:
+            self.wait_for_end(name)
+
     def _start(self, launch: Launch) -> Launch:
         self.driver.start(launch)
         return launch
@@ -30,11 +41,7 @@ class LocalPlace(Place):
 def place(tmp_path):
     place = LocalPlace(tmp_path / "jobs")
     yield place
-    names = [report.name for report in place.driver.list_jobs()]
-    for name in names:
-        place.driver.stop(name, 0)
-    for name in names:
-        place.wait_for_end(name)
+    place.close()
 
 
 class TestLocalDriver(ComputeDriverContract):

@@ -22,9 +22,7 @@ from tests.contracts.compute_driver import make_launch
 def place(tmp_path):
     place = LocalPlace(tmp_path / "jobs")
     yield place
-    for report in place.driver.list_jobs():
-        place.driver.stop(report.name, 0)
-        place.wait_for_end(report.name)
+    place.close()
 
 
 def run(place, name, command, *, launch=(), **spec):
