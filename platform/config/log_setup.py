@@ -5,19 +5,20 @@ import sys
 from collections.abc import Mapping
 
 import structlog
+from structlog.typing import Processor
 
 
 def configure(options: Mapping[str, str]) -> None:
     """Send our events and those of libraries to stderr. Called by Django with its LOGGING setting."""
     level = logging.getLevelName(options["level"])
-    shared = [
+    shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     is_terminal = sys.stderr.isatty()
-    renderer = structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer()
-    tail = [] if is_terminal else [structlog.processors.format_exc_info]
+    renderer: Processor = structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer()
+    tail: list[Processor] = [] if is_terminal else [structlog.processors.format_exc_info]
     structlog.configure(
         processors=[*shared, *tail, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
