@@ -8,3 +8,7 @@ class DatasetsConfig(AppConfig):
 
     name = "datasets"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register the background work."""
+        from datasets import tasks  # noqa: F401

@@ -268,3 +268,9 @@ class StagingLost(DatasetError):
 
     code = "datasets.staging_lost"
     kind = ErrorKind.CONFLICT
+
+
+class NothingToRevert(Conflict):
+    """The branch holds the wanted version already."""
+
+    code = "datasets.nothing_to_revert"

@@ -22,7 +22,7 @@ class Dataset(BaseModel):
     kind = models.CharField(max_length=30, default="general")
     default_branch = models.CharField(max_length=100, default="main")
     store = models.ForeignKey(Store, on_delete=models.PROTECT, related_name="datasets")
-    idle_days = models.PositiveIntegerField(null=True)
+    idle_days = models.FloatField(null=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
     deleted_at = models.DateTimeField(null=True)
     purged_at = models.DateTimeField(null=True)
@@ -33,7 +33,10 @@ class Dataset(BaseModel):
                 fields=["project", "name"],
                 condition=models.Q(deleted_at__isnull=True),
                 name="one_dataset_per_name",
-            )
+            ),
+            models.CheckConstraint(
+                condition=models.Q(idle_days__isnull=True) | models.Q(idle_days__gte=0), name="sane_idle_days"
+            ),
         ]
 
     def __str__(self) -> str:

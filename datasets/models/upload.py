@@ -40,14 +40,16 @@ class Pack(BaseModel):
 class ManifestRange(BaseModel):
     """A range that was read and found right, so that commits which share it need not read it again.
 
-    `names` holds the fingerprints of its names (`engine.collisions`), by which a name that differs from another
-    only in case is found without reading the range.
+    The paths, files and bytes are what a root must say about it. `names` holds the fingerprints of its names
+    (`engine.collisions`), by which a name that differs from another only in case is found without reading the range.
     """
 
     id_prefix = "rng"
 
     dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="ranges")
     range_id = models.CharField(max_length=64)
+    first_path = models.BinaryField()
+    last_path = models.BinaryField()
     files = models.BigIntegerField()
     size_bytes = models.BigIntegerField()
     names = models.BinaryField(default=bytes)

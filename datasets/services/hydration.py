@@ -55,8 +55,8 @@ def hydrate(
 ) -> HydrationProgress:
     """Write `entries` (sorted, of one tree) under `target` and return what was written.
 
-    - `store` is the dataset's part of its store: `stores.open_dataset_store(dataset)`. `entries` may be a generator;
-      memory is bounded by the batch and by one pack for each thread.
+    - `store` is the dataset's part of its store: `adapters.opening.open_dataset_store(dataset)`. `entries` may be a
+      generator; memory is bounded by the batch and by one pack for each thread.
     - A file appears under its name only after all of its bytes were verified. It is created with O_EXCL: a file that is
       there already is an error (TargetUnwritable), or, with `keep_existing`, is kept when it has the right bytes
       and replaced when not. Folders are made first, symbolic links last, so nothing is written through a link.

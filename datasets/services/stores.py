@@ -1,13 +1,10 @@
-"""Stores: which one new datasets go to, how a row becomes something to read and write, and the folder store's door."""
+"""Stores: which one new datasets go to, and what the folder store's door does."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache
 from pathlib import Path
 
-from cryptography.fernet import Fernet
 from django.conf import settings
 from django.db import transaction
 
@@ -17,12 +14,11 @@ from accounts.permissions import require_site_admin
 from core import clock
 from datasets.adapters import store_grants
 from datasets.adapters.folder import FolderStore
-from datasets.adapters.scoped import ScopedStore
+from datasets.adapters.opening import credentials_of, encrypt_credentials, open_folder
 from datasets.adapters.store_grants import StoreGrant
-from datasets.engine.layout import dataset_prefix
-from datasets.engine.ports import Announcement, BlobStore, PutProof
+from datasets.engine.ports import Announcement, PutProof
 from datasets.errors import BlobMissing, BodyRefused, InvalidStore, SignatureInvalid, StoreNotFound
-from datasets.models import Dataset, Store, StoreKind
+from datasets.models import Store, StoreKind
 
 SIGNED_LIFETIME = timedelta(minutes=15)
 _FOLDER_STORE_NAME = "folder"
@@ -72,7 +68,7 @@ def register_s3_store(*, actor: Actor, name: str, location: str, access_key: str
     parsed = S3Location.parse(location)
     credentials = {"access_key": access_key, "secret_key": secret_key}
     known = Store.objects.filter(name=name, kind=StoreKind.S3, location=location).first()
-    if known is not None and _decrypt(bytes(known.credentials)) == credentials:
+    if known is not None and credentials_of(known) == credentials:
         proof = PutProof(known.put_proof)
     else:
         proof = probe_put_proof(parsed, access_key=access_key, secret_key=secret_key, now=clock.now())
@@ -85,18 +81,6 @@ def get_default_store() -> Store:
     if store is None:
         raise StoreNotFound("No store is registered yet.")
     return store
-
-
-def open_store(store: Store) -> BlobStore:
-    """Return the adapter behind a store's row. Cheap: adapters are kept as long as the row says the same."""
-    if store.kind == StoreKind.FOLDER:
-        return FolderStore(Path(store.location), store_id=store.id, base_url=settings.NEARLINE.url)
-    return _open_s3(store.location, bytes(store.credentials), store.put_proof)
-
-
-def open_dataset_store(dataset: Dataset) -> ScopedStore:
-    """Return the part of the store that holds a dataset; keys are those of `engine.layout`."""
-    return ScopedStore(open_store(dataset.store), dataset_prefix(dataset.id))
 
 
 @dataclass(frozen=True)
@@ -135,7 +119,7 @@ def _open_granted(grant: StoreGrant) -> FolderStore:
     store = Store.objects.filter(pk=grant.store_id, kind=StoreKind.FOLDER).first()
     if store is None:
         raise SignatureInvalid("This store address belongs to a store that is gone.")
-    return FolderStore(Path(store.location), store_id=store.id, base_url=settings.NEARLINE.url)
+    return open_folder(store)
 
 
 @transaction.atomic
@@ -146,37 +130,13 @@ def _register(
     is_same = (
         not store._state.adding  # noqa: SLF001 (Django's documented way to tell a new row)
         and (store.kind, store.location, store.put_proof, store.is_default) == (kind, location, put_proof, True)
-        and _decrypt(bytes(store.credentials)) == credentials
+        and credentials_of(store) == credentials
     )
     if is_same:
         return store
     Store.objects.filter(is_default=True).exclude(pk=store.pk).update(is_default=False)
     store.kind, store.location, store.put_proof, store.is_default = kind, location, put_proof, True
-    store.credentials = _cipher().encrypt(json.dumps(credentials).encode()) if credentials else b""
+    store.credentials = encrypt_credentials(credentials)
     store.save()
     audit.record(actor, "datasets.register_store", store, kind=str(kind), put_proof=str(put_proof))
     return store
-
-
-@lru_cache(maxsize=16)
-def _open_s3(location: str, ciphertext: bytes, put_proof: str) -> BlobStore:
-    from datasets.adapters.s3 import S3Location, S3Store  # noqa: PLC0415 (see register_s3_store)
-
-    keys = _decrypt(ciphertext)
-    return S3Store(
-        S3Location.parse(location),
-        access_key=keys["access_key"],
-        secret_key=keys["secret_key"],
-        put_proof=PutProof(put_proof),
-    )
-
-
-def _decrypt(ciphertext: bytes) -> dict[str, str]:
-    if not ciphertext:
-        return {}
-    credentials: dict[str, str] = json.loads(_cipher().decrypt(ciphertext))
-    return credentials
-
-
-def _cipher() -> Fernet:
-    return Fernet(settings.NEARLINE.secrets_key)

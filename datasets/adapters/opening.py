@@ -1,0 +1,66 @@
+"""From a store's row to its adapter: which technology serves it, with which credentials."""
+
+import json
+from functools import lru_cache
+from pathlib import Path
+
+from cryptography.fernet import Fernet
+from django.conf import settings
+
+from datasets.adapters.folder import FolderStore
+from datasets.adapters.scoped import ScopedStore
+from datasets.engine.layout import dataset_prefix
+from datasets.engine.ports import BlobStore, PutProof
+from datasets.models import Dataset, Store, StoreKind
+
+
+def open_store(store: Store) -> BlobStore:
+    """Return the adapter of a store. Cheap: adapters are kept as long as the row says the same."""
+    if store.kind == StoreKind.FOLDER:
+        return open_folder(store)
+    return _open_s3(store.location, bytes(store.credentials), store.put_proof)
+
+
+def open_folder(store: Store) -> FolderStore:
+    """Return the adapter of a store that is a folder."""
+    return FolderStore(Path(store.location), store_id=store.id, base_url=settings.NEARLINE.url)
+
+
+def open_dataset_store(dataset: Dataset) -> ScopedStore:
+    """Return the part of a store that holds one dataset; its keys are those of `engine.layout`."""
+    return ScopedStore(open_store(dataset.store), dataset_prefix(dataset.id))
+
+
+def encrypt_credentials(credentials: dict[str, str]) -> bytes:
+    """Return what `Store.credentials` holds."""
+    return _cipher().encrypt(json.dumps(credentials, sort_keys=True).encode()) if credentials else b""
+
+
+def credentials_of(store: Store) -> dict[str, str]:
+    """Return a store's credentials in the clear."""
+    return _decrypt(bytes(store.credentials))
+
+
+@lru_cache(maxsize=16)
+def _open_s3(location: str, ciphertext: bytes, put_proof: str) -> BlobStore:
+    # boto3 takes long to load and much memory, and most installations on one machine never need it.
+    from datasets.adapters.s3 import S3Location, S3Store  # noqa: PLC0415
+
+    keys = _decrypt(ciphertext)
+    return S3Store(
+        S3Location.parse(location),
+        access_key=keys["access_key"],
+        secret_key=keys["secret_key"],
+        put_proof=PutProof(put_proof),
+    )
+
+
+def _decrypt(ciphertext: bytes) -> dict[str, str]:
+    if not ciphertext:
+        return {}
+    credentials: dict[str, str] = json.loads(_cipher().decrypt(ciphertext))
+    return credentials
+
+
+def _cipher() -> Fernet:
+    return Fernet(settings.NEARLINE.secrets_key)

@@ -1,0 +1,301 @@
+"""Routes of datasets: their history and files, and the protocol by which clients upload and download."""
+
+import mimetypes
+from collections.abc import Sequence
+from urllib.parse import parse_qsl, quote
+
+from django.http.response import HttpResponseBase
+from ninja import Router, Status
+
+from accounts.api.auth import ApiRequest
+from accounts.selectors import get_project
+from core import streaming
+from core.pagination import Page, paginate
+from datasets.api import schemas
+from datasets.engine.ports import Announcement
+from datasets.errors import RangeNotSatisfiable
+from datasets.models import Branch, Dataset, Tag
+from datasets.selectors import commits as commit_reads
+from datasets.selectors import datasets as dataset_reads
+from datasets.selectors import files
+from datasets.selectors import uploads as upload_reads
+from datasets.services import branches, commits, datasets, downloads, uploads
+from datasets.services.downloads import Wanted
+from datasets.services.uploads import ObjectKind, Offer
+
+router = Router()
+
+_DATASET = "/datasets/{project}/{name}"
+_UPLOAD = "/uploads/{upload_id}"
+# What a browser may show by itself. All else is only ever saved, so that no dataset can run script on our pages.
+_SHOWN_INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+
+@router.post("/datasets", response={201: schemas.DatasetOut}, operation_id="datasets_create")
+def create_dataset(request: ApiRequest, body: schemas.DatasetIn) -> Status[schemas.DatasetOut]:
+    """Create an empty dataset with an empty branch `main`."""
+    project = get_project(actor=request.actor, name=body.project)
+    dataset = datasets.create_dataset(
+        actor=request.actor, project=project, name=body.name, description=body.description, kind=body.kind
+    )
+    return Status(201, schemas.DatasetOut.of(dataset, None))
+
+
+@router.get("/datasets", response=schemas.DatasetsOut, operation_id="datasets_list")
+def list_datasets(
+    request: ApiRequest, project: str = "", q: str = "", cursor: str | None = None, limit: int = 100
+) -> schemas.DatasetsOut:
+    """List the datasets of your projects, newest first."""
+    found = dataset_reads.list_datasets(actor=request.actor, project=project, text=q)
+    page = paginate(found, cursor=cursor, limit=limit)
+    return schemas.DatasetsOut(items=_describe(page.items), next_cursor=page.next_cursor)
+
+
+@router.get(_DATASET, response=schemas.DatasetOut, operation_id="datasets_get")
+def get_dataset(request: ApiRequest, project: str, name: str) -> schemas.DatasetOut:
+    """Return one dataset."""
+    return _describe([dataset_reads.get_dataset(actor=request.actor, project=project, name=name)])[0]
+
+
+@router.patch(_DATASET, response=schemas.DatasetOut, operation_id="datasets_update")
+def update_dataset(request: ApiRequest, project: str, name: str, body: schemas.DatasetChangeIn) -> schemas.DatasetOut:
+    """Change what is said about a dataset."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    datasets.update_dataset(actor=request.actor, dataset=dataset, changes=body.changes())
+    return get_dataset(request, project, name)
+
+
+@router.delete(_DATASET, response={204: None}, operation_id="datasets_delete")
+def delete_dataset(request: ApiRequest, project: str, name: str) -> Status[None]:
+    """Delete a dataset with its whole history."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    datasets.delete_dataset(actor=request.actor, dataset=dataset)
+    return Status(204, None)
+
+
+@router.get(f"{_DATASET}/branches", response=schemas.BranchesOut, operation_id="datasets_list_branches")
+def list_branches(
+    request: ApiRequest, project: str, name: str, cursor: str | None = None, limit: int = 1000
+) -> Page[Branch]:
+    """List the branches of a dataset, oldest first."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    found = commit_reads.list_branches(request.actor, dataset)
+    return paginate(found, cursor=cursor, limit=limit, newest_first=False)
+
+
+@router.post(f"{_DATASET}/branches", response={201: schemas.BranchOut}, operation_id="datasets_create_branch")
+def create_branch(request: ApiRequest, project: str, name: str, body: schemas.BranchIn) -> Status[Branch]:
+    """Create a branch."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    return Status(201, branches.create_branch(actor=request.actor, dataset=dataset, name=body.name, at=body.at))
+
+
+@router.delete(f"{_DATASET}/branches/{{branch}}", response={204: None}, operation_id="datasets_delete_branch")
+def delete_branch(request: ApiRequest, project: str, name: str, branch: str) -> Status[None]:
+    """Delete a branch; its commits stay."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    branches.delete_branch(actor=request.actor, dataset=dataset, name=branch)
+    return Status(204, None)
+
+
+@router.get(f"{_DATASET}/tags", response=schemas.TagsOut, operation_id="datasets_list_tags")
+def list_tags(request: ApiRequest, project: str, name: str, cursor: str | None = None, limit: int = 1000) -> Page[Tag]:
+    """List the tags of a dataset, oldest first."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    found = commit_reads.list_tags(request.actor, dataset)
+    return paginate(found, cursor=cursor, limit=limit, newest_first=False)
+
+
+@router.post(f"{_DATASET}/tags", response={201: schemas.TagOut}, operation_id="datasets_create_tag")
+def create_tag(request: ApiRequest, project: str, name: str, body: schemas.TagIn) -> Status[Tag]:
+    """Give a commit a name that stays."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    commit = commit_reads.get_commit(request.actor, dataset, body.commit)
+    return Status(201, branches.create_tag(actor=request.actor, dataset=dataset, name=body.name, commit=commit))
+
+
+@router.delete(f"{_DATASET}/tags/{{tag}}", response={204: None}, operation_id="datasets_delete_tag")
+def delete_tag(request: ApiRequest, project: str, name: str, tag: str) -> Status[None]:
+    """Delete a tag; its commit stays."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    branches.delete_tag(actor=request.actor, dataset=dataset, name=tag)
+    return Status(204, None)
+
+
+@router.get(f"{_DATASET}/commits", response=schemas.CommitsOut, operation_id="datasets_list_commits")
+def list_commits(
+    request: ApiRequest, project: str, name: str, *, ref: str = "latest", cursor: str | None = None, limit: int = 100
+) -> schemas.CommitsOut:
+    """List the commits behind a reference along first parents, newest first."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    page = commit_reads.list_commits(request.actor, dataset, ref=ref, cursor=cursor, limit=limit)
+    views = commit_reads.view_commits(page.items)
+    return schemas.CommitsOut(items=[schemas.CommitOut.of(view) for view in views], next_cursor=page.next_cursor)
+
+
+@router.get(f"{_DATASET}/commits/{{ref}}", response=schemas.CommitOut, operation_id="datasets_get_commit")
+def get_commit(request: ApiRequest, project: str, name: str, ref: str) -> schemas.CommitOut:
+    """Return the commit that a branch, a tag, the beginning of an id or `latest` names."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    return schemas.CommitOut.of(commit_reads.view_commit(commit_reads.get_commit(request.actor, dataset, ref)))
+
+
+@router.get(f"{_DATASET}/files", response=schemas.FilesOut, operation_id="datasets_list_files")
+def list_files(
+    request: ApiRequest,
+    project: str,
+    name: str,
+    *,
+    ref: str = "latest",
+    path: str = "",
+    glob: str = "",
+    cursor: str | None = None,
+    limit: int = 200,
+) -> schemas.FilesOut:
+    """List what lies directly in a folder of a commit; with `glob`, all files whose path matches (`**/*.png`)."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    commit = commit_reads.get_commit(request.actor, dataset, ref)
+    if glob:
+        pattern = _raw(request, "glob")
+        found = files.list_matching(request.actor, commit, glob=pattern, cursor=cursor, limit=limit)
+    else:
+        folder = _raw(request, "path")
+        found = files.list_folder(request.actor, commit, path=folder, cursor=cursor, limit=limit)
+    items = [schemas.FileOut.of(item) for item in found.items]
+    return schemas.FilesOut(path=path, items=items, next_cursor=found.next_cursor)
+
+
+@router.get(f"{_DATASET}/content", response={200: bytes, 206: bytes}, operation_id="datasets_get_content")
+def get_content(
+    request: ApiRequest,
+    project: str,
+    name: str,
+    path: str,  # noqa: ARG001 (documents the parameter, whose exact bytes are read below)
+    ref: str = "latest",
+) -> HttpResponseBase:
+    """Return the bytes of one file, or of a part of it (`Range`), each piece verified before it is sent."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    commit = commit_reads.get_commit(request.actor, dataset, ref)
+    raw_path = _raw(request, "path")
+    content = files.open_file(request.actor, commit, path=raw_path)
+    return _answer_content(request, content, raw_path.rpartition(b"/")[2])
+
+
+@router.get(f"{_DATASET}/diff", response=schemas.DiffOut, operation_id="datasets_get_diff")
+def get_diff(
+    request: ApiRequest,
+    project: str,
+    name: str,
+    *,
+    base: str,
+    ref: str = "latest",
+    cursor: str | None = None,
+    limit: int = 1000,
+) -> schemas.DiffOut:
+    """Say what changed from one commit to another."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    before = commit_reads.get_commit(request.actor, dataset, base)
+    after = commit_reads.get_commit(request.actor, dataset, ref)
+    return schemas.DiffOut.of(files.list_differences(request.actor, before, after, cursor=cursor, limit=limit))
+
+
+@router.post(f"{_DATASET}/uploads", response={201: schemas.UploadOut}, operation_id="datasets_start_upload")
+def start_upload(request: ApiRequest, project: str, name: str, body: schemas.UploadIn) -> Status[schemas.UploadOut]:
+    """Begin work towards a commit of a branch."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    started = uploads.start_upload(actor=request.actor, dataset=dataset, branch=body.branch, client_id=body.client_id)
+    return Status(201, schemas.UploadOut.of(started.upload, started.branch))
+
+
+@router.post(f"{_UPLOAD}/packs", response=schemas.PacksOut, operation_id="datasets_offer_packs")
+def offer_packs(request: ApiRequest, upload_id: str, body: schemas.PacksIn) -> schemas.PacksOut:
+    """Say which packs you have; the answer says which the store wants, and how to send them."""
+    upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
+    offers = [
+        Offer(ObjectKind.PACK, pack.sha256, Announcement(pack.size_bytes, pack.sha256, pack.md5)) for pack in body.packs
+    ]
+    answers = uploads.offer_packs(actor=request.actor, upload=upload, offers=offers)
+    return schemas.PacksOut(items=[schemas.PackOut.of(answer) for answer in answers])
+
+
+@router.post(f"{_UPLOAD}/packs/complete", response=schemas.PacksOut, operation_id="datasets_confirm_packs")
+def confirm_packs(request: ApiRequest, upload_id: str, body: schemas.PackNamesIn) -> schemas.PacksOut:
+    """Say which packs you sent; the server looks for them in the store."""
+    upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
+    answers = uploads.confirm_packs(actor=request.actor, upload=upload, packs=body.packs)
+    return schemas.PacksOut(items=[schemas.PackOut.of(answer) for answer in answers])
+
+
+@router.post(f"{_UPLOAD}/manifests", response=schemas.ManifestsOut, operation_id="datasets_offer_manifests")
+def offer_manifests(request: ApiRequest, upload_id: str, body: schemas.ManifestsIn) -> schemas.ManifestsOut:
+    """Say which ranges and roots you have; the answer says which the store wants, and how to send them."""
+    upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
+    offers = [Offer(one.kind, one.id, Announcement(one.size_bytes, one.sha256, one.md5)) for one in body.objects]
+    answers = uploads.offer_manifests(actor=request.actor, upload=upload, offers=offers)
+    return schemas.ManifestsOut(items=[schemas.ObjectOut.of(answer) for answer in answers])
+
+
+@router.post(f"{_UPLOAD}/commit", response={201: schemas.CommitOut}, operation_id="datasets_commit_upload")
+def commit_upload(request: ApiRequest, upload_id: str, body: schemas.CommitIn) -> Status[schemas.CommitOut]:
+    """Make the uploaded tree the newest commit of the branch."""
+    upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
+    commit = commits.commit_upload(actor=request.actor, upload=upload, **body.model_dump())
+    return Status(201, schemas.CommitOut.of(commit_reads.view_commit(commit)))
+
+
+@router.post(f"{_DATASET}/downloads", response=schemas.DownloadsOut, operation_id="datasets_sign_downloads")
+def sign_downloads(request: ApiRequest, project: str, name: str, body: schemas.DownloadsIn) -> schemas.DownloadsOut:
+    """Return requests by which packs and manifests can be read straight from the store."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    wanted = [Wanted(one.kind, one.id) for one in body.objects]
+    signed = downloads.sign_downloads(actor=request.actor, dataset=dataset, wanted=wanted)
+    return schemas.DownloadsOut(items=[schemas.DownloadOut.of(one) for one in signed])
+
+
+@router.post(f"{_DATASET}/revert", response={201: schemas.CommitOut}, operation_id="datasets_revert")
+def revert(request: ApiRequest, project: str, name: str, body: schemas.RevertIn) -> Status[schemas.CommitOut]:
+    """Make an earlier version the newest one of a branch again, by a new commit."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    commit = commit_reads.get_commit(request.actor, dataset, body.commit)
+    made = commits.revert(
+        actor=request.actor, dataset=dataset, commit=commit, branch_name=body.branch, message=body.message
+    )
+    return Status(201, schemas.CommitOut.of(commit_reads.view_commit(made)))
+
+
+def _describe(rows: Sequence[Dataset]) -> list[schemas.DatasetOut]:
+    newest = [dataset_reads.newest_commit_of(row) for row in rows]
+    views = iter(commit_reads.view_commits([commit for commit in newest if commit is not None]))
+    return [
+        schemas.DatasetOut.of(row, next(views) if commit is not None else None)
+        for row, commit in zip(rows, newest, strict=True)
+    ]
+
+
+def _answer_content(request: ApiRequest, content: files.FileContent, name: bytes) -> HttpResponseBase:
+    try:
+        span = streaming.parse_range(request.headers.get("Range", ""), content.size_bytes)
+    except ValueError as error:
+        raise RangeNotSatisfiable(f"The file has {content.size_bytes} bytes.") from error
+    first, size = span or (0, content.size_bytes)
+    guessed = mimetypes.guess_type(name.decode("utf-8", "replace"))[0]
+    is_shown = guessed in _SHOWN_INLINE
+    response = streaming.stream(
+        request,
+        content.read(first, size),
+        status=200 if span is None else 206,
+        content_type=guessed if is_shown else "application/octet-stream",
+    )
+    response["Content-Length"] = str(size)
+    response["Content-Disposition"] = f"{'inline' if is_shown else 'attachment'}; filename*=UTF-8''{quote(name)}"
+    response["Accept-Ranges"] = "bytes"
+    response["ETag"] = f'"{content.entry.content_id.hex()}"'
+    if span is not None:
+        response["Content-Range"] = f"bytes {first}-{first + size - 1}/{content.size_bytes}"
+    return response
+
+
+def _raw(request: ApiRequest, name: str) -> bytes:
+    """Return the exact bytes of a query parameter; Django's own reading would mangle those that are no UTF-8."""
+    query = parse_qsl(request.META.get("QUERY_STRING", ""), keep_blank_values=True, errors="surrogateescape")
+    return next((value.encode("utf-8", "surrogateescape") for key, value in query if key == name), b"")

@@ -1,0 +1,483 @@
+"""What the routes of datasets take and answer."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated
+
+from django.conf import settings
+from ninja import Schema
+from pydantic import Field, SkipValidation
+
+from datasets.engine.browse import FolderItem
+from datasets.engine.ports import PutProof, SignedRequest
+from datasets.models import Branch, CommitSource, Dataset, Tag, UploadSession
+from datasets.selectors.commits import CommitView
+from datasets.selectors.files import DiffPage, kind_of
+from datasets.services.downloads import Download
+from datasets.services.uploads import Answer, ObjectKind
+from nearline.content import chunking
+from nearline.content.diff import Change
+from nearline.content.manifest import Entry, EntryKind
+from nearline.content.packs import TARGET_PACK_BYTES
+from nearline.content.paths import to_text
+
+Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Label = Annotated[str, Field(min_length=1, max_length=100)]
+# A path may hold bytes that are no UTF-8. They travel as lone surrogates (\udc80 to \udcff in JSON), which pydantic
+# would refuse; what we send was made from bytes, so there is nothing to validate.
+PathText = SkipValidation[str]
+
+
+class CachedOut(Schema):
+    """A cached copy of a commit, in short."""
+
+    site: str
+    state: str
+    percent: int
+
+
+class CommitOut(Schema):
+    """A version of a dataset. `added`, `removed` and `changed` count files against the parent."""
+
+    id: str
+    short: str
+    parent: str | None
+    root: str
+    message: str
+    author: str
+    source: str
+    created_at: datetime
+    files: int
+    size_bytes: int
+    added: int
+    removed: int
+    changed: int
+    branches: list[str]
+    tags: list[str]
+    cached: list[CachedOut]
+
+    @classmethod
+    def of(cls, view: CommitView) -> "CommitOut":
+        """Describe a commit with its names and copies."""
+        row = view.commit
+        return cls(
+            id=row.id,
+            short=row.short,
+            parent=row.parent_id,
+            root=row.root,
+            message=row.message,
+            author=row.author_name,
+            source=row.source,
+            created_at=row.created_at,
+            files=row.files,
+            size_bytes=row.size_bytes,
+            added=row.added,
+            removed=row.removed,
+            changed=row.changed,
+            branches=list(view.branches),
+            tags=list(view.tags),
+            cached=[CachedOut(site=copy.site.name, state=copy.state, percent=copy.percent) for copy in view.cached],
+        )
+
+
+class CommitsOut(Schema):
+    """A page of commits, newest first."""
+
+    items: list[CommitOut]
+    next_cursor: str | None
+
+
+class DatasetIn(Schema):
+    """A new dataset."""
+
+    project: str
+    name: str
+    description: str = ""
+    kind: str = ""
+
+
+class DatasetChangeIn(Schema):
+    """What to change. `idle_days`: days unused after which a cached copy may go; 0: never; null: as the site says."""
+
+    description: str | None = None
+    kind: str | None = None
+    default_branch: str | None = None
+    idle_days: float | None = None
+
+    def changes(self) -> dict[str, object]:
+        """Return what was sent; only `idle_days` may be set to null."""
+        sent = self.model_dump(exclude_unset=True)
+        return {name: value for name, value in sent.items() if value is not None or name == "idle_days"}
+
+
+class DatasetOut(Schema):
+    """A dataset. `files` and `size_bytes` are those of `newest_commit`, the head of the default branch."""
+
+    id: str
+    project: str
+    name: str
+    reference: str
+    description: str
+    kind: str
+    files: int
+    size_bytes: int
+    default_branch: str
+    idle_days: float | None
+    newest_commit: CommitOut | None
+    url: str
+    created_at: datetime
+
+    @classmethod
+    def of(cls, row: Dataset, newest: CommitView | None) -> "DatasetOut":
+        """Describe a dataset."""
+        reference = f"{row.project.name}/{row.name}"
+        return cls(
+            id=row.id,
+            project=row.project.name,
+            name=row.name,
+            reference=reference,
+            description=row.description,
+            kind=row.kind,
+            files=newest.commit.files if newest else 0,
+            size_bytes=newest.commit.size_bytes if newest else 0,
+            default_branch=row.default_branch,
+            idle_days=row.idle_days,
+            newest_commit=CommitOut.of(newest) if newest else None,
+            url=f"{settings.NEARLINE.url}/datasets/{reference}/",
+            created_at=row.created_at,
+        )
+
+
+class DatasetsOut(Schema):
+    """A page of datasets, newest first."""
+
+    items: list[DatasetOut]
+    next_cursor: str | None
+
+
+class BranchIn(Schema):
+    """A new branch, at a branch, a tag, a commit or `latest`."""
+
+    name: Label
+    at: str = "latest"
+
+
+class BranchOut(Schema):
+    """A branch; `head` is null until its first commit."""
+
+    name: str
+    head: str | None
+    updated_at: datetime
+
+    @staticmethod
+    def resolve_head(branch: Branch) -> str | None:
+        """Return the id of the newest commit."""
+        return branch.head_id
+
+
+class BranchesOut(Schema):
+    """A page of branches, oldest first."""
+
+    items: list[BranchOut]
+    next_cursor: str | None
+
+
+class TagIn(Schema):
+    """A new tag on a branch's head, a commit, or `latest`."""
+
+    name: Label
+    commit: str = "latest"
+
+
+class TagOut(Schema):
+    """A tag."""
+
+    name: str
+    commit: str
+    created_at: datetime
+
+    @staticmethod
+    def resolve_commit(tag: Tag) -> str:
+        """Return the id of the commit."""
+        return tag.commit_id
+
+
+class TagsOut(Schema):
+    """A page of tags, oldest first."""
+
+    items: list[TagOut]
+    next_cursor: str | None
+
+
+class FileOut(Schema):
+    """A file, a link or a folder. `files` is for folders; `mtime` and `content_id` for files; `target` for links."""
+
+    name: PathText
+    path: PathText
+    kind: str
+    size_bytes: int
+    files: int | None = None
+    mtime: datetime | None = None
+    content_id: str | None = None
+    target: PathText | None = None
+
+    @classmethod
+    def of(cls, item: FolderItem | Entry) -> "FileOut":
+        """Describe an item of a listing."""
+        path = to_text(item.path)
+        name = path.rpartition("/")[2]
+        if isinstance(item, FolderItem):
+            return cls(name=name, path=path, kind="folder", size_bytes=item.size_bytes, files=item.files)
+        is_link = item.kind is EntryKind.SYMLINK
+        return cls(
+            name=name,
+            path=path,
+            kind="symlink" if is_link else "file",
+            size_bytes=item.size,
+            mtime=_moment(item.mtime_ns),
+            content_id=item.content_id.hex(),
+            target=to_text(item.target) if is_link else None,
+        )
+
+
+class FilesOut(Schema):
+    """What lies in one folder, or the files that match; `path` is the folder."""
+
+    path: PathText
+    items: list[FileOut]
+    next_cursor: str | None
+
+
+class ChangeOut(Schema):
+    """A file that differs."""
+
+    path: PathText
+    change: str
+    size_before: int | None
+    size_after: int | None
+
+    @classmethod
+    def of(cls, change: Change) -> "ChangeOut":
+        """Describe a change."""
+        before, after = change.before, change.after
+        return cls(
+            path=to_text(change.path),
+            change=kind_of(change),
+            size_before=before.size if before else None,
+            size_after=after.size if after else None,
+        )
+
+
+class DiffOut(Schema):
+    """What differs between two commits: counts of all of it, and a page of paths."""
+
+    added: int
+    removed: int
+    changed: int
+    items: list[ChangeOut]
+    next_cursor: str | None
+
+    @classmethod
+    def of(cls, found: DiffPage) -> "DiffOut":
+        """Describe a page of differences."""
+        return cls(
+            added=found.added,
+            removed=found.removed,
+            changed=found.changed,
+            items=[ChangeOut.of(change) for change in found.page.items],
+            next_cursor=found.page.next_cursor,
+        )
+
+
+class SignedRequestOut(Schema):
+    """A request to be made exactly as written, once or more until `expires_at`."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    expires_at: datetime
+
+    @classmethod
+    def of(cls, request: SignedRequest) -> "SignedRequestOut":
+        """Describe a signed request."""
+        return cls(method=request.method, url=request.url, headers=dict(request.headers), expires_at=request.expires_at)
+
+
+class UploadIn(Schema):
+    """The beginning of an upload. `client_id` is a name that the client gives itself."""
+
+    branch: str
+    client_id: str = Field(default="", max_length=200)
+
+
+class ChunkingOut(Schema):
+    """How large files are cut: sizes in bytes; a file up to `threshold` is one piece."""
+
+    min: int = chunking.MIN_CHUNK_BYTES
+    avg: int = chunking.AVERAGE_CHUNK_BYTES
+    max: int = chunking.MAX_CHUNK_BYTES
+    threshold: int = chunking.THRESHOLD_BYTES
+
+
+class UploadOut(Schema):
+    """An upload session. `head` is the commit to build on, `root` its tree; both null on an empty branch.
+
+    With the proof `content-md5` the store takes nothing but a body's MD5 as proof, so packs are announced with theirs.
+    """
+
+    id: str
+    branch: str
+    head: str | None
+    root: str | None
+    expires_at: datetime
+    pack_size_bytes: int
+    chunking: ChunkingOut
+    put_proof: PutProof
+
+    @classmethod
+    def of(cls, upload: UploadSession, branch: Branch) -> "UploadOut":
+        """Describe a session that begins."""
+        return cls(
+            id=upload.id,
+            branch=upload.branch,
+            head=branch.head_id,
+            root=branch.head.root if branch.head else None,
+            expires_at=upload.expires_at,
+            pack_size_bytes=TARGET_PACK_BYTES,
+            chunking=ChunkingOut(),
+            put_proof=PutProof(upload.dataset.store.put_proof),
+        )
+
+
+class PackIn(Schema):
+    """A pack that the client has. `md5` (base64) is of use only where the session's `put_proof` is `content-md5`."""
+
+    sha256: Hash
+    size_bytes: int = Field(gt=0)
+    md5: str | None = Field(default=None, max_length=24)
+
+
+class PacksIn(Schema):
+    """Packs that the client has."""
+
+    packs: list[PackIn] = Field(min_length=1, max_length=32)
+
+
+class PackOut(Schema):
+    """`complete`: the store has it. `wanted`: make the request."""
+
+    sha256: str
+    state: str
+    request: SignedRequestOut | None
+
+    @classmethod
+    def of(cls, answer: Answer) -> "PackOut":
+        """Describe the answer about a pack."""
+        request = SignedRequestOut.of(answer.request) if answer.request else None
+        return cls(sha256=answer.id, state=answer.state, request=request)
+
+
+class PacksOut(Schema):
+    """One answer for each pack, in the order of the question."""
+
+    items: list[PackOut]
+
+
+class PackNamesIn(Schema):
+    """Packs that were sent."""
+
+    packs: list[Hash] = Field(min_length=1, max_length=1000)
+
+
+class ManifestIn(Schema):
+    """A range or a root that the client has."""
+
+    kind: ObjectKind
+    id: Hash
+    size_bytes: int = Field(gt=0)
+    sha256: Hash
+    md5: str | None = Field(default=None, max_length=24)
+
+
+class ManifestsIn(Schema):
+    """Ranges and roots that the client has."""
+
+    objects: list[ManifestIn] = Field(min_length=1, max_length=64)
+
+
+class ObjectOut(Schema):
+    """`complete`: the store has it. `wanted`: make the request."""
+
+    kind: ObjectKind
+    id: str
+    state: str
+    request: SignedRequestOut | None
+
+    @classmethod
+    def of(cls, answer: Answer) -> "ObjectOut":
+        """Describe the answer about a manifest."""
+        request = SignedRequestOut.of(answer.request) if answer.request else None
+        return cls(kind=answer.kind, id=answer.id, state=answer.state, request=request)
+
+
+class ManifestsOut(Schema):
+    """One answer for each object, in the order of the question."""
+
+    items: list[ObjectOut]
+
+
+class CommitIn(Schema):
+    """The end of an upload: the tree to commit, and the commit that the branch is expected to be at."""
+
+    root: Hash
+    expected_head: Hash | None
+    message: str = ""
+    source: CommitSource = CommitSource.CLI
+    idempotency_key: str = Field(default="", max_length=100)
+
+
+class WantedIn(Schema):
+    """An object to be read."""
+
+    kind: ObjectKind
+    id: Hash
+
+
+class DownloadsIn(Schema):
+    """Objects to be read."""
+
+    objects: list[WantedIn] = Field(min_length=1, max_length=64)
+
+
+class DownloadOut(Schema):
+    """An object and the request that reads it."""
+
+    kind: ObjectKind
+    id: str
+    request: SignedRequestOut
+
+    @classmethod
+    def of(cls, download: Download) -> "DownloadOut":
+        """Describe a download."""
+        return cls(kind=download.kind, id=download.id, request=SignedRequestOut.of(download.request))
+
+
+class DownloadsOut(Schema):
+    """One request for each object, in the order of the question."""
+
+    items: list[DownloadOut]
+
+
+class RevertIn(Schema):
+    """Which version shall be the newest one of which branch again."""
+
+    commit: str
+    branch: str
+    message: str = ""
+
+
+def _moment(nanoseconds: int) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(nanoseconds / 1e9, tz=UTC)
+    except (OverflowError, ValueError):
+        return None  # a time that no calendar has

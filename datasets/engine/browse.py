@@ -1,0 +1,115 @@
+"""Looking into a tree page by page: only the ranges that a page touches are read, however large the tree is."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from nearline.content.manifest import Entry, LoadRange, RootRange
+
+# A page of matches looks at no more files than this: a rare pattern costs several short requests, not a long one.
+_MATCH_BUDGET = 200_000
+
+
+@dataclass(frozen=True)
+class FolderItem:
+    """A folder among the items of a listing, with what lies in it at any depth."""
+
+    path: bytes
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A page. `resume_at` is where the next one begins; None at the end."""
+
+    items: Sequence[FolderItem | Entry]
+    resume_at: bytes | None
+
+
+class TreeView:
+    """A tree as its root describes it, and a way to load its ranges when they are needed."""
+
+    def __init__(self, root: Sequence[RootRange], load_range: LoadRange) -> None:
+        self._root = root
+        self._load_range = load_range
+
+    def find(self, path: bytes) -> Entry | None:
+        """Return the entry at `path`; None when there is none."""
+        found = self._first_from(path)
+        return found if found is not None and found.path == path else None
+
+    def has_folder(self, folder: bytes) -> bool:
+        """Say whether anything lies in that folder; the empty path is the tree itself."""
+        found = self._first_from(_inside(folder))
+        return not folder or (found is not None and found.path.startswith(_inside(folder)))
+
+    def list_folder(self, folder: bytes, *, resume_at: bytes | None, limit: int) -> Listing:
+        """Return what lies directly in a folder, in the order of paths (a folder counts as its name with a slash)."""
+        prefix = _inside(folder)
+        position = max(resume_at or prefix, prefix)
+        items: list[FolderItem | Entry] = []
+        while (entry := self._first_from(position)) is not None and entry.path.startswith(prefix):
+            if len(items) == limit:
+                return Listing(items, position)
+            name, slash, _ = entry.path[len(prefix) :].partition(b"/")
+            if slash:
+                after = prefix + name + b"0"  # the byte that follows the slash
+                items.append(self._sum_up(prefix + name, after))
+                position = after
+            else:
+                items.append(entry)
+                position = entry.path + b"\0"
+        return Listing(items, None)
+
+    def list_matching(self, pattern: re.Pattern[bytes], *, resume_at: bytes | None, limit: int) -> Listing:
+        """Return the files whose whole path matches. A page may be short, even empty, and still not be the last."""
+        items: list[FolderItem | Entry] = []
+        position = resume_at or b""
+        budget = _MATCH_BUDGET
+        for row in self._root[self._range_at(position) :]:
+            if budget <= 0:
+                return Listing(items, row.first_path)
+            entries = self._load_range(row.range_id)
+            start = bisect_left(entries, position, key=attrgetter("path"))
+            for entry in entries[start:]:
+                if pattern.fullmatch(entry.path):
+                    if len(items) == limit:
+                        return Listing(items, entry.path)
+                    items.append(entry)
+            budget -= len(entries)
+        return Listing(items, None)
+
+    def _sum_up(self, folder: bytes, after: bytes) -> FolderItem:
+        start = folder + b"/"
+        files = size_bytes = 0
+        for row in self._root[self._range_at(start) :]:
+            if row.first_path >= after:
+                break
+            if row.first_path >= start and row.last_path < after:
+                files, size_bytes = files + row.files, size_bytes + row.size_bytes
+                continue
+            entries = self._load_range(row.range_id)
+            inside = entries[
+                bisect_left(entries, start, key=attrgetter("path")) : bisect_left(
+                    entries, after, key=attrgetter("path")
+                )
+            ]
+            files, size_bytes = files + len(inside), size_bytes + sum(entry.size for entry in inside)
+        return FolderItem(folder, files, size_bytes)
+
+    def _first_from(self, position: bytes) -> Entry | None:
+        index = self._range_at(position)
+        if index == len(self._root):
+            return None
+        entries = self._load_range(self._root[index].range_id)
+        return entries[bisect_left(entries, position, key=attrgetter("path"))]
+
+    def _range_at(self, position: bytes) -> int:
+        return bisect_left(self._root, position, key=attrgetter("last_path"))
+
+
+def _inside(folder: bytes) -> bytes:
+    return folder + b"/" if folder else b""

@@ -1,0 +1,64 @@
+"""Reads about datasets, limited to the projects that the actor may see."""
+
+from dataclasses import dataclass
+
+from django.db.models import F, Prefetch, Q, QuerySet
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from datasets import permissions
+from datasets.engine.names import parse_reference
+from datasets.errors import DatasetNotFound
+from datasets.models import Branch, Commit, Dataset
+from datasets.selectors import commits
+
+
+@dataclass(frozen=True)
+class ResolvedCommit:
+    """What a dataset reference leads to."""
+
+    dataset: Dataset
+    commit: Commit
+
+
+def list_datasets(*, actor: Actor, project: str = "", text: str = "") -> QuerySet[Dataset]:
+    """Return the datasets that the actor may see, of one project and containing `text` when these are given."""
+    datasets = _visible(actor)
+    if project:
+        datasets = datasets.filter(project__name=project)
+    if text:
+        datasets = datasets.filter(Q(name__icontains=text) | Q(description__icontains=text))
+    return datasets.order_by("-pk")
+
+
+def get_dataset(*, actor: Actor, project: str, name: str) -> Dataset:
+    """Return a dataset. Raises DatasetNotFound, also to those who are not members of its project."""
+    dataset = _visible(actor).filter(project__name=project, name=name).first()
+    if dataset is None:
+        raise DatasetNotFound(f"There is no dataset {project}/{name}, or you are not a member of its project.")
+    require(actor, permissions.VIEW, dataset.project_id)
+    return dataset
+
+
+def resolve(actor: Actor, reference: str) -> ResolvedCommit:
+    """Return the commit that `project/dataset[@branch|tag|commit]` names.
+
+    Raises InvalidReference, DatasetNotFound, ReferenceNotFound, AmbiguousReference and EmptyBranch.
+    """
+    parsed = parse_reference(reference)
+    dataset = get_dataset(actor=actor, project=parsed.project, name=parsed.dataset)
+    return ResolvedCommit(dataset, commits.get_commit(actor, dataset, parsed.ref))
+
+
+def newest_commit_of(dataset: Dataset) -> Commit | None:
+    """Return the head of the default branch of a dataset that this module found; no query is made."""
+    heads: list[Branch] = dataset.default_heads  # type: ignore[attr-defined]  # the prefetch of `_visible` puts it there
+    return heads[0].head if heads else None
+
+
+def _visible(actor: Actor) -> QuerySet[Dataset]:
+    heads = Branch.objects.filter(name=F("dataset__default_branch")).select_related("head")
+    datasets = Dataset.objects.filter(deleted_at=None).select_related("project", "store")
+    if not actor.sees_everything:
+        datasets = datasets.filter(project_id__in=actor.project_ids)
+    return datasets.prefetch_related(Prefetch("branches", queryset=heads, to_attr="default_heads"))

@@ -1,0 +1,160 @@
+"""Looking into a commit: folders page by page, files by pattern, one file's bytes, and what differs between commits."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from core.errors import InvalidInput
+from core.pagination import MAX_LIMIT, Page, decode_cursor, encode_cursor
+from datasets import permissions
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.browse import FolderItem, Listing
+from datasets.engine.globs import compile_glob
+from datasets.engine.layout import pack_key
+from datasets.engine.ports import BlobStore
+from datasets.errors import ContentCorrupt, FileNotInCommit
+from datasets.models import Commit
+from datasets.selectors.trees import TreeReader, open_tree
+from nearline.content.diff import Change, diff_roots
+from nearline.content.hashing import file_id, new_hasher
+from nearline.content.manifest import Entry, EntryKind, RootRange
+
+
+@dataclass(frozen=True)
+class DiffPage:
+    """What differs between two commits: how much in all, and some of it."""
+
+    added: int
+    removed: int
+    changed: int
+    page: Page[Change]
+
+
+class FileContent:
+    """One file of a commit, to be read whole or in part; every blob is checked before a byte of it is handed on."""
+
+    def __init__(self, entry: Entry, store: BlobStore) -> None:
+        self.entry = entry
+        self._store = store
+
+    @property
+    def size_bytes(self) -> int:
+        """The length of the whole file."""
+        return self.entry.size
+
+    def read(self, first: int = 0, size: int | None = None) -> Iterator[bytes]:
+        """Yield `size` bytes from `first` on. The first blob is read at once, so most errors come before any answer."""
+        last = self.size_bytes if size is None else min(first + size, self.size_bytes)
+        if self.entry.kind is EntryKind.SYMLINK:
+            return iter([self.entry.target[first:last]])
+        chunks = self._read(first, last)
+        return chain(list(islice(chunks, 1)), chunks)
+
+    def _read(self, first: int, last: int) -> Iterator[bytes]:
+        whole = new_hasher() if (first, last) == (0, self.size_bytes) and len(self.entry.blobs) > 1 else None
+        start = 0
+        for blob in self.entry.blobs:
+            end = start + blob.size
+            if start < last and end > first:
+                data = self._store.get_range(pack_key(blob.pack.hex()), blob.offset, blob.size)
+                if file_id(data) != blob.content_id:
+                    raise _damaged(self.entry)
+                if whole is not None:
+                    whole.update(data)
+                yield data[max(0, first - start) : last - start]
+            start = end
+        if whole is not None and whole.digest() != self.entry.content_id:
+            raise _damaged(self.entry)
+
+
+def list_folder(
+    actor: Actor, commit: Commit, *, path: bytes, cursor: str | None, limit: int
+) -> Page[FolderItem | Entry]:
+    """Return what lies directly in a folder. Raises FileNotInCommit when there is no such folder."""
+    require(actor, permissions.VIEW, commit.dataset.project_id)
+    tree = open_tree(commit)
+    folder = path.strip(b"/")
+    if not tree.has_folder(folder):
+        raise FileNotInCommit(f"The commit {commit.short} has no folder '{_show(folder)}'.")
+    return _page(tree.list_folder(folder, resume_at=_position(cursor), limit=_bounded(limit)))
+
+
+def list_matching(
+    actor: Actor, commit: Commit, *, glob: bytes, cursor: str | None, limit: int
+) -> Page[FolderItem | Entry]:
+    """Return the files whose path matches. A page may be short, even empty, and have a next one all the same."""
+    require(actor, permissions.VIEW, commit.dataset.project_id)
+    pattern = compile_glob(glob)
+    return _page(open_tree(commit).list_matching(pattern, resume_at=_position(cursor), limit=_bounded(limit)))
+
+
+def open_file(actor: Actor, commit: Commit, *, path: bytes) -> FileContent:
+    """Return one file to be read. Raises FileNotInCommit."""
+    require(actor, permissions.VIEW, commit.dataset.project_id)
+    entry = open_tree(commit).find(path)
+    if entry is None:
+        raise FileNotInCommit(f"The commit {commit.short} has no file '{_show(path)}'.")
+    return FileContent(entry, open_dataset_store(commit.dataset))
+
+
+def list_differences(actor: Actor, base: Commit, other: Commit, *, cursor: str | None, limit: int) -> DiffPage:
+    """Return what changed from `base` to `other`, both of one dataset, in the order of paths."""
+    require(actor, permissions.VIEW, other.dataset.project_id)
+    reader = TreeReader(other.dataset)
+    after, limit = _position(cursor) or b"", _bounded(limit)
+    counts = {"added": 0, "removed": 0, "changed": 0}
+    found: list[Change] = []
+    for change in diff_roots(reader.read_root(base.root), reader.read_root(other.root), reader.load_range):
+        counts[kind_of(change)] += 1
+        if change.path > after and len(found) <= limit:
+            found.append(change)
+    items = found[:limit]
+    next_cursor = _cursor(items[-1].path) if len(found) > limit else None
+    return DiffPage(**counts, page=Page(items, next_cursor))
+
+
+def count_changes(reader: TreeReader, base: Sequence[RootRange], other: Sequence[RootRange]) -> tuple[int, int, int]:
+    """Return how many files were added, removed and changed from `base` to `other`."""
+    counts = {"added": 0, "removed": 0, "changed": 0}
+    for change in diff_roots(base, other, reader.load_range):
+        counts[kind_of(change)] += 1
+    return counts["added"], counts["removed"], counts["changed"]
+
+
+def kind_of(change: Change) -> str:
+    """Return `added`, `removed` or `changed`."""
+    if change.before is None:
+        return "added"
+    return "removed" if change.after is None else "changed"
+
+
+def _damaged(entry: Entry) -> ContentCorrupt:
+    name = _show(entry.path)
+    return ContentCorrupt(f"The store's copy of '{name}' is damaged.", path=name)
+
+
+def _page(listing: Listing) -> Page[FolderItem | Entry]:
+    return Page(listing.items, None if listing.resume_at is None else _cursor(listing.resume_at))
+
+
+def _cursor(path: bytes) -> str:
+    return encode_cursor(path.hex())
+
+
+def _position(cursor: str | None) -> bytes | None:
+    if not cursor:
+        return None
+    try:
+        return bytes.fromhex(str(decode_cursor(cursor)))
+    except ValueError as error:
+        raise InvalidInput("This page link is damaged. Start again from the first page.") from error
+
+
+def _bounded(limit: int) -> int:
+    return max(1, min(limit, MAX_LIMIT))
+
+
+def _show(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")

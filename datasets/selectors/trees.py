@@ -1,0 +1,111 @@
+"""Reading roots and ranges of a dataset's trees: verified, and the latest kept decoded for the next reader."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
+
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.browse import TreeView
+from datasets.engine.layout import range_key, root_key
+from datasets.errors import ContentCorrupt
+from datasets.models import Commit, Dataset
+from nearline.content.errors import ContentError
+from nearline.content.manifest import Entry, RootRange, decode_root, read_range, root_id
+
+T = TypeVar("T")
+
+# About 40 MB of decoded entries, and a few MB of roots.
+_CACHED_ENTRIES = 60_000
+_CACHED_ROOTS = 32
+
+
+class TreeReader:
+    """Loads what manifests say. Everything is checked against the hash that it was asked for by.
+
+    Raises ContentCorrupt, BlobMissing and StoreUnreachable.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset_id = dataset.id
+        self._store = open_dataset_store(dataset)
+
+    def read_root(self, root: str) -> Sequence[RootRange]:
+        """Return the ranges of a tree."""
+        key = (self._dataset_id, root)
+        kept = _roots.get(key)
+        if kept is None:
+            data = self._store.get(root_key(root))
+            if root_id(data) != root:
+                raise ContentCorrupt(f"The store's copy of the root {root[:12]} is damaged.", root=root)
+            kept = _decode_root(data, root)
+            _roots.put(key, kept, weight=1)
+        return kept
+
+    def load_range(self, range_id: str) -> Sequence[Entry]:
+        """Return the entries of a range."""
+        key = (self._dataset_id, range_id)
+        kept = _ranges.get(key)
+        if kept is None:
+            kept = self._read_range(range_id)
+            _ranges.put(key, kept, weight=len(kept))
+        return kept
+
+    def list_entries(self, root: str) -> Iterator[Entry]:
+        """Yield every entry of a tree in order, holding one range at a time."""
+        for row in self.read_root(root):
+            yield from _ranges.get((self._dataset_id, row.range_id)) or self._read_range(row.range_id)
+
+    def _read_range(self, range_id: str) -> Sequence[Entry]:
+        try:
+            decoded = read_range(self._store.get(range_key(range_id)))
+        except ContentError as error:
+            raise ContentCorrupt(f"The store's copy of the range {range_id[:12]} is damaged: {error}") from error
+        if decoded.range_id != range_id:
+            raise ContentCorrupt(f"The store's copy of the range {range_id[:12]} is damaged.", range=range_id)
+        return decoded.entries
+
+
+def open_tree(commit: Commit) -> TreeView:
+    """Return the tree of a commit, to be looked into. `commit.dataset` and its store should be loaded."""
+    reader = TreeReader(commit.dataset)
+    return TreeView(reader.read_root(commit.root), reader.load_range)
+
+
+def _decode_root(data: bytes, root: str) -> Sequence[RootRange]:
+    try:
+        return decode_root(data)
+    except ContentError as error:
+        raise ContentCorrupt(f"The root {root[:12]} cannot be read: {error}", root=root) from error
+
+
+class _Kept(Generic[T]):
+    """The values used last, up to a total weight. One value heavier than that is kept alone."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._weight = 0
+        self._values: OrderedDict[tuple[str, str], tuple[T, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, str]) -> T | None:
+        with self._lock:
+            found = self._values.get(key)
+            if found is None:
+                return None
+            self._values.move_to_end(key)
+            return found[0]
+
+    def put(self, key: tuple[str, str], value: T, *, weight: int) -> None:
+        with self._lock:
+            if key in self._values:
+                return
+            self._values[key] = (value, weight)
+            self._weight += weight
+            while self._weight > self._capacity and len(self._values) > 1:
+                _, (_, dropped) = self._values.popitem(last=False)
+                self._weight -= dropped
+
+
+_roots: _Kept[Sequence[RootRange]] = _Kept(_CACHED_ROOTS)
+_ranges: _Kept[Sequence[Entry]] = _Kept(_CACHED_ENTRIES)

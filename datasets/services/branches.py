@@ -1,0 +1,110 @@
+"""Branches and tags: names that people give to commits."""
+
+from django.db import IntegrityError, transaction
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.permissions import require
+from core import clock
+from datasets import permissions
+from datasets.engine.names import check_label
+from datasets.errors import DefaultBranchKept, EmptyBranch, NameTaken, ReferenceNotFound
+from datasets.models import Branch, Commit, Dataset, Tag
+from datasets.selectors import commits
+
+
+def create_branch(*, actor: Actor, dataset: Dataset, name: str, at: str) -> Branch:
+    """Create a branch at what `at` names: a branch, a tag, a commit, or `latest`. At an empty branch it is empty too.
+
+    Raises InvalidReference, NameTaken, ReferenceNotFound and AmbiguousReference.
+    """
+    require(actor, permissions.MANAGE_BRANCHES, dataset.project_id)
+    check_label(name)
+    try:
+        head = commits.get_commit(actor, dataset, at)
+    except EmptyBranch:
+        head = None
+    try:
+        with transaction.atomic():
+            _check_is_free(dataset, name)
+            branch = Branch.objects.create(dataset=dataset, name=name, head=head)
+            audit.record(actor, "datasets.create_branch", branch, project_id=dataset.project_id, dataset=dataset.name)
+    except IntegrityError as error:
+        raise _taken(dataset, name) from error
+    return branch
+
+
+@transaction.atomic
+def delete_branch(*, actor: Actor, dataset: Dataset, name: str) -> None:
+    """Delete a branch; its commits stay. Raises ReferenceNotFound and DefaultBranchKept."""
+    require(actor, permissions.MANAGE_BRANCHES, dataset.project_id)
+    branch = Branch.objects.filter(dataset=dataset, name=name).first()
+    if branch is None:
+        raise ReferenceNotFound(f"{dataset.name} has no branch called '{name}'.")
+    if name == dataset.default_branch:
+        raise DefaultBranchKept(f"'{name}' is the default branch of {dataset.name} and cannot be deleted.")
+    audit.record(
+        actor,
+        "datasets.delete_branch",
+        branch,
+        project_id=dataset.project_id,
+        dataset=dataset.name,
+        head=branch.head_id,
+    )
+    branch.delete()
+
+
+def create_tag(*, actor: Actor, dataset: Dataset, name: str, commit: Commit) -> Tag:
+    """Give a commit a name that stays. Raises InvalidReference and NameTaken."""
+    require(actor, permissions.MANAGE_BRANCHES, dataset.project_id)
+    check_label(name)
+    try:
+        with transaction.atomic():
+            _check_is_free(dataset, name)
+            tag = Tag.objects.create(dataset=dataset, name=name, commit=commit)
+            audit.record(
+                actor,
+                "datasets.create_tag",
+                tag,
+                project_id=dataset.project_id,
+                dataset=dataset.name,
+                commit=commit.id,
+            )
+    except IntegrityError as error:
+        raise _taken(dataset, name) from error
+    return tag
+
+
+@transaction.atomic
+def delete_tag(*, actor: Actor, dataset: Dataset, name: str) -> None:
+    """Delete a tag; its commit stays. Raises ReferenceNotFound."""
+    require(actor, permissions.MANAGE_BRANCHES, dataset.project_id)
+    tag = Tag.objects.filter(dataset=dataset, name=name).first()
+    if tag is None:
+        raise ReferenceNotFound(f"{dataset.name} has no tag called '{name}'.")
+    audit.record(
+        actor, "datasets.delete_tag", tag, project_id=dataset.project_id, dataset=dataset.name, commit=tag.commit_id
+    )
+    tag.delete()
+
+
+def move_head(branch: Branch, *, expected: str | None, to: Commit) -> bool:
+    """Let a branch point to `to` if it still points to `expected` (None: to nothing); say whether it did."""
+    rows = Branch.objects.filter(pk=branch.pk)
+    rows = rows.filter(head_id=expected) if expected else rows.filter(head__isnull=True)
+    return rows.update(head=to, updated_at=clock.now()) == 1
+
+
+def _check_is_free(dataset: Dataset, name: str) -> None:
+    # One name for two things would make a reference mean the branch and hide the tag.
+    Dataset.objects.select_for_update().get(pk=dataset.pk)
+    is_taken = (
+        Branch.objects.filter(dataset=dataset, name=name).exists()
+        or Tag.objects.filter(dataset=dataset, name=name).exists()
+    )
+    if is_taken:
+        raise _taken(dataset, name)
+
+
+def _taken(dataset: Dataset, name: str) -> NameTaken:
+    return NameTaken(f"{dataset.name} has a branch or a tag called '{name}' already.")

@@ -1,0 +1,54 @@
+"""Private copies of a commit: not cached, not shared, the caller's own to write in and to remove."""
+
+import os
+import shutil
+from pathlib import Path
+
+from datasets.adapters.opening import open_dataset_store
+from datasets.errors import ReferenceNotFound, TargetNotEmpty, TargetUnwritable
+from datasets.models import Commit
+from datasets.selectors.trees import TreeReader
+from datasets.services.hydration import HydrationProgress, OnProgress, ShouldStop, hydrate
+
+
+def write_tree(
+    commit_id: str,
+    target: Path,
+    on_progress: OnProgress = lambda _: None,
+    *,
+    should_stop: ShouldStop = lambda: False,
+    threads: int = 4,
+) -> HydrationProgress:
+    """Write the whole tree of a commit as the folder `target`, every file verified; return what it took.
+
+    The folder appears at once and whole: until then it grows beside its place, under a name with a dot in front,
+    and what an interrupted call left there is removed first. Whether the caller may read the commit is for the caller
+    to have checked. Raises TargetNotEmpty when something is at `target`, and what `hydrate` raises.
+    """
+    commit = Commit.objects.select_related("dataset__store").filter(pk=commit_id).first()
+    if commit is None:
+        raise ReferenceNotFound(f"There is no commit {commit_id[:12]}.")
+    if os.path.lexists(target):
+        raise TargetNotEmpty(f"{target} exists already.")
+    growing = target.with_name(f".{target.name}.partial")
+    try:
+        if growing.exists():
+            shutil.rmtree(growing)
+        growing.mkdir(parents=True)
+    except OSError as error:
+        raise TargetUnwritable(f"{growing} cannot be made: {error.strerror}.") from error
+    try:
+        done = hydrate(
+            open_dataset_store(commit.dataset),
+            TreeReader(commit.dataset).list_entries(commit.root),
+            growing,
+            threads=threads,
+            read_only=False,
+            on_progress=on_progress,
+            should_stop=should_stop,
+        )
+        growing.rename(target)
+    except BaseException:
+        shutil.rmtree(growing, ignore_errors=True)
+        raise
+    return done

@@ -1,0 +1,105 @@
+"""Datasets: made, described, deleted; and the bytes of deleted ones removed from the store."""
+
+import structlog
+from django.db import IntegrityError, transaction
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.models import Project
+from accounts.permissions import require
+from accounts.services.projects import check_name
+from core import clock, doorbell
+from core.errors import InvalidInput
+from datasets import permissions
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.cache_states import LIVE
+from datasets.engine.names import check_label
+from datasets.errors import DatasetExists
+from datasets.models import Branch, CachedCommit, Dataset
+from datasets.services import stores
+
+log = structlog.get_logger(__name__)
+
+MAIN = "main"
+_LONGEST_DESCRIPTION = 2000
+_LONGEST_KIND = 30
+_PURGED_AT_A_TIME = 10
+
+
+def create_dataset(*, actor: Actor, project: Project, name: str, description: str = "", kind: str = "") -> Dataset:
+    """Create an empty dataset with an empty branch `main`. Raises InvalidName and DatasetExists."""
+    require(actor, permissions.CREATE, project.id)
+    check_name(name)
+    _check_texts(description, kind)
+    store = stores.get_default_store()
+    try:
+        with transaction.atomic():
+            dataset = Dataset.objects.create(
+                project=project,
+                name=name,
+                description=description,
+                kind=kind or "general",
+                default_branch=MAIN,
+                store=store,
+                created_by_id=actor.user_id,
+            )
+            Branch.objects.create(dataset=dataset, name=MAIN)
+            audit.record(actor, "datasets.create", dataset)
+    except IntegrityError as error:
+        raise DatasetExists(f"There is a dataset {project.name}/{name} already.") from error
+    return dataset
+
+
+@transaction.atomic
+def update_dataset(*, actor: Actor, dataset: Dataset, changes: dict[str, object]) -> Dataset:
+    """Change what `changes` names: `description`, `kind`, `default_branch`, `idle_days` (None: as the site says)."""
+    require(actor, permissions.EDIT, dataset.project_id)
+    if unknown := set(changes) - {"description", "kind", "default_branch", "idle_days"}:
+        raise InvalidInput(f"{', '.join(sorted(unknown))} of a dataset cannot be changed.")
+    _check_texts(str(changes.get("description", "")), str(changes.get("kind", "")))
+    if "default_branch" in changes:
+        check_label(str(changes["default_branch"]))
+        if not Branch.objects.filter(dataset=dataset, name=changes["default_branch"]).exists():
+            raise InvalidInput(f"{dataset.name} has no branch called '{changes['default_branch']}'.")
+    idle_days = changes.get("idle_days")
+    if isinstance(idle_days, int | float) and not 0 <= idle_days < 10_000:  # noqa: PLR2004 (some 27 years)
+        raise InvalidInput("The idle days are a number from 0 (never) on.")
+    for field, value in changes.items():
+        setattr(dataset, field, value)
+    dataset.save(update_fields=list(changes))
+    audit.record(actor, "datasets.update", dataset, project_id=dataset.project_id, **changes)
+    return dataset
+
+
+@transaction.atomic
+def delete_dataset(*, actor: Actor, dataset: Dataset) -> None:
+    """Hide a dataset for good and free its name. Its bytes leave the store and the cache sites soon after."""
+    require(actor, permissions.DELETE, dataset.project_id)
+    if Dataset.objects.filter(pk=dataset.pk, deleted_at=None).update(deleted_at=clock.now()):
+        audit.record(actor, "datasets.delete", dataset)
+        doorbell.enqueue_on_commit("datasets.purge_deleted")
+
+
+def purge_deleted() -> int:
+    """Remove the objects of deleted datasets whose cached copies are gone; return for how many it was done."""
+    waiting = Dataset.objects.filter(deleted_at__isnull=False, purged_at=None).select_related("store")
+    held = CachedCommit.objects.filter(state__in=LIVE).values("dataset_id")
+    done = 0
+    for dataset in waiting.exclude(pk__in=held).order_by("pk")[:_PURGED_AT_A_TIME]:
+        store = open_dataset_store(dataset)
+        store.delete(blob.key for blob in store.list_blobs(""))
+        with transaction.atomic():
+            if Dataset.objects.filter(pk=dataset.pk, purged_at=None).update(purged_at=clock.now()):
+                dataset.ranges.all().delete()
+                dataset.packs.all().delete()
+                audit.record(Actor.system("deleted datasets"), "datasets.purge", dataset)
+        log.info("dataset.purged", dataset_id=dataset.id)
+        done += 1
+    return done
+
+
+def _check_texts(description: str, kind: str) -> None:
+    if len(description) > _LONGEST_DESCRIPTION:
+        raise InvalidInput(f"A description has at most {_LONGEST_DESCRIPTION} characters.")
+    if len(kind) > _LONGEST_KIND:
+        raise InvalidInput(f"A kind has at most {_LONGEST_KIND} characters.")

@@ -1,0 +1,48 @@
+"""Signed addresses for reading a dataset's objects straight from its store."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from core import clock
+from datasets import permissions
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.layout import pack_key, range_key, root_key
+from datasets.engine.ports import SignedRequest
+from datasets.models import Dataset
+from datasets.services.stores import SIGNED_LIFETIME
+from datasets.services.uploads import ObjectKind
+
+_KEYS = {ObjectKind.PACK: pack_key, ObjectKind.RANGE: range_key, ObjectKind.ROOT: root_key}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An object that a client asks for."""
+
+    kind: ObjectKind
+    id: str
+
+
+@dataclass(frozen=True)
+class Download:
+    """A wanted object, and the request that reads it."""
+
+    kind: ObjectKind
+    id: str
+    request: SignedRequest
+
+
+def sign_downloads(*, actor: Actor, dataset: Dataset, wanted: Sequence[Wanted]) -> list[Download]:
+    """Sign a GET for each object. Whether it exists the store says, so that this costs it nothing.
+
+    The addresses reach into this dataset only, whatever is asked for.
+    """
+    require(actor, permissions.VIEW, dataset.project_id)
+    store = open_dataset_store(dataset)
+    now, lifetime_s = clock.now(), int(SIGNED_LIFETIME.total_seconds())
+    return [
+        Download(one.kind, one.id, store.sign_get(_KEYS[one.kind](one.id), now=now, lifetime_s=lifetime_s))
+        for one in wanted
+    ]

@@ -1,0 +1,206 @@
+"""Whether a root that a client uploaded may become a commit. Reads the store and keeps what it learnt about ranges.
+
+A range is read once in its life: what was found is kept in `ManifestRange`, so a commit that shares nearly all of its
+ranges with others costs only the new ones.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+from django.db import transaction
+
+from datasets.adapters.opening import open_dataset_store
+from datasets.adapters.scoped import ScopedStore
+from datasets.engine import collisions
+from datasets.engine.layout import range_key, root_key
+from datasets.errors import BlobMissing, ManifestRejected, PackMissing
+from datasets.models import Dataset, ManifestRange, Pack, PackState
+from datasets.selectors.trees import TreeReader
+from nearline.content.errors import ContentError
+from nearline.content.manifest import RootRange, check_range, decode_root, root_id
+from nearline.content.paths import fold
+
+# So many ranges are fetched ahead of the one being checked.
+_FETCH_AHEAD = 4
+# Few enough for the parameters of one statement of any database.
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class CheckedTree:
+    """A tree that may be committed: what its root says, which of its packs were new to us, and its totals."""
+
+    ranges: Sequence[RootRange]
+    new_packs: Collection[str]
+
+    @property
+    def files(self) -> int:
+        """Files in the whole tree."""
+        return sum(row.files for row in self.ranges)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files of the tree."""
+        return sum(row.size_bytes for row in self.ranges)
+
+
+@dataclass(frozen=True)
+class _ReadRange:
+    """What one new range says: its names, and how far into each pack its blobs reach."""
+
+    row: RootRange
+    names: bytes
+    reach: dict[str, int]
+
+
+def check_tree(dataset: Dataset, root: str) -> CheckedTree:
+    """Read a root and those of its ranges that are new, and return the tree if it may be committed.
+
+    Raises ManifestRejected when something is damaged, out of order, illegal or missing, and PackMissing naming the
+    packs that are not complete. Talks to the store, so it is called outside transactions.
+    """
+    store = open_dataset_store(dataset)
+    ranges = _read_root(store, root)
+    known = _known_ranges(dataset, ranges)
+    read = list(_read_ranges(store, [row for row in ranges if row.range_id not in known]))
+    packs = _check_packs(dataset, read)
+    _keep_ranges(dataset, read, packs)
+    return CheckedTree(ranges, set(packs))
+
+
+def check_names(dataset: Dataset, tree: CheckedTree) -> None:
+    """Raise ManifestRejected, naming both, when two names of a checked tree differ only in case or Unicode form.
+
+    A file that another file needs as its folder is found the same way. Names inside one range were compared as it was
+    read; this compares them across ranges too. Not needed when no name is new.
+    """
+    ids = [row.range_id for row in tree.ranges]
+    kept: dict[str, bytes] = {}
+    for batch in _batches(ids):
+        rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
+        kept.update((range_id, bytes(names)) for range_id, names in rows.values_list("range_id", "names"))
+    spelled: dict[str | bytes, bytes] = {}
+    reader = TreeReader(dataset)
+    for index, folded_hash in collisions.find_suspects([kept[range_id] for range_id in ids]):
+        for name in collisions.names_behind(reader.load_range(ids[index]), folded_hash):
+            other = spelled.setdefault(fold(name.rstrip(b"/")), name)
+            if other != name:
+                raise ManifestRejected(
+                    f"'{_show(other)}' and '{_show(name)}' cannot both exist on every machine.",
+                    paths=[_show(other), _show(name)],
+                )
+
+
+def _read_root(store: ScopedStore, root: str) -> list[RootRange]:
+    try:
+        data = store.get(root_key(root))
+    except BlobMissing as error:
+        raise ManifestRejected(f"The root {root[:12]} was not uploaded.", root=root) from error
+    if root_id(data) != root:
+        raise ManifestRejected(f"What was uploaded as the root {root[:12]} is something else.", root=root)
+    try:
+        return decode_root(data)
+    except ContentError as error:
+        raise ManifestRejected(f"The root {root[:12]} is not valid: {error}", root=root) from error
+
+
+def _known_ranges(dataset: Dataset, ranges: Sequence[RootRange]) -> set[str]:
+    """Return the ids of ranges that were read before; what the root says about them must agree with what was found."""
+    expected = {row.range_id: row for row in ranges}
+    if len(expected) != len(ranges):
+        raise ManifestRejected("The root lists the same range twice.")
+    known = set()
+    for batch in _batches(expected):
+        for kept in ManifestRange.objects.filter(dataset=dataset, range_id__in=batch).defer("names"):
+            row = expected[kept.range_id]
+            stated = (row.first_path, row.last_path, row.files, row.size_bytes)
+            found = (bytes(kept.first_path), bytes(kept.last_path), kept.files, kept.size_bytes)
+            if stated != found:
+                raise ManifestRejected(f"The root says something wrong about the range {row.range_id[:12]}.")
+            known.add(kept.range_id)
+    return known
+
+
+def _read_ranges(store: ScopedStore, rows: Sequence[RootRange]) -> Iterator[_ReadRange]:
+    waiting = iter(rows)
+    with ThreadPoolExecutor(_FETCH_AHEAD, thread_name_prefix="ranges") as pool:
+
+        def fetch(row: RootRange) -> tuple[RootRange, Future[bytes]]:
+            return row, pool.submit(store.get, range_key(row.range_id))
+
+        ahead = [fetch(row) for row in islice(waiting, _FETCH_AHEAD)]
+        while ahead:
+            row, future = ahead.pop(0)
+            ahead += [fetch(later) for later in islice(waiting, 1)]
+            yield _read_range(row, future)
+
+
+def _read_range(row: RootRange, data: Future[bytes]) -> _ReadRange:
+    try:
+        entries = check_range(row, data.result())
+    except BlobMissing as error:
+        raise ManifestRejected(f"The range {row.range_id[:12]} was not uploaded.", range=row.range_id) from error
+    except ContentError as error:
+        raise ManifestRejected(f"The range {row.range_id[:12]} is not valid: {error}", range=row.range_id) from error
+    reach: dict[bytes, int] = {}
+    for entry in entries:
+        for blob in entry.blobs:
+            reach[blob.pack] = max(reach.get(blob.pack, 0), blob.offset + blob.size)
+    return _ReadRange(row, collisions.fingerprints(entries), {pack.hex(): end for pack, end in reach.items()})
+
+
+def _check_packs(dataset: Dataset, read: Iterable[_ReadRange]) -> dict[str, Pack]:
+    reach: dict[str, int] = {}
+    for found in read:
+        for sha256, end in found.reach.items():
+            reach[sha256] = max(reach.get(sha256, 0), end)
+    packs: dict[str, Pack] = {}
+    for batch in _batches(reach):
+        complete = Pack.objects.filter(dataset=dataset, sha256__in=batch, state=PackState.COMPLETE)
+        packs.update((pack.sha256, pack) for pack in complete)
+    if missing := sorted(set(reach) - set(packs)):
+        raise PackMissing(f"{len(missing)} packs of this commit are not in the store.", packs=missing)
+    for sha256, end in reach.items():
+        if end > packs[sha256].size_bytes:
+            raise ManifestRejected(f"A file is said to lie past the end of the pack {sha256[:12]}.", pack=sha256)
+    return packs
+
+
+@transaction.atomic
+def _keep_ranges(dataset: Dataset, read: Sequence[_ReadRange], packs: dict[str, Pack]) -> None:
+    rows = [
+        ManifestRange(
+            dataset=dataset,
+            range_id=found.row.range_id,
+            first_path=found.row.first_path,
+            last_path=found.row.last_path,
+            files=found.row.files,
+            size_bytes=found.row.size_bytes,
+            names=found.names,
+        )
+        for found in read
+    ]
+    ManifestRange.objects.bulk_create(rows, ignore_conflicts=True, batch_size=_BATCH)
+    # Another commit may have kept some of them at the same time, under ids of its own.
+    ids: dict[str, str] = {}
+    for batch in _batches(found.row.range_id for found in read):
+        ids.update(ManifestRange.objects.filter(dataset=dataset, range_id__in=batch).values_list("range_id", "pk"))
+    link = ManifestRange.packs.through
+    links = [
+        link(manifestrange_id=ids[found.row.range_id], pack_id=packs[sha256].pk)
+        for found in read
+        for sha256 in sorted(found.reach)
+    ]
+    link.objects.bulk_create(links, ignore_conflicts=True, batch_size=_BATCH)
+
+
+def _batches(ids: Iterable[str]) -> Iterator[list[str]]:
+    source = iter(ids)
+    while batch := list(islice(source, _BATCH)):
+        yield batch
+
+
+def _show(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")

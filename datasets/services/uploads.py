@@ -1,0 +1,192 @@
+"""Upload sessions: which packs and manifests the store wants, signed addresses for them, and proof that they came."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from django.db import transaction
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.permissions import require
+from core import clock
+from core.errors import InvalidInput
+from datasets import permissions
+from datasets.adapters.opening import open_dataset_store
+from datasets.adapters.scoped import ScopedStore
+from datasets.engine.layout import pack_key, range_key, root_key
+from datasets.engine.ports import Announcement, SignedRequest
+from datasets.errors import BodyRefused, PackMissing, UploadClosed
+from datasets.models import Branch, Commit, Dataset, ManifestRange, Pack, PackState, UploadSession, UploadState
+from datasets.selectors import commits as commit_reads
+from datasets.services.stores import SIGNED_LIFETIME
+from nearline.content.packs import MAX_PACK_BYTES
+
+SESSION_LIFETIME = timedelta(hours=24)
+# A range of 32,768 entries with long names stays far below this.
+_MAX_MANIFEST_BYTES = 256 << 20
+_HEADS_AT_ONCE = 8
+
+
+class ObjectKind(StrEnum):
+    """What a signed address may lead to."""
+
+    PACK = "pack"
+    RANGE = "range"
+    ROOT = "root"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An object that a client has. `id` is a pack's SHA-256 or a manifest's id."""
+
+    kind: ObjectKind
+    id: str
+    body: Announcement
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether the store has the object; if not, the request that brings it there."""
+
+    kind: ObjectKind
+    id: str
+    request: SignedRequest | None
+
+    @property
+    def state(self) -> str:
+        """`complete`: nothing to do. `wanted`: send it."""
+        return "complete" if self.request is None else "wanted"
+
+
+@dataclass(frozen=True)
+class StartedUpload:
+    """A new session, and its branch with the head to build on."""
+
+    upload: UploadSession
+    branch: Branch
+
+
+def start_upload(*, actor: Actor, dataset: Dataset, branch: str, client_id: str) -> StartedUpload:
+    """Begin work towards a commit of a branch. Raises ReferenceNotFound when there is no such branch."""
+    require(actor, permissions.COMMIT, dataset.project_id)
+    found = commit_reads.get_branch(actor, dataset, branch)
+    with transaction.atomic():
+        upload = UploadSession.objects.create(
+            dataset=dataset,
+            branch=found.name,
+            client_id=client_id[:200],
+            user_id=actor.user_id,
+            expires_at=clock.now() + SESSION_LIFETIME,
+        )
+        audit.record(actor, "datasets.start_upload", upload, project_id=dataset.project_id, dataset=dataset.name)
+    return StartedUpload(upload, found)
+
+
+def offer_packs(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer]) -> list[Answer]:
+    """Say which packs are there, and sign a PUT for each of the others.
+
+    A pack that was sent before, but not confirmed, is looked for in the store once.
+    """
+    _touch(actor, upload)
+    for offer in offers:
+        if not 0 < offer.body.size_bytes <= MAX_PACK_BYTES:
+            raise InvalidInput(f"A pack has 1 to {MAX_PACK_BYTES} bytes.")
+    dataset = upload.dataset
+    store = open_dataset_store(dataset)
+    known = {pack.sha256: pack for pack in dataset.packs.filter(sha256__in=[offer.id for offer in offers])}
+    sizes = {offer.id: offer.body.size_bytes for offer in offers}
+    if liars := [sha256 for sha256, pack in known.items() if pack.size_bytes != sizes[sha256]]:
+        raise BodyRefused(f"The pack {liars[0][:12]} has another size than you say.", pack=liars[0])
+    fresh = [Pack(dataset=dataset, sha256=sha256, size_bytes=sizes[sha256]) for sha256 in sizes if sha256 not in known]
+    Pack.objects.bulk_create(fresh, ignore_conflicts=True)
+    arrived = _find_arrived(store, [pack for pack in known.values() if pack.state == PackState.PENDING])
+    _complete(dataset, arrived)
+    there = arrived | {sha256 for sha256, pack in known.items() if pack.state == PackState.COMPLETE}
+    return [_answer(store, offer, pack_key(offer.id), is_there=offer.id in there) for offer in offers]
+
+
+def confirm_packs(*, actor: Actor, upload: UploadSession, packs: Sequence[str]) -> list[Answer]:
+    """Look for the packs in the store and vouch for those that are there from now on.
+
+    Raises PackMissing naming those that are not; the others are confirmed all the same.
+    """
+    _touch(actor, upload)
+    dataset = upload.dataset
+    known = {pack.sha256: pack for pack in dataset.packs.filter(sha256__in=packs)}
+    pending = [pack for pack in known.values() if pack.state == PackState.PENDING]
+    arrived = _find_arrived(open_dataset_store(dataset), pending)
+    _complete(dataset, arrived)
+    there = arrived | {sha256 for sha256, pack in known.items() if pack.state == PackState.COMPLETE}
+    if missing := sorted(set(packs) - there):
+        raise PackMissing(f"{len(missing)} packs did not arrive in the store.", packs=missing)
+    return [Answer(ObjectKind.PACK, sha256, None) for sha256 in packs]
+
+
+def offer_manifests(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer]) -> list[Answer]:
+    """Say which ranges and roots are known to be right, and sign a PUT for each of the others."""
+    _touch(actor, upload)
+    for offer in offers:
+        if not 0 < offer.body.size_bytes <= _MAX_MANIFEST_BYTES:
+            raise InvalidInput(f"A manifest has 1 to {_MAX_MANIFEST_BYTES} bytes.")
+    dataset = upload.dataset
+    store = open_dataset_store(dataset)
+    ranges = [offer.id for offer in offers if offer.kind == ObjectKind.RANGE]
+    roots = [offer.id for offer in offers if offer.kind == ObjectKind.ROOT]
+    there = {
+        *((ObjectKind.RANGE, found) for found in _known(ManifestRange, dataset, "range_id", ranges)),
+        *((ObjectKind.ROOT, found) for found in _known(Commit, dataset, "root", roots)),
+    }
+    key_of: dict[ObjectKind, Callable[[str], str]] = {ObjectKind.RANGE: range_key, ObjectKind.ROOT: root_key}
+    return [
+        _answer(store, offer, key_of[offer.kind](offer.id), is_there=(offer.kind, offer.id) in there)
+        for offer in offers
+    ]
+
+
+def expire_uploads() -> int:
+    """End the sessions whose time is over; return how many."""
+    late = UploadSession.objects.filter(state=UploadState.OPEN, expires_at__lte=clock.now())
+    return late.update(state=UploadState.EXPIRED)
+
+
+def _touch(actor: Actor, upload: UploadSession) -> None:
+    require(actor, permissions.COMMIT, upload.dataset.project_id)
+    now = clock.now()
+    is_open = UploadSession.objects.filter(pk=upload.pk, state=UploadState.OPEN, expires_at__gt=now)
+    if not is_open.update(expires_at=now + SESSION_LIFETIME):
+        raise UploadClosed("This upload has ended or expired.")
+
+
+def _find_arrived(store: ScopedStore, packs: Sequence[Pack]) -> set[str]:
+    if not packs:
+        return set()
+    with ThreadPoolExecutor(min(_HEADS_AT_ONCE, len(packs)), thread_name_prefix="head") as pool:
+        found = list(pool.map(store.stat, [pack_key(pack.sha256) for pack in packs]))
+    return {
+        pack.sha256
+        for pack, stat in zip(packs, found, strict=True)
+        if stat is not None and stat.size_bytes == pack.size_bytes
+    }
+
+
+def _complete(dataset: Dataset, packs: Iterable[str]) -> None:
+    arrived = list(packs)
+    if arrived:
+        rows = Pack.objects.filter(dataset=dataset, sha256__in=arrived, state=PackState.PENDING)
+        rows.update(state=PackState.COMPLETE)
+
+
+def _known(model: type[ManifestRange] | type[Commit], dataset: Dataset, field: str, ids: Sequence[str]) -> set[str]:
+    if not ids:
+        return set()
+    return set(model._default_manager.filter(dataset=dataset, **{f"{field}__in": ids}).values_list(field, flat=True))
+
+
+def _answer(store: ScopedStore, offer: Offer, key: str, *, is_there: bool) -> Answer:
+    if is_there:
+        return Answer(offer.kind, offer.id, None)
+    request = store.sign_put(key, offer.body, now=clock.now(), lifetime_s=int(SIGNED_LIFETIME.total_seconds()))
+    return Answer(offer.kind, offer.id, request)
