@@ -8,3 +8,7 @@ class FlowsConfig(AppConfig):
 
     name = "flows"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register what runs in the background and what other apps' news lead to."""
+        from flows import receivers, tasks  # noqa: F401

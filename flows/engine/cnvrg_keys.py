@@ -72,6 +72,7 @@ class _Translator:
         self._out = translation
         self._datasets: dict[str, tuple[dict[str, object], Path]] = {}
         self._steps: dict[str, tuple[dict[str, object], int]] = {}
+        self._refused: set[str] = set()
 
     def run(self) -> None:
         self._unknown((), self._data, _TOP, set())
@@ -96,6 +97,9 @@ class _Translator:
 
     def _task(self, path: Path, task: Mapping[str, object], steps: list[object]) -> None:
         kind = task.get("type", "exec")
+        title = str(task.get("title", ""))
+        if kind not in {"exec", "data"}:
+            self._refused.add(title)
         if kind == "deploy":
             self._refuse(
                 (*path, "type"), "deploy", "Endpoints are not part of Nearline; remove the deploy task from the flow."
@@ -105,7 +109,6 @@ class _Translator:
             self._refuse((*path, "type"), "unknown_type", f"There is no task type '{kind}'; there are exec and data.")
             return
         self._unknown(path, task, _USED | (_DATA if kind == "data" else set()), _NOTED | _SILENT)
-        title = str(task.get("title", ""))
         if title in self._datasets or title in self._steps:
             self._refuse((*path, "title"), "duplicate_name", f"Two tasks have the title '{title}'.")
             return
@@ -198,8 +201,8 @@ class _Translator:
                 continue
             source, target = str(item["from"]), str(item["to"])
             for end, name in (("from", source), ("to", target)):
-                if name not in self._steps and name not in self._datasets:
-                    titles = [*self._steps, *self._datasets]
+                titles = [*self._steps, *self._datasets]
+                if name not in {*titles, *self._refused}:
                     self._refuse((*place, end), "unknown_parent", f"There is no task '{name}'.{suggest(name, titles)}")
             if target in self._datasets:
                 self._refuse((*place, "to"), "relation", f"'{target}' is a dataset; nothing can lead to it.")

@@ -5,8 +5,7 @@ Same graph, same picture. The picture in the page, the canvas and thumbnails all
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import networkx as nx
+from graphlib import TopologicalSorter
 
 NODE_WIDTH = 208
 NODE_HEIGHT = 58
@@ -58,10 +57,13 @@ def lay_out(parents: Mapping[str, Sequence[str]]) -> Layout:
 
 def _columns(parents: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """Put every step right of its last parent."""
-    graph: nx.DiGraph[str] = nx.DiGraph()
-    graph.add_nodes_from(parents)
-    graph.add_edges_from((parent, key) for key, sources in parents.items() for parent in sources)
-    return [[key for key in parents if key in layer] for layer in map(set, nx.topological_generations(graph))]
+    depths: dict[str, int] = {}
+    for key in TopologicalSorter(parents).static_order():
+        depths[key] = max((depths[parent] + 1 for parent in parents[key]), default=0)
+    columns: list[list[str]] = [[] for _ in set(depths.values())]
+    for key in parents:
+        columns[depths[key]].append(key)
+    return columns
 
 
 def _order(columns: list[list[str]], parents: Mapping[str, Sequence[str]]) -> list[list[str]]:

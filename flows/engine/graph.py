@@ -1,0 +1,85 @@
+"""What never changes during a run: the steps, their arrows, conditions, templates and budgets, ready for the planner."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from flows.engine import expressions
+from flows.engine.expressions import Expression
+from flows.engine.spec import FlowSpec, StepSpec
+from flows.engine.states import FailureKind
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One template of a step, and how long its job may wait there before the next one is tried."""
+
+    template: str
+    wait_s: float
+
+
+@dataclass(frozen=True)
+class Node:
+    """One step of the spec, whatever its grid multiplies it into."""
+
+    key: str
+    after: tuple[str, ...]
+    choices: tuple[Choice, ...]
+    budgets: Mapping[FailureKind, int] = field(default_factory=dict)
+    condition: Expression | None = None
+    has_data: bool = False
+
+
+@dataclass(frozen=True)
+class Graph:
+    """All nodes, parents before children."""
+
+    nodes: tuple[Node, ...]
+
+    @cached_property
+    def by_key(self) -> Mapping[str, Node]:
+        """The nodes by name."""
+        return {node.key: node for node in self.nodes}
+
+    @cached_property
+    def measured(self) -> frozenset[str]:
+        """The steps whose measurements some condition looks at."""
+        return frozenset(
+            reference.step
+            for node in self.nodes
+            if node.condition is not None
+            for reference in expressions.references(node.condition)
+            if reference.step != expressions.PARAMETERS
+        )
+
+
+def build(spec: FlowSpec, default_template: str) -> Graph:
+    """Make the graph of a spec that was checked. Steps that name no template get `default_template`."""
+    return Graph(tuple(_node(step, default_template) for step in _in_order(spec)))
+
+
+def _node(step: StepSpec, default_template: str) -> Node:
+    choices = tuple(Choice(choice.template, choice.wait) for choice in step.compute)
+    return Node(
+        key=step.name,
+        after=step.after,
+        choices=choices or (Choice(default_template, 0),),
+        budgets={kind: getattr(step.retries, kind.value) for kind in FailureKind},
+        condition=expressions.parse(step.when) if step.when else None,
+        has_data=bool(step.data),
+    )
+
+
+def _in_order(spec: FlowSpec) -> Iterator[StepSpec]:
+    children: dict[str, list[StepSpec]] = {step.name: [] for step in spec.steps}
+    missing = {step.name: len(step.after) for step in spec.steps}
+    for step in spec.steps:
+        for parent in step.after:
+            children[parent].append(step)
+    ready = [step for step in spec.steps if not step.after]
+    for step in ready:  # grows while it is walked
+        yield step
+        for child in children[step.name]:
+            missing[child.name] -= 1
+            if missing[child.name] == 0:
+                ready.append(child)

@@ -1,0 +1,114 @@
+"""What a plan consists of: decisions about one run, frozen, in the order in which they are applied."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from flows.engine.states import AttemptState, FailureKind, RunState, StepState
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A template that was left for the next one: how long the step waited there, and why it went on."""
+
+    template: str
+    waited_s: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Open an ended step again."""
+
+    step_id: str
+
+
+@dataclass(frozen=True)
+class Start:
+    """Begin an attempt. `prepares`: its datasets are staged first; otherwise its job is submitted at once."""
+
+    step_id: str
+    number: int
+    choice: int
+    template: str
+    tried: tuple[Tried, ...]
+    why: str
+    prepares: bool
+    remind_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Submit:
+    """Submit the job of an attempt whose datasets are in place."""
+
+    step_id: str
+    attempt_id: str
+    remind_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Observe:
+    """Note that an attempt's job got its place."""
+
+    step_id: str
+    attempt_id: str
+    template: str
+
+
+@dataclass(frozen=True)
+class Supersede:
+    """Withdraw a waiting job and begin elsewhere; without effect if the job gets its place first."""
+
+    step_id: str
+    attempt_id: str
+    why: str
+    start: Start
+
+
+@dataclass(frozen=True)
+class End:
+    """Close an attempt."""
+
+    step_id: str
+    attempt_id: str
+    state: AttemptState
+    failure: FailureKind | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Settle:
+    """Change the state of a step that has no live attempt. `chosen` is the attempt that speaks for it."""
+
+    step_id: str
+    state: StepState
+    reason: str
+    failures: Mapping[FailureKind, int]
+    not_before: datetime | None
+    chosen: str | None
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """Ask an attempt's job to end."""
+
+    attempt_id: str
+
+
+@dataclass(frozen=True)
+class Remind:
+    """Look at this attempt again at that time, news or not."""
+
+    attempt_id: str
+    at: datetime | None
+
+
+@dataclass(frozen=True)
+class Finish:
+    """Close the run."""
+
+    state: RunState
+    reason: str
+
+
+Transition = Reset | Start | Submit | Observe | Supersede | End | Settle | Cancel | Remind | Finish

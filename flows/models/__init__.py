@@ -1,0 +1,21 @@
+"""Flows and their versions, runs with their steps and attempts, experiments with what they measured."""
+
+from flows.models.experiment import Artifact, Experiment, MetricLast, MetricPoint
+from flows.models.flow import Bundle, Flow, FlowVersion
+from flows.models.run import Attempt, AttemptInput, InputState, Run, RunEvent, Step
+
+__all__ = [
+    "Artifact",
+    "Attempt",
+    "AttemptInput",
+    "Bundle",
+    "Experiment",
+    "Flow",
+    "FlowVersion",
+    "InputState",
+    "MetricLast",
+    "MetricPoint",
+    "Run",
+    "RunEvent",
+    "Step",
+]

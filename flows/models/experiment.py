@@ -1,0 +1,90 @@
+"""Experiments: what each attempt was given and what it measured."""
+
+from django.db import models
+
+from core.orm import BaseModel
+
+
+class Experiment(BaseModel):
+    """The record of one attempt: parameters, metrics, tags, artifacts, and the versions of code and data.
+
+    `log_offset` is how far its log was read for metrics; `harvested_at` is when the end of it was. `logged` are the
+    parameters that the job itself recorded. `artifacts_wanted`: its output folder is still to be stored.
+    """
+
+    id_prefix = "exp"
+
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="experiments")
+    run = models.ForeignKey("flows.Run", on_delete=models.CASCADE, related_name="experiments")
+    step = models.ForeignKey("flows.Step", on_delete=models.CASCADE, related_name="experiments")
+    attempt = models.OneToOneField("flows.Attempt", on_delete=models.CASCADE, related_name="experiment")
+    title = models.CharField(max_length=300)
+    parameters = models.JSONField(default=dict)
+    logged = models.JSONField(default=dict)
+    tags = models.JSONField(default=dict)
+    datasets = models.JSONField(default=list)
+    code = models.JSONField(default=dict)
+    log_offset = models.PositiveBigIntegerField(default=0)
+    harvested_at = models.DateTimeField(null=True)
+    artifacts_wanted = models.BooleanField(default=False)
+    artifacts_error = models.TextField(blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["run"], name="artifacts_to_store", condition=models.Q(artifacts_wanted=True)),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class MetricPoint(models.Model):
+    """One measurement. `value` None stands for NaN, which SQLite cannot hold. Insert only."""
+
+    id = models.BigAutoField(primary_key=True)
+    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="points")
+    key = models.CharField(max_length=200)
+    step = models.BigIntegerField()
+    value = models.FloatField(null=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["experiment", "key", "id"], name="points_of_metric")]
+
+    def __str__(self) -> str:
+        return f"{self.key}[{self.step}] = {self.value}"
+
+
+class MetricLast(models.Model):
+    """The newest value of each metric, for lists, conditions and children, and how many points there are."""
+
+    id = models.BigAutoField(primary_key=True)
+    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="metrics")
+    key = models.CharField(max_length=200)
+    step = models.BigIntegerField()
+    value = models.FloatField(null=True)
+    points = models.PositiveBigIntegerField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["experiment", "key"], name="one_last_value_per_metric")]
+
+    def __str__(self) -> str:
+        return f"{self.key} = {self.value}"
+
+
+class Artifact(BaseModel):
+    """A file that an attempt left in its output folder; its bytes are kept under their BLAKE3 hash."""
+
+    id_prefix = "art"
+
+    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="artifacts")
+    path = models.CharField(max_length=1000)
+    size_bytes = models.PositiveBigIntegerField()
+    content_hash = models.CharField(max_length=64, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["experiment", "path"], name="one_artifact_per_path")]
+
+    def __str__(self) -> str:
+        return self.path

@@ -1,0 +1,19 @@
+"""What flows do when compute or datasets have news: ring for the runs that it concerns."""
+
+from django.dispatch import receiver
+
+from compute.signals import job_changed
+from datasets.signals import cached_commit_changed
+from flows.services import news
+
+
+@receiver(job_changed, dispatch_uid="flows.job_changed")
+def advance_runs_of_jobs(job_ids: list[str], **_news: object) -> None:
+    """Ring for the runs whose jobs moved."""
+    news.jobs_changed(job_ids)
+
+
+@receiver(cached_commit_changed, dispatch_uid="flows.cached_commit_changed")
+def advance_runs_waiting_for_data(cached_commit_id: str, **_news: object) -> None:
+    """Ring for the runs that wait for that commit."""
+    news.cached_commit_changed(cached_commit_id)

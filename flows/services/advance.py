@@ -1,0 +1,63 @@
+"""Moving runs on. `advance_run` is the only writer of a run's state, steps and attempts.
+
+It looks, asks the planner, writes, and looks again until there is nothing to do. Whoever has news about a run only
+rings for it; a ring that is lost is found by the tick, because news is what the rows say (`snapshots.has_news`).
+"""
+
+from core import clock, metrics
+from flows.engine import planner
+from flows.engine.states import RUN_ENDS
+from flows.errors import LeaseLost
+from flows.models import Run
+from flows.services import apply, harvest, leases, snapshots, staging
+
+_LIVE = ("pending", "running")
+
+
+def advance_run(run_id: str) -> None:
+    """Do all that can be done for a run now. Can be called by anybody at any time, also twice at once."""
+    is_first = True
+    while (token := leases.take(run_id)) is not None:
+        has_changed = False
+        try:
+            with metrics.ADVANCE_SECONDS.time():
+                while _advance_once(run_id, token):
+                    has_changed = True
+        except LeaseLost:
+            return
+        finally:
+            leases.give_back(run_id, token)
+        # Somebody who rang while the lease was held went away again, so the holder looks once more. News that a whole
+        # look could do nothing about waits for the tick.
+        if not (is_first or has_changed) or not snapshots.has_news(run_id, clock.now()):
+            return
+        is_first = False
+
+
+def _advance_once(run_id: str, token: str) -> bool:
+    """Make one plan and write it; say whether another look is worth it."""
+    staging.look_at_inputs(run_id)
+    harvest.harvest_ended(run_id)
+    now = clock.now()
+    loaded = snapshots.load(run_id, now)
+    if loaded.run.state in RUN_ENDS:
+        return False
+    has_changed = apply.apply(loaded, planner.plan(loaded.snapshot, now), token=token, now=now)
+    return has_changed and Run.objects.filter(pk=run_id, state__in=_LIVE).exists()
+
+
+def advance_all() -> None:
+    """Advance every run that wants to be looked at: the tick, which finds what lost rings left behind."""
+    for run_id in find_waiting():
+        advance_run(run_id)
+
+
+def find_waiting() -> list[str]:
+    """Return the ids of the live runs about which there is news."""
+    now = clock.now()
+    live = Run.objects.filter(state__in=_LIVE)
+    due = set(live.filter(wake_at__lte=now).values_list("pk", flat=True))
+    due.update(live.filter(retry_requested_at__isnull=False).values_list("pk", flat=True))
+    due.update(snapshots.live_attempts_with_news(now).values_list("run_id", flat=True))
+    due.update(staging.runs_with_ready_inputs())
+    return sorted(due)

@@ -1,0 +1,381 @@
+"""Writing a plan: every transition of one plan in one short transaction of a few bulk statements.
+
+The jobs of new attempts are created in the same transaction (compute keeps them in the same database), so an attempt
+without its job, or a job without its attempt, cannot exist: the job's row is the outbox.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import models, transaction
+from django.db.models import Min
+
+from accounts.actor import Actor
+from compute.services import jobs
+from compute.services.jobs import JobRequest
+from core import doorbell
+from flows.engine import names
+from flows.engine.spec import DataInput
+from flows.engine.states import STEP_ENDS, AttemptState, RunState, StepState
+from flows.engine.transitions import (
+    Cancel,
+    End,
+    Finish,
+    Observe,
+    Remind,
+    Reset,
+    Settle,
+    Start,
+    Submit,
+    Supersede,
+    Transition,
+)
+from flows.models import Attempt, AttemptInput, Experiment, Run, RunEvent, Step
+from flows.models.run import LIVE_ATTEMPTS
+from flows.services import job_specs, leases
+from flows.services.snapshots import Loaded
+
+_SYSTEM = Actor.system("flow runs")
+_BATCH = 500
+_STORING_POLL = timedelta(seconds=2)
+
+
+def apply(loaded: Loaded, transitions: Sequence[Transition], *, token: str, now: datetime) -> bool:
+    """Write a plan and say whether anything but reminders changed. Raises LeaseLost, and then nothing is written."""
+    with transaction.atomic():
+        leases.fence(loaded.run.pk, token)
+        writer = _Writer(loaded, now)
+        for transition in transitions:
+            writer.note(transition)
+        writer.write()
+    return writer.has_changed
+
+
+class _Writer:
+    """Collects what to write, so that many equal changes become one statement, and one event each."""
+
+    def __init__(self, loaded: Loaded, now: datetime) -> None:
+        self._loaded = loaded
+        self._run = loaded.run
+        self._now = now
+        self._step_changes: dict[str, dict[str, Any]] = {}
+        self._attempt_changes: dict[str, dict[str, Any]] = {}
+        self._starts: list[Start] = []
+        self._submits: list[Submit] = []
+        self._supersedes: list[Supersede] = []
+        self._cancels: list[str] = []
+        self._ended: list[End] = []
+        self._events: list[RunEvent] = []
+        self._finish: Finish | None = None
+        self._is_storing = loaded.snapshot.is_storing
+        self.has_changed = False
+
+    def note(self, transition: Transition) -> None:
+        self.has_changed = self.has_changed or not isinstance(transition, Remind)
+        handlers: dict[type, Callable[[Any], None]] = {
+            Reset: self._note_reset,
+            Start: self._starts.append,
+            Submit: self._submits.append,
+            Observe: self._note_observed,
+            Supersede: self._supersedes.append,
+            End: self._note_end,
+            Settle: self._note_settled,
+            Cancel: lambda cancel: self._cancels.append(cancel.attempt_id),
+            Remind: lambda remind: self._change_attempt(remind.attempt_id, remind_at=remind.at),
+            Finish: self._note_finish,
+        }
+        handlers[type(transition)](transition)
+
+    def write(self) -> None:
+        """Write all, in an order in which each statement sees what it builds on."""
+        self._starts.extend(self._withdraw())
+        _update_grouped(Attempt.objects.all(), self._attempt_changes)
+        _update_grouped(Step.objects.all(), self._step_changes)
+        self._begin_attempts()
+        self._cancel_jobs()
+        self._close_attempts()
+        self._write_run()
+
+    # --- what each transition means
+
+    def _note_reset(self, reset: Reset) -> None:
+        self._change_step(
+            reset.step_id,
+            state=StepState.PENDING,
+            reason="",
+            choice=0,
+            template="",
+            tried=[],
+            why="",
+            failures={},
+            not_before=None,
+            started_at=None,
+            finished_at=None,
+        )
+        self._event("step.reset", reset.step_id, "Opened again.")
+
+    def _note_observed(self, observed: Observe) -> None:
+        self._change_attempt(observed.attempt_id, state=AttemptState.RUNNING, started_at=self._now, remind_at=None)
+        self._change_step(observed.step_id, state=StepState.RUNNING, reason="")
+        self._event("step.running", observed.step_id, f"Runs on {observed.template}.", template=observed.template)
+
+    def _note_end(self, end: End) -> None:
+        self._ended.append(end)
+        self._change_attempt(
+            end.attempt_id,
+            state=end.state,
+            reason=end.reason,
+            failure=end.failure or "",
+            finished_at=self._now,
+            remind_at=None,
+        )
+        if end.state is AttemptState.FAILED:
+            self._event("attempt.failed", end.step_id, end.reason, failure=str(end.failure))
+
+    def _note_settled(self, settle: Settle) -> None:
+        changes: dict[str, Any] = {
+            "state": settle.state,
+            "reason": settle.reason,
+            "failures": {str(kind): count for kind, count in settle.failures.items()},
+            "not_before": settle.not_before,
+        }
+        if settle.state in STEP_ENDS:
+            changes["finished_at"] = self._now
+        self._change_step(settle.step_id, **changes)
+        self._event(f"step.{settle.state}", settle.step_id, settle.reason)
+
+    def _note_finish(self, finish: Finish) -> None:
+        self._finish = finish
+        self._event(f"run.{finish.state}", None, finish.reason)
+
+    # --- statements
+
+    def _withdraw(self) -> list[Start]:
+        """Take waiting jobs back; a job that got its place first stays, and so does its attempt."""
+        if not self._supersedes:
+            return []
+        job_ids = dict(
+            Attempt.objects.filter(pk__in=[item.attempt_id for item in self._supersedes]).values_list("pk", "job_id")
+        )
+        wanted = [job_id for job_id in job_ids.values() if job_id is not None]
+        back = set(jobs.withdraw_many(job_ids=wanted, reason="The step tries its next template."))
+        starts = []
+        for item in self._supersedes:
+            if job_ids.get(item.attempt_id) not in back:
+                self._change_attempt(item.attempt_id, remind_at=None)
+                continue
+            self._change_attempt(
+                item.attempt_id, state=AttemptState.SUPERSEDED, reason=item.why, finished_at=self._now, remind_at=None
+            )
+            message = f"{item.start.tried[-1].template} {item.why}; {item.start.template} is tried."
+            self._event("step.fallback", item.step_id, message, tried=[asdict(tried) for tried in item.start.tried])
+            starts.append(item.start)
+        return starts
+
+    def _begin_attempts(self) -> None:
+        steps = self._loaded.steps
+        attempts = [self._new_attempt(steps[start.step_id], start) for start in self._starts]
+        inputs = [
+            self._new_input(attempt, data)
+            for start, attempt in zip(self._starts, attempts, strict=True)
+            if start.prepares
+            for data in self._loaded.spec.step(steps[start.step_id].key).data
+        ]
+        ready = [
+            (steps[start.step_id], attempt)
+            for start, attempt in zip(self._starts, attempts, strict=True)
+            if not start.prepares
+        ]
+        prepared = list(self._prepared())
+        self._submit([*ready, *prepared])
+        Attempt.objects.bulk_create(attempts, batch_size=_BATCH)
+        Attempt.objects.bulk_update(
+            [attempt for _, attempt in prepared], ["job", "state", "queued_at", "remind_at"], 200
+        )
+        AttemptInput.objects.bulk_create(inputs, batch_size=_BATCH)
+        self._create_experiments(attempts)
+        changes: dict[str, dict[str, Any]] = {}
+        for start in self._starts:
+            changes[start.step_id] = {
+                "state": StepState.PREPARING if start.prepares else StepState.QUEUED,
+                "reason": "",
+                "choice": start.choice,
+                "template": start.template,
+                "tried": [asdict(tried) for tried in start.tried],
+                "why": start.why,
+                "not_before": None,
+                "attempt_count": start.number,
+            }
+            if steps[start.step_id].started_at is None:
+                changes[start.step_id]["started_at"] = self._now
+            word = "Brings its data to" if start.prepares else "Waits for"
+            kind = "step.preparing" if start.prepares else "step.queued"
+            decision = {"attempt": start.number, "template": start.template, "why": start.why}
+            self._event(kind, start.step_id, f"{word} {start.template}.", **decision)
+        for submit in self._submits:
+            changes[submit.step_id] = {"state": StepState.QUEUED}
+            self._event("step.queued", submit.step_id, "Its data is in place; waits for room.")
+        _update_grouped(Step.objects.all(), changes)
+
+    def _new_attempt(self, step: Step, start: Start) -> Attempt:
+        return Attempt(
+            run=self._run,
+            step=step,
+            number=start.number,
+            choice=start.choice,
+            template=start.template,
+            state=AttemptState.PREPARING if start.prepares else AttemptState.QUEUED,
+            job_name=names.job_name(self._run.pk, step.key, step.index, start.number),
+            remind_at=start.remind_at,
+            queued_at=None if start.prepares else self._now,
+        )
+
+    def _new_input(self, attempt: Attempt, data: DataInput) -> AttemptInput:
+        commit = self._run.datasets[data.dataset]
+        return AttemptInput(
+            attempt=attempt,
+            name=data.folder,
+            reference=data.dataset,
+            commit_id=commit["commit"],
+            is_cached=data.cached,
+            locked_until=self._now,
+        )
+
+    def _prepared(self) -> Iterable[tuple[Step, Attempt]]:
+        reminders = {submit.attempt_id: submit.remind_at for submit in self._submits}
+        for attempt in Attempt.objects.filter(pk__in=reminders).order_by("pk"):
+            attempt.state, attempt.queued_at = AttemptState.QUEUED, self._now
+            attempt.remind_at = reminders[attempt.pk]
+            yield self._loaded.steps[attempt.step_id], attempt
+
+    def _submit(self, ready: Sequence[tuple[Step, Attempt]]) -> None:
+        if not ready:
+            return
+        specs = job_specs.JobSpecs(self._run, self._loaded.spec, self._run.version.bundle)
+        requests = [
+            JobRequest(
+                project_id=self._run.project_id,
+                name=attempt.job_name,
+                kind="experiment",
+                template_id=self._loaded.template_ids[attempt.template],
+                spec=specs.build(step, attempt),
+            )
+            for step, attempt in ready
+        ]
+        submitted = jobs.submit_many(actor=_SYSTEM, requests=requests)
+        for (_, attempt), job in zip(ready, submitted, strict=True):
+            attempt.job = job
+
+    def _create_experiments(self, attempts: Sequence[Attempt]) -> None:
+        said = {step.name: step for step in self._loaded.spec.steps}
+        Experiment.objects.bulk_create(
+            [
+                Experiment(
+                    project_id=self._run.project_id,
+                    run=self._run,
+                    step_id=attempt.step_id,
+                    attempt=attempt,
+                    title=_title(self._run, attempt.step, is_grid=bool(said[attempt.step.key].grid)),
+                    parameters=attempt.step.parameters,
+                    datasets=[
+                        {**self._run.datasets[data.dataset], "name": data.folder, "cached": data.cached}
+                        for data in said[attempt.step.key].data
+                    ],
+                    code=self._run.code,
+                )
+                for attempt in attempts
+            ],
+            batch_size=_BATCH,
+        )
+
+    def _cancel_jobs(self) -> None:
+        if not self._cancels:
+            return
+        rows = Attempt.objects.filter(pk__in=self._cancels, job__isnull=False)
+        job_ids = list(rows.values_list("job_id", flat=True))
+        jobs.cancel_many(job_ids=[str(job_id) for job_id in job_ids], reason="The run was cancelled.")
+
+    def _close_attempts(self) -> None:
+        """Let go of what ended attempts held, and ask for the results of those that succeeded to be kept."""
+        if not self._ended:
+            return
+        succeeded = [end.attempt_id for end in self._ended if end.state is AttemptState.SUCCEEDED]
+        for batch in _batches(succeeded):
+            kept = Experiment.objects.filter(attempt__in=batch).exclude(attempt__job__resource__kind="simulated")
+            kept.update(artifacts_wanted=True)
+            self._is_storing = True
+        with_inputs = AttemptInput.objects.filter(attempt__in=[end.attempt_id for end in self._ended])
+        if with_inputs.exists():
+            doorbell.enqueue_on_commit("flows.release_inputs")
+        if succeeded:
+            doorbell.enqueue_on_commit("flows.store_artifacts", run_id=self._run.pk)
+
+    def _write_run(self) -> None:
+        changes: dict[str, Any] = {"wake_at": self._next_wake()}
+        if self._loaded.is_retry:
+            changes["retry_requested_at"] = None
+        if self._run.cancel_requested_at is None and self._was_cancelled_meanwhile():
+            changes["wake_at"] = self._now
+        if self._run.state == RunState.PENDING:
+            changes.update(state=RunState.RUNNING, started_at=self._now)
+            self._event("run.running", None, "Started.", first=True)
+        if self._finish is not None:
+            changes.update(state=self._finish.state, reason=self._finish.reason, finished_at=self._now, wake_at=None)
+        for number, event in enumerate(self._events, start=self._run.event_seq + 1):
+            event.seq = number
+        changes["event_seq"] = self._run.event_seq + len(self._events)
+        RunEvent.objects.bulk_create(self._events, batch_size=_BATCH)
+        Run.objects.filter(pk=self._run.pk).update(**changes)
+
+    def _was_cancelled_meanwhile(self) -> bool:
+        """Look again: the row is held since the fence, so a wish that came after the loading is not overwritten."""
+        return Run.objects.filter(pk=self._run.pk, cancel_requested_at__isnull=False).exists()
+
+    def _next_wake(self) -> datetime | None:
+        attempts = Attempt.objects.filter(run=self._run, state__in=LIVE_ATTEMPTS).aggregate(at=Min("remind_at"))
+        steps = Step.objects.filter(run=self._run, state=StepState.BACKOFF).aggregate(at=Min("not_before"))
+        times = [found["at"] for found in (attempts, steps) if found["at"] is not None]
+        if self._is_storing:
+            times.append(self._now + _STORING_POLL)
+        return min(times, default=None)
+
+    # --- collecting
+
+    def _change_step(self, step_id: str, **changes: Any) -> None:
+        self._step_changes.setdefault(step_id, {}).update(changes)
+
+    def _change_attempt(self, attempt_id: str, **changes: Any) -> None:
+        self._attempt_changes.setdefault(attempt_id, {}).update(changes)
+
+    def _event(self, kind: str, step_id: str | None, message: str, *, first: bool = False, **data: object) -> None:
+        step = self._loaded.steps[step_id] if step_id is not None else None
+        event = RunEvent(
+            run=self._run,
+            kind=kind,
+            step_key=step.key if step else "",
+            step_index=step.index if step else None,
+            message=message,
+            data=data,
+            at=self._now,
+        )
+        self._events.insert(0 if first else len(self._events), event)
+
+
+def _title(run: Run, step: Step, *, is_grid: bool) -> str:
+    return f"{run.flow.name} #{run.number} {step.key}" + (f"[{step.index}]" if is_grid else "")
+
+
+def _update_grouped(rows: models.QuerySet[Any], changes: dict[str, dict[str, Any]]) -> None:
+    """Write changes by row; equal ones share a statement, as they mostly are in a fan of a thousand steps."""
+    groups: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    for row_id, change in changes.items():
+        groups.setdefault(repr(sorted(change.items())), (change, []))[1].append(row_id)
+    for change, ids in groups.values():
+        for batch in _batches(sorted(ids)):
+            rows.filter(pk__in=batch).update(**change)
+
+
+def _batches(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))

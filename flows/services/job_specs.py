@@ -1,0 +1,120 @@
+"""What an attempt's job is told: command, parameters, datasets, its parents' outputs and measurements, the code."""
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from django.conf import settings
+from django.db.models import F
+
+from compute.selectors import jobs as job_selectors
+from compute.services.jobs import DataMount, InputMount, JobSpec
+from flows.engine import names, references
+from flows.engine.expressions import Value
+from flows.engine.spec import FlowSpec, StepSpec
+from flows.models import Attempt, AttemptInput, Run, Step
+from flows.selectors import measurements
+from flows.services import bundles
+
+
+class JobSpecs:
+    """Makes the job specs of one run. What many steps share (a parent's outputs) is read once."""
+
+    def __init__(self, run: Run, spec: FlowSpec, bundle: str) -> None:
+        self._run = run
+        self._spec = spec
+        self._code = bundles.unpacked_folder(bundle) if bundle else None
+        self._folders: dict[str, Mapping[int, Path]] = {}
+        self._variables: dict[str, Mapping[str, str]] = {}
+
+    def build(self, step: Step, attempt: Attempt) -> JobSpec:
+        """Return what the attempt's job is told."""
+        said = self._spec.step(step.key)
+        values: dict[str, Mapping[str, Value]] = {
+            "parameters": step.parameters,
+            "run": {"id": self._run.pk, "number": self._run.number},
+            "step": {"name": step.key, "index": step.index},
+        }
+        return JobSpec(
+            name=attempt.job_name,
+            command=self._command(said, values),
+            image=said.image or None,
+            env=self._environment(said, step, values),
+            secret_names=said.secrets,
+            data=tuple(self._data(attempt)) if said.data else (),
+            inputs=tuple(mount for parent in said.after for mount in self._inputs(parent)),
+            parameters=step.parameters,
+            append_parameters=said.append_parameters,
+            timeout_s=said.timeout or None,
+            simulated_duration_s=said.simulated_duration,
+        )
+
+    def _command(self, said: StepSpec, values: Mapping[str, Mapping[str, Value]]) -> str:
+        command = references.fill_command(said.command, values).rstrip()
+        if self._code is None:
+            return command
+        return f"cp -R {shlex.quote(str(self._code))}/. . || exit 1\n{command}"
+
+    def _environment(self, said: StepSpec, step: Step, values: Mapping[str, Mapping[str, Value]]) -> dict[str, str]:
+        variables = {
+            "NEARLINE_RUN_ID": self._run.pk,
+            "NEARLINE_RUN_NUMBER": str(self._run.number),
+            "NEARLINE_FLOW": self._run.flow.name,
+            "NEARLINE_STEP": step.key,
+            "NEARLINE_STEP_INDEX": str(step.index),
+        }
+        for parent in said.after:
+            measured = self._measured(parent)
+            if len(variables) + len(measured) <= names.MAX_VARIABLES:
+                variables.update(measured)
+        return variables | {key: references.fill(text, values) for key, text in said.env.items()}
+
+    def _measured(self, parent: str) -> Mapping[str, str]:
+        if parent not in self._variables:
+            is_grid = bool(self._spec.step(parent).grid)
+            tries = measurements.of_step(self._run.pk, parent)
+            self._variables[parent] = names.result_variables(parent, tries, is_grid=is_grid)
+        return self._variables[parent]
+
+    def _data(self, attempt: Attempt) -> list[DataMount]:
+        rows = AttemptInput.objects.filter(attempt=attempt).order_by("name")
+        return [DataMount(row.name, row.path) for row in rows]
+
+    def _inputs(self, parent: str) -> list[InputMount]:
+        """Return the parent's output folder; for a grid one folder that links to each instance's by its index."""
+        if parent not in self._folders:
+            self._folders[parent] = self._outputs_of(parent)
+        folders = self._folders[parent]
+        if not folders:
+            return []
+        if not self._spec.step(parent).grid:
+            return [InputMount(parent, str(folders[0]))]
+        together = run_folder(self._run.pk) / "inputs" / parent
+        return [InputMount(parent, str(_link_all(together, folders)))]
+
+    def _outputs_of(self, parent: str) -> Mapping[int, Path]:
+        chosen = Attempt.objects.filter(
+            run=self._run, step__key=parent, number=F("step__attempt_count"), state="succeeded"
+        )
+        rows = chosen.select_related("step", "job__resource").defer("job__spec").order_by("step__index")
+        return {row.step.index: job_selectors.output_folder(row.job) for row in rows if row.job is not None}
+
+
+def run_folder(run_id: str) -> Path:
+    """Return the folder for what a run needs besides its jobs' own folders."""
+    return Path(settings.NEARLINE.home).absolute() / "runs" / run_id
+
+
+def _link_all(folder: Path, targets: Mapping[int, Path]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for index, target in targets.items():
+        link = folder / str(index)
+        if link.is_symlink() and os.readlink(link) == str(target):
+            continue
+        # Two workers may do this at once; a rename makes either's work whole.
+        draft = folder / f".{index}-{os.getpid()}"
+        draft.unlink(missing_ok=True)
+        draft.symlink_to(target)
+        draft.replace(link)
+    return folder

@@ -1,0 +1,25 @@
+"""From news of other apps to rings for the runs concerned. Nothing is written: what the rows say is the news."""
+
+from collections.abc import Sequence
+
+from core import doorbell
+from flows.models import Attempt
+from flows.services import staging
+
+_BATCH = 500
+
+
+def jobs_changed(job_ids: Sequence[str]) -> None:
+    """Ring once for each live run that has one of these jobs."""
+    runs: set[str] = set()
+    for start in range(0, len(job_ids), _BATCH):
+        concerned = Attempt.objects.filter(job__in=job_ids[start : start + _BATCH], run__finished_at=None)
+        runs.update(concerned.values_list("run_id", flat=True))
+    for run_id in sorted(runs):
+        doorbell.ring("flows.advance", run_id=run_id)
+
+
+def cached_commit_changed(cached_commit_id: str) -> None:
+    """Ring for each run that waits for that commit."""
+    for run_id in staging.runs_waiting_for(cached_commit_id):
+        doorbell.ring("flows.advance", run_id=run_id)

@@ -1,0 +1,137 @@
+"""Runs are started, cancelled and retried. All three only write down a wish; `services.advance` does the work."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import cast
+
+from django.db import transaction
+from django.db.models import Max
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.permissions import require
+from core import clock, doorbell
+from datasets.selectors import datasets as dataset_selectors
+from flows import permissions
+from flows.engine import grids
+from flows.engine.expressions import Value
+from flows.engine.spec import FlowSpec
+from flows.engine.states import RUN_ENDS, RunState
+from flows.errors import NothingToRetry, RunHasEnded, RunNotFinished
+from flows.models import Flow, FlowVersion, Run, RunEvent, Step
+from flows.services import snapshots
+
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class CodeVersion:
+    """Which code a run was started from. `diff_hash` is that of what was not committed; None: everything was."""
+
+    commit: str = ""
+    diff_hash: str | None = None
+    branch: str | None = None
+    remote: str | None = None
+
+
+@transaction.atomic
+def start_run(
+    *, actor: Actor, version: FlowVersion, parameters: Mapping[str, Value], code: CodeVersion | None = None
+) -> Run:
+    """Start a run of a flow version. Dataset references are resolved to commits now, once for the whole run.
+
+    Raises InvalidParameters naming all that is wrong, and what `datasets` raises for references that lead nowhere.
+    """
+    project = version.flow.project
+    require(actor, permissions.RUN_FLOW, project.pk)
+    spec = snapshots.spec_of(version.pk)
+    values = grids.complete(spec.parameters, parameters)
+    datasets = _resolve_datasets(actor, spec)
+    now = clock.now()
+    Flow.objects.select_for_update().get(pk=version.flow_id)
+    last = Run.objects.filter(flow=version.flow_id).aggregate(last=Max("number"))["last"] or 0
+    run = Run.objects.create(
+        project=project,
+        flow=version.flow,
+        version=version,
+        number=last + 1,
+        parameters=values,
+        datasets=datasets,
+        code={**(asdict(code) if code else {}), "bundle": version.bundle, "version": version.hash},
+        created_by=actor.name,
+        wake_at=now,
+        locked_until=now,
+        event_seq=1,
+    )
+    positions = {step.name: number for number, step in enumerate(spec.steps)}
+    Step.objects.bulk_create(
+        [
+            Step(
+                run=run,
+                key=instance.key,
+                index=instance.index,
+                position=positions[instance.key],
+                parameters=dict(instance.parameters),
+            )
+            for instance in grids.expand(spec, values)
+        ],
+        batch_size=_BATCH,
+    )
+    RunEvent.objects.create(run=run, seq=1, kind="run.created", message=f"Started by {actor.name}.", at=now)
+    audit.record(actor, "flows.start_run", run, flow=version.flow.name, number=run.number)
+    doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
+    return run
+
+
+@transaction.atomic
+def cancel_run(*, actor: Actor, run: Run) -> Run:
+    """Stop what runs and start nothing more. Raises RunHasEnded; a second wish changes nothing."""
+    require(actor, permissions.CANCEL_RUN, run.project_id)
+    now = clock.now()
+    live = Run.objects.filter(pk=run.pk).exclude(state__in=sorted(RUN_ENDS))
+    if not live.exists():
+        raise RunHasEnded(f"Run #{run.number} has ended already.")
+    if live.filter(cancel_requested_at=None).update(cancel_requested_at=now, wake_at=now):
+        audit.record(actor, "flows.cancel_run", run)
+    doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
+    run.refresh_from_db()
+    return run
+
+
+@transaction.atomic
+def retry_run(*, actor: Actor, run: Run) -> Run:
+    """Try the steps of an ended run again that did not succeed. Raises RunNotFinished and NothingToRetry."""
+    require(actor, permissions.RUN_FLOW, run.project_id)
+    now = clock.now()
+    run.refresh_from_db()
+    if not run.has_ended:
+        raise RunNotFinished(f"Run #{run.number} has not ended yet.")
+    if not Step.objects.filter(run=run).exclude(state="succeeded").exists():
+        raise NothingToRetry(f"Every step of run #{run.number} succeeded.")
+    # Nothing advances a run that has ended, so it is opened by compare-and-set from here.
+    ended = Run.objects.filter(pk=run.pk, state__in=sorted(RUN_ENDS))
+    if ended.update(
+        state=RunState.RUNNING,
+        reason="",
+        finished_at=None,
+        cancel_requested_at=None,
+        retry_requested_at=now,
+        wake_at=now,
+    ):
+        audit.record(actor, "flows.retry_run", run)
+    doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def _resolve_datasets(actor: Actor, spec: FlowSpec) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for reference in sorted({item.dataset for step in spec.steps for item in step.data}):
+        resolved = dataset_selectors.resolve(actor, reference)
+        found[reference] = {
+            "reference": reference,
+            "dataset": reference.partition("@")[0],
+            "dataset_id": str(resolved.dataset.pk),
+            "commit": cast("str", resolved.commit.pk),
+        }
+    return found

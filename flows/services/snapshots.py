@@ -1,0 +1,210 @@
+"""Reading a run into the planner's snapshot: a fixed number of queries, whatever the size of the run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, cast
+
+from django.db.models import Count, Q, QuerySet
+
+from accounts.actor import Actor
+from compute.errors import TemplateNotFound
+from compute.selectors import templates
+from flows.engine import graph as graphs
+from flows.engine import planner
+from flows.engine.expressions import Value
+from flows.engine.graph import Graph
+from flows.engine.planner import AttemptNow, InputsNow, JobNow, Snapshot, StepNow, TemplateNow
+from flows.engine.spec import FlowSpec
+from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, StepState
+from flows.engine.transitions import Tried
+from flows.models import Attempt, Experiment, FlowVersion, InputState, Run, Step
+from flows.models.run import LIVE_ATTEMPTS
+from flows.selectors import measurements
+
+DEFAULT_TEMPLATE = "this-machine.small"
+
+_SYSTEM = Actor.system("flow runs")
+_ENDED_STEPS = sorted(state.value for state in STEP_ENDS)
+_REOPENED = ("failed", "skipped", "cancelled")
+_JOB_ENDS: Mapping[str, AttemptState] = {
+    "succeeded": AttemptState.SUCCEEDED,
+    "failed": AttemptState.FAILED,
+    "lost": AttemptState.FAILED,
+    "cancelled": AttemptState.CANCELLED,
+}
+_NEVER_FITS = "never_fits"
+_UNREACHABLE = "unreachable"
+# News: the job says more than the attempt does, or it is time to look.
+_JOB_MOVED = Q(state="queued") & ~Q(job__state="pending") | Q(state="running", job__state__in=sorted(_JOB_ENDS))
+_JOB_GONE = Q(state__in=("queued", "running"), job__isnull=True)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A snapshot, and the rows that applying a plan needs."""
+
+    run: Run
+    spec: FlowSpec
+    snapshot: Snapshot
+    steps: Mapping[str, Step]
+    template_ids: Mapping[str, str]
+    is_retry: bool
+
+
+@lru_cache(maxsize=32)
+def _parsed(version_id: str) -> tuple[FlowSpec, Graph]:
+    """Versions never change, so each is parsed once in a while."""
+    spec = FlowSpec.model_validate(FlowVersion.objects.values_list("spec", flat=True).get(pk=version_id))
+    return spec, graphs.build(spec, DEFAULT_TEMPLATE)
+
+
+def spec_of(version_id: str) -> FlowSpec:
+    """Return the parsed spec of a version."""
+    return _parsed(version_id)[0]
+
+
+def live_attempts_with_news(now: datetime) -> QuerySet[Attempt]:
+    """Return live attempts, of all runs, about which there is something to do."""
+    due = Q(remind_at__lte=now)
+    return Attempt.objects.filter(state__in=LIVE_ATTEMPTS).filter(_JOB_MOVED | _JOB_GONE | due)
+
+
+def has_news(run_id: str, now: datetime) -> bool:
+    """Whether a look at this run would find something to do."""
+    wishes = Q(wake_at__lte=now) | Q(retry_requested_at__isnull=False)
+    if Run.objects.filter(pk=run_id, state__in=("pending", "running")).filter(wishes).exists():
+        return True
+    return live_attempts_with_news(now).filter(run_id=run_id).exists()
+
+
+def load(run_id: str, now: datetime) -> Loaded:
+    """Read a run as it is now."""
+    run = (
+        Run.objects.select_related("flow", "project", "version").defer("version__text", "version__spec").get(pk=run_id)
+    )
+    spec, graph = _parsed(run.version_id)
+    is_retry = run.retry_requested_at is not None
+    live = Step.objects.filter(run=run)
+    if not is_retry:
+        live = live.exclude(state__in=_ENDED_STEPS)
+    rows = {step.pk: step for step in live if step.state != StepState.SUCCEEDED}
+    attempts = _attempts(run, now)
+    reopened = [step.pk for step in rows.values() if is_retry and step.state in _REOPENED]
+    steps = [_step_now(step, attempts.get(step.pk)) for step in rows.values()]
+    is_reopened = set(reopened)
+    facts, template_ids = _templates(graph)
+    snapshot = Snapshot(
+        graph=graph,
+        steps=tuple(planner.as_reset(step) if step.id in is_reopened else step for step in steps),
+        ended=_ended(run, is_retry=is_retry),
+        results=_results(run, graph),
+        parameters=cast("Mapping[str, Value]", run.parameters),
+        templates=facts,
+        is_cancelled=run.cancel_requested_at is not None,
+        to_reset=tuple(reopened),
+        is_storing=Experiment.objects.filter(run=run, artifacts_wanted=True).exists(),
+    )
+    return Loaded(run, spec, snapshot, rows, template_ids, is_retry)
+
+
+def _ended(run: Run, *, is_retry: bool) -> dict[str, dict[StepState, int]]:
+    counts: dict[str, dict[StepState, int]] = {}
+    states = ["succeeded"] if is_retry else _ENDED_STEPS
+    found = Step.objects.filter(run=run, state__in=states).order_by().values_list("key", "state")
+    for key, state, count in found.annotate(count=Count("pk")):
+        counts.setdefault(key, {})[StepState(state)] = count
+    return counts
+
+
+def _attempts(run: Run, now: datetime) -> dict[str, AttemptNow]:
+    """Return by step the live attempts with news; all of them when the run is to be cancelled."""
+    live = Attempt.objects.filter(run=run, state__in=LIVE_ATTEMPTS)
+    if run.cancel_requested_at is None:
+        live = live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
+    rows = list(live.select_related("job__workload", "experiment").defer("job__spec"))
+    inputs = _inputs([row.pk for row in rows if row.state == AttemptState.PREPARING])
+    return {row.step_id: _attempt_now(row, inputs) for row in rows}
+
+
+def _attempt_now(row: Attempt, inputs: Mapping[str, InputsNow]) -> AttemptNow:
+    return AttemptNow(
+        id=row.pk,
+        number=row.number,
+        state=AttemptState(row.state),
+        choice=row.choice,
+        since=row.queued_at or row.created_at,
+        inputs=inputs.get(row.pk, InputsNow(is_ready=True)),
+        job=_job_now(row.job) if row.job is not None else None,
+        is_harvested=row.experiment.harvested_at is not None,
+    )
+
+
+def _job_now(job: Any) -> JobNow:
+    end = _JOB_ENDS.get(job.state)
+    failure = None
+    if end is AttemptState.FAILED:
+        kinds = set(FailureKind)
+        failure = FailureKind(job.reason_code) if job.reason_code in kinds else FailureKind.INFRASTRUCTURE
+    waits = job.workload if job.state == "pending" and job.workload is not None else None
+    return JobNow(
+        is_placed=job.state in {"starting", "running", "stopping"},
+        end=end,
+        failure=failure,
+        reason=job.reason or (waits.reason if waits else ""),
+        never_fits=waits.reason if waits and waits.reason_code == _NEVER_FITS else "",
+        is_stopping=job.state == "stopping",
+    )
+
+
+def _inputs(attempt_ids: Sequence[str]) -> dict[str, InputsNow]:
+    found: dict[str, list[Any]] = {attempt_id: [] for attempt_id in attempt_ids}
+    rows = Attempt.objects.filter(pk__in=attempt_ids).order_by("pk", "inputs__name")
+    for attempt_id, state, name, error in rows.values_list("pk", "inputs__state", "inputs__name", "inputs__error"):
+        found[attempt_id].append((state, name, error))
+    return {attempt_id: _together(states) for attempt_id, states in found.items()}
+
+
+def _together(states: Sequence[tuple[str | None, str, str]]) -> InputsNow:
+    for state, name, error in states:
+        if state == InputState.FAILED:
+            return InputsNow(error=f"The dataset '{name}' could not be brought here: {error}")
+    return InputsNow(is_ready=all(state in {None, InputState.READY} for state, _, _ in states))
+
+
+def _step_now(step: Step, attempt: AttemptNow | None) -> StepNow:
+    return StepNow(
+        id=step.pk,
+        key=step.key,
+        index=step.index,
+        state=StepState(step.state),
+        attempts=step.attempt_count,
+        choice=step.choice,
+        failures={FailureKind(kind): count for kind, count in step.failures.items()},
+        tried=tuple(Tried(**tried) for tried in step.tried),
+        not_before=step.not_before,
+        attempt=attempt,
+    )
+
+
+def _results(run: Run, graph: Graph) -> dict[str, list[dict[str, Value]]]:
+    return {key: list(measurements.of_step(run.pk, key).values()) for key in sorted(graph.measured)}
+
+
+def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, str]]:
+    """Return what is known about each template that the flow names, and the ids of those that exist."""
+    facts: dict[str, TemplateNow] = {}
+    ids: dict[str, str] = {}
+    for name in sorted({choice.template for node in graph.nodes for choice in node.choices}):
+        try:
+            template = templates.get_template(actor=_SYSTEM, full_name=name)
+        except TemplateNotFound:
+            facts[name] = TemplateNow("does not exist", is_unknown=True)
+            continue
+        resource = template.resource
+        is_away = resource.state == _UNREACHABLE
+        why = f"cannot be reached ({resource.error})" if resource.error else "cannot be reached"
+        facts[name] = TemplateNow(why if is_away else "", is_simulated=resource.is_simulated)
+        ids[name] = template.pk
+    return facts, ids

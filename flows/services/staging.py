@@ -1,0 +1,157 @@
+"""Bringing datasets to where attempts run: cached commits are asked for and held, uncached ones copied for the attempt.
+
+Level-triggered like everything here: each look compares what an attempt needs with what is there. A hold keeps a
+cached commit from being evicted; it carries the attempt's id and is released when the attempt has ended.
+"""
+
+import secrets
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import structlog
+from django.db.models import Q
+
+from accounts.actor import Actor
+from compute.errors import TemplateNotFound
+from compute.selectors import templates
+from core import clock, doorbell
+from core.errors import PlatformError
+from datasets.selectors import caches as cache_selectors
+from datasets.selectors import datasets as dataset_selectors
+from datasets.services import caches, checkouts
+from flows.engine.states import ATTEMPT_STATES
+from flows.models import AttemptInput, InputState
+from flows.services import job_specs
+
+log = structlog.get_logger(__name__)
+
+_SYSTEM = Actor.system("flow runs")
+_LEASE = timedelta(seconds=60)
+_ENDED = sorted(state.value for state in ATTEMPT_STATES.final)
+_UNDER_WAY = Q(state=InputState.PENDING, attempt__state="preparing")
+
+
+def look_at_inputs(run_id: str) -> None:
+    """Ask for what is missing for the attempts of a run that prepare, and note what has arrived."""
+    waiting = AttemptInput.objects.filter(_UNDER_WAY, attempt__run=run_id).select_related("attempt__run")
+    for row in waiting.order_by("pk"):
+        try:
+            _look(row)
+        except PlatformError as error:
+            log.info("input.failed", input=row.pk, reference=row.reference, code=error.code)
+            _settle(row, InputState.FAILED, error=error.message)
+
+
+def runs_with_ready_inputs() -> list[str]:
+    """Return the runs in which an attempt has got all its datasets, or lost one."""
+    preparing = AttemptInput.objects.filter(attempt__state="preparing")
+    settled = preparing.exclude(state=InputState.PENDING).exclude(attempt__inputs__state=InputState.PENDING)
+    failed = preparing.filter(state=InputState.FAILED)
+    return sorted(
+        {*settled.values_list("attempt__run_id", flat=True), *failed.values_list("attempt__run_id", flat=True)}
+    )
+
+
+def runs_waiting_for(cached_commit_id: str) -> list[str]:
+    """Return the runs in which an attempt waits for a cached commit."""
+    waiting = AttemptInput.objects.filter(_UNDER_WAY, cached_commit_id=cached_commit_id)
+    return sorted(set(waiting.values_list("attempt__run_id", flat=True)))
+
+
+def copy_all() -> None:
+    """Make every copy that is wanted and that nobody makes: the tick."""
+    waiting = AttemptInput.objects.filter(_UNDER_WAY, is_cached=False, locked_until__lte=clock.now())
+    for input_id in waiting.order_by("pk").values_list("pk", flat=True):
+        copy_input(input_id)
+
+
+def copy_input(input_id: str) -> None:
+    """Write an attempt's own copy of a commit, verified, unless somebody is at it."""
+    now = clock.now()
+    free = AttemptInput.objects.filter(_UNDER_WAY, pk=input_id, is_cached=False, locked_until__lte=now)
+    row = free.select_related("attempt").first()
+    if row is None or not AttemptInput.objects.filter(pk=row.pk, locked_until=row.locked_until).update(
+        locked_until=now + _LEASE
+    ):
+        return
+    target = _copies_of(row.attempt.run_id, row.attempt_id) / row.name
+    draft = target.with_name(f".{row.name}-{secrets.token_hex(4)}")
+    try:
+        if not target.exists():
+            draft.parent.mkdir(parents=True, exist_ok=True)
+            checkouts.write_tree(row.commit_id, draft, lambda *_progress: _renew(row))
+            draft.rename(target)
+        _settle(row, InputState.READY, path=str(target))
+    except PlatformError as error:
+        _settle(row, InputState.FAILED, error=error.message)
+    except OSError as error:
+        if not target.exists():  # somebody else may have been quicker
+            _settle(row, InputState.FAILED, error=f"The copy could not be written: {error}")
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    doorbell.ring("flows.advance", run_id=row.attempt.run_id)
+
+
+def release_inputs() -> None:
+    """Let go of what ended attempts held: their holds on cached commits, and their own copies."""
+    held = AttemptInput.objects.filter(attempt__state__in=_ENDED).exclude(state=InputState.RELEASED)
+    for attempt_id, run_id in sorted(set(held.values_list("attempt_id", "attempt__run_id"))):
+        caches.release_holds(attempt_id)
+        shutil.rmtree(_copies_of(run_id, attempt_id), ignore_errors=True)
+        AttemptInput.objects.filter(attempt=attempt_id).update(state=InputState.RELEASED)
+
+
+def _look(row: AttemptInput) -> None:
+    site = _site_of(row.attempt.template) if row.is_cached else ""
+    if row.is_cached and not site:
+        # The resource has no cache site, so the attempt gets a copy of its own.
+        AttemptInput.objects.filter(pk=row.pk).update(is_cached=False)
+        row.is_cached = False
+    if not row.is_cached:
+        doorbell.ring("flows.copy_input", input_id=row.pk)
+        return
+    cached = _request(row, site)
+    if cached.state == "ready" and cached.path:
+        _settle(row, InputState.READY, path=str(cached.path))
+    elif cached.state == "failed":
+        _settle(row, InputState.FAILED, error=cached.error or "It could not be cached.")
+
+
+def _request(row: AttemptInput, site: str) -> Any:
+    """Return the cached commit that was asked for before; ask for it when that was never done, or it is gone."""
+    if row.cached_commit_id:
+        cached = cache_selectors.get_cached_commit(actor=_SYSTEM, cached_commit_id=row.cached_commit_id)
+        if cached.state not in {"evicting", "gone"}:
+            return cached
+    dataset = row.reference.partition("@")[0]
+    commit = dataset_selectors.resolve(_SYSTEM, f"{dataset}@{row.commit_id}").commit
+    cached = caches.request_cache(
+        _SYSTEM,
+        commit,
+        cache_selectors.get_site(actor=_SYSTEM, name=site),
+        holder=row.attempt_id,
+        why=f"read by {row.attempt.job_name}",
+    )
+    AttemptInput.objects.filter(pk=row.pk).update(cached_commit_id=cached.pk, site=site)
+    return cached
+
+
+def _site_of(template: str) -> str:
+    try:
+        return templates.get_template(actor=_SYSTEM, full_name=template).resource.cache_site
+    except TemplateNotFound:
+        return ""
+
+
+def _settle(row: AttemptInput, state: InputState, *, path: str = "", error: str = "") -> None:
+    AttemptInput.objects.filter(pk=row.pk, state=InputState.PENDING).update(state=state, path=path, error=error)
+
+
+def _renew(row: AttemptInput) -> None:
+    AttemptInput.objects.filter(pk=row.pk).update(locked_until=clock.now() + _LEASE)
+
+
+def _copies_of(run_id: str, attempt_id: str) -> Path:
+    return job_specs.run_folder(run_id) / "data" / attempt_id

@@ -1,0 +1,255 @@
+import pytest
+
+from compute.models import Job
+from flows.models import Attempt, Experiment, Run, RunEvent, Step
+from flows.services import advance, runs
+from tests.factories.flows import World, newest_attempt, state_of, states
+
+CHAIN = """
+flow: chain
+steps:
+  - {name: a, command: "true"}
+  - {name: b, command: "true", after: [a]}
+  - {name: c, command: "true", after: [b]}
+"""
+
+
+def test_a_chain_runs_step_by_step_to_its_end(world: World, member, project):
+    run = world.start(member, project, CHAIN)
+
+    world.turn()
+    assert states(run) == {"a": "queued", "b": "pending", "c": "pending"}
+    world.turn()
+    assert states(run) == {"a": "running", "b": "pending", "c": "pending"}
+    world.finish(run, "a")
+    assert states(run) == {"a": "succeeded", "b": "queued", "c": "pending"}
+    world.finish_all(run)
+
+    assert states(run) == {"a": "succeeded", "b": "succeeded", "c": "succeeded"}
+    assert state_of(run) == "succeeded"
+    assert Attempt.objects.filter(run=run).count() == Job.objects.count() == 3
+
+
+def test_events_are_numbered_without_gaps(world: World, member, project):
+    run = world.start(member, project, CHAIN)
+
+    world.finish_all(run)
+
+    events = list(RunEvent.objects.filter(run=run).order_by("seq"))
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert [event.kind for event in events][:4] == ["run.created", "run.running", "step.queued", "step.running"]
+    assert events[-1].kind == "run.succeeded"
+    assert Run.objects.get(pk=run.pk).event_seq == len(events)
+
+
+def test_job_names_follow_from_the_run_and_the_step(world: World, member, project):
+    run = world.start(member, project, "flow: f\nsteps: [{name: my_step, command: c, grid: {x: [1, 2]}}]")
+
+    world.turn()
+
+    stem = run.pk.replace("_", "-")
+    assert sorted(Attempt.objects.values_list("job_name", flat=True)) == [f"{stem}-my-step-0-1", f"{stem}-my-step-1-1"]
+
+
+def test_a_failed_step_fails_the_run_while_other_branches_go_on(world: World, member, project):
+    run = world.start(
+        member,
+        project,
+        "flow: f\nsteps: [{name: bad, command: c}, {name: after_bad, command: c, after: [bad]},"
+        " {name: good, command: c}, {name: after_good, command: c, after: [good]}]",
+    )
+    world.turn()
+    world.turn()
+
+    world.finish(run, "bad", exit_code=3)
+    assert states(run) == {"bad": "failed", "after_bad": "skipped", "good": "running", "after_good": "pending"}
+    world.finish_all(run)
+
+    assert states(run) == {"bad": "failed", "after_bad": "skipped", "good": "succeeded", "after_good": "succeeded"}
+    found = Run.objects.get(pk=run.pk)
+    assert (found.state, found.reason) == ("failed", "'bad' failed.")
+    assert Step.objects.get(run=run, key="bad").reason == "The command exited with code 3."
+    assert Step.objects.get(run=run, key="after_bad").reason == "'bad' failed."
+
+
+def test_user_errors_are_retried_within_their_budget_only(world: World, member, project):
+    run = world.start(member, project, "flow: f\nsteps: [{name: a, command: c, retries: {user_error: 1}}]")
+    world.turn()
+    world.turn()
+
+    world.finish(run, "a", exit_code=1)
+    assert states(run) == {"a": "backoff"}
+    Step.objects.filter(run=run).update(not_before=None)
+    Run.objects.filter(pk=run.pk).update(wake_at=run.created_at)
+    world.turn()
+    world.turn()
+    world.finish(run, "a", exit_code=1)
+
+    assert states(run) == {"a": "failed"}
+    assert list(Attempt.objects.order_by("number").values_list("state", "failure")) == [
+        ("failed", "user_error"),
+        ("failed", "user_error"),
+    ]
+
+
+def test_a_lost_job_is_retried_without_being_asked_to(world: World, member, project):
+    run = world.start(member, project, "flow: f\nsteps: [{name: a, command: c}]")
+    world.turn()
+    world.turn()
+    name = newest_attempt(run, "a").job_name
+    world.driver_of(name).lose(name)
+    world.turn()
+
+    step = Step.objects.get(run=run)
+    assert (step.state, step.failures) == ("backoff", {"infrastructure": 1})
+    assert step.reason.endswith("Try 2 of 4 starts in 1.0 s.")
+
+
+def test_a_condition_that_does_not_hold_skips_the_step_and_its_children(world: World, member, project):
+    run = world.start(
+        member,
+        project,
+        "flow: f\nsteps: [{name: train, command: c}, {name: deploy, command: c, after: [train],"
+        " when: train.accuracy >= 0.9}, {name: tell, command: c, after: [deploy]}]",
+    )
+    world.turn()
+    world.turn()
+
+    world.finish(run, "train", prints='::nearline {"kind": "metric", "key": "accuracy", "value": 0.85}\n')
+    world.turn()
+
+    assert states(run) == {"train": "succeeded", "deploy": "skipped", "tell": "skipped"}
+    assert Step.objects.get(key="deploy").reason == (
+        "Its condition does not hold: train.accuracy is 0.85, so train.accuracy >= 0.9 does not hold."
+    )
+    assert state_of(run) == "succeeded"
+
+
+def test_a_condition_that_holds_lets_the_step_start_and_children_see_the_metric(world: World, member, project):
+    run = world.start(
+        member,
+        project,
+        "flow: f\nsteps: [{name: train-it, command: c}, {name: deploy, command: c, after: [train-it],"
+        " when: train-it.accuracy >= 0.9 and train-it.stage == 'final', env: {MINE: x}}]",
+    )
+    world.turn()
+    world.turn()
+
+    world.finish(run, "train-it", prints="cnvrg_tag_stage: final\ncnvrg_linechart_accuracy value: 0.95\n")
+
+    assert states(run) == {"train-it": "succeeded", "deploy": "queued"}
+    spec = newest_attempt(run, "deploy").job.spec
+    expected = {
+        "NEARLINE_TRAIN_IT_ACCURACY": "0.95",
+        "CNVRG_TRAIN_IT_STAGE": "final",
+        "MINE": "x",
+        "NEARLINE_STEP": "deploy",
+    }
+    assert expected.items() <= spec["env"].items()
+    (mount,) = spec["inputs"]
+    assert mount["step"] == "train-it"
+    assert mount["path"].endswith(newest_attempt(run, "train-it").job_name)
+
+
+def test_a_grid_multiplies_and_its_child_reads_all_outputs(world: World, member, project):
+    run = world.start(
+        member,
+        project,
+        "flow: f\nparameters: {epochs: {type: int, default: 2}}\nsteps: ["
+        "{name: train, command: 'train --C ${{ parameters.C }} -n ${{ parameters.epochs }}', grid: {C: [0.1, 1, 10]}},"
+        " {name: pick, command: c, after: [train]}]",
+        epochs="5",
+    )
+
+    world.finish_all(run)
+
+    assert [attempt.job.spec["command"] for attempt in Attempt.objects.filter(step__key="train").order_by("step__index")] == [
+        "train --C 0.1 -n 5",
+        "train --C 1 -n 5",
+        "train --C 10 -n 5",
+    ]
+    assert Experiment.objects.get(step__key="train", step__index=2).parameters == {"C": 10, "epochs": 5}
+    (mount,) = newest_attempt(run, "pick").job.spec["inputs"]
+    from pathlib import Path
+
+    links = {link.name: link.readlink().name for link in Path(mount["path"]).iterdir()}
+    assert links == {str(index): newest_attempt(run, "train", index).job_name for index in range(3)}
+
+
+def test_cancelling_stops_what_runs_and_starts_nothing_more(world: World, member, project):
+    run = world.start(member, project, CHAIN)
+    world.turn()
+    world.turn()
+
+    runs.cancel_run(actor=member, run=run)
+    world.turn()
+    world.turn()
+    world.turn()
+
+    assert states(run) == {"a": "cancelled", "b": "cancelled", "c": "cancelled"}
+    assert state_of(run) == "cancelled"
+    assert Job.objects.count() == 1
+
+
+def test_success_that_comes_after_a_cancel_is_kept(world: World, member, project):
+    run = world.start(member, project, CHAIN)
+    world.turn()
+    world.turn()
+    name = newest_attempt(run, "a").job_name
+
+    runs.cancel_run(actor=member, run=run)
+    world.driver_of(name).finish(name)
+    world.turn()
+    world.turn()
+
+    assert states(run) == {"a": "succeeded", "b": "cancelled", "c": "cancelled"}
+    assert state_of(run) == "cancelled"
+
+
+def test_a_retry_runs_what_did_not_succeed_again_and_keeps_the_rest(world: World, member, project):
+    run = world.start(member, project, CHAIN)
+    world.turn()
+    world.turn()
+    world.finish(run, "a")
+    world.turn()
+    world.finish(run, "b", exit_code=1)
+    assert states(run) == {"a": "succeeded", "b": "failed", "c": "skipped"}
+
+    runs.retry_run(actor=member, run=Run.objects.get(pk=run.pk))
+    assert state_of(run) == "running"
+    world.finish_all(run)
+
+    assert states(run) == {"a": "succeeded", "b": "succeeded", "c": "succeeded"}
+    assert Attempt.objects.filter(step__key="a").count() == 1
+    assert [attempt.number for attempt in Attempt.objects.filter(step__key="b").order_by("number")] == [1, 2]
+
+
+def test_two_workers_at_once_do_no_harm(world: World, member, project):
+    from flows.services import leases
+
+    run = world.start(member, project, CHAIN)
+    token = leases.take(run.pk)
+
+    advance.advance_run(run.pk)
+
+    assert states(run) == {"a": "pending", "b": "pending", "c": "pending"}
+    leases.give_back(run.pk, token)
+    advance.advance_run(run.pk)
+    assert states(run)["a"] == "queued"
+
+
+def test_a_worker_that_lost_its_lease_writes_nothing(world: World, member, project):
+    from core import clock
+    from flows.engine import planner
+    from flows.errors import LeaseLost
+    from flows.services import apply, snapshots
+
+    run = world.start(member, project, CHAIN)
+    loaded = snapshots.load(run.pk, clock.now())
+    transitions = planner.plan(loaded.snapshot, clock.now())
+
+    with pytest.raises(LeaseLost):
+        apply.apply(loaded, transitions, token="of somebody else", now=clock.now())
+
+    assert Attempt.objects.count() == Job.objects.count() == 0
+    assert RunEvent.objects.filter(run=run).count() == 1

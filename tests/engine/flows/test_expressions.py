@@ -1,0 +1,95 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.engine import expressions, references
+from flows.engine.expressions import Verdict
+from flows.errors import InvalidExpression
+
+
+def decide(text, results, parameters=None) -> Verdict:
+    return expressions.evaluate(expressions.parse(text), results, parameters or {})
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("train.accuracy >= 0.9", True),
+        ("train.accuracy>0.95", False),
+        ("train.accuracy >= 0.9 and train.loss < 1e-1", False),
+        ("train.accuracy < 0.5 or train.loss <= 0.25", True),
+        ("not train.loss > 1 and train.accuracy == 0.95", True),
+        ("not (train.loss > 1 or train.accuracy > 0.9)", False),
+        ("train.stage == 'final'", True),
+        ('train.stage != "final"', False),
+        ("train.epochs >= 10", True),
+        ("train.ok", True),
+        ("train.val/f1 > -1", True),
+        ("parameters.threshold < train.accuracy", True),
+        ("true and not false", True),
+        ("0.9 <= train.accuracy", True),
+    ],
+)
+def test_conditions_mean_what_they_say(text, holds):
+    measured = {"accuracy": 0.95, "loss": 0.25, "stage": "final", "epochs": "12", "ok": "true", "val/f1": 0.5}
+
+    assert decide(text, {"train": [measured]}, {"threshold": 0.9}).holds is holds
+
+
+def test_the_verdict_names_the_deciding_fact():
+    assert decide("train.accuracy >= 0.9", {"train": [{"accuracy": 0.85}]}) == Verdict(
+        holds=False, why="train.accuracy is 0.85, so train.accuracy >= 0.9 does not hold"
+    )
+
+
+def test_a_grid_is_folded_to_its_best():
+    tries = {"train": [{"accuracy": 0.8}, {"accuracy": 0.97}, {}]}
+
+    assert decide("max(train.accuracy) > 0.9", tries).holds
+    assert not decide("min(train.accuracy) > 0.9", tries).holds
+
+
+@pytest.mark.parametrize("text", ["train.accuracy > 0", "not train.accuracy > 0"])
+def test_what_was_never_measured_decides_for_no(text):
+    assert decide(text, {"train": [{}]}) == Verdict(holds=False, why="train recorded no 'accuracy'")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "train", "train.a >", "train.a > > 1", "(train.a > 1", "train.a > 1)", "1 +", "a.b $ 2", "max(1) > 2",
+     "__import__('os')", "a.b > 1 c", "max(a.b", "(" * 200 + "a.b" + ")" * 200, "not " * 200 + "a.b"],
+)  # fmt: skip
+def test_what_is_no_condition_is_refused(text):
+    with pytest.raises(InvalidExpression):
+        expressions.parse(text)
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_read_or_refused_but_never_breaks(text):
+    try:
+        expression = expressions.parse(text)
+    except InvalidExpression:
+        return
+    expressions.evaluate(expression, {}, {})
+
+
+def test_references_take_values_with_their_type():
+    values = {"parameters": {"lr": 0.1, "name": "a b; rm -rf /"}, "run": {"number": 3}}
+
+    assert references.fill("lr=${{ parameters.lr }} n=${{run.number}}", values) == "lr=0.1 n=3"
+    assert references.fill_value("${{ parameters.lr }}", values) == 0.1
+    assert references.fill_value("x${{ parameters.lr }}", values) == "x0.1"
+
+
+def test_a_value_in_a_command_is_quoted_and_never_run():
+    values = {"parameters": {"name": "a b; rm -rf /", "n": 3}}
+
+    command = references.fill_command("echo ${{ parameters.name }} ${{ parameters.n }}", values)
+
+    assert command == "echo 'a b; rm -rf /' 3"
+
+
+@pytest.mark.parametrize("text", ["${{ lr }}", "${{ 1 + 1 }}", "${{ env.HOME }}", "${{ run.secret }}", "${{ }}"])
+def test_what_is_no_reference_is_refused(text):
+    with pytest.raises(InvalidExpression):
+        list(references.find(text))
