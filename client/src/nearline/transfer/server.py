@@ -1,0 +1,118 @@
+"""What a transfer asks of the server: one method per route of the sync protocol, for one dataset.
+
+Anything can implement it; transfers never see HTTP. Failures are `nearline.errors`: `Conflict` with the codes
+`datasets.stale_parent` and `datasets.pack_missing`, `Denied` with `datasets.signature_expired`, `Unavailable` and
+`ServerFailure` for what trying again may cure.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from nearline.models import Commit
+
+MAX_OFFERS = 32
+MAX_DOWNLOADS = 64
+
+
+class ObjectKind(StrEnum):
+    """What lies in a store."""
+
+    PACK = "pack"
+    RANGE = "range"
+    ROOT = "root"
+
+
+@dataclass(frozen=True)
+class SignedRequest:
+    """A request to the store that carries its own right: sent with exactly these headers and no token."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class UploadSession:
+    """The server's memory of an upload; it expires a day after it was last used."""
+
+    id: str
+    branch: str
+    head: str | None
+    root: str | None
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An object that could be stored. `id` is the name of a pack or the id of a range or root, in hexadecimal."""
+
+    kind: ObjectKind
+    id: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class OfferAnswer:
+    """What the server says to an offer: `request` is None when the object is there already."""
+
+    id: str
+    request: SignedRequest | None
+
+
+@dataclass(frozen=True)
+class BranchHead:
+    """A branch and its newest commit; None while the branch has none."""
+
+    name: str
+    head: str | None
+
+
+class Server(Protocol):
+    """One dataset on one server, as one caller. Every method is safe to call from several threads.
+
+    All but `send` and `commit` may be repeated by the implementation when the network fails; `commit` too, because
+    its key makes repeating harmless.
+    """
+
+    def list_branches(self) -> Sequence[BranchHead]:
+        """GET {d}/branches."""
+
+    def create_branch(self, name: str, at: str) -> BranchHead:
+        """POST {d}/branches."""
+
+    def get_commit(self, ref: str) -> Commit:
+        """GET {d}/commits/{ref}: by branch, tag, id or `latest`. Raises NotFound, also for a branch without commits."""
+
+    def start_upload(self, branch: str, client_id: str) -> UploadSession:
+        """POST {d}/uploads."""
+
+    def offer_packs(self, upload_id: str, packs: Sequence[Offer]) -> Sequence[OfferAnswer]:
+        """POST /uploads/{id}/packs, at most MAX_OFFERS at once: answers in the order of the offers."""
+
+    def complete_packs(self, upload_id: str, packs: Sequence[str]) -> None:
+        """POST /uploads/{id}/packs/complete. Raises Conflict (`datasets.pack_missing`, `details.packs`)."""
+
+    def offer_manifests(self, upload_id: str, objects: Sequence[Offer]) -> Sequence[OfferAnswer]:
+        """POST /uploads/{id}/manifests, at most MAX_OFFERS at once: answers in the order of the offers."""
+
+    def commit(
+        self, upload_id: str, *, root: str, expected_head: str | None, message: str, source: str, idempotency_key: str
+    ) -> Commit:
+        """POST /uploads/{id}/commit. The same key gives the same commit.
+
+        Raises Conflict: `datasets.stale_parent` (`details.head`) or `datasets.pack_missing` (`details.packs`).
+        """
+
+    def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> Sequence[SignedRequest]:
+        """POST {d}/downloads, at most MAX_DOWNLOADS at once: requests in the order of the objects."""
+
+    def send(
+        self, request: SignedRequest, body: bytes | None = None, byte_range: tuple[int, int] | None = None
+    ) -> bytes:
+        """Make one attempt at a signed request and return the body of the answer; the transfer decides about others.
+
+        `byte_range` is the first byte and the number of bytes. Raises Denied with `datasets.signature_expired`,
+        Unavailable for timeouts, broken connections, 429 and 5xx, and another NearlineError for what will not pass.
+        """
