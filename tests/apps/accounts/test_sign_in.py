@@ -1,0 +1,135 @@
+"""Signing in on the page, and what stops those who guess."""
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+
+from accounts.adapter import AccountAdapter
+from accounts.models import User
+from accounts.services import tokens
+from tests.factories.api import call
+
+pytestmark = pytest.mark.django_db
+
+PASSWORD = "a long enough password"
+
+
+@pytest.fixture(autouse=True)
+def _forget_earlier_failures():
+    cache.clear()
+    yield
+    cache.clear()
+
+
+@pytest.fixture(autouse=True)
+def _quick_hashes(settings):
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def ada() -> User:
+    return User.objects.create_user("ada", password=PASSWORD)
+
+
+def sign_in(client: Client, password: str, *, username: str = "ada", address: str = "127.0.0.1"):
+    return client.post("/accounts/login/", {"login": username, "password": password}, REMOTE_ADDR=address)
+
+
+def is_signed_in(client: Client) -> bool:
+    return "_auth_user_id" in client.session
+
+
+def test_the_right_password_signs_in(client, ada):
+    answer = sign_in(client, PASSWORD)
+
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/")
+    assert is_signed_in(client)
+
+
+def test_a_wrong_password_does_not(client, ada):
+    answer = sign_in(client, "wrong")
+
+    assert "not correct" in answer.content.decode()
+    assert not is_signed_in(client)
+
+
+def test_the_sixth_attempt_after_five_wrong_passwords_is_refused_even_with_the_right_one(client, ada):
+    for _ in range(5):
+        assert "Too many failed login attempts" not in sign_in(client, "wrong").content.decode()
+
+    sixth = sign_in(client, "wrong")
+    assert "Too many failed login attempts. Try again later." in sixth.content.decode()
+    seventh = sign_in(client, PASSWORD)
+    assert "Too many failed login attempts. Try again later." in seventh.content.decode()
+    assert not is_signed_in(client)
+
+
+def test_the_refusal_holds_from_every_address_but_not_for_other_people(client, ada):
+    User.objects.create_user("bob", password=PASSWORD)
+    for _ in range(5):
+        sign_in(client, "wrong")
+
+    elsewhere = sign_in(client, PASSWORD, address="10.0.0.9")
+    assert "Too many failed login attempts" in elsewhere.content.decode()
+    assert sign_in(client, PASSWORD, username="bob").status_code == 302
+
+
+def test_successes_do_not_count_as_attempts(ada):
+    for _ in range(8):
+        assert sign_in(Client(), PASSWORD).status_code == 302
+
+
+def test_sign_in_needs_a_csrf_token(ada):
+    client = Client(enforce_csrf_checks=True)
+
+    assert sign_in(client, PASSWORD).status_code == 403
+    assert not is_signed_in(client)
+
+
+def test_nobody_signs_up(client, rf):
+    assert AccountAdapter().is_open_for_signup(rf.get("/")) is False
+    assert client.get("/accounts/signup/").status_code == 404
+
+
+def test_a_link_signs_in_once(client, ada, site_admin):
+    secret = tokens.create_sign_in_link(actor=site_admin, user=ada)
+
+    assert client.get(f"/sign-in/{secret}/").status_code == 200
+    assert not is_signed_in(client)
+    assert client.post(f"/sign-in/{secret}/").status_code == 302
+    assert is_signed_in(client)
+    assert Client().post(f"/sign-in/{secret}/").status_code == 401
+
+
+def test_a_page_that_writes_through_the_api_needs_a_csrf_token(ada):
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(ada)
+
+    answer = client.post("/api/v1/projects", {"name": "team-b"}, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (403, "accounts.permission_denied")
+
+    client.cookies["csrftoken"] = "a" * 32
+    answer = client.post(
+        "/api/v1/projects", {"name": "team-b"}, content_type="application/json", headers={"X-CSRFToken": "a" * 32}
+    )
+    assert answer.status_code == 201
+
+
+def test_a_session_may_read_through_the_api(client, ada):
+    client.force_login(ada)
+
+    assert client.get("/api/v1/me").json()["name"] == "ada"
+
+
+def test_worthless_tokens_are_refused_faster_after_twenty_but_good_ones_still_work(member):
+    answers = [call(None, "GET", "/me", Authorization="Bearer nl_guess") for _ in range(21)]
+
+    assert [answer.status for answer in answers] == [401] * 20 + [429]
+    assert answers[-1].body["code"] == "accounts.too_many_attempts"
+    assert call(member, "GET", "/me").status == 200
+
+
+def test_a_person_who_was_deactivated_has_no_valid_token(member):
+    User.objects.filter(pk=member.user_id).update(is_active=False)
+
+    assert call(member, "GET", "/me").status == 401
