@@ -10,5 +10,6 @@ class DatasetsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the background work."""
+        """Register the background work and join the shell."""
         from datasets import tasks  # noqa: F401
+        from datasets.web import navigation  # noqa: F401

@@ -1,4 +1,5 @@
 // Native dialogs: a button with data-opens="ID" opens one, data-closes closes it, a click on the backdrop does too.
+// One that arrives with data-opens-now opens by itself.
 
 export function startDialogs(): void {
   document.addEventListener("click", (event) => {
@@ -7,6 +8,9 @@ export function startDialogs(): void {
     if (opener) find(opener.dataset["opens"])?.showModal();
     if (target?.closest("[data-closes]")) target.closest("dialog")?.close();
     if (target instanceof HTMLDialogElement) target.close();
+  });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.target instanceof Element) event.target.querySelector<HTMLDialogElement>("dialog[data-opens-now]")?.showModal();
   });
 }
 

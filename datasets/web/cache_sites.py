@@ -1,0 +1,105 @@
+"""The capacity page: what lies on each cache site, when it goes, and what would go if room were needed."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.http import HttpResponse
+from django.shortcuts import render
+
+from accounts.permissions import Level
+from accounts.web.requests import PageRequest, text
+from core import clock, units
+from datasets.engine.cache_states import UNFINISHED, CacheState
+from datasets.engine.eviction import EvictionPlan
+from datasets.models import CachedCommit, CacheSite
+from datasets.selectors import caches
+from datasets.selectors.caches import Capacity
+
+_HUES = 7
+_SOON_S = 6 * 3600
+
+
+@dataclass(frozen=True)
+class Row:
+    """One copy: where it stands in the bar, who uses it, when it goes. `start` and `width` are of 1000."""
+
+    copy: CachedCommit
+    hue: int
+    start: float
+    width: float
+    users: list[str]
+    evicts_at: datetime | None
+    goes_soon: bool
+    stays_for_ever: bool
+    may_change: bool
+
+
+@dataclass(frozen=True)
+class SiteView:
+    """A site. `others_width` is the part of the bar that projects of others take, of 1000."""
+
+    site: CacheSite
+    capacity: Capacity
+    rows: list[Row]
+    others_bytes: int
+    others_start: float
+    others_width: float
+    next_to_go: Row | None
+    is_moving: bool
+    plan: EvictionPlan | None
+    plan_rows: list[str]
+
+
+def caches_page(request: PageRequest) -> HttpResponse:
+    """Show every site; `need` asks what would leave for so many bytes, on the site that `site` names."""
+    wanted = text(request, "need")
+    need_bytes = units.parse_bytes(wanted) if wanted else None
+    only = text(request, "site")
+    views = [
+        _view_of(request, site, need_bytes if only in {None, site.name} else None)
+        for site in caches.list_sites(actor=request.actor)
+    ]
+    context = {"views": views, "wanted": wanted, "moves": any(view.is_moving for view in views), "only": only}
+    return render(request, "datasets/caches_live.html" if request.htmx else "datasets/caches.html", context)
+
+
+def _view_of(request: PageRequest, site: CacheSite, need_bytes: int | None) -> SiteView:
+    capacity = caches.measure_capacity(site)
+    rows, start = [], 0.0
+    for number, copy in enumerate(caches.list_cached_commits(actor=request.actor, site=site).order_by("pk")):
+        width = 1000 * copy.reserved_bytes / max(1, site.capacity_bytes)
+        rows.append(_row_of(request, copy, number % _HUES, start, width))
+        start += width
+    others = max(0, capacity.committed_bytes - sum(row.copy.reserved_bytes for row in rows))
+    going = [row for row in rows if row.evicts_at is not None]
+    plan = None if need_bytes is None else caches.plan_eviction(request.actor, site, need_bytes)
+    labels = {row.copy.pk: caches.label_of(row.copy) for row in rows}
+    return SiteView(
+        site=site,
+        capacity=capacity,
+        rows=rows,
+        others_bytes=others,
+        others_start=start,
+        others_width=1000 * others / max(1, site.capacity_bytes),
+        next_to_go=min(going, key=lambda row: row.evicts_at or clock.now(), default=None),
+        is_moving=any(row.copy.state in UNFINISHED or row.copy.state == CacheState.EVICTING for row in rows),
+        plan=plan,
+        plan_rows=[labels.get(victim, "a commit of a project that is not yours") for victim in plan.victims]
+        if plan
+        else [],
+    )
+
+
+def _row_of(request: PageRequest, copy: CachedCommit, hue: int, start: float, width: float) -> Row:
+    evicts_at = caches.evicts_at(copy)
+    return Row(
+        copy=copy,
+        hue=hue,
+        start=start,
+        width=width,
+        users=sorted(hold.why or hold.holder for hold in copy.holds.all()),
+        evicts_at=evicts_at,
+        goes_soon=evicts_at is not None and (evicts_at - clock.now()).total_seconds() < _SOON_S,
+        stays_for_ever=caches.idle_days_of(copy) == 0,
+        may_change=(request.actor.level_in(copy.dataset.project_id) or 0) >= Level.WRITE,
+    )

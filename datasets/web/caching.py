@@ -1,0 +1,98 @@
+"""Caching from the pages: the dialog, its forecast, asking for a copy, clearing and pinning one."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
+from django_htmx.http import HttpResponseClientRedirect
+
+from accounts.web.requests import PageRequest, text
+from datasets.models import CachedCommit, CacheSite
+from datasets.selectors import cache_plans, caches
+from datasets.services import caches as services
+from datasets.web.commits import commit_of
+
+
+def cache_dialog(request: PageRequest, project: str, name: str, commit_id: str) -> HttpResponse:
+    """Show what caching a commit would mean: which site, how much room. Without script it is a page of its own."""
+    commit = commit_of(request, project, name, commit_id)
+    context = {
+        "commit": commit,
+        "dataset": commit.dataset,
+        "project_name": project,
+        "sites": [
+            {"site": site, "capacity": caches.measure_capacity(site)} for site in caches.list_sites(actor=request.actor)
+        ],
+    }
+    return render(request, "datasets/cache_dialog.html" if request.htmx else "datasets/cache_page.html", context)
+
+
+def cache_forecast(request: PageRequest, project: str, name: str, commit_id: str) -> HttpResponse:
+    """Say how many bytes really move to a site, and how long that takes at the last known rate."""
+    commit = commit_of(request, project, name, commit_id)
+    site = caches.get_site(actor=request.actor, name=text(request, "site") or "")
+    present = caches.get_cached(commit.id, site.id)
+    plan = None if present else cache_plans.plan_hydration(commit, site)
+    rate = _last_rate(site)
+    context = {
+        "site": site,
+        "present": present,
+        "plan": plan,
+        "capacity": caches.measure_capacity(site),
+        "eta_s": plan.write_bytes / rate if plan and rate else None,
+        "commit": commit,
+    }
+    return render(request, "datasets/cache_forecast.html", context)
+
+
+@require_POST
+def cache(request: PageRequest, project: str, name: str, commit_id: str) -> HttpResponse:
+    """Ask for a cached copy and go where its progress shows."""
+    commit = commit_of(request, project, name, commit_id)
+    site = caches.get_site(actor=request.actor, name=request.POST.get("site", ""))
+    services.request_cache(request.actor, commit, site)
+    return _go(request, reverse("datasets:commits", args=[project, name]))
+
+
+@require_POST
+def clear(request: PageRequest, cached_commit_id: str) -> HttpResponse:
+    """Let a cached copy leave now."""
+    copy = services.uncache(request.actor, cached_commit_id)
+    messages.success(request, f"{caches.label_of(copy)} leaves {copy.site.name}.")
+    return _go(request, _back(request))
+
+
+@require_POST
+def pin(request: PageRequest, cached_commit_id: str) -> HttpResponse:
+    """Pin a cached copy, or unpin it."""
+    is_pinned = request.POST.get("pinned") == "1"
+    copy = services.set_pinned(request.actor, cached_commit_id, is_pinned=is_pinned)
+    words = "stays until it is unpinned" if is_pinned else "may leave again"
+    messages.success(request, f"{caches.label_of(copy)} {words}.")
+    return _go(request, _back(request))
+
+
+@require_POST
+def scrub(request: PageRequest, cached_commit_id: str) -> HttpResponse:
+    """Have every file of a copy read and compared."""
+    copy = services.scrub(request.actor, cached_commit_id)
+    messages.success(request, f"Every file of {caches.label_of(copy)} is being read and compared.")
+    return _go(request, _back(request))
+
+
+def _last_rate(site: CacheSite) -> float | None:
+    """Return the rate of the newest copy that has one; None: no history yet."""
+    found = CachedCommit.objects.filter(site=site, rate_bytes_s__gt=0).order_by("-pk")
+    return found.values_list("rate_bytes_s", flat=True).first()
+
+
+def _back(request: HttpRequest) -> str:
+    wanted = request.POST.get("back", "")
+    is_ours = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None)
+    return wanted if wanted and is_ours else reverse("datasets:caches")
+
+
+def _go(request: PageRequest, url: str) -> HttpResponse:
+    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)

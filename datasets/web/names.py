@@ -1,0 +1,84 @@
+"""Branches and tags of a dataset, and its settings."""
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from accounts.web.requests import PageRequest
+from core.errors import InvalidInput
+from datasets.selectors import commits, datasets
+from datasets.services import branches
+from datasets.services import datasets as services
+from datasets.web import heading
+
+_ROWS = 500
+
+
+def names_page(request: PageRequest, project: str, name: str) -> HttpResponse:
+    """List what names the commits of a dataset."""
+    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
+    context = heading.of(request.actor, dataset, tab="names") | {
+        "branches": commits.list_branches(request.actor, dataset).select_related("head").order_by("name")[:_ROWS],
+        "tags": commits.list_tags(request.actor, dataset).select_related("commit").order_by("name")[:_ROWS],
+    }
+    return render(request, "datasets/names.html", context)
+
+
+@require_POST
+def create_name(request: PageRequest, project: str, name: str) -> HttpResponse:
+    """Make a branch or a tag at a commit."""
+    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
+    commit = commits.get_commit(request.actor, dataset, request.POST.get("at", "").strip())
+    label = request.POST.get("label", "").strip()
+    if request.POST.get("kind") == "tag":
+        branches.create_tag(actor=request.actor, dataset=dataset, name=label, commit=commit)
+    else:
+        branches.create_branch(actor=request.actor, dataset=dataset, name=label, at=commit.id)
+    messages.success(request, f"{label} is at {commit.short}.")
+    return redirect("datasets:names", project=project, name=name)
+
+
+@require_POST
+def delete_name(request: PageRequest, project: str, name: str) -> HttpResponse:
+    """Delete a branch or a tag; commits stay."""
+    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
+    label = request.POST.get("label", "")
+    delete = branches.delete_tag if request.POST.get("kind") == "tag" else branches.delete_branch
+    delete(actor=request.actor, dataset=dataset, name=label)
+    messages.success(request, f"{label} is deleted. Its commits stay.")
+    return redirect("datasets:names", project=project, name=name)
+
+
+def settings_page(request: PageRequest, project: str, name: str) -> HttpResponse:
+    """Show what of a dataset can be changed; a POST changes it."""
+    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
+    if request.method == "POST":
+        days = request.POST.get("idle_days", "").strip()
+        changes: dict[str, object] = {
+            "description": request.POST.get("description", "").strip(),
+            "kind": request.POST.get("kind", "").strip() or "general",
+            "idle_days": _number(days) if days else None,
+        }
+        services.update_dataset(actor=request.actor, dataset=dataset, changes=changes)
+        messages.success(request, "Saved.")
+        return redirect("datasets:settings", project=project, name=name)
+    return render(request, "datasets/settings.html", heading.of(request.actor, dataset, tab="settings"))
+
+
+@require_POST
+def delete(request: PageRequest, project: str, name: str) -> HttpResponse:
+    """Delete a dataset whose name was typed once more."""
+    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
+    if request.POST.get("confirmed") != name:
+        raise InvalidInput("The name that was typed is not the dataset's. Nothing was deleted.")
+    services.delete_dataset(actor=request.actor, dataset=dataset)
+    messages.success(request, f"{project}/{name} is deleted.")
+    return redirect("datasets:hub")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidInput(f"'{text}' is not a number of days.") from error

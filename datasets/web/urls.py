@@ -1,0 +1,29 @@
+"""Addresses of datasets and cache sites."""
+
+from django.urls import path
+
+from datasets.web import cache_sites, caching, commits, content, files, hub, names
+
+app_name = "datasets"
+_ONE = "datasets/<str:project>/<str:name>/"
+urlpatterns = [
+    path("datasets/", hub.hub_page, name="hub"),
+    path("datasets/new/", hub.create, name="create"),
+    path(_ONE, files.files_page, name="files"),
+    path(f"{_ONE}content/", content.read_content, name="content"),
+    path(f"{_ONE}commits/", commits.commits_page, name="commits"),
+    path(f"{_ONE}compare/", commits.compare_page, name="compare"),
+    path(f"{_ONE}names/", names.names_page, name="names"),
+    path(f"{_ONE}names/create/", names.create_name, name="create_name"),
+    path(f"{_ONE}names/delete/", names.delete_name, name="delete_name"),
+    path(f"{_ONE}settings/", names.settings_page, name="settings"),
+    path(f"{_ONE}delete/", names.delete, name="delete"),
+    path(f"{_ONE}commits/<str:commit_id>/revert/", commits.revert, name="revert"),
+    path(f"{_ONE}commits/<str:commit_id>/cache/", caching.cache_dialog, name="cache_dialog"),
+    path(f"{_ONE}commits/<str:commit_id>/cache/forecast/", caching.cache_forecast, name="cache_forecast"),
+    path(f"{_ONE}commits/<str:commit_id>/cache/start/", caching.cache, name="cache"),
+    path("cache/", cache_sites.caches_page, name="caches"),
+    path("cache/<str:cached_commit_id>/clear/", caching.clear, name="clear_cache"),
+    path("cache/<str:cached_commit_id>/pin/", caching.pin, name="pin_cache"),
+    path("cache/<str:cached_commit_id>/scrub/", caching.scrub, name="scrub_cache"),
+]
