@@ -1,0 +1,102 @@
+"""Queues, nodes and workloads through the API."""
+
+import pytest
+
+from scheduler.services import cycle, queues
+from tests.factories.api import call
+from tests.factories.scheduler import enqueue, report, report_nodes
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_queues_of_own_projects_show_what_is_guaranteed_and_held(member, project):
+    report_nodes(report("n1", 1))
+    enqueue(project, "first", "second", gpus=1)
+    cycle.run_once()
+
+    status, body = call(member, "GET", "/scheduler/queues")
+
+    assert (status, body["next_cursor"]) == (200, None)
+    assert body["items"] == [
+        {
+            "project": "team-a",
+            "gpu_quota_milli": 0,
+            "cpu_quota_millicores": None,
+            "memory_quota_bytes": None,
+            "over_quota_weight": None,
+            "gpu_held_milli": 1000,
+            "cpu_held_millicores": 1000,
+            "memory_held_bytes": 2**30,
+            "placed_workloads": 1,
+            "waiting_workloads": 1,
+        }
+    ]
+
+
+def test_a_patch_changes_only_what_it_names(site_admin, project):
+    queues.ensure_queue(project_id=project.pk)
+    call(site_admin, "PATCH", "/scheduler/queues/team-a", {"gpu_quota_milli": 4000, "cpu_quota_millicores": 8000})
+
+    status, body = call(site_admin, "PATCH", "/scheduler/queues/team-a", {"cpu_quota_millicores": None})
+
+    assert (status, body["gpu_quota_milli"], body["cpu_quota_millicores"]) == (200, 4000, None)
+
+
+@pytest.mark.parametrize("body", [{"gpu_quota_milli": -1}, {"gpu_quota_milli": None}, {"over_quota_weight": "much"}])
+def test_a_quota_that_makes_no_sense_is_refused(site_admin, project, body):
+    queues.ensure_queue(project_id=project.pk)
+
+    assert call(site_admin, "PATCH", "/scheduler/queues/team-a", body).status == 400
+
+    assert call(site_admin, "GET", "/scheduler/queues").body["items"][0]["gpu_quota_milli"] == 0
+
+
+def test_nodes_show_their_devices_and_what_is_held_of_each(member, project):
+    report_nodes(report("n1", 2, cpu=8))
+    enqueue(project, "half", gpus=0.5)
+    cycle.run_once()
+
+    (node,) = call(member, "GET", "/scheduler/nodes?resource=lab").body["items"]
+
+    assert (node["name"], node["resource"], node["is_ready"], node["is_simulated"]) == ("n1", "lab", True, True)
+    assert (node["cpu_millicores"], node["cpu_held_millicores"], node["memory_held_bytes"]) == (8000, 1000, 2**30)
+    assert [(gpu["index"], gpu["model"], gpu["held_milli"]) for gpu in node["gpus"]] == [
+        (0, "V100", 500),
+        (1, "V100", 0),
+    ]
+    assert call(member, "GET", "/scheduler/nodes?resource=farm").body["items"] == []
+
+
+def test_nodes_are_listed_in_a_fixed_number_of_queries(member, project, django_assert_max_num_queries):
+    report_nodes(*[report(f"n{i}", 2) for i in range(20)])
+    enqueue(project, *[f"job-{i}" for i in range(30)], gpus=1)
+    cycle.run_once()
+
+    with django_assert_max_num_queries(16):
+        assert len(call(member, "GET", "/scheduler/nodes").body["items"]) == 20
+
+
+def test_workloads_say_where_they_run_or_why_they_wait(member, project):
+    report_nodes(report("n1", 1))
+    enqueue(project, "first", "second", gpus=1)
+    cycle.run_once()
+
+    (placed,) = call(member, "GET", "/scheduler/workloads?state=placed").body["items"]
+    (waiting,) = call(member, "GET", "/scheduler/workloads?state=pending&project=team-a").body["items"]
+
+    assert (placed["name"], placed["project"], placed["node"], placed["gpus"]) == ("first", "team-a", "n1", [[0, 1000]])
+    assert (waiting["name"], waiting["node"], waiting["gpus"]) == ("second", None, [])
+    assert waiting["reason"] == "needs 1 GPU on lab; most free on one node is 0 GPUs (n1)"
+
+
+def test_a_state_that_does_not_exist_is_refused(member):
+    assert call(member, "GET", "/scheduler/workloads?state=lost").status == 400
+
+
+def test_a_stranger_sees_no_workload(make_actor, project):
+    enqueue(project, "job")
+
+    stranger = make_actor(None)
+
+    assert call(stranger, "GET", "/scheduler/workloads").body["items"] == []
+    assert call(stranger, "GET", "/scheduler/workloads?project=team-a").status == 404
