@@ -1,16 +1,22 @@
 """Builds trees, stores and datasets for tests, by the same services and the same format that the product uses."""
 
+import io
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
+from accounts.actor import Actor
+from accounts.models import Project
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.layout import pack_key, range_key, root_key
+from datasets.engine.ports import Announcement, BlobStore
+from datasets.models import Branch, Commit, CommitSource, Dataset, Store, UploadSession
+from datasets.services import commits, datasets, stores, uploads
+from datasets.services.uploads import ObjectKind, Offer
 from nearline.content.chunking import cut
 from nearline.content.hashing import file_id, sha256_hex
 from nearline.content.manifest import BlobRef, Entry, Tree, build_tree, new_symlink
 from nearline.content.packs import PackBuilder
-
-from datasets.engine.layout import pack_key, range_key, root_key
-from datasets.engine.ports import BlobStore
 
 _counter = itertools.count(1)
 MTIME_NS = 1_700_000_000_000_000_000
@@ -55,8 +61,6 @@ class PackedTree:
         store.put(root_key(self.root_id), self.tree.root)
 
     def _add(self, content: bytes) -> list[bytes]:
-        import io
-
         ids = []
         for chunk in cut(io.BytesIO(content), len(content)):
             data = bytes(chunk.data)
@@ -92,3 +96,45 @@ def read_tree(folder: Path) -> dict[str, bytes | str]:
         elif path.is_file():
             found[name] = path.read_bytes()
     return found
+
+
+def make_store(folder: Path) -> Store:
+    """Make a folder the default store."""
+    return stores.register_folder_store(actor=Actor.system("test"), name="folder", folder=folder)
+
+
+def make_dataset(actor: Actor, project: Project, name: str = "") -> Dataset:
+    """Create a dataset; a default store must exist."""
+    return datasets.create_dataset(actor=actor, project=project, name=name or f"dataset-{next(_counter)}")
+
+
+def upload_tree(actor: Actor, dataset: Dataset, tree: PackedTree, branch: str = "main") -> UploadSession:
+    """Bring everything but the commit into the store, as a client does, and return the open session."""
+    upload = uploads.start_upload(actor=actor, dataset=dataset, branch=branch, client_id="test").upload
+    store = open_dataset_store(dataset)
+    offers = [Offer(ObjectKind.PACK, name, Announcement(len(data), name)) for name, data in tree.packs.items()]
+    for answer in uploads.offer_packs(actor=actor, upload=upload, offers=offers):
+        if answer.request is not None:
+            store.put(pack_key(answer.id), tree.packs[answer.id])
+    uploads.confirm_packs(actor=actor, upload=upload, packs=list(tree.packs))
+    for range_id, data in tree.tree.objects.items():
+        store.put(range_key(range_id), data)
+    store.put(root_key(tree.root_id), tree.tree.root)
+    return upload
+
+
+def commit_files(
+    actor: Actor, dataset: Dataset, files: Files, *, branch: str = "main", message: str = "", key: str = ""
+) -> Commit:
+    """Commit a whole tree on top of what the branch holds now."""
+    tree = PackedTree(files)
+    upload = upload_tree(actor, dataset, tree, branch)
+    return commits.commit_upload(
+        actor=actor,
+        upload=upload,
+        root=tree.root_id,
+        expected_head=Branch.objects.get(dataset=dataset, name=branch).head_id,
+        message=message,
+        source=CommitSource.CLI,
+        idempotency_key=key,
+    )

@@ -1,0 +1,347 @@
+"""A commit is all or nothing, and only ever on top of what its author knew."""
+
+import pytest
+from django.db import connection
+
+from accounts.errors import PermissionDenied, ProjectNotFound
+from accounts.models import AuditEntry
+from accounts.permissions import Role
+from core import clock
+from datasets import signals
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.layout import commit_key, range_key, root_key
+from datasets.errors import ManifestRejected, NothingToRevert, PackMissing, StaleParent, UploadClosed
+from datasets.models import Branch, Commit, CommitSource, ManifestRange, UploadSession
+from datasets.services import branches, commits, uploads
+from nearline.content.manifest import decode_root, encode_root, root_id
+from tests.factories.datasets import PackedTree, commit_files, make_dataset, upload_tree
+
+FILES = {"a.txt": b"one", "b/c.txt": b"two", "b/link": "c.txt"}
+
+
+def record(actor, upload, root, **changes):
+    values = {
+        "actor": actor,
+        "upload": upload,
+        "root": root,
+        "expected_head": None,
+        "message": "first",
+        "source": CommitSource.CLI,
+        "idempotency_key": "",
+    }
+    return commits.commit_upload(**{**values, **changes})
+
+
+def head_of(dataset, branch="main"):
+    return Branch.objects.get(dataset=dataset, name=branch).head_id
+
+
+def test_a_first_commit_becomes_the_head_and_counts_its_files(dataset, member):
+    tree = PackedTree(FILES)
+    upload = upload_tree(member, dataset, tree)
+
+    commit = record(member, upload, tree.root_id)
+
+    assert head_of(dataset) == commit.id
+    assert (commit.files, commit.size_bytes) == (3, 11)
+    assert (commit.added, commit.removed, commit.changed) == (3, 0, 0)
+    assert commit.author_name == "member"
+    assert len(commit.id) == 64
+
+
+def test_a_second_commit_counts_against_its_parent(dataset, member):
+    first = commit_files(member, dataset, FILES)
+
+    second = commit_files(member, dataset, {"a.txt": b"changed", "b/link": "c.txt", "new": b"", "newer": b"x"})
+
+    assert second.parent_id == first.id
+    assert (second.added, second.removed, second.changed) == (2, 1, 1)
+
+
+def test_the_id_is_the_hash_of_the_record_that_the_store_keeps(dataset, member):
+    commit = commit_files(member, dataset, FILES, message="Grüße")
+
+    data = open_dataset_store(dataset).get(commit_key(commit.id))
+
+    assert root_id(data) == commit.id  # both are plain BLAKE3
+    assert "Grüße".encode() in data
+
+
+def test_a_commit_on_a_stale_parent_is_refused_and_leaves_the_branch_alone(dataset, member):
+    newest = commit_files(member, dataset, FILES)
+    tree = PackedTree({"late": b"late"})
+    upload = upload_tree(member, dataset, tree)
+
+    with pytest.raises(StaleParent) as caught:
+        record(member, upload, tree.root_id, expected_head=None)
+
+    assert caught.value.details["head"] == newest.id
+    assert head_of(dataset) == newest.id
+    assert Commit.objects.count() == 1
+
+
+def test_a_race_lost_after_the_head_was_read_is_refused_as_a_whole(dataset, member):
+    tree = PackedTree({"late": b"late"})
+    upload = upload_tree(member, dataset, tree)
+    winner = []
+
+    def let_another_win(execute, sql, params, many, context):
+        # Ranges are looked up after the head was compared and before the transaction begins.
+        if "datasets_manifestrange" in sql and not winner:
+            winner.append("under way")
+            winner[0] = commit_files(member, dataset, FILES)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(let_another_win), pytest.raises(StaleParent) as caught:
+        record(member, upload, tree.root_id)
+
+    assert caught.value.details["head"] == winner[0].id
+    assert [row.id for row in Commit.objects.all()] == [winner[0].id]
+    assert UploadSession.objects.get(pk=upload.pk).state == "open"
+
+
+def test_the_same_key_returns_the_same_commit(dataset, member):
+    tree = PackedTree(FILES)
+    upload = upload_tree(member, dataset, tree)
+
+    first = record(member, upload, tree.root_id, idempotency_key="k1")
+    again = record(member, upload, tree.root_id, idempotency_key="k1")
+
+    assert again.id == first.id
+    assert Commit.objects.count() == 1
+
+
+def test_the_tree_that_the_branch_holds_makes_no_new_commit(dataset, member):
+    first = commit_files(member, dataset, FILES)
+
+    again = commit_files(member, dataset, FILES)
+
+    assert again.id == first.id
+    assert Commit.objects.count() == 1
+
+
+def test_a_session_ends_with_its_commit(dataset, member):
+    tree = PackedTree(FILES)
+    upload = upload_tree(member, dataset, tree)
+    record(member, upload, tree.root_id)
+
+    ended = UploadSession.objects.select_related("dataset__store").get(pk=upload.pk)
+
+    assert (ended.state, ended.commit_id) == ("committed", head_of(dataset))
+    with pytest.raises(UploadClosed):
+        record(member, ended, tree.root_id, expected_head=head_of(dataset))
+
+
+def test_an_expired_session_commits_nothing(dataset, member):
+    tree = PackedTree(FILES)
+    upload = upload_tree(member, dataset, tree)
+
+    with clock.frozen_at(upload.expires_at + uploads.SESSION_LIFETIME), pytest.raises(UploadClosed):
+        record(member, upload, tree.root_id)
+
+    assert head_of(dataset) is None
+
+
+def test_packs_that_never_arrived_are_named(dataset, member):
+    tree = PackedTree(FILES)
+    upload = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="x").upload
+    store = open_dataset_store(dataset)
+    tree.put_into(store)
+
+    with pytest.raises(PackMissing) as caught:
+        record(member, upload, tree.root_id)
+
+    assert caught.value.details["packs"] == list(tree.packs)
+    assert head_of(dataset) is None
+    assert not ManifestRange.objects.exists()
+
+
+def test_packs_of_another_dataset_do_not_count(dataset, member, project):
+    other = make_dataset(member, project)
+    commit_files(member, other, FILES)
+    tree = PackedTree(FILES)
+    upload = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="x").upload
+    tree.put_into(open_dataset_store(dataset))
+
+    with pytest.raises(PackMissing):
+        record(member, upload, tree.root_id)
+
+
+def test_a_missing_root_is_refused(dataset, member):
+    upload = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="x").upload
+
+    with pytest.raises(ManifestRejected, match="was not uploaded"):
+        record(member, upload, "0" * 64)
+
+
+def test_a_root_that_is_something_else_is_refused(dataset, member):
+    tree = PackedTree(FILES)
+    upload = upload_tree(member, dataset, tree)
+    open_dataset_store(dataset).put(root_key("0" * 64), tree.tree.root)
+
+    with pytest.raises(ManifestRejected, match="something else"):
+        record(member, upload, "0" * 64)
+
+    assert head_of(dataset) is None
+
+
+def test_a_missing_range_is_refused(dataset, member):
+    tree = PackedTree(FILES)
+    upload = upload_tree(member, dataset, tree)
+    open_dataset_store(dataset).delete([range_key(next(iter(tree.tree.objects)))])
+
+    with pytest.raises(ManifestRejected, match="was not uploaded"):
+        record(member, upload, tree.root_id)
+
+
+def test_a_damaged_range_is_refused_and_not_remembered(dataset, member):
+    tree = PackedTree(FILES)
+    upload = upload_tree(member, dataset, tree)
+    range_id, data = next(iter(tree.tree.objects.items()))
+    store = open_dataset_store(dataset)
+    store.put(range_key(range_id), data[:-3])
+
+    with pytest.raises(ManifestRejected):
+        record(member, upload, tree.root_id)
+    store.put(range_key(range_id), data)
+
+    assert record(member, upload, tree.root_id).files == 3
+
+
+def test_a_root_that_lies_about_a_known_range_is_refused(dataset, member):
+    first = commit_files(member, dataset, FILES)
+    store = open_dataset_store(dataset)
+    rows = decode_root(store.get(root_key(first.root)))
+    lie = encode_root([rows[0]._replace(size_bytes=1)])
+    store.put(root_key(root_id(lie)), lie)
+    upload = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="x").upload
+
+    with pytest.raises(ManifestRejected, match="says something wrong"):
+        record(member, upload, root_id(lie), expected_head=first.id)
+
+
+def test_blobs_past_the_end_of_their_pack_are_refused(dataset, member):
+    tree = PackedTree({"a": b"12345"})
+    upload = upload_tree(member, dataset, tree)
+    dataset.packs.update(size_bytes=4)
+
+    with pytest.raises(ManifestRejected, match="past the end"):
+        record(member, upload, tree.root_id)
+
+
+@pytest.mark.parametrize("names", [("A.txt", "a.txt"), ("é.txt", "e\u0301.txt"), ("Folder/x", "folder/y")])
+def test_names_that_some_machine_cannot_hold_apart_are_refused_with_both(dataset, member, names):
+    tree = PackedTree(dict.fromkeys(names, b"x"))
+    upload = upload_tree(member, dataset, tree)
+
+    with pytest.raises(ManifestRejected, match="cannot both exist"):
+        record(member, upload, tree.root_id)
+
+    assert head_of(dataset) is None
+
+
+def test_the_hostile_name_is_found_also_when_its_twin_lies_in_an_old_range(dataset, member):
+    many = {f"{number:05}": b"" for number in range(40_000)}
+    commit_files(member, dataset, {**many, "zz": b""})
+    tree = PackedTree({**many, "zz": b"", "ZZ": b""})
+    upload = upload_tree(member, dataset, tree)
+    assert len(tree.tree.ranges) > 1
+
+    with pytest.raises(ManifestRejected) as caught:
+        record(member, upload, tree.root_id, expected_head=head_of(dataset))
+
+    assert caught.value.details["paths"] == ["ZZ", "zz"]
+
+
+def test_a_known_range_is_not_read_again(dataset, member, tmp_path):
+    many = {f"{number:05}": b"" for number in range(40_000)}
+    first = commit_files(member, dataset, many)
+    store = open_dataset_store(dataset)
+    shared = [row.range_id for row in decode_root(store.get(root_key(first.root)))][:-1]
+    store.delete(map(range_key, shared))
+
+    second = commit_files(member, dataset, {**many, "39999": b"edited"})
+
+    # upload_tree puts the ranges back; what counts is that the commit counted one change only.
+    assert (second.added, second.removed, second.changed) == (0, 0, 1)
+    assert ManifestRange.objects.filter(dataset=dataset).count() == len(shared) + 2
+
+
+def test_a_viewer_may_not_commit(dataset, member, viewer):
+    tree = PackedTree(FILES)
+    upload = upload_tree(member, dataset, tree)
+
+    with pytest.raises(PermissionDenied):
+        record(viewer, upload, tree.root_id)
+
+    assert head_of(dataset) is None
+
+
+def test_a_stranger_does_not_learn_that_the_dataset_exists(dataset, member, make_actor):
+    tree = PackedTree(FILES)
+    upload = upload_tree(member, dataset, tree)
+
+    with pytest.raises(ProjectNotFound):
+        record(make_actor(None), upload, tree.root_id)
+
+
+def test_a_commit_is_audited_and_told(dataset, member, django_capture_on_commit_callbacks):
+    told = []
+    signals.commit_recorded.connect(lambda commit_id, **_: told.append(commit_id), weak=False, dispatch_uid="t")
+
+    with django_capture_on_commit_callbacks(execute=True):
+        commit = commit_files(member, dataset, FILES)
+    signals.commit_recorded.disconnect(dispatch_uid="t")
+
+    assert told == [commit.id]
+    entry = AuditEntry.objects.get(action="datasets.commit")
+    assert (entry.actor_name, entry.target_id, entry.facts["branch"]) == ("member", commit.id, "main")
+
+
+def test_going_back_makes_a_new_commit_with_the_old_tree(dataset, member):
+    first = commit_files(member, dataset, FILES)
+    second = commit_files(member, dataset, {"a.txt": b"other"})
+
+    back = commits.revert(actor=member, dataset=dataset, commit=first, branch_name="main")
+
+    assert back.root == first.root
+    assert back.parent_id == second.id
+    assert back.source == "revert"
+    assert (back.added, back.removed, back.changed) == (2, 0, 1)
+    assert head_of(dataset) == back.id
+
+
+def test_going_back_to_what_is_there_is_refused(dataset, member):
+    first = commit_files(member, dataset, FILES)
+
+    with pytest.raises(NothingToRevert):
+        commits.revert(actor=member, dataset=dataset, commit=first, branch_name="main")
+
+    assert head_of(dataset) == first.id
+
+
+def test_branches_move_on_their_own(dataset, member):
+    first = commit_files(member, dataset, FILES)
+    branches.create_branch(actor=member, dataset=dataset, name="trial", at="main")
+
+    second = commit_files(member, dataset, {"only": b"here"}, branch="trial")
+
+    assert (head_of(dataset), head_of(dataset, "trial")) == (first.id, second.id)
+
+
+def test_a_commit_takes_few_queries(dataset, member, django_assert_max_num_queries):
+    tree = PackedTree({f"{number:05}": str(number).encode() for number in range(3000)}, pack_bytes=20_000)
+    upload = upload_tree(member, dataset, tree)
+
+    with django_assert_max_num_queries(30):
+        record(member, upload, tree.root_id)
+
+
+def test_viewers_cannot_revert(dataset, member, make_actor):
+    first = commit_files(member, dataset, FILES)
+    second = commit_files(member, dataset, {"x": b"y"})
+
+    with pytest.raises(PermissionDenied):
+        commits.revert(actor=make_actor(Role.VIEWER), dataset=dataset, commit=first, branch_name="main")
+
+    assert head_of(dataset) == second.id

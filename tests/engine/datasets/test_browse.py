@@ -1,0 +1,117 @@
+"""Listings by pages say the same as a plain walk over all paths, and read few ranges."""
+
+import re
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datasets.engine.browse import FolderItem, TreeView
+from nearline.content.hashing import EMPTY_ID
+from nearline.content.manifest import Entry, RootRange
+
+name = st.sampled_from([b"a", b"b", b"a.txt", b"a b", b"a0", b"z\xff", b"c-d"])
+paths = st.lists(st.lists(name, min_size=1, max_size=4).map(b"/".join), max_size=60).map(set)
+
+
+def make_view(files, *, per_range=3):
+    entries = [Entry(path, 0o644, len(path), 0, EMPTY_ID) for path in sorted(files)]
+    pieces = [entries[start : start + per_range] for start in range(0, len(entries), per_range)]
+    root = [
+        RootRange(piece[0].path, piece[-1].path, len(piece), sum(e.size for e in piece), str(index))
+        for index, piece in enumerate(pieces)
+    ]
+    reads = Counter()
+
+    def load(range_id):
+        reads[range_id] += 1
+        return pieces[int(range_id)]
+
+    return TreeView(root, load), reads
+
+
+def without_clashes(found):
+    return {path for path in found if not any(other.startswith(path + b"/") for other in found)}
+
+
+def pages(call):
+    items, resume_at = [], None
+    while True:
+        page = call(resume_at)
+        items += page.items
+        resume_at = page.resume_at
+        if resume_at is None:
+            return items
+
+
+@given(paths, st.sampled_from([b"", b"a", b"a/b", b"none"]), st.integers(1, 5))
+@settings(max_examples=200)
+def test_the_pages_of_a_folder_are_its_children_with_the_right_totals(found, folder, limit):
+    files = without_clashes(found)
+    view, _ = make_view(files)
+    prefix = folder + b"/" if folder else b""
+    expected = {}
+    for path in files:
+        if path.startswith(prefix):
+            child, slash, _ = path[len(prefix) :].partition(b"/")
+            count, size = expected.get((child, slash), (0, 0))
+            expected[child, slash] = (count + 1, size + len(path))
+
+    items = pages(lambda resume_at: view.list_folder(folder, resume_at=resume_at, limit=limit))
+
+    listed = {
+        (item.path[len(prefix) :], b"/" if isinstance(item, FolderItem) else b""): (
+            (item.files, item.size_bytes) if isinstance(item, FolderItem) else (1, item.size)
+        )
+        for item in items
+    }
+    assert listed == expected
+    assert len(items) == len(expected)
+
+
+@given(paths, st.integers(1, 5))
+def test_the_pages_of_a_pattern_are_all_files_that_match(found, limit):
+    files = without_clashes(found)
+    view, _ = make_view(files)
+
+    items = pages(lambda resume_at: view.list_matching(re.compile(rb".*a[^/]*"), resume_at=resume_at, limit=limit))
+
+    assert [item.path for item in items] == [path for path in sorted(files) if re.fullmatch(rb".*a[^/]*", path)]
+
+
+@given(paths)
+def test_every_file_is_found_and_nothing_else(found):
+    files = without_clashes(found)
+    view, _ = make_view(files)
+
+    assert {path for path in found | {b"none", b"a/none"} if view.find(path)} == files
+
+
+def test_a_large_folder_is_summed_up_without_reading_it():
+    files = {b"big/%04d" % number for number in range(900)} | {b"a", b"z"}
+    view, reads = make_view(files)
+
+    items = view.list_folder(b"", resume_at=None, limit=10).items
+
+    assert [(item.path, getattr(item, "files", 1)) for item in items] == [(b"a", 1), (b"big", 900), (b"z", 1)]
+    assert len(reads) == 2
+
+
+def test_a_folder_is_there_when_something_lies_in_it():
+    view, _ = make_view({b"a/b/c", b"d"})
+
+    assert [view.has_folder(path) for path in (b"", b"a", b"a/b", b"a/b/c", b"d", b"x")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_the_empty_tree_has_its_top_folder_and_nothing_in_it():
+    view, _ = make_view(set())
+
+    assert view.has_folder(b"")
+    assert view.list_folder(b"", resume_at=None, limit=5).items == []
