@@ -15,7 +15,6 @@ class CacheSiteKind(StrEnum):
     """The technology behind a cache site."""
 
     FOLDER = "folder"
-    MEMORY = "memory"
 
 
 class CacheSite(BaseModel):
@@ -35,7 +34,9 @@ class CacheSite(BaseModel):
     idle_days = models.FloatField(default=1)
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=models.Q(capacity_bytes__gte=0, idle_days__gte=0), name="sane_site")]
+        constraints = [
+            models.CheckConstraint(condition=models.Q(capacity_bytes__gte=0, idle_days__gte=0), name="sane_site")
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -44,10 +45,13 @@ class CacheSite(BaseModel):
 class CachedCommit(BaseModel):
     """One commit on one cache site, from the request until it is gone; a row is never used again after that.
 
-    `path` is relative to the site's folder. `reserved_bytes` is its part of what the site has promised: files that it
-    shares are charged to one of the copies that share them. `bytes_moved` came from the store, `bytes_shared` from
-    `base`. Who holds `lease_token` works on it until `lease_expires_at`; a write under another token changes nothing.
-    `settled_ns` is the site's own clock when the platform last changed files of this copy.
+    `location` is relative to the site's folder. `reserved_bytes` is its part of what the site has promised: files that
+    it shares are charged to one of the copies that share them. `bytes_moved` came from the store, `bytes_shared` from
+    `base`. `settled_ns` is the site's own clock when the platform last changed files of this copy. `is_weighed` says
+    that what its removal frees is settled.
+
+    Who holds `lease_token` works on it until `lease_expires_at`; a write under another token changes nothing.
+    `attempts` counts the workers that took it up since it last got on.
     """
 
     id_prefix = "cc"
@@ -58,7 +62,7 @@ class CachedCommit(BaseModel):
     state = models.CharField(
         max_length=12, choices=[(state.value, state.value) for state in CacheState], default=CacheState.QUEUED
     )
-    path = models.CharField(max_length=300)
+    location = models.CharField(max_length=300)
     base = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+")
     requested_by = models.CharField(max_length=200)
     waits_for = models.CharField(max_length=300, blank=True)
@@ -78,9 +82,12 @@ class CachedCommit(BaseModel):
     ready_at = models.DateTimeField(null=True)
     settled_ns = models.BigIntegerField(null=True)
     scrubbed_at = models.DateTimeField(null=True)
+    scrub_requested_at = models.DateTimeField(null=True)
+    is_weighed = models.BooleanField(default=False)
 
     lease_token = models.CharField(max_length=32, blank=True)
     lease_expires_at = models.DateTimeField(null=True)
+    attempts = models.PositiveIntegerField(default=0)
     error_code = models.CharField(max_length=100, blank=True)
     error = models.TextField(blank=True)
     error_hint = models.TextField(blank=True)
@@ -97,6 +104,11 @@ class CachedCommit(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.commit_id[:8]} on {self.site_id}"
+
+    @property
+    def path(self) -> str | None:
+        """The folder that holds the files; None while it is not ready. Needs the site at hand."""
+        return f"{self.site.root}/{self.location}" if self.state == CacheState.READY else None
 
     @property
     def percent(self) -> int:

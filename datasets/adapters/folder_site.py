@@ -1,0 +1,187 @@
+"""A cache site in a folder: copies become visible by one rename and share files by reflinks or hard links.
+
+.staging/<copy>.<token>/   copies in the making
+.ready/<path>              says which complete copy lies at <path>; outside the trees, which hold only the commit
+.trash/<copy>/             copies on their way out
+<project>/<dataset>/<commit>/
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from datasets.adapters import sealed_files
+from datasets.adapters.folder_scrub import inspect_tree
+from datasets.adapters.folder_staging import FolderStaging
+from datasets.engine.cache_ports import Damage, Sharing, Staging, VolumeUsage
+from nearline.content.manifest import Entry, EntryKind
+
+_known_sharing: dict[str, Sharing] = {}
+_CHECK_EVERY = 256
+
+
+class FolderVolume:
+    """A cache volume in a folder of a local or network file system."""
+
+    def __init__(self, root: Path, *, sharing: Sharing | None = None) -> None:
+        """Use the folder, made if need be. `sharing` is found out by trying unless it is given."""
+        self._root = root
+        try:
+            for name in (".staging", ".ready", ".trash"):
+                (root / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise sealed_files.as_platform_error(error) from error
+        self._sharing = sharing
+
+    @property
+    def sharing(self) -> Sharing:
+        """How copies in this folder share files; tried out once per process."""
+        if self._sharing is None:
+            key = str(self._root)
+            if key not in _known_sharing:
+                _known_sharing[key] = sealed_files.probe_sharing(self._root / ".staging")
+            self._sharing = _known_sharing[key]
+        return self._sharing
+
+    def usage(self) -> VolumeUsage:
+        """Return the size of the file system and what is free for us in it."""
+        try:
+            found = os.statvfs(self._root)
+        except OSError as error:
+            raise sealed_files.as_platform_error(error) from error
+        return VolumeUsage(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+
+    def now_ns(self) -> int:
+        """Return what the file system's clock says: on a network file system it is not ours."""
+        stamp = self._root / ".staging" / ".clock"
+        with sealed_files.disk_errors():
+            stamp.touch()
+            os.utime(stamp)
+            return stamp.stat().st_ctime_ns
+
+    def stage(self, copy_id: str, token: str) -> Staging:
+        """Take the staging folder over by renaming it, so that the worker who had it can find it no longer."""
+        folder = self._root / ".staging" / f"{copy_id}.{token}"
+        with sealed_files.disk_errors():
+            for earlier in sorted(self._root.glob(f".staging/{copy_id}.*")):
+                if earlier != folder:
+                    target = (
+                        folder if not folder.exists() else self._root / ".trash" / f"{copy_id}.{earlier.suffix[1:]}"
+                    )
+                    with contextlib.suppress(FileNotFoundError):
+                        sealed_files.move_folder(earlier, target)
+            folder.mkdir(mode=0o755, exist_ok=True)
+        return FolderStaging(root=self._root, folder=folder, copy_id=copy_id, sharing=self.sharing)
+
+    def is_published(self, path: str, copy_id: str) -> bool:
+        """Say whether marker and folder are there."""
+        return sealed_files.read_marker(self._root, path) == copy_id and (self._root / path).is_dir()
+
+    def hide(self, path: str, copy_id: str) -> None:
+        """Rename the copy into the trash, then drop its marker: a marker without a folder shows nothing."""
+        if sealed_files.read_marker(self._root, path) != copy_id:
+            return
+        with sealed_files.disk_errors():
+            with contextlib.suppress(FileNotFoundError):
+                sealed_files.move_folder(self._root / path, self._trash_of(copy_id))
+            if sealed_files.read_marker(self._root, path) not in {copy_id, None}:
+                # We slept between look and leap, and what we moved is the copy that came after ours.
+                sealed_files.move_folder(self._trash_of(copy_id), self._root / path)
+                return
+            sealed_files.drop_marker(self._root, path)
+            for folder in list((self._root / path).parents)[:2]:
+                with contextlib.suppress(OSError):  # another copy lies there
+                    folder.rmdir()
+
+    def weigh(self, copy_id: str) -> int:
+        """Add up the files that nobody else has."""
+        with sealed_files.disk_errors():
+            return sum(
+                sealed_files.own_bytes(item, self.sharing)
+                for folder in self._hidden(copy_id)
+                for item in sealed_files.walk_files(os.fsencode(folder))
+            )
+
+    def remove(self, copy_id: str, *, keep_going: Callable[[], bool]) -> bool:
+        """Remove the copy's folders in the trash and in staging, file by file."""
+        with sealed_files.disk_errors():
+            for folder in self._hidden(copy_id):
+                for number, _ in enumerate(sealed_files.remove_tree(os.fsencode(folder))):
+                    if number % _CHECK_EVERY == 0 and not keep_going():
+                        return False
+        return True
+
+    def list_leftovers(self) -> set[str]:
+        """Return the ids that folders in staging and trash are named by."""
+        names = [*os.listdir(self._root / ".staging"), *os.listdir(self._root / ".trash")]
+        return {name.partition(".")[0] for name in names if not name.startswith(".")}
+
+    def inspect(
+        self, path: str, entries: Iterable[Entry], *, quiet_since_ns: int | None, must_read: Callable[[Entry], bool]
+    ) -> Iterator[Damage]:
+        """Compare files and folders with the entries."""
+        with sealed_files.disk_errors():
+            yield from inspect_tree(
+                os.fsencode(self._root / path), entries, quiet_since_ns=quiet_since_ns, must_read=must_read
+            )
+
+    def find_sharers(self, paths: Collection[str], file_keys: Collection[int]) -> Mapping[int, list[tuple[str, bytes]]]:
+        """Walk the copies for the inode numbers; a directory listing holds them, so no file is touched."""
+        wanted = set(file_keys)
+        found: dict[int, list[tuple[str, bytes]]] = {key: [] for key in wanted}
+        if not wanted:
+            return found
+        for path in sorted(paths):
+            top = os.fsencode(self._root / path)
+            for item in sealed_files.walk_files(top):
+                if item.inode() in wanted:
+                    found[item.inode()].append((path, item.path[len(top) + 1 :]))
+        return found
+
+    def replace(self, targets: Iterable[tuple[str, bytes]], entry: Entry, *, good: Path) -> None:
+        """Give the good file to each target by a link or clone beside it and a rename."""
+        source = os.fsencode(good)
+        with sealed_files.disk_errors():
+            if entry.kind is EntryKind.FILE:
+                sealed_files.seal_file(source, entry)
+            for path, name in targets:
+                top = os.fsencode(self._root / path)
+                if os.path.isdir(top):
+                    self._put(source, top, name, entry)
+
+    def discard(self, path: str, stray: bytes, copy_id: str) -> None:
+        """Move the stray thing into the trash and remove it there."""
+        with sealed_files.disk_errors():
+            self._set_aside(os.path.join(os.fsencode(self._root / path), stray), copy_id)
+
+    def _put(self, good: bytes, top: bytes, name: bytes, entry: Entry) -> None:
+        target = os.path.join(top, name)
+        parent = os.path.dirname(target)
+        if os.path.isdir(target) and not os.path.islink(target):
+            self._set_aside(target, "damaged")
+        with sealed_files.writable_folder(top, parent):
+            beside = os.path.join(parent, b".nearline-healing")
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(beside)
+            if not sealed_files.share_file(good, beside, entry, self.sharing):
+                sealed_files.copy_file(good, beside, entry)
+            os.rename(beside, target)
+
+    def _set_aside(self, thing: bytes, copy_id: str) -> None:
+        aside = os.fsencode(self._root / ".trash" / f"{copy_id}.stray-{time.monotonic_ns()}")
+        with sealed_files.writable_folder(os.path.dirname(thing), os.path.dirname(thing)):
+            if os.path.isdir(thing) and not os.path.islink(thing):
+                os.chmod(thing, sealed_files.OPEN_FOLDER_MODE)
+            os.rename(thing, aside)
+        if os.path.isdir(aside) and not os.path.islink(aside):
+            list(sealed_files.remove_tree(aside))
+        else:
+            os.unlink(aside)
+
+    def _hidden(self, copy_id: str) -> list[Path]:
+        return [*self._root.glob(f".trash/{copy_id}*"), *self._root.glob(f".staging/{copy_id}.*")]
+
+    def _trash_of(self, copy_id: str) -> Path:
+        return self._root / ".trash" / copy_id

@@ -1,0 +1,88 @@
+"""A copy in the making, in a folder that nobody sees until one rename publishes it."""
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+from datasets.adapters import sealed_files
+from datasets.engine.cache_ports import Sharing
+from nearline.content.manifest import Entry
+
+# Hydration keeps the pieces of large files here; no file of a dataset can bear this name.
+_WORK_FOLDER = ".nearline"
+
+
+class FolderStaging:
+    """The staging folder of one copy under one token; its name holds the token, so a later token's rename ends our use.
+
+    Files are written straight under their final names without a sync each: one sync at the end covers them all.
+    """
+
+    def __init__(self, *, root: Path, folder: Path, copy_id: str, sharing: Sharing) -> None:
+        """Use `folder`, which exists."""
+        self._root = root
+        self._folder = folder
+        self._top = os.fsencode(folder)
+        self._copy_id = copy_id
+        self._sharing = sharing
+        self._made = {b""}
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are written."""
+        return self._folder
+
+    def share(self, entry: Entry, *, base: str, base_path: bytes) -> bool:
+        """Link or clone the base's file, if nobody seems to have written to it."""
+        source = os.fsencode(self._root / base) + b"/" + base_path
+        target = self._top + b"/" + entry.path
+        with sealed_files.staging_errors(self._folder):
+            try:
+                found = os.lstat(source)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            if not sealed_files.looks_untouched(found, entry):
+                return False
+            self._make_parent(entry.path)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(target)
+            return sealed_files.share_file(source, target, entry, self._sharing)
+
+    def publish(self, path: str) -> int:
+        """Seal, sync once, note the marker, rename."""
+        target = self._root / path
+        with sealed_files.staging_errors(self._folder):
+            if sealed_files.read_marker(self._root, path) == self._copy_id and target.is_dir():
+                # An earlier attempt died right after its rename.
+                os.chmod(target, sealed_files.SEALED_FOLDER_MODE)
+                return sealed_files.seal_tree(os.fsencode(target))
+            shutil.rmtree(self._folder / _WORK_FOLDER, ignore_errors=True)
+            files = sealed_files.seal_tree(self._top)
+            sealed_files.sync_disk(self._folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._clear(path)
+            sealed_files.write_marker(self._root, path, self._copy_id)
+            sealed_files.move_folder(self._folder, target)
+            os.chmod(target, sealed_files.SEALED_FOLDER_MODE)
+            sealed_files.sync_disk(target.parent)
+        return files
+
+    def _clear(self, path: str) -> None:
+        """Move away what lies at the target: an older copy on its way out, or what someone put there."""
+        target = self._root / path
+        if os.path.lexists(target):
+            owner = sealed_files.read_marker(self._root, path) or "unknown"
+            sealed_files.move_folder(target, self._root / ".trash" / f"{owner}.{self._copy_id}")
+
+    def _make_parent(self, path: bytes) -> None:
+        parent = path.rpartition(b"/")[0]
+        if parent not in self._made:
+            # Not from the very top: that would make the staging folder again after another worker took it away.
+            self._make_parent(parent)
+            here = self._top + b"/" + parent
+            try:
+                os.mkdir(here, 0o755)
+            except FileExistsError:
+                os.chmod(here, sealed_files.OPEN_FOLDER_MODE)  # an earlier attempt closed it
+            self._made.add(parent)

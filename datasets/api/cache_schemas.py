@@ -1,0 +1,239 @@
+"""What the routes of caching take and answer."""
+
+from datetime import datetime
+from typing import Annotated
+
+from ninja import Schema
+from pydantic import Field
+
+from datasets.engine.eviction import Copy, EvictionPlan
+from datasets.models import CachedCommit, CachedCommitEvent, CacheSite
+from datasets.selectors import caches
+
+Bytes = Annotated[int, Field(ge=0, le=2**60)]
+IdleDays = Annotated[float, Field(ge=0, le=10_000)]
+
+
+class CacheSiteIn(Schema):
+    """A new site in a folder of the server. Without a capacity: four fifths of what is free there."""
+
+    name: str
+    root: str
+    capacity_bytes: Bytes | None = None
+    idle_days: IdleDays = 1
+
+
+class CacheSiteChangeIn(Schema):
+    """What to change; what is left out stays. `idle_days` of 0: idleness never evicts."""
+
+    capacity_bytes: Bytes | None = None
+    idle_days: IdleDays | None = None
+
+
+class CacheSiteOut(Schema):
+    """A site and its room. A file that several copies share counts once."""
+
+    id: str
+    name: str
+    kind: str
+    idle_days: float
+    capacity_bytes: int
+    committed_bytes: int
+    used_bytes: int
+    free_bytes: int
+    created_at: datetime
+
+    @classmethod
+    def of(cls, row: CacheSite) -> "CacheSiteOut":
+        """Describe a site."""
+        capacity = caches.measure_capacity(row)
+        return cls(
+            id=row.id,
+            name=row.name,
+            kind=row.kind,
+            idle_days=row.idle_days,
+            capacity_bytes=capacity.total_bytes,
+            committed_bytes=capacity.committed_bytes,
+            used_bytes=capacity.used_bytes,
+            free_bytes=capacity.free_bytes,
+            created_at=row.created_at,
+        )
+
+
+class CacheSitesOut(Schema):
+    """A page of sites."""
+
+    items: list[CacheSiteOut]
+    next_cursor: str | None
+
+
+class CacheIn(Schema):
+    """Where to cache a commit; without a site on the local one."""
+
+    site: str = ""
+
+
+class PinIn(Schema):
+    """Whether a copy is kept whoever needs room."""
+
+    pinned: bool
+
+
+class CachedCommitOut(Schema):
+    """A commit on a site: how far it is, where it lies, and when it goes.
+
+    `bytes_moved` came from the store, `bytes_shared` was there already. `waits_for` says what must come first while it
+    is queued.
+    """
+
+    id: str
+    dataset: str
+    commit: str
+    site: str
+    state: str
+    waits_for: str
+    files_done: int
+    files_total: int
+    bytes_done: int
+    bytes_total: int
+    bytes_moved: int
+    bytes_shared: int
+    reserved_bytes: int
+    percent: int
+    rate_bytes_s: float | None
+    eta_s: float | None
+    path: str | None
+    pinned: bool
+    users: list[str]
+    requested_by: str
+    created_at: datetime
+    ready_at: datetime | None
+    last_used_at: datetime
+    last_used_by: str
+    scrubbed_at: datetime | None
+    evicts_at: datetime | None
+    error: str | None
+    error_code: str | None
+    error_hint: str | None
+
+    @classmethod
+    def of(cls, row: CachedCommit) -> "CachedCommitOut":
+        """Describe a cached commit."""
+        return cls(
+            id=row.id,
+            dataset=f"{row.dataset.project.name}/{row.dataset.name}",
+            commit=row.commit_id,
+            site=row.site.name,
+            state=row.state,
+            waits_for=row.waits_for,
+            files_done=row.files_done,
+            files_total=row.files_total,
+            bytes_done=row.bytes_done,
+            bytes_total=row.bytes_total,
+            bytes_moved=row.bytes_moved,
+            bytes_shared=row.bytes_shared,
+            reserved_bytes=row.reserved_bytes,
+            percent=row.percent,
+            rate_bytes_s=row.rate_bytes_s,
+            eta_s=row.eta_s,
+            path=row.path,
+            pinned=row.is_pinned,
+            users=sorted(hold.why or hold.holder for hold in row.holds.all()),
+            requested_by=row.requested_by,
+            created_at=row.created_at,
+            ready_at=row.ready_at,
+            last_used_at=row.last_used_at,
+            last_used_by=row.last_used_by,
+            scrubbed_at=row.scrubbed_at,
+            evicts_at=caches.evicts_at(row),
+            error=row.error or None,
+            error_code=row.error_code or None,
+            error_hint=row.error_hint or None,
+        )
+
+
+class CachedCommitsOut(Schema):
+    """A page of cached commits, newest first."""
+
+    items: list[CachedCommitOut]
+    next_cursor: str | None
+
+
+class CacheEventOut(Schema):
+    """Something that happened to a cached commit."""
+
+    id: str
+    at: datetime
+    kind: str
+    state: str
+    message: str
+    facts: dict[str, object]
+
+    @classmethod
+    def of(cls, row: CachedCommitEvent) -> "CacheEventOut":
+        """Describe an event."""
+        return cls(id=row.id, at=row.created_at, kind=row.kind, state=row.state, message=row.message, facts=row.facts)
+
+
+class CacheEventsOut(Schema):
+    """A page of events, oldest first."""
+
+    items: list[CacheEventOut]
+    next_cursor: str | None
+
+
+class VictimOut(Schema):
+    """A copy that would leave."""
+
+    id: str
+    label: str
+    charged_bytes: int
+    last_used_at: datetime
+
+
+class ObstacleOut(Schema):
+    """A copy that may not leave, and why."""
+
+    id: str
+    label: str
+    charged_bytes: int
+    reason: str
+
+
+class EvictionPlanOut(Schema):
+    """What would leave to make room, and that frees `freed_bytes` at least.
+
+    With `missing_bytes` above 0 nothing would leave, and the obstacles say why.
+    """
+
+    site: str
+    need_bytes: int
+    free_bytes: int
+    freed_bytes: int
+    missing_bytes: int
+    victims: list[VictimOut]
+    obstacles: list[ObstacleOut]
+
+    @classmethod
+    def of(cls, site: CacheSite, plan: EvictionPlan, copies: dict[str, Copy]) -> "EvictionPlanOut":
+        """Describe a plan; `copies` are those that it was made from."""
+        return cls(
+            site=site.name,
+            need_bytes=plan.need_bytes,
+            free_bytes=plan.free_bytes,
+            freed_bytes=plan.freed_bytes,
+            missing_bytes=plan.missing_bytes,
+            victims=[
+                VictimOut(
+                    id=id_,
+                    label=copies[id_].label,
+                    charged_bytes=copies[id_].charged_bytes,
+                    last_used_at=copies[id_].last_used_at,
+                )
+                for id_ in plan.victims
+            ],
+            obstacles=[
+                ObstacleOut(id=item.id, label=item.label, charged_bytes=item.charged_bytes, reason=item.reason)
+                for item in plan.obstacles
+            ],
+        )

@@ -1,0 +1,33 @@
+"""How a commit would come to a site: what it can share with copies there and what must be moved."""
+
+from datasets.adapters.volumes import open_volume
+from datasets.engine import hydration_plan
+from datasets.engine.cache_ports import Sharing
+from datasets.engine.hydration_plan import HydrationPlan
+from datasets.models import CacheSite, Commit
+from datasets.selectors import caches
+from datasets.selectors.trees import TreeReader
+
+# An exact plan reads the ranges that differ, so only the most promising copies get one.
+_EXACT_PLANS = 3
+
+
+def plan_hydration(commit: Commit, site: CacheSite) -> HydrationPlan:
+    """Return the cheapest way to fill a copy of `commit` on `site`: the fewest bytes from the store.
+
+    `commit.dataset` and its store should be loaded. Raises ContentCorrupt, BlobMissing, StoreUnreachable and
+    CacheSiteUnavailable.
+    """
+    reader = TreeReader(commit.dataset)
+    ranges = reader.read_root(commit.root)
+    full = hydration_plan.plan_full(ranges)
+    if open_volume(site).sharing is Sharing.NONE:
+        return full
+    siblings = {row.pk: row for row in caches.list_ready_siblings(site, commit.dataset)}
+    roots = {id_: reader.read_root(row.commit.root) for id_, row in siblings.items()}
+    plans = [
+        hydration_plan.plan_from_base(ranges, base_id=id_, base_ranges=roots[id_], load_range=reader.load_range)
+        for id_ in hydration_plan.rank_bases(ranges, roots)[:_EXACT_PLANS]
+    ]
+    best = min(plans, key=lambda plan: plan.write_bytes, default=full)
+    return best if best.shared_bytes else full

@@ -1,0 +1,187 @@
+"""Reads about cache sites and what lies there, limited to the projects that the actor may see."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from django.db.models import Max, QuerySet
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from datasets import permissions
+from datasets.engine import eviction
+from datasets.engine.cache_states import CURRENT, LIVE, UNFINISHED, WORKING, CacheState
+from datasets.engine.eviction import Copy, EvictionPlan
+from datasets.errors import CachedCommitNotFound, CacheSiteNotFound
+from datasets.models import CachedCommit, CachedCommitEvent, CacheSite, Commit, Dataset
+
+LOCAL_SITE = "local"
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What a site has, has promised, holds and can still promise, in bytes; a shared file counts once."""
+
+    total_bytes: int
+    committed_bytes: int
+    used_bytes: int
+
+    @property
+    def free_bytes(self) -> int:
+        """What can be promised without anything leaving."""
+        return max(0, self.total_bytes - self.committed_bytes)
+
+
+def list_sites(*, actor: Actor) -> QuerySet[CacheSite]:  # noqa: ARG001 (every signed-in person may see the sites)
+    """Return the cache sites by name."""
+    return CacheSite.objects.order_by("name")
+
+
+def get_site(*, actor: Actor, name: str = "") -> CacheSite:
+    """Return a site by name; without one the local site, or the oldest. Raises CacheSiteNotFound."""
+    sites = list_sites(actor=actor)
+    if name:
+        site = sites.filter(name=name).first()
+    else:
+        site = sites.filter(name=LOCAL_SITE).first() or sites.order_by("pk").first()
+    if site is None:
+        raise CacheSiteNotFound(f"There is no cache site called '{name}'." if name else "There is no cache site yet.")
+    return site
+
+
+def measure_capacity(site: CacheSite) -> Capacity:
+    """Return how full a site is."""
+    rows = CachedCommit.objects.filter(site=site, state__in=LIVE)
+    committed = used = 0
+    for row in rows.only("state", "reserved_bytes", "bytes_done", "bytes_shared"):
+        committed += row.reserved_bytes
+        used += bytes_on_disk(row)
+    return Capacity(site.capacity_bytes, committed, used)
+
+
+def bytes_on_disk(row: CachedCommit) -> int:
+    """Return what a copy takes on its site's disk as far as it is charged for it."""
+    if row.state in {CacheState.READY, CacheState.EVICTING}:
+        return row.reserved_bytes
+    return min(row.reserved_bytes, max(0, row.bytes_done - row.bytes_shared))
+
+
+def list_cached_commits(*, actor: Actor, site: CacheSite | None = None) -> QuerySet[CachedCommit]:
+    """Return what is cached or on its way in or out, newest first."""
+    rows = _visible(actor).filter(state__in=LIVE)
+    return rows.filter(site=site) if site is not None else rows
+
+
+def get_cached_commit(*, actor: Actor, cached_commit_id: str) -> CachedCommit:
+    """Return a cached commit by id, also one that is gone. Raises CachedCommitNotFound."""
+    row = _visible(actor).filter(pk=cached_commit_id).first()
+    if row is None:
+        raise CachedCommitNotFound("There is no such cached commit, or you are not a member of its project.")
+    return row
+
+
+def find_cached(*, actor: Actor, commit: Commit, site: CacheSite) -> CachedCommit:
+    """Return the present copy of a commit on a site. Raises CachedCommitNotFound when it is not cached there."""
+    require(actor, permissions.VIEW, commit.dataset.project_id)
+    row = _visible(actor).filter(commit=commit, site=site, state__in=CURRENT).first()
+    if row is None:
+        raise CachedCommitNotFound(f"{commit.short} is not cached on {site.name}.")
+    return row
+
+
+def get_cached(commit_id: str, site_id: str) -> CachedCommit | None:
+    """Return the present copy of a commit on a site, whatever its state; None when there is none. For other apps."""
+    rows = CachedCommit.objects.filter(commit_id=commit_id, site_id=site_id, state__in=CURRENT)
+    return rows.select_related("site", "dataset__project").first()
+
+
+def list_events(*, actor: Actor, cached_commit: CachedCommit) -> QuerySet[CachedCommitEvent]:
+    """Return what happened to a cached commit, oldest first."""
+    require(actor, permissions.VIEW, cached_commit.dataset.project_id)
+    return CachedCommitEvent.objects.filter(cached_commit=cached_commit).order_by("pk")
+
+
+def label_of(row: CachedCommit) -> str:
+    """Return `project/dataset@commit`; the dataset and its project should be loaded."""
+    return f"{row.dataset.project.name}/{row.dataset.name}@{row.commit_id[:8]}"
+
+
+def idle_days_of(row: CachedCommit) -> float:
+    """Return after how many idle days a copy leaves: the dataset's word goes before the site's; 0: never."""
+    own = row.dataset.idle_days
+    return row.site.idle_days if own is None else float(own)
+
+
+def evicts_at(row: CachedCommit) -> datetime | None:
+    """Return when idleness evicts a copy; None while something keeps it. Holds should be prefetched."""
+    return eviction.evicts_at(_copy_of(row, bases={}))
+
+
+def list_copies(site: CacheSite) -> list[Copy]:
+    """Return every live copy of a site as eviction sees it, in a fixed number of queries."""
+    rows = list(_loaded().filter(site=site, state__in=LIVE).order_by("pk"))
+    bases = {row.base_id: label_of(row) for row in rows if row.base_id and row.state in WORKING}
+    return [_copy_of(row, bases) for row in rows]
+
+
+def hide_labels(actor: Actor, copies: Sequence[Copy]) -> list[Copy]:
+    """Return the copies without the names of those that the actor may not know of."""
+    seen = set(_visible(actor).filter(pk__in=[copy.id for copy in copies]).values_list("pk", flat=True))
+    hidden = "a commit of a project that is not yours"
+    return [
+        copy if copy.id in seen else replace(copy, label=hidden, users=("jobs",) if copy.users else ())
+        for copy in copies
+    ]
+
+
+def plan_eviction(actor: Actor, site: CacheSite, need_bytes: int = 0) -> EvictionPlan:
+    """Return what would leave now if so many bytes were needed. Nothing happens."""
+    copies = hide_labels(actor, list_copies(site))
+    return eviction.plan_space(copies, capacity_bytes=site.capacity_bytes, need_bytes=need_bytes)
+
+
+def find_quiet_since(row: CachedCommit) -> int | None:
+    """Return when, by the site's clock, the platform last changed files that a copy may share; None when unknown."""
+    rows = CachedCommit.objects.filter(site_id=row.site_id, dataset_id=row.dataset_id)
+    if rows.filter(state__in=[*UNFINISHED, CacheState.EVICTING]).exists():
+        return None
+    latest: int | None = rows.aggregate(latest=Max("settled_ns"))["latest"]
+    return latest
+
+
+def list_ready_siblings(site: CacheSite, dataset: Dataset) -> list[CachedCommit]:
+    """Return the ready copies of a dataset on a site: what a new copy can share files with."""
+    rows = _loaded().filter(site=site, dataset=dataset, state=CacheState.READY)
+    return list(rows.order_by("pk"))
+
+
+def _copy_of(row: CachedCommit, bases: Mapping[str, str]) -> Copy:
+    users = tuple(sorted(hold.why or hold.holder for hold in row.holds.all()))
+    if row.pk in bases:
+        users = (*users, f"shared with {bases[row.pk]}, which is being cached")
+    is_complete = row.state in {CacheState.READY, CacheState.EVICTING}
+    return Copy(
+        id=row.pk,
+        label=label_of(row),
+        size_bytes=row.bytes_total if is_complete else row.reserved_bytes,
+        charged_bytes=row.reserved_bytes,
+        last_used_at=row.last_used_at,
+        idle_days=idle_days_of(row),
+        base_id=row.base_id if is_complete else None,
+        shared_bytes=row.bytes_shared if is_complete else 0,
+        is_pinned=row.is_pinned,
+        is_unfinished=row.state in UNFINISHED,
+        is_failed=row.state == CacheState.FAILED,
+        is_leaving=row.state == CacheState.EVICTING,
+        users=users,
+    )
+
+
+def _loaded() -> QuerySet[CachedCommit]:
+    rows = CachedCommit.objects.select_related("site", "commit", "dataset__project", "dataset__store")
+    return rows.prefetch_related("holds")
+
+
+def _visible(actor: Actor) -> QuerySet[CachedCommit]:
+    rows = _loaded()
+    return rows if actor.sees_everything else rows.filter(dataset__project_id__in=actor.project_ids)

@@ -1,0 +1,41 @@
+"""The one way in which a cached commit changes its state: checked, fenced, recorded, told."""
+
+from django.db import transaction
+
+from core.signals import send_on_commit
+from datasets import signals
+from datasets.engine.cache_states import LIFE, CacheState
+from datasets.models import CachedCommit, CachedCommitEvent, CachedCommitEventKind
+
+
+@transaction.atomic
+def change_state(
+    row: CachedCommit, to: CacheState, *, message: str = "", token: str | None = None, **changes: object
+) -> bool:
+    """Move `row` to a state that may follow its present one in the database; say whether that was possible.
+
+    With a `token` only the worker that holds the lease under it can. On success the object in hand, the events and
+    whoever listens to `cached_commit_changed` know.
+    """
+    rows = CachedCommit.objects.filter(pk=row.pk, state__in=LIFE.sources_of(to))
+    if token is not None:
+        rows = rows.filter(lease_token=token)
+    if rows.update(state=to, **changes) == 0:
+        return False
+    for name, value in {"state": to, **changes}.items():
+        setattr(row, name, value)
+    record(row, CachedCommitEventKind.STATE, message)
+    send_on_commit(signals.cached_commit_changed, cached_commit_id=row.pk, state=str(to))
+    return True
+
+
+@transaction.atomic
+def announce(row: CachedCommit, message: str) -> None:
+    """Record and tell that a new row begins its life."""
+    record(row, CachedCommitEventKind.STATE, message)
+    send_on_commit(signals.cached_commit_changed, cached_commit_id=row.pk, state=str(row.state))
+
+
+def record(row: CachedCommit, kind: CachedCommitEventKind, message: str, **facts: object) -> None:
+    """Append an event. `facts` hold JSON types."""
+    CachedCommitEvent.objects.create(cached_commit=row, kind=kind, state=row.state, message=message, facts=facts)

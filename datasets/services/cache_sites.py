@@ -1,0 +1,88 @@
+"""Cache sites: made, changed, and the one that exists from the first start on."""
+
+import os
+from pathlib import Path
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.permissions import require_site_admin
+from accounts.services.projects import check_name
+from datasets.adapters.volumes import open_volume
+from datasets.errors import CacheSiteExists, InvalidCacheSite
+from datasets.models import CacheSite
+from datasets.selectors.caches import LOCAL_SITE
+
+# Of what is free when a site is made; the rest is left to others.
+_DEFAULT_PART = 0.8
+
+
+def ensure_default_site() -> CacheSite:
+    """Return the site `local` in the home folder, made at the first start."""
+    site = CacheSite.objects.filter(name=LOCAL_SITE).first()
+    if site is not None:
+        return site
+    try:
+        return create_site(actor=Actor.system("first start"), name=LOCAL_SITE, root=settings.NEARLINE.home / "cache")
+    except CacheSiteExists:
+        return CacheSite.objects.get(name=LOCAL_SITE)
+
+
+def create_site(
+    *, actor: Actor, name: str, root: Path, capacity_bytes: int | None = None, idle_days: float = 1
+) -> CacheSite:
+    """Make a cache site in a folder, which is made too. Without a capacity: four fifths of what is free there.
+
+    Raises InvalidName, InvalidCacheSite, CacheSiteExists and CacheSiteUnavailable.
+    """
+    require_site_admin(actor, "add cache sites")
+    check_name(name)
+    _check_root(root)
+    site = CacheSite(name=name, root=os.path.normpath(root), capacity_bytes=0, idle_days=idle_days)
+    usage = open_volume(site).usage()
+    site.capacity_bytes = int(usage.free_bytes * _DEFAULT_PART) if capacity_bytes is None else capacity_bytes
+    _check_numbers(site)
+    try:
+        with transaction.atomic():
+            site.save(force_insert=True)
+            audit.record(actor, "datasets.create_cache_site", site, capacity_bytes=site.capacity_bytes)
+    except IntegrityError as error:
+        raise CacheSiteExists(f"There is a cache site called '{name}' already.") from error
+    return site
+
+
+@transaction.atomic
+def update_site(
+    *, actor: Actor, site: CacheSite, capacity_bytes: int | None = None, idle_days: float | None = None
+) -> CacheSite:
+    """Change a site's capacity or idle days; None leaves one as it is.
+
+    A capacity below what is promised evicts nothing by itself, but nothing new fits until enough has left.
+    """
+    require_site_admin(actor, "change cache sites")
+    site = CacheSite.objects.select_for_update().get(pk=site.pk)
+    site.capacity_bytes = site.capacity_bytes if capacity_bytes is None else capacity_bytes
+    site.idle_days = site.idle_days if idle_days is None else idle_days
+    _check_numbers(site)
+    site.save(update_fields=["capacity_bytes", "idle_days"])
+    audit.record(
+        actor, "datasets.update_cache_site", site, capacity_bytes=site.capacity_bytes, idle_days=site.idle_days
+    )
+    return site
+
+
+def _check_root(root: Path) -> None:
+    if not root.is_absolute():
+        raise InvalidCacheSite(f"The folder of a cache site is given from the root on, unlike '{root}'.")
+    new = Path(os.path.normpath(root))
+    for known in CacheSite.objects.order_by("pk"):
+        other = Path(known.root)
+        if new == other or new in other.parents or other in new.parents:
+            raise InvalidCacheSite(f"{new} and {other} of the site '{known.name}' lie in each other.")
+
+
+def _check_numbers(site: CacheSite) -> None:
+    if site.capacity_bytes < 0 or site.idle_days < 0:
+        raise InvalidCacheSite("Capacity and idle days cannot be negative.")

@@ -1,0 +1,76 @@
+"""Promising space on a cache site: what fits, what must leave for it, and what is in the way when it cannot.
+
+The caller holds the site's row locked, so that two requests never count the same free bytes.
+"""
+
+from collections.abc import Collection
+
+from accounts.actor import Actor
+from core.doorbell import enqueue_on_commit
+from core.units import format_bytes
+from datasets.adapters.volumes import open_volume
+from datasets.engine import eviction
+from datasets.engine.cache_states import CacheState
+from datasets.engine.eviction import EvictionPlan
+from datasets.errors import CacheFull
+from datasets.models import CachedCommit, CacheSite
+from datasets.selectors import caches
+from datasets.services.cache_events import change_state
+
+
+def usable_bytes(site: CacheSite) -> int:
+    """Return the site's capacity, or less when its disk cannot give that much. Raises CacheSiteUnavailable."""
+    capacity = caches.measure_capacity(site)
+    return min(site.capacity_bytes, capacity.used_bytes + open_volume(site).usage().free_bytes)
+
+
+def lock_site(site_id: str) -> CacheSite:
+    """Return the site's row, locked until the transaction ends."""
+    return CacheSite.objects.select_for_update().get(pk=site_id)
+
+
+def plan_room(
+    site: CacheSite, *, need_bytes: int, usable: int, keep: Collection[str] = (), extending: str | None = None
+) -> EvictionPlan:
+    """Plan room for a promise of `need_bytes`. `extending` names a copy whose present promise it replaces."""
+    copies = caches.list_copies(site)
+    own = sum(copy.charged_bytes for copy in copies if copy.id == extending)
+    stays = [*keep, *([extending] if extending else [])]
+    return eviction.plan_space(copies, capacity_bytes=usable, need_bytes=max(0, need_bytes - own), keep=stays)
+
+
+def make_room(plan: EvictionPlan, *, wanted_for: str) -> None:
+    """Let the plan's victims leave. They are gone from view at once and from the disk soon."""
+    for row in CachedCommit.objects.filter(pk__in=plan.victims).order_by("pk"):
+        if change_state(row, CacheState.EVICTING, message=f"Evicted to make room for {wanted_for}.", lease_token=""):
+            enqueue_on_commit("datasets.evict", cached_commit_id=row.pk)
+
+
+def explain_full(actor: Actor, site: CacheSite, plan: EvictionPlan, *, wanted_for: str) -> CacheFull:
+    """Return the error that says what is in the way, without names that the actor may not know."""
+    shown = {copy.id: copy for copy in caches.hide_labels(actor, caches.list_copies(site))}
+    obstacles = [
+        {
+            "id": item.id,
+            "label": shown[item.id].label,
+            "size_bytes": item.charged_bytes,
+            "reason": (eviction.find_obstacle(shown[item.id]) or item.reason) if item.id in shown else item.reason,
+        }
+        for item in plan.obstacles
+    ]
+    parts = [f"{item['label']} ({format_bytes(int(str(item['size_bytes'])))}, {item['reason']})" for item in obstacles]
+    if plan.need_bytes > site.capacity_bytes:
+        why = f"The whole site holds {format_bytes(site.capacity_bytes)}."
+    elif parts:
+        why = "In the way: " + "; ".join(parts) + "."
+    else:
+        why = "The disk behind the site is used by something else."
+    return CacheFull(
+        f"{site.name} has no room for {wanted_for}: it needs {format_bytes(plan.need_bytes)}, "
+        f"{format_bytes(plan.missing_bytes)} more than could be freed. {why}",
+        site=site.name,
+        need_bytes=plan.need_bytes,
+        missing_bytes=plan.missing_bytes,
+        capacity_bytes=site.capacity_bytes,
+        obstacles=obstacles,
+    )

@@ -1,0 +1,257 @@
+"""Asking for cached commits, and saying who uses them. Who asks never waits: workers do the work.
+
+Asked for twice, or by many at once, a commit is cached once: at most one row of a commit and a site is current.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import transaction
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.permissions import require
+from core import clock
+from core.doorbell import enqueue_on_commit
+from datasets import permissions
+from datasets.engine.cache_states import CURRENT, CacheState
+from datasets.engine.eviction import EvictionPlan
+from datasets.errors import CachedCommitNotFound, CacheInUse, CacheNotReady, CachePinned
+from datasets.models import CachedCommit, CacheHold, CacheSite, Commit
+from datasets.selectors import cache_plans, caches
+from datasets.services import cache_space
+from datasets.services.cache_events import announce, change_state
+
+plan_eviction = caches.plan_eviction
+
+_TOUCH_STEP = timedelta(minutes=1)
+
+
+def request_cache(
+    actor: Actor, commit: Commit, site: CacheSite, holder: str | None = None, why: str = ""
+) -> CachedCommit:
+    """Ask for a commit on a site and return its cached commit, which may be ready, on its way, or new.
+
+    A failed one is tried again, going on where it failed. With a `holder` it is held for that one from now on (`why`
+    says so in words). Raises CacheFull when there is no room and nothing may leave, and CacheSiteUnavailable.
+    """
+    require(actor, permissions.CACHE, commit.dataset.project_id)
+    found = _join(actor, commit, site, holder, why)
+    if found is not None:
+        return found
+    usable = cache_space.usable_bytes(site)
+    request = _Request(actor, commit, site, holder, why, usable)
+    row, plan = request.reserve(commit.size_bytes, may_evict=False)
+    if row is not None:
+        return row
+    plans = []
+    # Only a full site makes it worth reading manifests to learn how little may be needed.
+    cheapest = cache_plans.plan_hydration(commit, site)
+    for need_bytes, keep in ((cheapest.write_bytes, cheapest.base_id), (commit.size_bytes, None)):
+        row, plan = request.reserve(need_bytes, may_evict=True, keep=keep)
+        if row is not None:
+            return row
+        plans.append(plan)
+    raise cache_space.explain_full(
+        actor, site, min(plans, key=lambda plan: plan.missing_bytes), wanted_for=request.label
+    )
+
+
+@transaction.atomic
+def uncache(actor: Actor, cached_commit_id: str) -> CachedCommit:
+    """Let a cached commit leave now; it is gone from view at once. One that is leaving already is no error.
+
+    Raises CacheInUse, CachePinned and CachedCommitNotFound.
+    """
+    row = _lock(actor, cached_commit_id)
+    if row.state in {CacheState.EVICTING, CacheState.GONE}:
+        return row
+    users = [hold.why or hold.holder for hold in row.holds.order_by("pk")]
+    if users:
+        raise CacheInUse(f"{caches.label_of(row)} is in use: {', '.join(users)}.", users=users)
+    if row.is_pinned:
+        raise CachePinned(f"{caches.label_of(row)} is pinned on {row.site.name}.")
+    change_state(row, CacheState.EVICTING, message=f"Cleared by {actor.name}.", lease_token="", lease_expires_at=None)
+    audit.record(actor, "datasets.uncache", row, project_id=row.dataset.project_id)
+    enqueue_on_commit("datasets.evict", cached_commit_id=row.pk)
+    return row
+
+
+def pin(actor: Actor, cached_commit_id: str) -> CachedCommit:
+    """Keep a cached commit until it is unpinned, whoever needs space."""
+    return set_pinned(actor, cached_commit_id, is_pinned=True)
+
+
+def unpin(actor: Actor, cached_commit_id: str) -> CachedCommit:
+    """Let idleness and need of space decide again; the clock starts now."""
+    return set_pinned(actor, cached_commit_id, is_pinned=False)
+
+
+@transaction.atomic
+def set_pinned(actor: Actor, cached_commit_id: str, *, is_pinned: bool) -> CachedCommit:
+    """Pin or unpin. Raises CacheNotReady for one that is leaving or gone."""
+    row = _lock(actor, cached_commit_id)
+    if row.state not in CURRENT:
+        raise CacheNotReady(f"{caches.label_of(row)} is {row.state}.")
+    if row.is_pinned != is_pinned:
+        row.is_pinned, row.last_used_at, row.last_used_by = is_pinned, clock.now(), actor.name[:200]
+        row.save(update_fields=["is_pinned", "last_used_at", "last_used_by"])
+        audit.record(actor, "datasets.pin" if is_pinned else "datasets.unpin", row, project_id=row.dataset.project_id)
+    return row
+
+
+@transaction.atomic
+def hold(actor: Actor, cached_commit_id: str, holder: str, why: str) -> CacheHold:
+    """Keep a cached commit for `holder` until it releases it; again is no error. Raises CacheNotReady.
+
+    What is held is never evicted nor cleared, whether it is ready or still on its way.
+    """
+    row = _lock(actor, cached_commit_id)
+    if row.state not in CURRENT - {CacheState.FAILED}:
+        raise CacheNotReady(f"{caches.label_of(row)} is {row.state}.")
+    return _hold(row, holder, why)
+
+
+@transaction.atomic
+def release_holds(holder: str) -> int:
+    """End all holds of `holder` and return how many there were; the idle clocks start now."""
+    ids = list(CacheHold.objects.filter(holder=holder).values_list("cached_commit_id", flat=True))
+    if not ids:
+        return 0
+    list(CachedCommit.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
+    CacheHold.objects.filter(holder=holder).delete()
+    CachedCommit.objects.filter(pk__in=ids).update(last_used_at=clock.now())
+    return len(ids)
+
+
+def touch(cached_commit_id: str, by: str) -> None:
+    """Note that a cached commit was used just now, which restarts its idle clock. Written at most once a minute."""
+    now = clock.now()
+    rows = CachedCommit.objects.filter(pk=cached_commit_id, state__in=CURRENT)
+    rows.filter(last_used_at__lt=now - _TOUCH_STEP).update(last_used_at=now, last_used_by=by[:200])
+
+
+def touch_commit(commit_id: str, by: str) -> None:
+    """Note that a commit was read by someone: every cached copy of it counts as used."""
+    now = clock.now()
+    rows = CachedCommit.objects.filter(commit_id=commit_id, state=CacheState.READY)
+    rows.filter(last_used_at__lt=now - _TOUCH_STEP).update(last_used_at=now, last_used_by=by[:200])
+
+
+@transaction.atomic
+def scrub(actor: Actor, cached_commit_id: str) -> CachedCommit:
+    """Ask that every file of a ready copy is read, compared and healed where damaged. Raises CacheNotReady."""
+    row = _lock(actor, cached_commit_id)
+    if row.state != CacheState.READY:
+        raise CacheNotReady(f"{caches.label_of(row)} is {row.state}.")
+    row.scrub_requested_at = clock.now()
+    row.save(update_fields=["scrub_requested_at"])
+    audit.record(actor, "datasets.scrub", row, project_id=row.dataset.project_id)
+    enqueue_on_commit("datasets.scrub", cached_commit_id=row.pk)
+    return row
+
+
+@dataclass(frozen=True)
+class _Request:
+    """One call of `request_cache`: the same question put with different needs."""
+
+    actor: Actor
+    commit: Commit
+    site: CacheSite
+    holder: str | None
+    why: str
+    usable_bytes: int
+
+    @property
+    def label(self) -> str:
+        """The commit as people name it."""
+        return f"{self.commit.dataset.project.name}/{self.commit.dataset.name}@{self.commit.short}"
+
+    @transaction.atomic
+    def reserve(
+        self, need_bytes: int, *, may_evict: bool, keep: str | None = None
+    ) -> tuple[CachedCommit | None, EvictionPlan]:
+        """Promise `need_bytes` and queue the commit if that is possible; else return the plan that says why not."""
+        site = cache_space.lock_site(self.site.pk)
+        found = _join(self.actor, self.commit, site, self.holder, self.why)
+        if found is not None:
+            return found, EvictionPlan(0, 0)
+        failed = CachedCommit.objects.filter(commit=self.commit, site=site, state=CacheState.FAILED).first()
+        plan = cache_space.plan_room(
+            site,
+            need_bytes=need_bytes,
+            usable=self.usable_bytes,
+            keep=[keep] if keep else [],
+            extending=failed.pk if failed else None,
+        )
+        if not plan.is_sufficient or (plan.victims and not may_evict):
+            return None, plan
+        cache_space.make_room(plan, wanted_for=self.label)
+        row = self._queue_again(failed, need_bytes) if failed else self._create(site, need_bytes)
+        if self.holder is not None:
+            _hold(row, self.holder, self.why)
+        audit.record(self.actor, "datasets.cache", row, project_id=self.commit.dataset.project_id, site=site.name)
+        enqueue_on_commit("datasets.hydrate", cached_commit_id=row.pk)
+        return row, plan
+
+    def _create(self, site: CacheSite, need_bytes: int) -> CachedCommit:
+        dataset = self.commit.dataset
+        row = CachedCommit.objects.create(
+            site=site,
+            dataset=dataset,
+            commit=self.commit,
+            location=f"{dataset.project.name}/{dataset.name}/{self.commit.id}",
+            requested_by=self.actor.name[:200],
+            last_used_by=self.actor.name[:200],
+            files_total=self.commit.files,
+            bytes_total=self.commit.size_bytes,
+            reserved_bytes=need_bytes,
+        )
+        announce(row, f"Asked for by {self.actor.name}.")
+        return row
+
+    def _queue_again(self, row: CachedCommit, need_bytes: int) -> CachedCommit:
+        change_state(
+            row,
+            CacheState.QUEUED,
+            message=f"Asked for again by {self.actor.name}.",
+            reserved_bytes=max(need_bytes, row.reserved_bytes),
+            error_code="",
+            error="",
+            error_hint="",
+            attempts=0,
+            lease_token="",
+            lease_expires_at=None,
+            last_used_at=clock.now(),
+        )
+        return row
+
+
+def _join(actor: Actor, commit: Commit, site: CacheSite, holder: str | None, why: str) -> CachedCommit | None:
+    """Return the copy that is there or on its way, held if need be; None when there is none or it failed."""
+    row = caches.get_cached(commit.pk, site.pk)
+    if row is None or row.state == CacheState.FAILED:
+        return None
+    if holder is not None:
+        try:
+            hold(actor, row.pk, holder, why)
+        except CacheNotReady:
+            return None
+    touch(row.pk, actor.name)
+    return row
+
+
+def _hold(row: CachedCommit, holder: str, why: str) -> CacheHold:
+    held, _ = CacheHold.objects.get_or_create(cached_commit=row, holder=holder, defaults={"why": why[:200]})
+    CachedCommit.objects.filter(pk=row.pk).update(last_used_at=clock.now(), last_used_by=(why or holder)[:200])
+    return held
+
+
+def _lock(actor: Actor, cached_commit_id: str) -> CachedCommit:
+    """Return the row, locked, if the actor may cache commits of its project."""
+    rows = CachedCommit.objects.select_for_update(of=("self",)).select_related("site", "dataset__project")
+    row = rows.filter(pk=cached_commit_id).first()
+    if row is None:
+        raise CachedCommitNotFound("There is no such cached commit, or you are not a member of its project.")
+    require(actor, permissions.CACHE, row.dataset.project_id)
+    return row

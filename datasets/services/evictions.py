@@ -1,0 +1,129 @@
+"""Copies on their way out: those idle for too long, those of deleted datasets, and the removal itself.
+
+A copy leaves in two steps: the row says so, then one rename takes the copy out of sight, and its files are removed
+behind the scenes, however long that takes. Dying in between costs nothing: the next call goes on.
+"""
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+
+from core import clock
+from core.doorbell import enqueue_on_commit, ring
+from datasets.adapters.volumes import open_volume
+from datasets.engine import eviction
+from datasets.engine.cache_states import CURRENT, LIVE, CacheState
+from datasets.errors import StagingLost
+from datasets.models import CachedCommit, CacheSite
+from datasets.selectors import caches
+from datasets.services import cache_leases, cache_space
+from datasets.services.cache_events import change_state
+from datasets.services.cache_leases import Heartbeat
+
+log = structlog.get_logger(__name__)
+
+
+def evict_idle() -> int:
+    """Let go what nobody used for too long or whose dataset was deleted; return how many copies that were."""
+    return sum(_evict_idle_on(site.pk) for site in CacheSite.objects.order_by("pk"))
+
+
+@transaction.atomic
+def _evict_idle_on(site_id: str) -> int:
+    """Decide with the site locked and every row looked at again, so that a job's hold is never overlooked."""
+    site = cache_space.lock_site(site_id)
+    list(CachedCommit.objects.select_for_update().filter(site=site, state__in=CURRENT).order_by("pk").values_list("pk"))
+    copies = caches.list_copies(site)
+    idle = eviction.plan_idle_eviction(copies, now=clock.now())
+    deleted = set(
+        CachedCommit.objects.filter(site=site, state__in=CURRENT, dataset__deleted_at__isnull=False).values_list(
+            "pk", flat=True
+        )
+    )
+    unwanted = [copy.id for copy in copies if copy.id in deleted and not copy.users and copy.id not in idle]
+    rows = CachedCommit.objects.in_bulk([*idle, *unwanted])
+    count = 0
+    for id_ in [*idle, *unwanted]:
+        message = "The dataset was deleted." if id_ in deleted else "Not used for too long."
+        if change_state(rows[id_], CacheState.EVICTING, message=message, lease_token="", lease_expires_at=None):
+            enqueue_on_commit("datasets.evict", cached_commit_id=id_)
+            count += 1
+    return count
+
+
+def remove_copy(*, cached_commit_id: str) -> None:
+    """Take an evicted copy out of sight and off the disk. Goes on where an earlier call ended."""
+    row = _claim(cached_commit_id)
+    if row is None:
+        return
+    volume = open_volume(row.site)
+    volume.hide(row.location, row.pk)
+    try:
+        with Heartbeat(row, states={CacheState.EVICTING}) as heartbeat:
+            if not row.is_weighed:
+                _settle_charge(row, volume.weigh(row.pk))
+            is_gone = volume.remove(row.pk, keep_going=lambda: not heartbeat.is_lost)
+    except StagingLost:
+        is_gone = False
+    if is_gone:
+        change_state(
+            row,
+            CacheState.GONE,
+            token=row.lease_token,
+            reserved_bytes=0,
+            settled_ns=volume.now_ns(),
+            lease_token="",
+            lease_expires_at=None,
+        )
+        _ring_waiting(row)
+
+
+def sweep_leftovers() -> int:
+    """Remove what lies in staging and trash although no row wants it, such as after a restored database."""
+    count = 0
+    for site in CacheSite.objects.order_by("pk"):
+        volume = open_volume(site)
+        found = volume.list_leftovers()
+        wanted = set(CachedCommit.objects.filter(pk__in=found, state__in=LIVE).values_list("pk", flat=True))
+        busy = {id_ for id_ in found if id_.startswith(HEALING)}
+        for id_ in sorted(found - wanted - busy):
+            volume.remove(id_, keep_going=lambda: True)
+            count += 1
+    return count
+
+
+HEALING = "healing-"
+"""The beginning of the names under which scrubs stage good files; they remove them by themselves."""
+
+
+@transaction.atomic
+def _claim(cached_commit_id: str) -> CachedCommit | None:
+    rows = CachedCommit.objects.select_for_update(of=("self",)).select_related("site")
+    row = rows.filter(pk=cached_commit_id, state=CacheState.EVICTING).first()
+    now = clock.now()
+    if row is None or (row.lease_expires_at is not None and row.lease_expires_at > now):
+        return None
+    row.lease_token, row.lease_expires_at = cache_leases.new_token(), cache_leases.expiry(now)
+    row.save(update_fields=["lease_token", "lease_expires_at"])
+    return row
+
+
+@transaction.atomic
+def _settle_charge(row: CachedCommit, own_bytes: int) -> None:
+    """Charge what stays, because others share it, to one of those others."""
+    if CachedCommit.objects.filter(pk=row.pk, lease_token=row.lease_token).update(is_weighed=True) == 0:
+        raise StagingLost("Another worker removes this copy.")
+    row.refresh_from_db(fields=["reserved_bytes"])
+    stays = max(0, row.reserved_bytes - own_bytes)
+    siblings = CachedCommit.objects.filter(site=row.site, dataset_id=row.dataset_id).exclude(pk=row.pk)
+    order = {CacheState.READY: 0, CacheState.EVICTING: 2}
+    heirs = sorted(siblings.filter(state__in=LIVE), key=lambda heir: (order.get(CacheState(heir.state), 1), heir.pk))
+    if stays and heirs:
+        CachedCommit.objects.filter(pk=heirs[0].pk).update(reserved_bytes=F("reserved_bytes") + stays)
+    CachedCommit.objects.filter(pk=row.pk).update(reserved_bytes=F("reserved_bytes") - stays)
+
+
+def _ring_waiting(row: CachedCommit) -> None:
+    waiting = CachedCommit.objects.filter(site_id=row.site_id, state=CacheState.QUEUED)
+    for id_ in waiting.order_by("pk").values_list("pk", flat=True)[:10]:
+        ring("datasets.hydrate", cached_commit_id=id_)

@@ -1,0 +1,200 @@
+"""Looking after ready copies: every file against its commit, and what is damaged healed from the store.
+
+A daily scrub glances at every file and reads a thirtieth of them, each day others; one that was asked for reads all.
+Where copies share a damaged file, each is told and each is healed, by a new file that takes the place of the old.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import structlog
+from django.db import transaction
+from django.db.models import Q
+
+from core import clock
+from core.doorbell import ring
+from core.errors import PlatformError
+from core.models import give_back_lease, take_lease
+from datasets.adapters.opening import open_dataset_store
+from datasets.adapters.volumes import open_volume
+from datasets.engine.cache_ports import CacheVolume, Damage, DamageKind
+from datasets.engine.cache_states import CacheState
+from datasets.models import CachedCommit, CachedCommitEventKind
+from datasets.selectors import caches
+from datasets.selectors.trees import TreeReader
+from datasets.services import cache_leases
+from datasets.services.cache_events import record
+from datasets.services.evictions import HEALING
+from datasets.services.hydration import hydrate
+from nearline.content.manifest import Entry
+from nearline.content.paths import to_text
+
+log = structlog.get_logger(__name__)
+
+SCRUB_EVERY = timedelta(days=1)
+_SAMPLES = 30
+_LEASE_S = 6 * 3600.0
+_NAMED_FILES = 100
+
+
+def ring_due_scrubs(*, limit: int = 20) -> int:
+    """Ring for the copies whose last scrub is a day ago; return how many."""
+    due = Q(scrubbed_at__isnull=True) | Q(scrubbed_at__lte=clock.now() - SCRUB_EVERY)
+    rows = CachedCommit.objects.filter(due, state=CacheState.READY).order_by("scrubbed_at", "pk")
+    ids = list(rows.values_list("pk", flat=True)[:limit])
+    for id_ in ids:
+        ring("datasets.scrub", cached_commit_id=id_)
+    return len(ids)
+
+
+def scrub_cached_commit(*, cached_commit_id: str) -> None:
+    """Compare a ready copy with its commit if that is due or was asked for, and heal what differs."""
+    rows = CachedCommit.objects.select_related("site", "commit", "dataset__project", "dataset__store")
+    row = rows.filter(pk=cached_commit_id, state=CacheState.READY).first()
+    if row is None or not _is_due(row):
+        return
+    token = cache_leases.new_token()
+    name = f"scrub:{row.pk}"
+    if not take_lease(name, holder=token, for_s=_LEASE_S):
+        return
+    try:
+        _Scrub(row, open_volume(row.site), token).run()
+    finally:
+        give_back_lease(name, holder=token)
+
+
+def _is_due(row: CachedCommit) -> bool:
+    is_old = row.scrubbed_at is None or row.scrubbed_at <= clock.now() - SCRUB_EVERY
+    return is_old or row.scrub_requested_at is not None
+
+
+def _choose_files(row: CachedCommit) -> Callable[[Entry], bool]:
+    """Return which files are read although they look untouched: all on request, else the day's thirtieth."""
+    if row.scrub_requested_at is not None:
+        return lambda _: True
+    today = clock.now().toordinal() % _SAMPLES
+    return lambda entry: entry.content_id[0] % _SAMPLES == today
+
+
+@dataclass
+class _Finding:
+    """One damaged file: what should be there, and every place where it is wrong (a copy, a path in it)."""
+
+    entry: Entry
+    kind: DamageKind
+    places: list[tuple[str, bytes]] = field(default_factory=list)
+
+
+class _Scrub:
+    """One look at one copy."""
+
+    def __init__(self, row: CachedCommit, volume: CacheVolume, token: str) -> None:
+        self._row = row
+        self._volume = volume
+        self._token = token
+        self._reader = TreeReader(row.dataset)
+        self._siblings = {sibling.location: sibling for sibling in caches.list_ready_siblings(row.site, row.dataset)}
+
+    def run(self) -> None:
+        """Look, name what is wrong, heal it, note the time."""
+        started_at = clock.now()
+        damages = list(
+            self._volume.inspect(
+                self._row.location,
+                self._reader.list_entries(self._row.commit.root),
+                quiet_since_ns=caches.find_quiet_since(self._row),
+                must_read=_choose_files(self._row),
+            )
+        )
+        if damages and not CachedCommit.objects.filter(pk=self._row.pk, state=CacheState.READY).exists():
+            return  # it is leaving, so of course its files are
+        if damages:
+            self._treat(damages)
+        CachedCommit.objects.filter(pk=self._row.pk).update(scrubbed_at=started_at)
+        asked = CachedCommit.objects.filter(pk=self._row.pk, scrub_requested_at__lte=started_at)
+        asked.update(scrub_requested_at=None)
+
+    def _treat(self, damages: Sequence[Damage]) -> None:
+        strays = [damage.path for damage in damages if damage.kind is DamageKind.STRAY]
+        findings = self._find_places([damage for damage in damages if damage.kind is not DamageKind.STRAY])
+        told = self._tell(findings, strays)
+        try:
+            self._heal(findings, strays)
+        except PlatformError as error:
+            self._note(told, CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
+            raise
+        settled_ns = self._volume.now_ns()
+        CachedCommit.objects.filter(pk__in=[row.pk for row in told]).update(settled_ns=settled_ns)
+        self._note(told, CachedCommitEventKind.HEALED, "Healed from the store.", None)
+
+    def _find_places(self, damages: Sequence[Damage]) -> list[_Finding]:
+        by_path = {damage.path: damage for damage in damages}
+        keys = {damage.file_key for damage in damages if damage.file_key is not None}
+        sharers = self._volume.find_sharers(sorted(self._siblings), keys)
+        findings = []
+        for entry in self._reader.list_entries(self._row.commit.root):
+            damage = by_path.get(entry.path)
+            if damage is None:
+                continue
+            places = sharers.get(damage.file_key, []) if damage.file_key is not None else []
+            own = (self._row.location, entry.path)
+            findings.append(_Finding(entry, damage.kind, [own, *(place for place in places if place != own)]))
+        return findings
+
+    def _tell(self, findings: Sequence[_Finding], strays: Sequence[bytes]) -> list[CachedCommit]:
+        """Record in every copy concerned what is wrong there, and with whom it is shared; return those copies."""
+        files: dict[str, list[dict[str, object]]] = defaultdict(list)
+        for finding in findings:
+            for location, path in finding.places:
+                others = sorted(
+                    {caches.label_of(self._siblings[other]) for other, _ in finding.places if other != location}
+                )
+                files[location].append({"path": _show(path), "kind": str(finding.kind), "shared_with": others})
+        for stray in strays:
+            files[self._row.location].append({"path": _show(stray), "kind": str(DamageKind.STRAY), "shared_with": []})
+        told = [self._siblings[location] for location in sorted(files)]
+        for row in told:
+            found = files[row.location]
+            named = ", ".join(f"{item['path']} ({item['kind']})" for item in found[:3])
+            more = f" and {len(found) - 3} more" if found[3:] else ""
+            record(
+                row,
+                CachedCommitEventKind.DAMAGED,
+                f"Not as the commit says: {named}{more}.",
+                count=len(found),
+                files=found[:_NAMED_FILES],
+            )
+            log.warning("cache.damage_found", cached_commit_id=row.pk, files=len(found))
+        return told
+
+    def _heal(self, findings: Sequence[_Finding], strays: Sequence[bytes]) -> None:
+        work = f"{HEALING}{self._row.pk}"
+        try:
+            staging = self._volume.stage(work, self._token)
+            entries = [finding.entry for finding in findings]
+            hydrate(open_dataset_store(self._row.dataset), entries, staging.folder, read_only=False, keep_existing=True)
+            for stray in strays:
+                self._volume.discard(self._row.location, stray, self._row.pk)
+            for finding in findings:
+                good = staging.folder / to_text(finding.entry.path)
+                self._volume.replace(finding.places, finding.entry, good=good)
+        finally:
+            self._volume.remove(work, keep_going=lambda: True)
+
+    @transaction.atomic
+    def _note(
+        self, rows: Sequence[CachedCommit], kind: CachedCommitEventKind, message: str, error: PlatformError | None
+    ) -> None:
+        for row in rows:
+            record(row, kind, message)
+            CachedCommit.objects.filter(pk=row.pk).update(
+                error_code=error.code if error else "",
+                error=error.message if error else "",
+                error_hint=error.hint if error else "",
+            )
+
+
+def _show(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace")

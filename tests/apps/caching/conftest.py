@@ -1,0 +1,74 @@
+"""A store, a dataset with two commits, a site, and a worker that does at once what was rung for."""
+
+import pytest
+
+from accounts.actor import Actor
+from core import doorbell
+from datasets.services import cache_sites, caches
+from tests.factories.datasets import commit_files, make_dataset, make_store
+
+FILES = {
+    "a/one.png": b"1" * 1000,
+    "a/two.png": b"2" * 2000,
+    "b/run.sh": (b"#!/bin/sh\n", 0o755),
+    "b/big.bin": bytes(range(256)) * 4000,
+    "b/empty": b"",
+    "link": "a/one.png",
+    "name with\nnewline \udcff": b"odd",
+}
+SIZE = sum(len(v[0] if isinstance(v, tuple) else v) for v in FILES.values())
+
+
+class Worker:
+    """A doorbell that runs what is rung for when it is told to; what was rung twice is run twice."""
+
+    def __init__(self) -> None:
+        self.rings: list[tuple[str, dict[str, str]]] = []
+
+    def ring(self, task, ids):
+        self.rings.append((task.name, ids))
+
+    def work(self, *, most=200):
+        """Run rings until none is left."""
+        for _ in range(most):
+            if not self.rings:
+                return
+            name, ids = self.rings.pop(0)
+            doorbell.run(name, ids)
+        raise AssertionError(f"The rings never end: {self.rings[:3]}")
+
+
+@pytest.fixture
+def worker():
+    worker = Worker()
+    before = doorbell.install(worker)
+    yield worker
+    doorbell.install(before)
+
+
+@pytest.fixture
+def dataset(db, tmp_path, member, project):
+    make_store(tmp_path / "store")
+    return make_dataset(member, project, "xrays")
+
+
+@pytest.fixture
+def commit(dataset, member):
+    return commit_files(member, dataset, FILES)
+
+
+@pytest.fixture
+def site(db, tmp_path):
+    return cache_sites.create_site(
+        actor=Actor.system("test"), name="local", root=tmp_path / "cache", capacity_bytes=10_000_000
+    )
+
+
+@pytest.fixture
+def ready(member, commit, site, worker, django_capture_on_commit_callbacks):
+    """A cached commit that is ready."""
+    with django_capture_on_commit_callbacks(execute=True):
+        row = caches.request_cache(member, commit, site)
+    worker.work()
+    row.refresh_from_db()
+    return row
