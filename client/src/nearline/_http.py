@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Any, cast
+from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -27,6 +27,7 @@ _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=64)
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _REPEATABLE = {"GET", "HEAD", "PUT", "DELETE", "PATCH"}
 _PASSING = {429, 502, 503, 504}
+_PARTIAL, _TOO_LATE, _BROKEN = 206, 403, 500
 _FAMILY: Mapping[int, type[errors.NearlineError]] = {
     400: errors.InvalidRequest,
     401: errors.NotSignedIn,
@@ -130,16 +131,35 @@ class Http:
             response.close()
 
     def send_signed(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | IO[bytes] | None = None
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        body: bytes | None = None,
+        byte_range: tuple[int, int] | None = None,
     ) -> bytes:
-        """Send exactly what a signed request allows, without our token, and return the body of the answer.
+        """Make one attempt at what a signed request allows, without our token, and return the body of the answer.
 
-        Raises Denied with code `datasets.signature_expired` when it came too late.
+        `byte_range` is the first byte and the number of bytes. Raises Denied with code `datasets.signature_expired`
+        when it came too late, Unavailable for what another attempt may cure.
         """
+        sent = {"Accept-Encoding": "identity", **headers}
+        if byte_range:
+            sent["Range"] = f"bytes={byte_range[0]}-{sum(byte_range) - 1}"
         request = self._client.build_request(
-            method, self._absolute(url), headers=dict(headers), content=cast("bytes | None", body)
+            method, self.url + url if url.startswith("/") else url, headers=sent, content=body
         )
-        return self._send(request, may_repeat=not hasattr(body, "read"), is_api=False).content
+        try:
+            response = self._client.send(request)
+        except httpx.TransportError as error:
+            raise _unreachable(f"{request.url.scheme}://{request.url.netloc.decode()}", error) from error
+        self._has_answered = True
+        if not response.is_success:
+            raise _store_problem(response)
+        if byte_range and response.status_code != _PARTIAL:
+            return response.content[byte_range[0] : sum(byte_range)]
+        return response.content
 
     def _call(
         self,
@@ -168,9 +188,7 @@ class Http:
             content=None if body is None else json.dumps(body).encode(),
         )
 
-    def _send(
-        self, request: httpx.Request, *, may_repeat: bool, is_stream: bool = False, is_api: bool = True
-    ) -> httpx.Response:
+    def _send(self, request: httpx.Request, *, may_repeat: bool, is_stream: bool = False) -> httpx.Response:
         tried = 0
         while True:
             tried += 1
@@ -180,45 +198,29 @@ class Http:
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 # Nothing was sent, so even what must not happen twice may be tried again.
                 if tried >= limit:
-                    raise self._unreachable(error) from error
+                    raise _unreachable(self.url, error) from error
             except httpx.TransportError as error:
                 if tried >= limit or not may_repeat:
-                    raise self._unreachable(error) from error
+                    raise _unreachable(self.url, error) from error
             else:
                 self._has_answered = True
                 if response.status_code not in _PASSING or not may_repeat or tried >= self._patience.attempts:
-                    return self._checked(response, is_api=is_api)
+                    return self._checked(response)
                 response.close()
                 if asked := _retry_after_s(response):
                     self._sleep(min(asked, self._patience.longest_s))
                     continue
             self._sleep(self._patience.wait_s(tried, self._chance()))
 
-    def _checked(self, response: httpx.Response, *, is_api: bool) -> httpx.Response:
+    def _checked(self, response: httpx.Response) -> httpx.Response:
         if response.is_success:
             return response
         response.read()
-        raise self._problem(response, is_api=is_api)
-
-    def _problem(self, response: httpx.Response, *, is_api: bool) -> errors.NearlineError:
-        status = response.status_code
-        family = _FAMILY.get(status, errors.ServerFailure)
-        try:
-            body = response.json()
-            title = str(body["title"])
-        except (ValueError, KeyError, TypeError):
-            if is_api:
-                return errors.ServerFailure(
-                    f"{self.url} answered {status} in a form that Nearline does not use.",
-                    hint="Check the address: NEARLINE_URL, or the one given to `nearline login`.",
-                    details={"status": status},
-                )
-            return family(
-                f"The store answered {status}: {response.text[:300].strip() or 'without a reason'}",
-                code="client.store_refused",
-                details={"status": status},
-            )
-        return family(title, code=body.get("code"), hint=body.get("hint") or None, details=body.get("details") or {})
+        raise _read_problem(response) or errors.ServerFailure(
+            f"{self.url} answered {response.status_code} in a form that Nearline does not use.",
+            hint="Check the address: NEARLINE_URL, or the one given to `nearline login`.",
+            details={"status": response.status_code},
+        )
 
     def _json(self, response: httpx.Response) -> Json:
         if not response.content:
@@ -229,15 +231,6 @@ class Http:
             raise errors.ServerFailure(
                 f"{self.url} answered something that is not JSON.", hint="Check the address given to `nearline login`."
             ) from error
-
-    def _absolute(self, url: str) -> str:
-        return self.url + url if url.startswith("/") else url
-
-    def _unreachable(self, error: httpx.TransportError) -> errors.Unavailable:
-        reason = str(error) or type(error).__name__
-        return errors.Unavailable(
-            f"Cannot reach {self.url}: {reason}.", hint="Check that the server runs and that the address is right."
-        )
 
 
 def quoted(*parts: str) -> str:
@@ -255,3 +248,34 @@ def _pieces(response: httpx.Response) -> Iterator[bytes]:
 def _retry_after_s(response: httpx.Response) -> float:
     text = response.headers.get("Retry-After", "")
     return float(text) if text.isdigit() else 0.0
+
+
+def _read_problem(response: httpx.Response) -> errors.NearlineError | None:
+    """Return the problem that an answer describes; None when it is in another form than ours."""
+    try:
+        body = response.json()
+        title = str(body["title"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    family = _FAMILY.get(response.status_code, errors.ServerFailure)
+    return family(title, code=body.get("code"), hint=body.get("hint") or None, details=body.get("details") or {})
+
+
+def _store_problem(response: httpx.Response) -> errors.NearlineError:
+    status, text = response.status_code, response.text[:500].strip()
+    if status == _TOO_LATE and "expired" in text.lower():
+        # S3 has no code of its own for this; our folder store says it in the code of its problem.
+        return errors.Denied("The store's permission has expired.", code="datasets.signature_expired")
+    if status in _PASSING or status >= _BROKEN:
+        return errors.Unavailable(f"The store answered {status}: {text or 'no reason'}", code="client.store_busy")
+    described = _read_problem(response)
+    return described or _FAMILY.get(status, errors.ServerFailure)(
+        f"The store answered {status}: {text or 'no reason'}", code="client.store_refused"
+    )
+
+
+def _unreachable(url: str, error: httpx.TransportError) -> errors.Unavailable:
+    reason = str(error) or type(error).__name__
+    return errors.Unavailable(
+        f"Cannot reach {url}: {reason}.", hint="Check that the server runs and that the address is right."
+    )

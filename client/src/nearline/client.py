@@ -38,7 +38,7 @@ class Client:
 
     def whoami(self) -> dict[str, Any]:
         """Return who the token belongs to. Raises NotSignedIn when it is worthless."""
-        return self._http.get("/whoami")
+        return self._http.get("/me")
 
     @cached_property
     def datasets(self) -> Datasets:

@@ -7,9 +7,12 @@ import typer
 from nearline.errors import Failed, InvalidRequest
 
 
-def confirm(question: str, *, yes: bool) -> None:
-    """Return when the answer is yes. Raises Failed when it is no, InvalidRequest where nobody can be asked."""
-    if yes:
+def confirm(question: str, *, yes: bool, can_be_undone: bool = False) -> None:
+    """Return when the answer is yes. Raises Failed when it is no, InvalidRequest where nobody can be asked.
+
+    Scripts need not answer what can be undone.
+    """
+    if yes or (can_be_undone and not sys.stdin.isatty()):
         return
     if not sys.stdin.isatty():
         raise InvalidRequest(f"{question} Nobody is here to answer.", hint="Add --yes.")

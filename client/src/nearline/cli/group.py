@@ -1,10 +1,10 @@
 """The shape of every command: `--json`, `--quiet`, errors as text and exit code; groups are loaded when used."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 
 import typer
 from typer.core import TyperGroup
@@ -82,24 +82,38 @@ class CommandGroup(typer.Typer):
     def command(self, name: str | None = None, **kwargs: Any) -> Callable[[Any], Any]:
         """Add a function as a command, which then knows `--json` and `--quiet` without saying so."""
         add = super().command(name, **kwargs)
-        return lambda function: add(_with_output_options(function))
+        return lambda function: add(with_options(function, _OUTPUT_OPTIONS, _set_output))
 
 
-def _with_output_options(function: Callable[..., None]) -> Callable[..., None]:
+def with_options(
+    function: Callable[..., None],
+    options: Mapping[str, Any],
+    take: Callable[[typer.Context, Mapping[str, Any]], None],
+) -> Callable[..., None]:
+    """Return the command with more options, by name and annotation, which `take` gets before the command runs."""
+
     @wraps(function)
-    def run(*, is_json: bool, is_quiet: bool, **given: Any) -> None:
-        out = session_of(given["context"]).out
-        out.is_json, out.is_quiet = is_json, is_quiet
+    def run(**given: Any) -> None:
+        take(given["context"], {name: given.pop(name) for name in options})
         function(**given)
 
     signature = inspect.signature(function, eval_str=True)
     added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
-        for name, kind in _OUTPUT_OPTIONS.items()
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_default(kind), annotation=kind)
+        for name, kind in options.items()
     ]
     run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
-    run.__annotations__ = {**function.__annotations__, **_OUTPUT_OPTIONS}
+    run.__annotations__ = {**function.__annotations__, **options}
     return run
+
+
+def _default(annotation: Any) -> Any:
+    return False if get_args(annotation)[0] is bool else None
+
+
+def _set_output(context: typer.Context, given: Mapping[str, Any]) -> None:
+    out = session_of(context).out
+    out.is_json, out.is_quiet = given["is_json"], given["is_quiet"]
 
 
 _OUTPUT_OPTIONS = {

@@ -13,7 +13,6 @@ from nearline.cli.output import write
 from nearline.cli.session import session_of
 from nearline.errors import Failed
 
-BROKEN_PIPE = 141
 _COMMANDS = "nearline.cli.commands"
 
 
@@ -21,7 +20,7 @@ class RootGroup(NearlineGroup):
     """The top of the tree of commands."""
 
     lazy = {
-        "data": (f"{_COMMANDS}.data", "Versioned datasets: sync, clone, cache, history."),
+        "data": (f"{_COMMANDS}.data.app", "Versioned datasets: sync, clone, cache, history."),
         "flow": (f"{_COMMANDS}.flows", "Pipelines: validate, push, run."),
         "run": (f"{_COMMANDS}.runs", "Executions of flows: show, logs, cancel, retry."),
         "experiment": (f"{_COMMANDS}.experiments", "What steps recorded: parameters, metrics, artifacts."),
@@ -68,7 +67,7 @@ def main() -> None:
     except BrokenPipeError:
         # The reader has left (`| head`). Python must not find the broken pipe again when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(BROKEN_PIPE)
+        sys.exit(Failed.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except Exception as error:  # the door: people get a sentence, and the traceback where they ask for it

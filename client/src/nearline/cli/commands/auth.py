@@ -1,7 +1,8 @@
 """Who is calling: sign in, sign out, ask."""
 
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +14,7 @@ from nearline.settings import normalize_url, read_profile, write_profile
 
 def login(
     context: typer.Context,
-    url_argument: Annotated[str | None, typer.Argument(metavar="[URL]", help="Address of the server.")] = None,
+    url_argument: Annotated[str | None, typer.Argument(metavar="URL", help="Address of the server.")] = None,
     token: Annotated[str | None, typer.Option(help="Access token; asked for when missing. `-` reads stdin.")] = None,
 ) -> None:
     """Sign in with an access token and remember it in the profile."""
@@ -27,7 +28,8 @@ def login(
     with Client(url, secret) as client:
         person = client.whoami()
     path = write_profile(read_profile().with_login(url, secret))
-    session.out.record(person, [("Signed in as", person["name"]), ("Server", url), ("Profile", str(path))])
+    session.out.record(person, _fields(person, url))
+    session.out.done(f"Signed in. The token is kept in {path}.")
 
 
 def logout(context: typer.Context) -> None:
@@ -46,10 +48,16 @@ def whoami(context: typer.Context) -> None:
     """Say who the server takes you for."""
     session = session_of(context)
     person = session.client().whoami()
-    session.out.record(person, [("Name", person["name"]), ("Server", session.settings().url)])
+    session.out.record(person, _fields(person, session.settings().url))
 
 
 COMMANDS = {"login": login, "logout": logout, "whoami": whoami}
+
+
+def _fields(person: Mapping[str, Any], url: str) -> list[tuple[str, object]]:
+    teams = [f"{project['name']} ({project['role']})" for project in person.get("projects", [])]
+    role = "site admin" if person.get("is_site_admin") else None
+    return [("Name", person["name"]), ("Role", role), ("Projects", ", ".join(teams)), ("Server", url)]
 
 
 def _ask_for_token(url: str) -> str:

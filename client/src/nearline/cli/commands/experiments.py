@@ -56,7 +56,7 @@ def show(
 @app.command("compare")
 def compare(
     context: typer.Context,
-    ids: Annotated[list[str], typer.Argument(metavar="ID ID...", help="The experiments.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="The experiments.")],
 ) -> None:
     """Show parameters and metrics of several experiments side by side."""
     session = session_of(context)

@@ -57,7 +57,10 @@ def run(
     wait: Wait = False,
     timeout: Timeout = None,
 ) -> None:
-    """Start a run: of a file, which is stored first, or of a flow that is stored already."""
+    """Start a run of a file or of a stored flow.
+
+    A file is stored first. The run remembers the git commit of the file's folder and a hash of what is not committed.
+    """
     from nearline.cli.following import follow_run, show_run  # noqa: PLC0415 (only where a run is shown)
     from nearline.resources.code_version import read_code_version  # noqa: PLC0415 (only where a run starts)
 

@@ -1,6 +1,7 @@
 """Executions of flows."""
 
 import re
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,8 @@ from nearline.errors import NotFound
 
 if TYPE_CHECKING:
     from nearline.models import Run, Step
+
+_STEERING = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
 app = CommandGroup(help="Executions of flows: show, logs, cancel, retry.")
 
@@ -59,7 +62,7 @@ def show(context: typer.Context, run_id: RunId, *, wait: Wait = False, timeout: 
 def logs(
     context: typer.Context,
     run_id: RunId,
-    step: Annotated[str | None, typer.Argument(metavar="[STEP]", help="As in `train` or `train[2]`; else all.")] = None,
+    step: Annotated[str | None, typer.Argument(metavar="STEP", help="As in `train` or `train[2]`; else all.")] = None,
     attempt: Annotated[int | None, typer.Option(min=1, help="Which try; else the newest.")] = None,
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the end.")] = False,
@@ -80,7 +83,7 @@ def logs(
             if session.out.is_json:
                 text += piece
             else:
-                typer.echo(_harmless(piece), nl=False)
+                _write(piece)
         texts.append({"step": item.key, "index": item.index, "text": text})
     if session.out.is_json:
         session.out.json({"items": texts})
@@ -122,8 +125,12 @@ def _check_end(session: Session, run_id: str) -> None:
         check_success(run)
 
 
-def _harmless(text: str) -> str:
-    """Return a log without what could steer the terminal; colours and tabs stay."""
-    return re.sub(
-        r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]", lambda found: printable(found[0]), text
-    )
+def _write(text: str) -> None:
+    """Write a piece of a log: as it is into files and pipes, made harmless on a terminal."""
+    sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
+    sys.stdout.flush()
+
+
+def harmless(text: str) -> str:
+    """Return a log without what could steer a terminal; colours, tabs and line breaks stay."""
+    return _STEERING.sub(lambda found: printable(found[0]), text)

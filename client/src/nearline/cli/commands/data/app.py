@@ -1,0 +1,29 @@
+"""The commands of `nearline data`."""
+
+from nearline.cli.commands.data import caches, files, folder, history
+from nearline.cli.group import CommandGroup
+
+app = CommandGroup(help="Versioned datasets: sync, clone, cache, history.")
+
+for name, function in {
+    "init": folder.init,
+    "link": folder.link,
+    "sync": folder.sync,
+    "upload": folder.upload,
+    "download": folder.download,
+    "status": folder.status,
+    "verify": folder.verify,
+    "put": files.put,
+    "rm": files.remove,
+    "clone": files.clone,
+    "list": files.list_datasets,
+    "files": files.list_files,
+    "commits": history.list_commits,
+    "diff": history.diff,
+    "revert": history.revert,
+    "branch": history.branch,
+    "tag": history.tag,
+    "cache": caches.cache,
+    "uncache": caches.uncache,
+}.items():
+    app.command(name)(function)

@@ -1,0 +1,223 @@
+"""Datasets from anywhere, without a linked folder: list, look, add, remove, clone."""
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nearline.cli import formats
+from nearline.cli.commands.data.caches import wait_until_ready
+from nearline.cli.commands.data.folder import Parallel
+from nearline.cli.commands.data.target import Ref, target_of
+from nearline.cli.compatibility import accepts
+from nearline.cli.confirm import confirm
+from nearline.cli.options import Message, Project, Yes
+from nearline.cli.output import printable
+from nearline.cli.progress import progress_of
+from nearline.cli.session import Session, session_of
+from nearline.errors import Conflict, InvalidRequest, NearlineError, NotFound
+from nearline.resources.references import Reference
+
+if TYPE_CHECKING:
+    from nearline.resources.folders import Outcome
+
+AutoCache = Annotated[bool, typer.Option("--auto_cache", help="Cache the new commit; needs --external_disk.")]
+Disk = Annotated[str | None, typer.Option("--external_disk", metavar="SITE", help="Cache site for --auto_cache.")]
+Commit = Annotated[str | None, typer.Option("--commit", "-c", help="Commit; else the newest.")]
+
+
+def list_datasets(
+    context: typer.Context,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="Only those with this in their name.")] = None,
+    project: Project = None,
+) -> None:
+    """List the datasets that you may see."""
+    session = session_of(context)
+    found = list(session.client().datasets.list(project=project, text=text))
+    rows = [
+        (
+            item.reference,
+            formats.count(item.files, "file"),
+            formats.size(item.size_bytes),
+            item.newest_commit.short if item.newest_commit else "-",
+            formats.ago(item.newest_commit.created_at) if item.newest_commit else "empty",
+        )
+        for item in found
+    ]
+    empty = "There is no dataset. `nearline data init` makes one of a folder."
+    session.out.table(found, ("DATASET", "FILES", "SIZE", "NEWEST", "CHANGED"), rows, empty=empty)
+
+
+@accepts("--expires/-ex=")
+def list_files(
+    context: typer.Context,
+    reference: Ref,
+    *,
+    offset: Annotated[int, typer.Option("--offset", "-o", min=0, help="Leave out so many.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", "-l", min=1, help="Show at most so many.")] = 1000,
+    commit: Commit = None,
+    glob: Annotated[str, typer.Option(help="Only paths that match, like '**/*.png'.")] = "**",
+) -> None:
+    """List the files of a commit."""
+    session = session_of(context)
+    target = target_of(session, reference, ref=commit)
+    found = session.client().datasets.list_files(target, glob=glob, limit=offset + limit)
+    files = list(itertools.islice(found, offset, None))
+    rows = [(item.path, formats.size(item.size_bytes), (item.content_id or "")[:12]) for item in files]
+    session.out.table(files, ("FILE", "SIZE", "CONTENT"), rows, empty="There is no such file.")
+
+
+@accepts("--override", "--threads/-t=", "--chunk/-cs=", "--verbose/-v")
+def put(
+    context: typer.Context,
+    reference: Ref,
+    files: Annotated[list[Path], typer.Argument(metavar="FILES", help="Files and folders.")],
+    *,
+    directory: Annotated[str, typer.Option("--dir", "-d", help="Folder in the dataset.")] = "",
+    message: Message = "",
+    parallel: Parallel = None,
+    external_disk: Disk = None,
+    force: Annotated[bool, typer.Option("--force", "-f", help="The commit holds these files and no others.")] = False,
+    auto_cache: AutoCache = False,
+) -> None:
+    """Add files to a dataset, as one commit, without a linked folder."""
+    session = session_of(context)
+    _check_auto_cache(auto_cache=auto_cache, site=external_disk)
+    missing = [str(path) for path in files if not path.exists() and not path.is_symlink()]
+    if missing:
+        raise NotFound(f"There is no file '{printable(missing[0])}' here.")
+    target = target_of(session, reference)
+    with progress_of(session.out) as progress:
+        outcome = session.client().folders.put(
+            target, files, directory=directory, message=message, only=force, parallel=parallel, progress=progress
+        )
+    _tell(session, target, outcome)
+    _cache_after(session, target, outcome, external_disk)
+
+
+@accepts("--chunk/-cs=", "--verbose/-v")
+def remove(
+    context: typer.Context,
+    reference: Ref,
+    patterns: Annotated[list[str], typer.Argument(metavar="PATTERN", help="Paths, or patterns like 'train/*'.")],
+    message: Message = "",
+    external_disk: Disk = None,
+    *,
+    auto_cache: AutoCache = False,
+    yes: Yes = False,
+) -> None:
+    """Remove files from the newest state of a dataset, as one commit. Older commits keep them."""
+    session = session_of(context)
+    _check_auto_cache(auto_cache=auto_cache, site=external_disk)
+    target = target_of(session, reference)
+    folders = session.client().folders
+    found = folders.find(target, patterns)
+    if not found:
+        raise NotFound(f"No file of {target} matches {' '.join(map(repr, patterns))}.")
+    confirm(f"Remove {formats.count(len(found), 'file')} from {target}?", yes=yes, can_be_undone=True)
+    with progress_of(session.out) as progress:
+        outcome = folders.remove(target, patterns, message=message, progress=progress)
+    _tell(session, target, outcome)
+    _cache_after(session, target, outcome, external_disk)
+
+
+@accepts("--remote", "--relative/-rel", "--soft/-s", "--threads=", "--verbose/-v")
+def clone(
+    context: typer.Context,
+    reference: Ref,
+    destination: Annotated[Path | None, typer.Argument(metavar="DEST", help="Folder; else the dataset's name.")] = None,
+    *,
+    commit: Commit = None,
+    parallel: Parallel = None,
+    query: Annotated[str | None, typer.Option("--query", "-q", hidden=True)] = None,
+    tree: Annotated[bool, typer.Option("--tree", "-t", help="Make the folders only.")] = False,
+    read: Annotated[bool, typer.Option("--read", "-r", help="Files only: leave the folder unlinked.")] = False,
+    flatten: Annotated[bool, typer.Option("--flatten", "-f", hidden=True)] = False,
+    cache_link: Annotated[
+        bool, typer.Option("--cache_link", help="Point to the cached copy where this machine has one.")
+    ] = False,
+) -> None:
+    """Get a dataset into a new folder. Run it again to go on after a break."""
+    session = session_of(context)
+    if query or flatten:
+        raise InvalidRequest(
+            "Saved queries and flat clones do not exist here.", hint="See `nearline data files --glob`."
+        )
+    target = target_of(session, reference, ref=commit)
+    into = destination or Path(target.name)
+    if tree:
+        _make_folders(session, target, into)
+        return
+    if cache_link and _link_to_cache(session, target, into):
+        return
+    with progress_of(session.out) as progress:
+        outcome = session.client().folders.clone(target, into, link=not read, parallel=parallel, progress=progress)
+    if session.out.is_json or session.out.is_quiet:
+        session.out.record(outcome, [("Folder", str(into))])
+        return
+    session.out.done(
+        f"Cloned {target} to {into}: {formats.count(outcome.files_downloaded, 'file')}, "
+        f"{formats.size(outcome.bytes_downloaded)}"
+    )
+
+
+def _link_to_cache(session: Session, target: Reference, into: Path) -> bool:
+    """Point `into` to a cached copy that this machine can read; False where there is none."""
+    if into.exists() or into.is_symlink():
+        raise Conflict(f"'{into}' is there already.", hint="Choose another folder.")
+    commit = session.client().datasets.get_commit(target)
+    for cached in session.client().caches.list():
+        is_it = cached.commit == commit.id and cached.dataset == target.dataset and cached.state == "ready"
+        if is_it and cached.path and Path(cached.path).is_dir():
+            into.symlink_to(cached.path)
+            fields = [("Folder", str(into)), ("Copy", cached.path), ("Site", cached.site)]
+            session.out.record({"folder": str(into), "cached_path": cached.path, "site": cached.site}, fields)
+            session.out.note("It is read-only and shared with others.")
+            return True
+    session.out.note("No cached copy can be read from this machine; downloading instead.")
+    return False
+
+
+def _make_folders(session: Session, target: Reference, into: Path) -> None:
+    folders = sorted({str(Path(item.path).parent) for item in session.client().datasets.list_files(target)})
+    for folder in folders:
+        (into / folder).mkdir(parents=True, exist_ok=True)
+    session.out.record({"folder": str(into), "folders": len(folders)}, [("Folder", str(into))])
+
+
+def _check_auto_cache(*, auto_cache: bool, site: str | None) -> None:
+    if auto_cache and not site:
+        raise InvalidRequest("For auto caching external disk is required.", hint="Add --external_disk SITE.")
+
+
+def _cache_after(session: Session, target: Reference, outcome: "Outcome", site: str | None) -> None:
+    if site is None or outcome.commit_id is None:
+        return
+    try:
+        cached = session.client().datasets.cache(Reference(target.project, target.name, outcome.commit_id), site=site)
+        wait_until_ready(session, cached)
+    except NearlineError as error:
+        # The commit is made; what failed is only its copy.
+        session.out.warn(f"Couldn't cache commit: {error.message}")
+    else:
+        session.out.done(f"Cached on {site}.")
+
+
+def _tell(session: Session, target: Reference, outcome: "Outcome") -> None:
+    for path, why in outcome.skipped:
+        session.out.warn(f"Left out: {printable(path)}: {why}")
+    if outcome.is_up_to_date and not session.out.is_json:
+        session.out.done("Dataset is up to date")
+        return
+    made = outcome.commit
+    change = f"+{made.added} -{made.removed} ~{made.changed}" if made else ""
+    session.out.record(
+        outcome,
+        [
+            ("Commit", made.short if made else ""),
+            ("Dataset", target.dataset),
+            ("Change", change),
+            ("Sent", formats.size(outcome.bytes_uploaded)),
+        ],
+    )

@@ -1,0 +1,207 @@
+"""A folder on this machine that is linked to a dataset: made, synced, looked at."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nearline.cli import formats
+from nearline.cli.commands.data.target import Ref, get_linked_folder, linked_folder, target_of
+from nearline.cli.compatibility import accepts
+from nearline.cli.options import Message
+from nearline.cli.output import printable
+from nearline.cli.progress import progress_of
+from nearline.cli.session import Session, session_of
+from nearline.errors import Conflict, Failed
+from nearline.resources.references import Reference
+
+if TYPE_CHECKING:
+    from nearline.resources.folders import Folder, Outcome
+
+Force = Annotated[bool, typer.Option("--force", "-f", help="Make the dataset what this folder is, whatever is there.")]
+NewBranch = Annotated[bool, typer.Option("--new_branch", "-nb", help="Put the commit on a new branch.")]
+Parallel = Annotated[int | None, typer.Option("--parallel", "-p", min=1, max=64, help="Transfers at the same time.")]
+Commit = Annotated[str | None, typer.Option("--commit", "-c", help="Get this commit instead of the newest.")]
+
+_LISTED = 20
+
+
+@accepts("--public", "--bucket/-b=")
+def init(
+    context: typer.Context,
+    title: Annotated[str | None, typer.Option("--title", "-t", help="Its name; else that of the folder.")] = None,
+    project: Annotated[str | None, typer.Option("--project", "-p", help="Whose it is.")] = None,
+    branch: Annotated[str, typer.Option(help="Branch that this folder follows.")] = "main",
+) -> None:
+    """Make a dataset of this folder."""
+    session = session_of(context)
+    folder = linked_folder()
+    here = Path.cwd()
+    if folder is not None and folder.root == here:
+        session.out.note(f"Directory is already linked to {folder.dataset}")
+        _tell_link(session, folder)
+        return
+    name = slug(title or here.name)
+    target = Reference(session.project(project), name)
+    made = session.client().datasets.create(target, description="" if name == title else title or "")
+    _tell_link(session, session.client().folders.link(here, target, branch=branch), url=made.url)
+
+
+def link(
+    context: typer.Context,
+    reference: Ref,
+    branch: Annotated[str | None, typer.Option(help="Branch to follow; else the default one.")] = None,
+) -> None:
+    """Link this folder to a dataset that exists. No file changes; the next sync brings both together."""
+    session = session_of(context)
+    folder = linked_folder()
+    target = target_of(session, reference)
+    if folder is not None and folder.root == Path.cwd() and folder.dataset != target.dataset:
+        raise Conflict(
+            f"This folder is linked to {folder.dataset}.", hint=f"Remove {folder.root / '.nearline'} to unlink it."
+        )
+    dataset = session.client().datasets.get(target)
+    follows = branch or target.ref or dataset.default_branch
+    _tell_link(session, session.client().folders.link(Path.cwd(), target, branch=follows), url=dataset.url)
+
+
+@accepts("--verbose/-v", "--all", "--tags=", "--chunk_size=", "--initial")
+def sync(
+    context: typer.Context,
+    message: Message = "",
+    parallel: Parallel = None,
+    commit: Commit = None,
+    *,
+    force: Force = False,
+    new_branch: NewBranch = False,
+) -> None:
+    """Bring folder and dataset together, as one commit.
+
+    Fetches what others committed, merges, and uploads what is new. Without a change there is no commit.
+    """
+    session = session_of(context)
+    folder = get_linked_folder()
+    folders = session.client().folders
+    with progress_of(session.out) as progress:
+        if commit is not None:
+            folders.download(folder, ref=commit, parallel=parallel, progress=progress)
+        outcome = folders.sync(
+            folder, message=message, force=force, new_branch=new_branch, parallel=parallel, progress=progress
+        )
+    _tell_outcome(session, outcome, finished="Data sync finished")
+
+
+@accepts("--verbose/-v", "--sync/-s", "--tags=", "--chunk=", "--chunk_size=")
+def upload(
+    context: typer.Context,
+    message: Message = "",
+    parallel: Parallel = None,
+    *,
+    force: Force = False,
+    new_branch: NewBranch = False,
+) -> None:
+    """Commit what changed here, without fetching. Refused when someone committed meanwhile."""
+    session = session_of(context)
+    folder = get_linked_folder()
+    with progress_of(session.out) as progress:
+        outcome = session.client().folders.upload(
+            folder, message=message, force=force, new_branch=new_branch, parallel=parallel, progress=progress
+        )
+    _tell_outcome(session, outcome, finished="Upload finished")
+
+
+@accepts("--verbose/-v", "--all", "--sync/-s", "--new_branch/-nb")
+def download(context: typer.Context, commit: Commit = None, parallel: Parallel = None) -> None:
+    """Fetch what others committed. Files that changed on both sides stay, with the server's beside them."""
+    session = session_of(context)
+    folder = get_linked_folder()
+    with progress_of(session.out) as progress:
+        outcome = session.client().folders.download(folder, ref=commit, parallel=parallel, progress=progress)
+    _tell_outcome(session, outcome, finished="Download finished")
+
+
+def status(context: typer.Context) -> None:
+    """Show what changed here, and whether others committed."""
+    session = session_of(context)
+    folder = get_linked_folder()
+    found = session.client().folders.status(folder)
+    if session.out.is_json:
+        session.out.json(found)
+        return
+    for mark, paths in (("+", found.added), ("~", found.changed), ("-", found.removed)):
+        for path in paths:
+            session.out.line(printable(path) if session.out.is_quiet else f"{mark} {printable(path)}")
+    session.out.note(f"{folder.dataset} on {folder.branch}, at {(folder.base or 'no commit')[:8]}")
+    if found.is_behind:
+        session.out.note("Others have committed since; `nearline data sync` brings it here.")
+    if not (found.added or found.changed or found.removed):
+        session.out.note("Nothing changed here.")
+
+
+@accepts("--timeout/-t=")
+def verify(
+    context: typer.Context,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A linked folder; else this one.")] = Path(),
+) -> None:
+    """Compare every file of a linked folder with its commit."""
+    from nearline.resources.folders import get_folder  # noqa: PLC0415 (brings the transfer, which --help must not)
+
+    session = session_of(context)
+    folder = get_folder(directory)
+    with progress_of(session.out) as progress:
+        found = session.client().folders.verify(folder, progress=progress)
+    if session.out.is_json:
+        session.out.json(found)
+    else:
+        for word, paths in (("differs", found.changed), ("missing", found.removed), ("extra", found.added)):
+            for path in paths:
+                session.out.line(f"{word}: {printable(path)}")
+    if found.changed or found.removed:
+        raise Failed(
+            f"{formats.count(len(found.changed) + len(found.removed), 'file')} differ from {folder.base}.",
+            code="datasets.not_verified",
+            hint="`nearline data sync` commits what you changed; `nearline data download --commit` gets it back.",
+        )
+    session.out.done(f"All {formats.count(found.files, 'file')} are those of {(folder.base or '')[:8]}.")
+
+
+def slug(title: str) -> str:
+    """Make a name of a title: lower-case letters, digits and dashes, with a letter first."""
+    name = "-".join("".join(char if char.isascii() and char.isalnum() else " " for char in title.lower()).split())
+    return (name if name[:1].isalpha() else f"data-{name}")[:63].rstrip("-")
+
+
+def _tell_link(session: Session, folder: "Folder", *, url: str | None = None) -> None:
+    session.out.record(
+        folder,
+        [
+            ("Dataset", folder.dataset),
+            ("Branch", folder.branch),
+            ("Folder", str(folder.root)),
+            ("Page", url),
+        ],
+    )
+
+
+def _tell_outcome(session: Session, outcome: "Outcome", *, finished: str) -> None:
+    out = session.out
+    for path in outcome.conflicts[:_LISTED]:
+        out.warn(f"Changed on both sides, yours is kept: {printable(path)}; the server's is {printable(path)}.conflict")
+    if len(outcome.conflicts) > _LISTED:
+        out.warn(f"and {len(outcome.conflicts) - _LISTED} more such files")
+    for path, why in outcome.skipped:
+        out.warn(f"Left out: {printable(path)}: {why}")
+    if out.is_json or out.is_quiet:
+        out.record(outcome, [("Commit", outcome.commit_id or "")])
+        return
+    if outcome.is_up_to_date:
+        out.done("Dataset is up to date")
+        return
+    if outcome.commit is not None:
+        made = outcome.commit
+        out.line(f"{made.short}  +{made.added} -{made.removed} ~{made.changed}  {made.message}".rstrip())
+    out.note(
+        f"  sent {formats.count(outcome.files_uploaded, 'file')} ({formats.size(outcome.bytes_uploaded)}), "
+        f"received {formats.count(outcome.files_downloaded, 'file')} ({formats.size(outcome.bytes_downloaded)})"
+    )
+    out.done(finished)

@@ -1,0 +1,191 @@
+"""What happened to a dataset, and names for its commits."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nearline.cli import formats
+from nearline.cli.commands.data.target import DatasetOption, Ref, linked_folder, target_of
+from nearline.cli.compatibility import accepts
+from nearline.cli.confirm import confirm
+from nearline.cli.options import Message, Yes
+from nearline.cli.output import printable
+from nearline.cli.session import session_of
+from nearline.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from nearline.models import Commit
+
+_MARKS = {"added": "+", "removed": "-", "changed": "~"}
+
+
+def list_commits(
+    context: typer.Context,
+    reference: Ref = ".",
+    limit: Annotated[int | None, typer.Option("--limit", "-l", min=1, help="Show at most so many.")] = None,
+    commit: Annotated[str | None, typer.Option("--commit", "-c", help="Start at this commit.")] = None,
+) -> None:
+    """List the commits of a dataset, newest first."""
+    session = session_of(context)
+    target = target_of(session, reference, ref=commit)
+    commits = list(session.client().datasets.list_commits(target, limit=limit))
+    rows = [
+        (
+            item.short,
+            formats.ago(item.created_at),
+            item.author,
+            formats.count(item.files, "file"),
+            formats.size(item.size_bytes),
+            f"+{item.added} -{item.removed} ~{item.changed}",
+            ", ".join([*item.branches, *item.tags, *(_cached(place) for place in item.cached)]),
+            item.message,
+        )
+        for item in commits
+    ]
+    columns = ("COMMIT", "MADE", "BY", "FILES", "SIZE", "CHANGE", "WHERE", "MESSAGE")
+    session.out.table(commits, columns, rows, empty=f"{target.dataset} has no commit yet.")
+
+
+def diff(
+    context: typer.Context,
+    base: Annotated[str | None, typer.Argument(metavar="A", help="The older state; else what B changed.")] = None,
+    other: Annotated[str | None, typer.Argument(metavar="B", help="The newer state; else the newest.")] = None,
+    dataset: DatasetOption = None,
+) -> None:
+    """Show what differs between two states.
+
+    Without arguments: what the newest commit changed.
+    """
+    session = session_of(context)
+    datasets = session.client().datasets
+    if base and "/" in base:
+        first = datasets.parse(base)
+        dataset, base = first.dataset, first.ref
+    target = target_of(session, dataset or ".")
+    newer = (datasets.parse(other).ref if other and "/" in other else other) or target.ref or "latest"
+    if base is None:
+        newest = datasets.get_commit(f"{target.dataset}@{newer}")
+        if newest.parent is None:
+            session.out.note(
+                f"{newest.short} is the first commit: all of its {formats.count(newest.files, 'file')} are new."
+            )
+            if session.out.is_json:
+                session.out.json({"added": newest.files, "removed": 0, "changed": 0, "items": [], "next_cursor": None})
+            return
+        base = newest.parent
+    answer = datasets.diff(target, base, newer)
+    if session.out.is_json:
+        session.out.json(answer)
+        return
+    for item in answer["items"]:
+        sizes = f"  {formats.size(item.get('size_before'))} -> {formats.size(item.get('size_after'))}"
+        path = printable(item["path"])
+        mark = _MARKS.get(item["change"], "?")
+        session.out.line(path if session.out.is_quiet else f"{mark} {path}" + (sizes if mark == "~" else ""))
+    session.out.note(f"{answer['added']} added, {answer['removed']} removed, {answer['changed']} changed")
+
+
+@accepts("--verbose/-v")
+def revert(
+    context: typer.Context,
+    reference: Ref,
+    commit: Annotated[str, typer.Argument(metavar="COMMIT", help="The state to go back to.")],
+    message: Message = "",
+    branch: Annotated[str | None, typer.Option(help="Branch that gets the new commit; else the default one.")] = None,
+    *,
+    yes: Yes = False,
+) -> None:
+    """Make a new commit with the files of an older one.
+
+    Nothing is lost: what is there now stays in the history.
+    """
+    session = session_of(context)
+    datasets = session.client().datasets
+    target = target_of(session, reference)
+    on = branch or target.ref or datasets.get(target).default_branch
+    confirm(f"Make {on} of {target.dataset} what it was at {commit}?", yes=yes, can_be_undone=True)
+    made = datasets.revert(target, commit, branch=on, message=message)
+    session.out.record(made, _commit_fields(made))
+
+
+def branch(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A branch; without one, all are listed.")] = None,
+    dataset: DatasetOption = None,
+    *,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove the branch.")] = False,
+    yes: Yes = False,
+) -> None:
+    """List the branches, or go to one.
+
+    One that is missing is made at the commit that this folder is at.
+    """
+    session = session_of(context)
+    datasets = session.client().datasets
+    target = target_of(session, dataset or ".")
+    branches = datasets.list_branches(target)
+    folder = None if dataset else linked_folder()
+    if name is None:
+        current = folder.branch if folder else None
+        rows = [(item.name, (item.head or "-")[:8], "this folder" if item.name == current else "") for item in branches]
+        session.out.table(branches, ("BRANCH", "COMMIT", ""), rows, empty="There is no branch yet.")
+        return
+    if delete:
+        confirm(f"Remove the branch {name} of {target.dataset}?", yes=yes)
+        datasets.delete_branch(target, name)
+        session.out.done(f"Removed the branch {name}.")
+        return
+    known = next((item for item in branches if item.name == name), None)
+    if known is None:
+        known = datasets.create_branch(target, name, at=(folder and folder.base) or target.ref or "latest")
+    if folder:
+        folder.switch_branch(name)
+        session.out.note(f"This folder is on {name} now; `nearline data sync` brings both together.")
+    session.out.record(known, [("Branch", known.name), ("Commit", known.head)])
+
+
+def tag(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A tag; without one, all are listed.")] = None,
+    commit: Annotated[str | None, typer.Argument(metavar="COMMIT", help="What to tag; else the folder's.")] = None,
+    dataset: DatasetOption = None,
+    *,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove the tag.")] = False,
+    yes: Yes = False,
+) -> None:
+    """List the tags, or give a commit a name that does not move."""
+    session = session_of(context)
+    datasets = session.client().datasets
+    target = target_of(session, dataset or ".")
+    if name is None:
+        tags = datasets.list_tags(target)
+        rows = [(item.name, item.commit[:8]) for item in tags]
+        session.out.table(tags, ("TAG", "COMMIT"), rows, empty="There is no tag yet.")
+    elif delete:
+        if commit is not None:
+            raise InvalidRequest("A tag is removed by its name alone.")
+        confirm(f"Remove the tag {name} of {target.dataset}?", yes=yes)
+        datasets.delete_tag(target, name)
+        session.out.done(f"Removed the tag {name}.")
+    else:
+        folder = None if dataset else linked_folder()
+        made = datasets.create_tag(target, name, commit=commit or (folder and folder.base) or target.ref or "latest")
+        session.out.record(made, [("Tag", made.name), ("Commit", made.commit)])
+
+
+def _commit_fields(commit: "Commit") -> list[tuple[str, object]]:
+    return [
+        ("Commit", commit.short),
+        ("Files", formats.count(commit.files, "file")),
+        ("Size", formats.size(commit.size_bytes)),
+        ("Change", f"+{commit.added} -{commit.removed} ~{commit.changed}"),
+        ("Message", commit.message),
+    ]
+
+
+def _cached(place: object) -> str:
+    if not isinstance(place, dict):
+        return str(place)
+    state, percent = place.get("state"), place.get("percent")
+    done = f" {percent:.0f} %" if state == "hydrating" and percent is not None else ""
+    return f"{'cached on' if state == 'ready' else state} {place.get('site')}{done}"

@@ -1,0 +1,48 @@
+"""Which dataset a command means: the one that is named, or the one that this folder is linked to."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nearline.cli.session import Session
+from nearline.errors import InvalidRequest
+from nearline.resources.references import Reference, parse_reference
+
+if TYPE_CHECKING:
+    from nearline.resources.folders import Folder
+
+HERE = "."
+
+Ref = Annotated[
+    str, typer.Argument(metavar="REF|URL", help="project/dataset[@ref], its address, or `.` for this folder's.")
+]
+DatasetOption = Annotated[str | None, typer.Option("--dataset", metavar="REF", help="A dataset; else this folder's.")]
+
+
+def linked_folder() -> "Folder | None":
+    """Return the linked folder that the command runs in, if any."""
+    from nearline.resources.folders import find_folder  # noqa: PLC0415 (brings the transfer, which --help must not)
+
+    return find_folder(Path.cwd())
+
+
+def get_linked_folder() -> "Folder":
+    """Return the linked folder that the command runs in. Raises InvalidRequest when it is none."""
+    folder = linked_folder()
+    if folder is None:
+        raise InvalidRequest(
+            "This folder is linked to no dataset.",
+            hint="Run `nearline data init` to make one of it, or `nearline data link PROJECT/NAME`.",
+        )
+    return folder
+
+
+def target_of(session: Session, text: str, *, ref: str | None = None) -> Reference:
+    """Return what a reference means; `ref` replaces the branch, tag or commit that it names."""
+    if text == HERE:
+        folder = get_linked_folder()
+        return Reference(folder.project, folder.name, ref or folder.branch)
+    settings = session.settings()
+    target = parse_reference(text, project=settings.project, url=settings.url)
+    return Reference(target.project, target.name, ref or target.ref)

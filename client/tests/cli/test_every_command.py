@@ -1,0 +1,132 @@
+"""What holds for every command: help, JSON, quiet, exit codes, and no hurry lost at the start."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from nearline.cli.main import app
+
+GROUPS = {
+    "": {"login", "logout", "whoami"},
+    "data": {
+        *("init", "link", "sync", "upload", "download", "put", "rm", "clone", "list", "commits", "files", "verify"),
+        *("cache", "uncache", "status", "diff", "revert", "branch", "tag"),
+    },
+    "flow": {"validate", "push", "run", "list"},
+    "run": {"list", "show", "logs", "cancel", "retry"},
+    "experiment": {"list", "show", "compare"},
+    "cache": {"list", "plan"},
+    "compute": {"list"},
+    "project": {"list", "create"},
+    "token": {"list", "create", "revoke"},
+}
+EXIT_CODES = {400: 2, 401: 4, 403: 4, 404: 3, 409: 5, 422: 6, 429: 7, 500: 1, 503: 7}
+
+
+def walk(command=None, path=()) -> Iterator[tuple[tuple[str, ...], object]]:
+    command = command or typer.main.get_command(app)
+    names = command.list_commands(None) if hasattr(command, "list_commands") else []
+    if not names:
+        yield path, command
+    for name in names:
+        yield from walk(command.get_command(None, name), (*path, name))
+
+
+COMMANDS = {" ".join(path): command for path, command in walk()}
+
+
+def test_the_documented_commands_are_there():
+    expected = {f"{group} {name}".strip() for group, names in GROUPS.items() for name in names}
+
+    assert set(COMMANDS) == expected
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name):
+    done = CliRunner().invoke(app, [*name.split(), "--help"])
+
+    assert done.exit_code == 0
+    assert f"nearline {name}" in done.output.replace("root ", "nearline ")
+    assert "--json" in done.output
+    assert "--quiet" in done.output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_and_argument_has_a_text_unless_it_is_there_for_compatibility(name):
+    unexplained = [item.name for item in COMMANDS[name].params if not item.help and not item.hidden]
+
+    assert unexplained == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_first_sentence_fits_into_a_listing(name):
+    assert len(COMMANDS[name].help.split("\n")[0]) <= 100
+    assert not COMMANDS[name].get_short_help_str(limit=66).endswith("...")
+
+
+@pytest.mark.parametrize(("status", "exit_code"), EXIT_CODES.items())
+def test_the_exit_code_tells_the_kind_of_failure(cli, server, status, exit_code):
+    server.refuse("GET", "/me", status, title="It is so.", hint="Do this.")
+
+    done = cli("whoami")
+
+    assert done.exit_code == exit_code
+    assert (done.stdout, done.stderr) == ("", "✗ It is so.\nhint: Do this.\n")
+
+
+def test_a_failure_of_a_command_that_speaks_json_is_json_on_stderr(cli, server):
+    server.refuse("GET", "/me", 404, title="Gone.")
+
+    done = cli("whoami", "--json")
+
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert '"code": "x.y"' in done.stderr
+
+
+def test_wrong_usage_is_2(cli):
+    assert [cli(*call).exit_code for call in (("bogus",), ("data", "bogus"), ("whoami", "--bogus"))] == [2, 2, 2]
+
+
+def test_nobody_is_signed_in_says_how_to(tmp_path):
+    done = CliRunner(env={"HOME": str(tmp_path), "NEARLINE_TOKEN": "", "NEARLINE_URL": ""}).invoke(app, ["whoami"])
+
+    assert done.exit_code == 4
+    assert "hint: Run `nearline login`" in done.stderr
+
+
+def test_a_file_that_cannot_be_written_is_named_and_is_no_traceback(cli, server, monkeypatch):
+    monkeypatch.setenv("HOME", "/dev/null")
+    server.on("GET", "/me", {"name": "ada", "is_site_admin": False, "projects": []})
+
+    done = cli("logout")
+
+    assert done.exit_code == 0
+
+
+def nearline(*arguments: str, **options) -> subprocess.Popen:
+    command = [sys.executable, "-c", "from nearline.cli.main import main; main()", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_reader_that_leaves_is_no_error():
+    process = nearline("--help")
+    process.stdout.close()
+
+    assert process.wait(30) in (0, 1)
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+def test_help_loads_neither_the_http_library_nor_the_drawing_library():
+    code = (
+        "import sys\n"
+        "from nearline.cli.main import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(len({'httpx', 'rich', 'blake3', 'pathspec'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0

@@ -1,0 +1,140 @@
+"""Projects, tokens, compute and caches: tables for people, JSON for programs."""
+
+import json
+
+from client.tests.cli.answers import AT, cached, page
+
+TEMPLATE = {
+    "full_name": "lab.gpu-half",
+    "name": "gpu-half",
+    "resource": "lab",
+    "is_simulated": True,
+    "cpu_millicores": 4000,
+    "memory_bytes": 16_000_000_000,
+    "gpu_milli": 500,
+    "labels": {},
+}
+RESOURCE = {"name": "lab", "kind": "simulated", "state": "ready", "is_simulated": True}
+TOKEN = {"id": "tok_1", "name": "laptop", "created_at": AT, "expires_at": None, "last_used_at": None}
+
+
+def test_projects_are_listed(cli, server):
+    project = {"id": "prj_1", "name": "team", "description": "Us", "role": "admin", "created_at": AT}
+    server.on("GET", "/projects", page(project))
+
+    assert cli("project", "list").stdout == "PROJECT  ROLE   DESCRIPTION\nteam     admin  Us\n"
+    assert json.loads(cli("project", "list", "--json").stdout) == page(project)
+    assert cli("project", "list", "--quiet").stdout == "team\n"
+
+
+def test_an_empty_listing_says_what_to_do_on_stderr(cli, server):
+    server.on("GET", "/projects", page())
+
+    done = cli("project", "list")
+
+    assert done.stdout == ""
+    assert "nearline project create NAME" in done.stderr
+    assert cli("project", "list", "--quiet").output == ""
+
+
+def test_a_project_is_created(cli, server):
+    server.on("POST", "/projects", {"name": "team", "description": "Us"}, status=201)
+
+    assert cli("project", "create", "team", "--description", "Us").exit_code == 0
+    assert server.bodies("POST", "/projects") == [{"name": "team", "description": "Us"}]
+
+
+def test_a_name_that_is_taken_ends_with_5(cli, server):
+    server.refuse("POST", "/projects", 409, title="There is a project called 'team' already.", hint="Choose another.")
+
+    assert cli("project", "create", "team").exit_code == 5
+
+
+def test_a_token_is_shown_once(cli, server):
+    server.on("POST", "/tokens", {**TOKEN, "secret": "nl_abc"}, status=201)
+
+    assert cli("token", "create", "laptop", "--quiet").stdout == "nl_abc\n"
+    assert json.loads(cli("token", "create", "laptop", "--json").stdout)["secret"] == "nl_abc"
+    assert server.bodies("POST", "/tokens")[0] == {"name": "laptop", "expires_at": None}
+
+
+def test_a_token_may_end(cli, server):
+    server.on("POST", "/tokens", {**TOKEN, "secret": "nl_abc"}, status=201)
+
+    cli("token", "create", "laptop", "--days", "30")
+
+    assert server.bodies("POST", "/tokens")[0]["expires_at"].endswith("+00:00")
+
+
+def test_tokens_are_listed_without_secrets(cli, server):
+    server.on("GET", "/tokens", page(TOKEN))
+
+    assert cli("token", "list").stdout.splitlines()[1].split()[:2] == ["tok_1", "laptop"]
+
+
+def test_revoking_a_token_is_not_done_by_accident(cli, server):
+    server.on("DELETE", "/tokens/tok_1", None, status=204)
+
+    refused = cli("token", "revoke", "tok_1")
+
+    assert (refused.exit_code, server.asked) == (2, [])
+    assert "--yes" in refused.stderr
+    assert cli("token", "revoke", "tok_1", "--yes").exit_code == 0
+    assert [its[:2] for its in server.asked] == [("DELETE", "/tokens/tok_1")]
+
+
+def test_templates_say_when_their_nodes_do_not_exist(cli, server):
+    server.on("GET", "/compute/resources", page(RESOURCE))
+    server.on("GET", "/compute/templates", page(TEMPLATE))
+
+    assert cli("compute", "list").stdout.splitlines()[1].split() == [
+        "lab.gpu-half",
+        "4",
+        "16.0",
+        "GB",
+        "0.5",
+        "simulated",
+    ]
+    assert json.loads(cli("compute", "list", "--json").stdout) == {"items": [RESOURCE], "templates": [TEMPLATE]}
+
+
+def test_cached_commits_are_listed_with_the_room_of_their_site(cli, server):
+    site = {"name": "local", "capacity_bytes": 10**9, "committed_bytes": 1500, "used_bytes": 1500, "free_bytes": 10**9}
+    hydrating = cached(state="hydrating", percent=40, path=None)
+    server.on("GET", "/cache/commits", page(cached(pinned=True), hydrating))
+    server.on("GET", "/cache/sites", page(site))
+
+    done = cli("cache", "list")
+
+    assert [line.split()[:4] for line in done.stdout.splitlines()[1:]] == [
+        ["team/digits@abababab", "local", "✔", "ready"],
+        ["team/digits@abababab", "local", "▶", "hydrating"],
+    ]
+    assert "40 %" in done.stdout
+    assert "pinned" in done.stdout
+    assert done.stderr == "local: 1.5 kB committed, 1.0 GB free of 1.0 GB\n"
+    assert json.loads(cli("cache", "list", "--json").stdout)["items"] == [cached(pinned=True), hydrating]
+
+
+def test_the_plan_says_what_goes_and_what_is_in_the_way(cli, server):
+    plan = {
+        "site": "local",
+        "need_bytes": 5000,
+        "free_bytes": 1000,
+        "freed_bytes": 2000,
+        "missing_bytes": 2000,
+        "victims": [{"id": "cc_1", "label": "team/digits@abab", "charged_bytes": 2000}],
+        "obstacles": [{"id": "cc_2", "label": "team/x@cdcd", "charged_bytes": 9000, "reason": "pinned"}],
+    }
+    server.on("GET", "/cache/plan", plan)
+
+    done = cli("cache", "plan", "--site", "local", "--need", "5000")
+
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["COMMIT", "SIZE", "WHAT"],
+        ["team/digits@abab", "2.0", "kB", "goes"],
+        ["team/x@cdcd", "9.0", "kB", "stays:", "pinned"],
+    ]
+    assert "2.0 kB are missing" in done.stderr
+    assert server.asked[-1][2] == {"site": "local", "need_bytes": "5000"}
+    assert json.loads(cli("cache", "plan", "--json").stdout) == plan
