@@ -1,4 +1,4 @@
-"""Background work of flows: ids in, one service, done. Each tick does by itself what a lost ring would have asked for."""
+"""Background work of flows: ids in, one service, done. Each tick does what lost rings would have asked for."""
 
 from core import doorbell
 from core.doorbell import Lane

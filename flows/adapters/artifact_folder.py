@@ -1,4 +1,4 @@
-"""Artifacts in a folder: `<root>/<first two digits>/<hash>`, each written once and renamed into its place when whole."""
+"""Artifacts in a folder: `<root>/<first two digits>/<hash>`, each renamed into its place when it is whole."""
 
 import os
 import secrets

@@ -75,10 +75,8 @@ def check(text: str, file_format: str, *, project: str = "") -> Checked:
     """Read and check a flow file. `project` completes dataset names of cnvrg files that name none."""
     document = flow_file.read(text, file_format)
     if document.data is None or not isinstance(document.data, dict):
-        problems = document.problems or [
-            Problem(1, 1, "", "wrong_type", "A flow file is a mapping with `flow:` and `steps:`.")
-        ]
-        return Checked(None, tuple(problems), (), document)
+        no_mapping = Problem(1, 1, "", "wrong_type", "A flow file is a mapping with `flow:` and `steps:`.")
+        return Checked(None, tuple(document.problems or [no_mapping]), (), document)
     translation = cnvrg_keys.translate(document.data, project) if cnvrg_keys.is_cnvrg(document.data) else None
     data = translation.data if translation else document.data
     spec, findings = _findings(data)
@@ -187,10 +185,9 @@ def _document_path(error: ErrorDetails, data: object) -> Path:
     here = data
     location = error["loc"]
     for position, part in enumerate(location):
-        if (isinstance(here, dict) and part in here) or (
-            isinstance(here, list) and isinstance(part, int) and part < len(here)
-        ):
-            here = here[part]
+        is_inside_list = isinstance(here, list) and isinstance(part, int) and part < len(here)
+        if is_inside_list or (isinstance(here, dict) and part in here):
+            here = here[part]  # type: ignore[index]  # a number inside a list
         elif not (error["type"] == "missing" and position == len(location) - 1):
             continue
         path.append(part)
@@ -238,7 +235,7 @@ def _check_arrows(steps: Sequence[tuple[int, Mapping[str, object]]], places: Map
 def _check_cycles(arrows: Sequence[tuple[str, str]], places: Mapping[str, int]) -> Iterator[Finding]:
     import networkx as nx  # noqa: PLC0415 (slow to import, and only validation needs it)
 
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[str] = nx.DiGraph()  # type: ignore[explicit-any]  # that is how networkx is typed
     graph.add_edges_from(arrows)
     for members in nx.strongly_connected_components(graph):
         start = min(members, key=lambda name: places[name])

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
 
 def matches_any(path: str, patterns: Sequence[str]) -> bool:
     """Whether a path (relative, with slashes) matches one of the patterns. `**` crosses folders, `*` and `?` do not."""
@@ -15,7 +17,5 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     text = pattern.strip().removeprefix("./")
     if text.endswith("/"):
         text += "**"
-    parts = []
-    for token in re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", text):
-        parts.append({"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(token) or re.escape(token))
-    return re.compile("".join(parts), re.DOTALL)
+    tokens = re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", text)
+    return re.compile("".join(_WILD.get(token) or re.escape(token) for token in tokens), re.DOTALL)

@@ -1,4 +1,4 @@
-"""What never changes during a run: the steps, their arrows, conditions, templates and budgets, ready for the planner."""
+"""What never changes during a run: steps, arrows, conditions, templates and budgets, ready for the planner."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -73,27 +73,27 @@ def _read(line: bytes) -> list[Record]:
 def _read_own(text: bytes) -> list[Record]:
     try:
         said = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
-    if not isinstance(said, dict):
-        return []
-    try:
-        kind = RecordKind(str(said.get("kind")))
-    except ValueError:
-        return []
-    key, value = said.get("key"), said.get("value")
-    if not isinstance(key, str) or not key:
+        kind = RecordKind(str(said["kind"]))
+        key, value = str(said["key"]), said["value"]
+    except (ValueError, TypeError, KeyError, RecursionError):
         return []
     if kind is RecordKind.METRIC:
-        # Numbers that JSON lacks come as the texts "nan", "inf" and "-inf".
-        if value in ("nan", "inf", "-inf"):
-            value = float(str(value))
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return []
-        return [Record(kind, _key(key), float(value), _step(said.get("step")), _moment(said.get("at")))]
+        number = _number(value)
+        return (
+            []
+            if number is None
+            else [Record(kind, _key(key), number, _step(said.get("step")), _moment(said.get("at")))]
+        )
     if not isinstance(value, bool | int | float):
         value = "" if value is None else str(value)[:_LONGEST_TEXT]
     return [Record(kind, _key(key), value)]
+
+
+def _number(value: object) -> float | None:
+    # Numbers that JSON lacks come as the texts "nan", "inf" and "-inf".
+    if isinstance(value, str):
+        return float(value) if value in {"nan", "inf", "-inf"} else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _read_chart(name: str, rest: str) -> list[Record]:

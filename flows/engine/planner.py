@@ -32,6 +32,7 @@ from flows.engine.transitions import (
 _POLL = timedelta(seconds=2)
 _INPUT_POLL = timedelta(seconds=5)
 _LONGEST_BACKOFF_S = 60.0
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,7 @@ class _Planner:
             self._start(node, step)
 
     def _start(self, node: Node, step: StepNow) -> None:
-        """Begin an attempt at the first template from the step's own on that can work, else where it can at least wait."""
+        """Begin an attempt at the first template that can work, from the step's own on, else where it can wait."""
         chosen = self._next_usable(node, step.choice - 1)
         if chosen is None:
             known = [
@@ -338,8 +339,8 @@ class _Planner:
             total.update(counts)
         failed = [key for key, counts in self._ended.items() if counts[StepState.FAILED]]
         if failed:
-            names = ", ".join(f"'{key}'" for key in failed[:3]) + (" and others" if len(failed) > 3 else "")
-            return Finish(RunState.FAILED, f"{names} failed.")
+            names = ", ".join(f"'{key}'" for key in failed[:_NAMED])
+            return Finish(RunState.FAILED, f"{names}{' and others' if failed[_NAMED:] else ''} failed.")
         if total[StepState.CANCELLED]:
             return Finish(
                 RunState.CANCELLED, "The run was cancelled." if self._snapshot.is_cancelled else "A job was cancelled."

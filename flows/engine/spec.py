@@ -29,7 +29,6 @@ from pydantic import (
 from core.errors import InvalidInput
 from core.units import parse_duration
 
-SCHEMA_VERSION = 1
 DEFAULT_WAIT_S = 300.0
 MAX_INSTANCES = 10_000
 """How many tries the grids of one flow may multiply into."""
@@ -238,7 +237,7 @@ class StepSpec(_Model):
 class FlowSpec(_Model):
     """A pipeline: typed parameters and steps that wait for each other."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     flow: FlowName
     title: str = ""
     description: str = ""

@@ -212,8 +212,8 @@ class _Writer:
                 changes[start.step_id]["started_at"] = self._now
             word = "Brings its data to" if start.prepares else "Waits for"
             kind = "step.preparing" if start.prepares else "step.queued"
-            decision = {"attempt": start.number, "template": start.template, "why": start.why}
-            self._event(kind, start.step_id, f"{word} {start.template}.", **decision)
+            message = f"{word} {start.template}."
+            self._event(kind, start.step_id, message, attempt=start.number, template=start.template, why=start.why)
         for submit in self._submits:
             changes[submit.step_id] = {"state": StepState.QUEUED}
             self._event("step.queued", submit.step_id, "Its data is in place; waits for room.")

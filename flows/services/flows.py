@@ -1,8 +1,8 @@
 """Flows are checked and kept as versions: the same content is the same version."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from django.db import transaction
 
@@ -11,7 +11,6 @@ from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
 from accounts.selectors import list_secrets
-from compute.errors import TemplateNotFound
 from compute.selectors import templates
 from core import clock
 from core.errors import PlatformError
@@ -20,12 +19,15 @@ from flows import permissions
 from flows.engine import checks, spec
 from flows.engine.checks import Checked
 from flows.engine.cnvrg_keys import suggest
-from flows.engine.problems import Problem
-from flows.engine.spec import FlowSpec
+from flows.engine.problems import Path, Problem
+from flows.engine.spec import FlowSpec, StepSpec
 from flows.errors import InvalidFlow
 from flows.models import Flow, FlowVersion
 from flows.services import bundles
 from flows.services.snapshots import DEFAULT_TEMPLATE
+
+if TYPE_CHECKING:
+    from compute.models import Template
 
 Format = Literal["yaml", "json"]
 
@@ -105,14 +107,7 @@ def _ask_platform(actor: Actor, project: Project, checked: Checked) -> Iterator[
     secrets = set(list_secrets(actor=Actor.system("checks a flow"), project=project).values_list("name", flat=True))
     datasets: dict[str, str] = {}
     for index, step in enumerate(checked.spec.steps):
-        if not step.compute and DEFAULT_TEMPLATE not in known:
-            message = f"'{step.name}' names no compute template, and there is no {DEFAULT_TEMPLATE} here."
-            yield checked.locate(("steps", index), "unknown_template", message)
-        for position, choice in enumerate(step.compute):
-            if choice.template not in known:
-                error = TemplateNotFound(f"There is no compute template '{choice.template}'.")
-                message = error.message + suggest(choice.template, sorted(known))
-                yield checked.locate(("steps", index, "compute", position), "unknown_template", message)
+        yield from _check_templates(checked, ("steps", index), step, known)
         for position, item in enumerate(step.data):
             if item.dataset not in datasets:
                 datasets[item.dataset] = _dataset_fault(actor, item.dataset)
@@ -123,11 +118,22 @@ def _ask_platform(actor: Actor, project: Project, checked: Checked) -> Iterator[
             if name not in secrets:
                 message = f"The project has no secret called '{name}'.{suggest(name, sorted(secrets))}"
                 yield checked.locate(("steps", index, "secrets", position), "unknown_secret", message)
-        runs_locally = [known[item.template] for item in step.compute if item.template in known]
-        if step.image and any(template.resource.kind == "local" for template in runs_locally):
-            message = "The image has no effect on this machine: its jobs run as plain processes."
-            note = checked.locate(("steps", index, "image"), "note", message)
-            yield Problem(note.line, note.column, note.path, note.code, note.message, is_note=True)
+
+
+def _check_templates(
+    checked: Checked, path: Path, step: StepSpec, known: Mapping[str, "Template"]
+) -> Iterator[Problem]:
+    if not step.compute and DEFAULT_TEMPLATE not in known:
+        message = f"'{step.name}' names no compute template, and there is no {DEFAULT_TEMPLATE} here."
+        yield checked.locate(path, "unknown_template", message)
+    for position, choice in enumerate(step.compute):
+        if choice.template not in known:
+            message = f"There is no compute template '{choice.template}'.{suggest(choice.template, sorted(known))}"
+            yield checked.locate((*path, "compute", position), "unknown_template", message)
+    found = [known[choice.template] for choice in step.compute if choice.template in known]
+    if step.image and any(template.resource.kind == "local" for template in found):
+        message = "The image has no effect on this machine: its jobs run as plain processes."
+        yield replace(checked.locate((*path, "image"), "note", message), is_note=True)
 
 
 def _dataset_fault(actor: Actor, reference: str) -> str:

@@ -63,8 +63,8 @@ def _read(attempt: Attempt) -> _Reading | None:
     experiment, job = attempt.experiment, attempt.job
     if job is None:
         return None
-    offset, rest, records = experiment.log_offset, b"", []
-    is_done = False
+    offset, rest, is_done = experiment.log_offset, b"", False
+    records: list[Record] = []
     try:
         while True:
             chunk = job_selectors.read_log(actor=_SYSTEM, job=job, offset=offset + len(rest))

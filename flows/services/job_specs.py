@@ -110,7 +110,7 @@ def _link_all(folder: Path, targets: Mapping[int, Path]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for index, target in targets.items():
         link = folder / str(index)
-        if link.is_symlink() and os.readlink(link) == str(target):
+        if link.is_symlink() and link.readlink() == target:
             continue
         # Two workers may do this at once; a rename makes either's work whole.
         draft = folder / f".{index}-{os.getpid()}"

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import cast
 
 from django.db import transaction
 from django.db.models import Max
@@ -132,6 +131,6 @@ def _resolve_datasets(actor: Actor, spec: FlowSpec) -> dict[str, dict[str, str]]
             "reference": reference,
             "dataset": reference.partition("@")[0],
             "dataset_id": str(resolved.dataset.pk),
-            "commit": cast("str", resolved.commit.pk),
+            "commit": resolved.commit.pk,
         }
     return found

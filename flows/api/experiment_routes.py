@@ -1,0 +1,118 @@
+"""Routes of experiments."""
+
+import mimetypes
+from typing import Any
+from urllib.parse import quote
+
+from django.http.response import HttpResponseBase
+from ninja import Router
+
+from accounts.api.auth import ApiRequest
+from core import streaming
+from core.pagination import Page, paginate
+from flows.api import schemas
+from flows.models import Experiment
+from flows.selectors import experiments
+from flows.selectors.experiments import Curve
+
+router = Router()
+
+# What a browser may show by itself; all else is only ever saved, so that no artifact can run script on our pages.
+_SHOWN_INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+
+@router.get("/experiments", response=schemas.ExperimentPageOut, operation_id="experiments_list")
+def list_experiments(
+    request: ApiRequest,
+    project: str | None = None,
+    run: str | None = None,
+    cursor: str | None = None,
+    limit: int = 50,
+) -> Page[object]:
+    """List experiments with the last values of their metrics, newest first."""
+    found = experiments.list_experiments(actor=request.actor, project=project, run=run)
+    page = paginate(found, cursor=cursor, limit=limit)
+    metrics = experiments.metrics_of(list(page.items))
+    return page.map(lambda row: _experiment_out(row, metrics[row.pk]))
+
+
+@router.get("/experiments/compare", response=schemas.ComparisonOut, operation_id="experiments_compare")
+def compare(request: ApiRequest, ids: str) -> dict[str, Any]:
+    """Put experiments side by side; `ids` are separated by commas."""
+    wanted = list(dict.fromkeys(part.strip() for part in ids.split(",") if part.strip()))
+    found = experiments.compare(actor=request.actor, experiment_ids=wanted)
+    metrics = experiments.metrics_of(found.experiments)
+    return {
+        "experiments": [_experiment_out(row, metrics[row.pk]) for row in found.experiments],
+        "parameters": found.parameters,
+        "metrics": found.metrics,
+        "tags": found.tags,
+    }
+
+
+@router.get("/experiments/{experiment_id}", response=schemas.ExperimentDetailOut, operation_id="experiments_get")
+def get_experiment(request: ApiRequest, experiment_id: str) -> dict[str, Any]:
+    """Return everything that an attempt was given and what it left."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    return _experiment_out(row, experiments.metrics_of([row])[row.pk]) | {
+        "data": row.datasets,
+        "code": row.code,
+        "decision": row.step.decision,
+        "artifacts": list(experiments.list_artifacts(actor=request.actor, experiment=row)),
+        "artifacts_error": row.artifacts_error,
+        "usage": experiments.list_usage(actor=request.actor, experiment=row),
+        "job_name": row.attempt.job_name,
+    }
+
+
+@router.get("/experiments/{experiment_id}/metrics", response=schemas.CurveOut, operation_id="experiments_read_metric")
+def read_metric(request: ApiRequest, experiment_id: str, key: str) -> Curve:
+    """Return the points of one metric; of many, those that show its shape."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    return experiments.read_curve(actor=request.actor, experiment=row, key=key)
+
+
+@router.get(
+    "/experiments/{experiment_id}/artifacts/{path:path}",
+    response={200: None},
+    operation_id="experiments_download_artifact",
+)
+def download_artifact(request: ApiRequest, experiment_id: str, path: str) -> HttpResponseBase:
+    """Return the bytes of one file that an attempt left."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    artifact, pieces = experiments.open_artifact(actor=request.actor, experiment=row, path=path)
+    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+    shown = "inline" if kind in _SHOWN_INLINE else "attachment"
+    response = streaming.stream(request, pieces, content_type=kind)
+    response["Content-Length"] = str(artifact.size_bytes)
+    response["Content-Disposition"] = f"{shown}; filename*=UTF-8''{quote(path.rsplit('/', 1)[-1])}"
+    response["X-Content-Type-Options"] = "nosniff"
+    response["ETag"] = f'"{artifact.content_hash}"'
+    return response
+
+
+def _experiment_out(row: Experiment, metrics: dict[str, float | str]) -> dict[str, Any]:
+    job = row.attempt.job
+    return {
+        "id": row.pk,
+        "project": row.project.name,
+        "run": row.run_id,
+        "flow": row.run.flow.name,
+        "run_number": row.run.number,
+        "step": row.step.key,
+        "index": row.step.index,
+        "attempt": row.attempt.number,
+        "label": row.title,
+        "title": row.title,
+        "state": row.attempt.state,
+        "reason": row.attempt.reason,
+        "parameters": experiments.parameters_of(row),
+        "metrics": metrics,
+        "tags": row.tags,
+        "template": row.attempt.template,
+        "is_simulated": job is not None and job.resource.is_simulated,
+        "created_at": row.created_at,
+        "started_at": (job.started_at if job else None) or row.attempt.started_at,
+        "finished_at": (job.finished_at if job else None) or row.attempt.finished_at,
+        "url": experiments.url_of(row),
+    }

@@ -1,0 +1,203 @@
+"""Routes of flows, their versions, and runs. Those of experiments are in `experiment_routes`."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpResponse, JsonResponse
+from ninja import Query, Router, Status
+
+from accounts.api.auth import ApiRequest
+from accounts.selectors import get_project
+from core.pagination import Page, paginate
+from flows.api import schemas
+from flows.api.experiment_routes import router as experiment_router
+from flows.engine import spec
+from flows.models import Flow, FlowVersion, Run
+from flows.selectors import flows as flow_selectors
+from flows.selectors import runs as run_selectors
+from flows.selectors.runs import LogText
+from flows.services import bundles, flows, runs
+from flows.services.runs import CodeVersion
+
+router = Router()
+router.add_router("", experiment_router)
+
+_EVENTS_AT_ONCE = 1000
+
+
+@router.get("/flows/schema.json", response={200: dict[str, Any]}, operation_id="flows_get_schema")
+def get_schema(request: ApiRequest) -> HttpResponse:  # noqa: ARG001 (the same for everybody)
+    """Return the JSON Schema of flow files."""
+    return JsonResponse(spec.json_schema(), content_type="application/schema+json")
+
+
+@router.post("/flows/validate", response=schemas.ValidationOut, operation_id="flows_validate")
+def validate(request: ApiRequest, body: schemas.ValidateIn) -> dict[str, Any]:
+    """Find everything that is wrong with a flow file. Nothing is stored."""
+    project = get_project(actor=request.actor, name=body.project)
+    found = flows.validate_spec(actor=request.actor, project=project, text=body.text, file_format=body.format)
+    return {
+        "is_valid": found.spec is not None,
+        "spec": found.spec.model_dump(mode="json", exclude_defaults=True) if found.spec else None,
+        "problems": [asdict(problem) for problem in (*found.problems, *found.notes)],
+    }
+
+
+@router.post("/flows/bundles", response={201: schemas.BundleOut}, operation_id="flows_save_bundle")
+def save_bundle(request: ApiRequest, project: str) -> Status[dict[str, Any]]:
+    """Keep a folder of code, sent as a tar.gz in the body, for flows to be pushed with."""
+    found = get_project(actor=request.actor, name=project)
+    bundle = bundles.save_bundle(actor=request.actor, project=found, data=request.read(bundles.MAX_BYTES + 1))
+    return Status(201, {"bundle": bundle.sha256, "size_bytes": bundle.size_bytes, "files": bundle.files})
+
+
+@router.post("/flows", response={201: schemas.FlowVersionOut}, operation_id="flows_save_version")
+def save_version(request: ApiRequest, body: schemas.FlowIn) -> Status[dict[str, Any]]:
+    """Store a flow as a version; the same content is the same version."""
+    project = get_project(actor=request.actor, name=body.project)
+    version = flows.save_version(
+        actor=request.actor, project=project, text=body.text, file_format=body.format, bundle=body.bundle
+    )
+    return Status(201, _version_out(version))
+
+
+@router.get("/flows", response=schemas.FlowPageOut, operation_id="flows_list")
+def list_flows(
+    request: ApiRequest, project: str | None = None, cursor: str | None = None, limit: int = 50
+) -> Page[object]:
+    """List flows, newest first."""
+    found = flow_selectors.list_flows(actor=request.actor, project=project)
+    return paginate(found, cursor=cursor, limit=limit).map(_flow_out)
+
+
+@router.get("/flows/{project}/{name}", response=schemas.FlowDetailOut, operation_id="flows_get")
+def get_flow(request: ApiRequest, project: str, name: str, version: str | None = None) -> dict[str, Any]:
+    """Return a flow and what its newest version says, or the version asked for."""
+    flow = flow_selectors.get_flow(actor=request.actor, project=project, name=name)
+    found = flow_selectors.get_version(actor=request.actor, flow=flow, version=version)
+    detail = {"format": found.format, "text": found.text, "spec": found.spec}
+    return _flow_out(flow) | {"version": _version_out(found) | detail}
+
+
+@router.get("/flows/{project}/{name}/versions", response=schemas.FlowVersionPageOut, operation_id="flows_list_versions")
+def list_versions(
+    request: ApiRequest, project: str, name: str, cursor: str | None = None, limit: int = 50
+) -> Page[object]:
+    """List the versions of a flow, newest first."""
+    flow = flow_selectors.get_flow(actor=request.actor, project=project, name=name)
+    found = flow_selectors.list_versions(actor=request.actor, flow=flow)
+    return paginate(found, cursor=cursor, limit=limit).map(_version_out)
+
+
+@router.post("/flows/{project}/{name}/runs", response={201: schemas.RunDetailOut}, operation_id="flows_start_run")
+def start_run(request: ApiRequest, project: str, name: str, body: schemas.RunIn) -> Status[dict[str, Any]]:
+    """Start a run. Dataset references are resolved to commits now, once for the whole run."""
+    flow = flow_selectors.get_flow(actor=request.actor, project=project, name=name)
+    version = flow_selectors.get_version(actor=request.actor, flow=flow, version=body.version)
+    code = CodeVersion(**body.code.model_dump()) if body.code else None
+    run = runs.start_run(actor=request.actor, version=version, parameters=body.parameters, code=code)
+    return Status(201, _run_detail(request, run))
+
+
+@router.get("/runs", response=schemas.RunPageOut, operation_id="flows_list_runs")
+def list_runs(
+    request: ApiRequest,
+    which: Query[schemas.RunFilter],
+    cursor: str | None = None,
+    limit: int = 50,
+) -> Page[object]:
+    """List runs, newest first."""
+    found = run_selectors.list_runs(actor=request.actor, **which.model_dump())
+    return paginate(found, cursor=cursor, limit=limit).map(_run_out)
+
+
+@router.get("/runs/{run_id}", response=schemas.RunDetailOut, operation_id="flows_get_run")
+def get_run(request: ApiRequest, run_id: str) -> dict[str, Any]:
+    """Return a run with its steps, their tries, and why each is where it is."""
+    return _run_detail(request, run_selectors.get_run(actor=request.actor, run_id=run_id))
+
+
+@router.get("/runs/{run_id}/events", response=schemas.EventPageOut, operation_id="flows_list_events")
+def list_events(request: ApiRequest, run_id: str, after: int = 0) -> dict[str, Any]:
+    """Return what happened in a run after the event with that number, oldest first."""
+    run = run_selectors.get_run(actor=request.actor, run_id=run_id)
+    events = list(run_selectors.list_events(actor=request.actor, run=run, after=after)[:_EVENTS_AT_ONCE])
+    last = events[-1].seq if events else after
+    return {"items": events, "last_seq": last, "is_complete": run.has_ended and last >= run.event_seq}
+
+
+@router.post("/runs/{run_id}/cancel", response=schemas.RunDetailOut, operation_id="flows_cancel_run")
+def cancel_run(request: ApiRequest, run_id: str) -> dict[str, Any]:
+    """Stop what runs and start nothing more."""
+    run = run_selectors.get_run(actor=request.actor, run_id=run_id)
+    return _run_detail(request, runs.cancel_run(actor=request.actor, run=run))
+
+
+@router.post("/runs/{run_id}/retry", response=schemas.RunDetailOut, operation_id="flows_retry_run")
+def retry_run(request: ApiRequest, run_id: str) -> dict[str, Any]:
+    """Try the steps again that did not succeed; what succeeded is kept."""
+    run = run_selectors.get_run(actor=request.actor, run_id=run_id)
+    return _run_detail(request, runs.retry_run(actor=request.actor, run=run))
+
+
+@router.get("/runs/{run_id}/steps/{key}/log", response=schemas.LogOut, operation_id="flows_read_log")
+def read_log(request: ApiRequest, run_id: str, key: str, part: Query[schemas.LogPart]) -> LogText:
+    """Return part of what a step printed; `offset` and `limit` are in bytes. Without `attempt`: the newest."""
+    run = run_selectors.get_run(actor=request.actor, run_id=run_id)
+    return run_selectors.read_log(actor=request.actor, run=run, key=key, **part.model_dump())
+
+
+def _flow_out(flow: Flow) -> dict[str, Any]:
+    return {
+        "id": flow.pk,
+        "project": flow.project.name,
+        "name": flow.name,
+        "title": flow.title,
+        "description": flow.description,
+        "newest_version": {
+            "number": getattr(flow, "newest_number", None),
+            "hash": getattr(flow, "newest_hash", None),
+        },
+        "url": f"{settings.NEARLINE.url}/flows/{flow.project.name}/{flow.name}/",
+        "created_at": flow.created_at,
+        "updated_at": flow.updated_at,
+    }
+
+
+def _version_out(version: FlowVersion) -> dict[str, Any]:
+    return {
+        "id": version.pk,
+        "project": version.flow.project.name,
+        "flow": version.flow.name,
+        "number": version.number,
+        "hash": version.hash,
+        "bundle": version.bundle,
+        "created_by": version.created_by,
+        "created_at": version.created_at,
+    }
+
+
+def _run_out(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.pk,
+        "project": run.project.name,
+        "flow": run.flow.name,
+        "number": run.number,
+        "version": run.version.hash,
+        "state": run.state,
+        "reason": run.reason,
+        "is_cancelling": run.cancel_requested_at is not None and not run.has_ended,
+        "parameters": run.parameters,
+        "datasets": list(run.datasets.values()),
+        "code": run.code,
+        "created_by": run.created_by,
+        "created_at": run.created_at,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "url": run_selectors.url_of(run),
+    }
+
+
+def _run_detail(request: ApiRequest, run: Run) -> dict[str, Any]:
+    return _run_out(run) | {"steps": run_selectors.list_steps(actor=request.actor, run=run)}

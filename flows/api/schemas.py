@@ -1,0 +1,359 @@
+"""What the routes of flows take and answer."""
+
+from datetime import datetime
+from typing import Literal
+
+from ninja import Schema
+from pydantic import Field
+
+Scalar = bool | int | float | str
+
+
+class FlowIn(Schema):
+    """A flow file. `bundle` is the hash of code that was sent to /flows/bundles before."""
+
+    project: str
+    text: str
+    format: Literal["yaml", "json"] = "yaml"
+    bundle: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+
+
+class ValidateIn(Schema):
+    """A flow file to check."""
+
+    project: str
+    text: str
+    format: Literal["yaml", "json"] = "yaml"
+
+
+class ProblemOut(Schema):
+    """Something to mend, or (with `is_note`) to know."""
+
+    line: int | None
+    column: int | None
+    path: str
+    code: str
+    message: str
+    is_note: bool
+
+
+class ValidationOut(Schema):
+    """What a flow file says, and all that is to be said about it."""
+
+    is_valid: bool
+    spec: dict[str, object] | None
+    problems: list[ProblemOut]
+
+
+class BundleOut(Schema):
+    """Code that is kept."""
+
+    bundle: str
+    size_bytes: int
+    files: int
+
+
+class FlowVersionOut(Schema):
+    """What a flow said at one time."""
+
+    id: str
+    project: str
+    flow: str
+    number: int
+    hash: str
+    bundle: str
+    created_by: str
+    created_at: datetime
+
+
+class FlowVersionDetailOut(FlowVersionOut):
+    """A version with its text."""
+
+    format: str
+    text: str
+    spec: dict[str, object]
+
+
+class NewestVersionOut(Schema):
+    """The newest version of a flow, in short."""
+
+    number: int | None
+    hash: str | None
+
+
+class FlowOut(Schema):
+    """A flow."""
+
+    id: str
+    project: str
+    name: str
+    title: str
+    description: str
+    newest_version: NewestVersionOut
+    url: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class FlowDetailOut(FlowOut):
+    """A flow with what its newest version says."""
+
+    version: FlowVersionDetailOut
+
+
+class FlowPageOut(Schema):
+    """Some flows."""
+
+    items: list[FlowOut]
+    next_cursor: str | None
+
+
+class FlowVersionPageOut(Schema):
+    """Some versions."""
+
+    items: list[FlowVersionOut]
+    next_cursor: str | None
+
+
+class CodeIn(Schema):
+    """Which code a run is started from. `diff_hash` None: everything was committed."""
+
+    commit: str = Field(default="", max_length=100)
+    diff_hash: str | None = Field(default=None, max_length=100)
+    branch: str | None = Field(default=None, max_length=300)
+    remote: str | None = Field(default=None, max_length=1000)
+
+
+class RunIn(Schema):
+    """What a run is given. `version` is a hash, the beginning of one, or a number; without it the newest."""
+
+    parameters: dict[str, Scalar] = {}
+    version: str | None = None
+    code: CodeIn | None = None
+
+
+class RunFilter(Schema):
+    """Which runs are listed."""
+
+    project: str | None = None
+    flow: str | None = None
+    state: str | None = None
+
+
+class LogPart(Schema):
+    """Which part of which log: `index` inside a grid, `attempt` (without it the newest), and bytes."""
+
+    index: int | None = None
+    attempt: int | None = None
+    offset: int = Field(default=0, ge=0)
+    limit: int = Field(default=262144, ge=1, le=1048576)
+
+
+class AttemptOut(Schema):
+    """One try of a step."""
+
+    number: int
+    state: str
+    template: str
+    reason: str
+    failure: str
+    job_name: str
+    node: str
+    exit_code: int | None
+    experiment_id: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class TriedOut(Schema):
+    """A template that was left for the next one."""
+
+    template: str
+    waited_s: float
+    why: str
+
+
+class DecisionOut(Schema):
+    """Where a step runs, and why there."""
+
+    tried: list[TriedOut]
+    chosen: str | None
+    why: str
+
+
+class StepOut(Schema):
+    """One instance of a step. `index` is null for a step that is no grid."""
+
+    key: str
+    index: int | None
+    label: str
+    title: str
+    state: str
+    reason: str
+    depends_on: list[str]
+    parameters: dict[str, object]
+    template: str | None
+    decision: DecisionOut
+    attempts: list[AttemptOut]
+    experiment_id: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class RunOut(Schema):
+    """One execution of a flow."""
+
+    id: str
+    project: str
+    flow: str
+    number: int
+    version: str
+    state: str
+    reason: str
+    is_cancelling: bool
+    parameters: dict[str, object]
+    datasets: list[dict[str, object]]
+    code: dict[str, object]
+    created_by: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    url: str
+
+
+class RunDetailOut(RunOut):
+    """A run with its steps."""
+
+    steps: list[StepOut]
+
+
+class RunPageOut(Schema):
+    """Some runs."""
+
+    items: list[RunOut]
+    next_cursor: str | None
+
+
+class EventOut(Schema):
+    """Something that happened in a run; `seq` counts from 1 without gaps."""
+
+    seq: int
+    kind: str
+    step_key: str
+    step_index: int | None
+    message: str
+    data: dict[str, object]
+    at: datetime
+
+
+class EventPageOut(Schema):
+    """Some events; ask again with `after` = `last_seq`."""
+
+    items: list[EventOut]
+    last_seq: int
+    is_complete: bool
+
+
+class LogOut(Schema):
+    """Part of a log; ask again from `next_offset` until `is_complete`."""
+
+    data: str
+    next_offset: int
+    is_complete: bool
+
+
+class DataOut(Schema):
+    """A dataset that was read."""
+
+    name: str
+    reference: str
+    dataset: str
+    commit: str
+    cached: bool
+
+
+class ArtifactOut(Schema):
+    """A file that an attempt left."""
+
+    path: str
+    size_bytes: int
+    content_hash: str
+
+
+class UsageOut(Schema):
+    """What a job used around one moment."""
+
+    at: datetime
+    cpu_millicores: int
+    memory_bytes: int
+
+
+class ExperimentOut(Schema):
+    """The record of one attempt."""
+
+    id: str
+    project: str
+    run: str
+    flow: str
+    run_number: int
+    step: str
+    index: int
+    attempt: int
+    label: str
+    title: str
+    state: str
+    reason: str
+    parameters: dict[str, object]
+    metrics: dict[str, float | str]
+    tags: dict[str, object]
+    template: str
+    is_simulated: bool
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    url: str
+
+
+class ExperimentDetailOut(ExperimentOut):
+    """An experiment with everything that makes it reproducible, and what it left."""
+
+    data: list[DataOut]
+    code: dict[str, object]
+    decision: DecisionOut
+    artifacts: list[ArtifactOut]
+    artifacts_error: str
+    usage: list[UsageOut]
+    job_name: str
+
+
+class ExperimentPageOut(Schema):
+    """Some experiments."""
+
+    items: list[ExperimentOut]
+    next_cursor: str | None
+
+
+class PointOut(Schema):
+    """One measurement; `value` is a text for NaN and the infinities."""
+
+    step: int
+    value: float | str
+    at: datetime
+
+
+class CurveOut(Schema):
+    """The points of one metric, thinned out where there are many; `total` counts all of them."""
+
+    key: str
+    points: list[PointOut]
+    total: int
+
+
+class ComparisonOut(Schema):
+    """Experiments side by side: the value of each, in the order asked for, or null."""
+
+    experiments: list[ExperimentOut]
+    parameters: dict[str, list[object]]
+    metrics: dict[str, list[object]]
+    tags: dict[str, list[object]]

@@ -1,0 +1,59 @@
+"""Reads about flows and their versions, limited to the projects that the actor may see."""
+
+from django.db.models import OuterRef, QuerySet, Subquery
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from accounts.selectors import get_project
+from flows import permissions
+from flows.errors import FlowNotFound
+from flows.models import Flow, FlowVersion
+
+_SHORTEST_PREFIX = 6
+
+
+def list_flows(*, actor: Actor, project: str | None = None) -> QuerySet[Flow]:
+    """Return the flows that the actor may see, newest first, each with `newest_hash` and `newest_number`."""
+    newest = FlowVersion.objects.filter(flow=OuterRef("pk")).order_by("-number")
+    flows = Flow.objects.select_related("project").annotate(
+        newest_hash=Subquery(newest.values("hash")[:1]), newest_number=Subquery(newest.values("number")[:1])
+    )
+    if not actor.sees_everything:
+        flows = flows.filter(project_id__in=actor.project_ids)
+    if project is not None:
+        flows = flows.filter(project=get_project(actor=actor, name=project))
+    return flows.order_by("-pk")
+
+
+def get_flow(*, actor: Actor, project: str, name: str) -> Flow:
+    """Return a flow. Raises FlowNotFound, also to those who are not members of its project."""
+    flow = list_flows(actor=actor).filter(project__name=project, name=name).first()
+    if flow is None:
+        raise FlowNotFound(f"There is no flow {project}/{name}, or you are not a member of its project.")
+    return flow
+
+
+def list_versions(*, actor: Actor, flow: Flow) -> QuerySet[FlowVersion]:
+    """Return the versions of a flow, newest first."""
+    require(actor, permissions.VIEW_FLOWS, flow.project_id)
+    return FlowVersion.objects.filter(flow=flow).select_related("flow__project").order_by("-number")
+
+
+def get_version(*, actor: Actor, flow: Flow, version: str | None = None) -> FlowVersion:
+    """Return a version by its hash, the beginning of it (6 digits at least) or its number; without, the newest.
+
+    Raises FlowNotFound.
+    """
+    found = list_versions(actor=actor, flow=flow)
+    if version:
+        is_number = version.isdigit() and len(version) < _SHORTEST_PREFIX
+        if is_number:
+            found = found.filter(number=int(version))
+        elif len(version) >= _SHORTEST_PREFIX:
+            found = found.filter(hash__startswith=version)
+        else:
+            found = found.none()
+    newest = found.first()
+    if newest is None:
+        raise FlowNotFound(f"The flow {flow.name} has no version '{version}'.")
+    return newest

@@ -1,0 +1,208 @@
+"""Reads about runs: lists, one run with its steps and attempts, its events, and the logs of its steps."""
+
+import codecs
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from accounts.selectors import get_project
+from compute.selectors import jobs as job_selectors
+from core.errors import InvalidInput
+from flows import permissions
+from flows.engine.states import RunState
+from flows.errors import RunNotFound
+from flows.models import Attempt, Run, RunEvent, Step
+
+
+@dataclass(frozen=True)
+class AttemptView:
+    """One try of a step as people see it."""
+
+    number: int
+    state: str
+    template: str
+    reason: str
+    failure: str
+    job_name: str
+    node: str
+    exit_code: int | None
+    experiment_id: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One instance of a step with its tries. `index` None: the step is no grid."""
+
+    key: str
+    index: int | None
+    label: str
+    title: str
+    state: str
+    reason: str
+    depends_on: Sequence[str]
+    parameters: Mapping[str, object]
+    template: str | None
+    decision: Mapping[str, object]
+    attempts: Sequence[AttemptView]
+    experiment_id: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True)
+class LogText:
+    """Part of a log. `next_offset` counts bytes and never points into the middle of a character."""
+
+    data: str
+    next_offset: int
+    is_complete: bool
+
+
+def list_runs(
+    *, actor: Actor, project: str | None = None, flow: str | None = None, state: str | None = None
+) -> QuerySet[Run]:
+    """Return the runs that the actor may see, newest first; those of a project, a flow or a state where asked for."""
+    runs = Run.objects.select_related("project", "flow", "version").defer("version__spec", "version__text")
+    if not actor.sees_everything:
+        runs = runs.filter(project_id__in=actor.project_ids)
+    if project is not None:
+        runs = runs.filter(project=get_project(actor=actor, name=project))
+    if flow is not None:
+        runs = runs.filter(flow__name=flow)
+    if state is not None:
+        if state not in set(RunState):
+            raise InvalidInput(f"'{state}' is no state of a run. There are: {', '.join(RunState)}.")
+        runs = runs.filter(state=state)
+    return runs.order_by("-pk")
+
+
+def get_run(*, actor: Actor, run_id: str) -> Run:
+    """Return a run. Raises RunNotFound, also to those who are not members of its project."""
+    run = list_runs(actor=actor).filter(pk=run_id).first()
+    if run is None:
+        raise RunNotFound(f"There is no run '{run_id}', or you are not a member of its project.")
+    return run
+
+
+def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
+    """Return all steps of a run with their tries, in the order of the flow. Three queries, whatever its size."""
+    require(actor, permissions.VIEW_FLOWS, run.project_id)
+    spec = {step["name"]: step for step in cast("Any", run.version.spec)["steps"]}
+    attempts: dict[str, list[AttemptView]] = {}
+    rows = (
+        Attempt.objects.filter(run=run)
+        .select_related("job__workload", "experiment")
+        .defer("job__spec")
+        .order_by("number")
+    )
+    for row in rows:
+        attempts.setdefault(row.step_id, []).append(_attempt_view(row))
+    return [
+        _step_view(step, spec.get(step.key, {}), attempts.get(step.pk, [])) for step in Step.objects.filter(run=run)
+    ]
+
+
+def list_events(*, actor: Actor, run: Run, after: int = 0) -> QuerySet[RunEvent]:
+    """Return what happened in a run after the event with that number, oldest first."""
+    require(actor, permissions.VIEW_FLOWS, run.project_id)
+    return RunEvent.objects.filter(run=run, seq__gt=after).order_by("seq")
+
+
+def get_attempt(
+    *, actor: Actor, run: Run, key: str, index: int | None = None, number: int | None = None
+) -> Attempt | None:
+    """Return a try of a step: the newest unless `number` says which; None when there was none yet.
+
+    Raises RunNotFound for a step or a number that does not exist.
+    """
+    require(actor, permissions.VIEW_FLOWS, run.project_id)
+    step = Step.objects.filter(run=run, key=key, index=index or 0).first()
+    if step is None:
+        raise RunNotFound(f"This run has no step '{key}'" + (f" with the index {index}." if index else "."))
+    found = Attempt.objects.filter(step=step).select_related("job__resource").order_by("-number")
+    if number is not None:
+        found = found.filter(number=number)
+        if not found.exists():
+            raise RunNotFound(f"The step '{key}' has no attempt {number}.")
+    return found.first()
+
+
+def read_log(
+    *,
+    actor: Actor,
+    run: Run,
+    key: str,
+    index: int | None = None,
+    attempt: int | None = None,
+    offset: int = 0,
+    limit: int = job_selectors.MAX_LOG_BYTES,
+) -> LogText:
+    """Return what a step printed, from a byte offset. Complete once its job has ended and all of it was read."""
+    found = get_attempt(actor=actor, run=run, key=key, index=index, number=attempt)
+    if found is None or found.job is None:
+        return LogText("", offset, is_complete=run.has_ended)
+    chunk = job_selectors.read_log(actor=actor, job=found.job, offset=offset, limit=limit)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(chunk.data, final=chunk.is_complete)
+    return LogText(text, chunk.next_offset - len(decoder.getstate()[0]), chunk.is_complete)
+
+
+def url_of(run: Run) -> str:
+    """Return the address of a run's page."""
+    return f"{settings.NEARLINE.url}/runs/{run.pk}/"
+
+
+def _attempt_view(row: Attempt) -> AttemptView:
+    job = row.job
+    return AttemptView(
+        number=row.number,
+        state=row.state,
+        template=row.template,
+        reason=row.reason or _waiting_reason(row),
+        failure=row.failure,
+        job_name=row.job_name,
+        node=job.node_name if job else "",
+        exit_code=job.exit_code if job else None,
+        experiment_id=row.experiment.pk,
+        created_at=row.created_at,
+        started_at=(job.started_at if job else None) or row.started_at,
+        finished_at=(job.finished_at if job else None) or row.finished_at,
+    )
+
+
+def _waiting_reason(row: Attempt) -> str:
+    """Say why a try has not started: the scheduler's words, or that its data is on its way."""
+    if row.state == "preparing":
+        return "Its data is being brought to the compute."
+    if row.state == "queued" and row.job is not None and row.job.workload is not None:
+        return str(row.job.workload.reason)
+    return ""
+
+
+def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView]) -> StepView:
+    is_grid = bool(said.get("grid"))
+    return StepView(
+        key=step.key,
+        index=step.index if is_grid else None,
+        label=f"{step.key}[{step.index}]" if is_grid else step.key,
+        title=said.get("title") or step.key,
+        state=step.state,
+        reason=step.reason or (attempts[-1].reason if attempts and not step.has_ended else ""),
+        depends_on=said.get("after", []),
+        parameters=step.parameters,
+        template=step.template or None,
+        decision=step.decision,
+        attempts=attempts,
+        experiment_id=attempts[-1].experiment_id if attempts else None,
+        started_at=step.started_at,
+        finished_at=step.finished_at,
+    )
