@@ -28,3 +28,5 @@ def configure(options: Mapping[str, str]) -> None:
     logging.basicConfig(
         level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s"
     )
+    # A refused request is an answer, told to whoever asked; it is no event of ours.
+    logging.getLogger("django.request").setLevel(logging.ERROR)
