@@ -52,7 +52,7 @@ class Settings:
     allowed_hosts: str = setting(
         "NEARLINE_ALLOWED_HOSTS", "127.0.0.1,localhost", "Host names that the web process answers to, comma separated."
     )
-    log_level: str = setting("NEARLINE_LOG_LEVEL", "WARNING", "Least severe log event that is written: INFO tells each step.")
+    log_level: str = setting("NEARLINE_LOG_LEVEL", "WARNING", "Least severe log event that is written.")
     sample: bool = setting("SAMPLE", "1", "0: the first start does not write and train on the sample dataset.")
 
     @property

@@ -93,7 +93,7 @@ def test_a_flow_reads_the_cached_commit_and_passes_outputs_and_metrics_on(produc
     assert run["state"] == "succeeded"
     assert [(step["key"], step["state"]) for step in run["steps"]] == [("count", "succeeded"), ("report", "succeeded")]
     report = product.cli_json("experiment", "show", run["steps"][1]["experiment_id"], cwd=tmp_path)
-    assert report["metrics"]["doubled"] == 90
+    assert report["tags"]["doubled"] == "90"
 
 
 def test_a_template_that_cannot_start_falls_back_and_says_why(product, folder, tmp_path):
