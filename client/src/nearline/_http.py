@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
 
@@ -24,6 +24,7 @@ API = "/api/v1"
 _VERSION_HEADER = "nearline-client/0.1"
 _TIMEOUT = httpx.Timeout(60, connect=10)
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=64)
+_PAGE = 1000
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _REPEATABLE = {"GET", "HEAD", "PUT", "DELETE", "PATCH"}
 _PASSING = {429, 502, 503, 504}
@@ -103,16 +104,16 @@ class Http:
         """Change some fields and return the answer."""
         return self._json(self._call("PATCH", path, body=body))
 
-    def delete(self, path: str, /, **query: Any) -> None:
-        """Remove what lies at the path."""
-        self._call("DELETE", path, query=query)
+    def delete(self, path: str, /, **query: Any) -> Json:
+        """Remove what lies at the path and return what is said about it, if anything."""
+        return self._json(self._call("DELETE", path, query=query))
 
     def list_items(self, path: str, /, *, limit: int | None = None, **query: Any) -> Iterator[Json]:
         """Yield the items of every page, at most `limit` of them."""
         cursor: str | None = None
         left = limit
         while left is None or left > 0:
-            page = self.get(path, **query, cursor=cursor, limit=None if left is None else min(left, 1000))
+            page = self.get(path, **query, cursor=cursor, limit=_PAGE if left is None else min(left, _PAGE))
             items = page["items"] if left is None else page["items"][:left]
             yield from items
             cursor = page.get("next_cursor")
@@ -182,8 +183,7 @@ class Http:
             headers["Authorization"] = f"Bearer {self._token}"
         return self._client.build_request(
             method,
-            self.url + path,
-            params=given or None,
+            self.url + path + _query_text(given),
             headers=headers,
             content=None if body is None else json.dumps(body).encode(),
         )
@@ -235,7 +235,7 @@ class Http:
 
 def quoted(*parts: str) -> str:
     """Join names into a path; whatever they hold cannot reach another route."""
-    return "".join("/" + quote(part, safe="") for part in parts)
+    return "".join("/" + quote(part, safe="", errors="surrogateescape") for part in parts)
 
 
 def _pieces(response: httpx.Response) -> Iterator[bytes]:
@@ -248,6 +248,12 @@ def _pieces(response: httpx.Response) -> Iterator[bytes]:
 def _retry_after_s(response: httpx.Response) -> float:
     text = response.headers.get("Retry-After", "")
     return float(text) if text.isdigit() else 0.0
+
+
+def _query_text(query: Query) -> str:
+    # File names need not be text: what Python holds as surrogates leaves as the bytes that it stands for.
+    given = {key: str(value).lower() if isinstance(value, bool) else value for key, value in query.items()}
+    return "?" + urlencode(given, doseq=True, errors="surrogateescape", quote_via=quote) if given else ""
 
 
 def _read_problem(response: httpx.Response) -> errors.NearlineError | None:

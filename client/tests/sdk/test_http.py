@@ -23,7 +23,8 @@ class Script:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
-        return httpx.Response(answer[0], json=answer[1], headers=answer[2] if len(answer) > 2 else None)
+        headers = answer[2] if len(answer) > 2 else None
+        return httpx.Response(answer[0], content=json.dumps(answer[1]), headers=headers)
 
 
 def connect(script, *, token="secret", waits=None, **patience) -> Http:
@@ -243,3 +244,12 @@ def test_errors_survive_the_way_between_processes():
 
     assert (type(copy), copy.to_json()) == (errors.Conflict, error.to_json())
     assert json.dumps(copy.to_json())
+
+
+def test_names_that_are_no_text_travel_as_the_bytes_that_they_are():
+    script = Script((200, {"path": "a\udcffb"}))
+
+    answer = connect(script).get("/files" + quoted("a\udcffb"), path="a\udcffb c")
+
+    assert script.requests[0].url.raw_path == b"/api/v1/files/a%FFb?path=a%FFb%20c"
+    assert answer["path"] == "a\udcffb"

@@ -37,22 +37,43 @@ class Caches:
         sleep: Callable[[float], None] = time.sleep,
     ) -> CachedCommit:
         """Return the cached commit once it is ready. Raises Failed when hydration failed, Unavailable on timeout."""
-        started = time.monotonic()
-        pause = 0.05
-        while cached.state != "ready":
+        for now in self._watch(cached, sleep=sleep, timeout_s=timeout_s):
             if on_progress:
-                on_progress(cached)
-            if cached.state in {"failed", "gone", "evicting"}:
-                why = cached.error or f"it is {cached.state}"
-                raise Failed(f"{cached.dataset} is not cached on {cached.site}: {why}", code="cache.not_ready")
+                on_progress(now)
+            if now.state == "ready":
+                return now
+            if now.state in {"failed", "evicting", "gone"}:
+                why = now.error or f"it is {now.state}"
+                raise Failed(
+                    f"{now.dataset} is not cached on {now.site}: {why}",
+                    code=now.raw.get("error_code") or "cache.not_ready",
+                    hint=now.raw.get("error_hint") or "",
+                )
+        raise Unavailable(f"{cached.dataset} is not yet cached on {cached.site}.", code="cache.timeout")
+
+    def wait_until_gone(
+        self, cached: CachedCommit, *, timeout_s: float | None = 600, sleep: Callable[[float], None] = time.sleep
+    ) -> CachedCommit:
+        """Return the cached commit once its copy has left. Raises Failed when it stays, Unavailable on timeout."""
+        for now in self._watch(cached, sleep=sleep, timeout_s=timeout_s):
+            if now.state == "gone":
+                return now
+            if now.state != "evicting":
+                raise Failed(f"{now.dataset} stays cached on {now.site}: {now.error or f'it is {now.state}'}")
+        raise Unavailable(f"{cached.dataset} is still leaving {cached.site}.", code="cache.timeout")
+
+    def _watch(
+        self, cached: CachedCommit, *, sleep: Callable[[float], None], timeout_s: float | None
+    ) -> Iterator[CachedCommit]:
+        """Yield how it stands now and again, until `timeout_s` is over."""
+        started, pause = time.monotonic(), 0.05
+        while True:
+            yield cached
             if timeout_s is not None and time.monotonic() - started > timeout_s:
-                raise Unavailable(f"{cached.dataset} is still {cached.state} on {cached.site}.", code="cache.timeout")
+                return
             sleep(pause)
             pause = min(pause * 1.5, _LONGEST_POLL_S)
             cached = self.get(cached.id)
-        if on_progress:
-            on_progress(cached)
-        return cached
 
     def plan(self, *, site: str | None = None, need_bytes: int | None = None) -> Json:
         """Return what would be evicted, when and why, without evicting it."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from nearline._http import Http, Json, quoted
+from nearline.errors import NotFound
 from nearline.models import Branch, CachedCommit, Commit, Dataset, File, Tag
 from nearline.resources.references import Reference, parse_reference
 
@@ -43,7 +44,11 @@ class Datasets:
         """Yield the commits up to the reference, newest first."""
         target = self.parse(reference)
         found = self._http.list_items(self._path(target) + "/commits", limit=limit, ref=target.ref)
-        return map(Commit.read, found)
+        try:
+            yield from map(Commit.read, found)
+        except NotFound as error:
+            if error.code != "datasets.empty_branch":
+                raise
 
     def get_commit(self, reference: str | Reference) -> Commit:
         """Return the commit that a reference means; that of the default branch where it names none."""
@@ -109,9 +114,9 @@ class Datasets:
         body = {"site": site} if site else {}
         return CachedCommit.read(self._http.post(self._cache_path(reference), body, may_repeat=True))
 
-    def uncache(self, reference: str | Reference, *, site: str | None = None) -> None:
-        """Remove a commit from a site; from all of them where none is named."""
-        self._http.delete(self._cache_path(reference), site=site)
+    def uncache(self, reference: str | Reference, *, site: str | None = None) -> CachedCommit:
+        """Let the copy of a commit leave a site, and return it as it leaves. Raises NotFound when there is none."""
+        return CachedCommit.read(self._http.delete(self._cache_path(reference), site=site))
 
     def list(
         self, *, project: str | None = None, text: str | None = None, limit: int | None = None

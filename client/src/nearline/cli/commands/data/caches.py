@@ -51,21 +51,23 @@ def uncache(
     target = target_of(session, reference, ref=commit)
     client = session.client()
     confirm(f"Remove the cached copy of {target}?", yes=yes, can_be_undone=True)
-    client.datasets.uncache(target, site=site)
-    if session.out.is_json:
-        session.out.json({"uncached": str(target), "site": site})
-    session.out.done(f"{target} is no longer cached" + (f" on {site}." if site else "."))
+    leaving = client.datasets.uncache(target, site=site)
+    gone = client.caches.wait_until_gone(leaving)
+    session.out.record(
+        gone, [("Commit", f"{gone.dataset}@{gone.commit[:8]}"), ("Site", gone.site), ("State", gone.state)]
+    )
+    session.out.done(f"{target} is no longer cached on {gone.site}.")
 
 
 def wait_until_ready(session: Session, cached: "CachedCommit", *, timeout_s: float | None = None) -> "CachedCommit":
     """Return the cached commit once it is ready, showing how far it is."""
-    with progress_of(session.out) as progress:
+    from nearline.transfer.progress import Progress  # noqa: PLC0415 (brings what only transfers need)
 
-        def show(now: "CachedCommit") -> None:
-            progress.show(
-                now.state.capitalize(),
-                files=(now.files_done, now.files_total),
-                size_bytes=(now.bytes_done, now.bytes_total),
-            )
+    with progress_of(session.out) as show:
 
-        return session.client().caches.wait(cached, on_progress=show, timeout_s=timeout_s)
+        def tell(now: "CachedCommit") -> None:
+            phase = f"{now.state}: {now.raw['waits_for']}," if now.raw.get("waits_for") else now.state
+            done = (now.files_done, now.files_total, now.bytes_done, now.bytes_total)
+            show(Progress(phase, *done, rate_bytes_s=now.rate_bytes_s, eta_s=now.eta_s))
+
+        return session.client().caches.wait(cached, on_progress=tell, timeout_s=timeout_s)
