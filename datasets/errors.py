@@ -103,12 +103,6 @@ class FileNotInCommit(NotFound):
     code = "datasets.file_not_found"
 
 
-class RangeNotSatisfiable(InvalidInput):
-    """The bytes that were asked for lie outside the file."""
-
-    code = "datasets.range_not_satisfiable"
-
-
 class StoreNotFound(NotFound):
     """No such store."""
 

@@ -4,6 +4,7 @@ import mimetypes
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, quote
 
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Router, Status
 
@@ -13,7 +14,6 @@ from core import streaming
 from core.pagination import Page, paginate
 from datasets.api import schemas
 from datasets.engine.ports import Announcement
-from datasets.errors import RangeNotSatisfiable
 from datasets.models import Branch, Dataset, Tag
 from datasets.selectors import commits as commit_reads
 from datasets.selectors import datasets as dataset_reads
@@ -275,8 +275,8 @@ def _describe(rows: Sequence[Dataset]) -> list[schemas.DatasetOut]:
 def _answer_content(request: ApiRequest, content: files.FileContent, name: bytes) -> HttpResponseBase:
     try:
         span = streaming.parse_range(request.headers.get("Range", ""), content.size_bytes)
-    except ValueError as error:
-        raise RangeNotSatisfiable(f"The file has {content.size_bytes} bytes.") from error
+    except ValueError:
+        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{content.size_bytes}"})
     first, size = span or (0, content.size_bytes)
     guessed = mimetypes.guess_type(name.decode("utf-8", "replace"))[0]
     is_shown = guessed in _SHOWN_INLINE

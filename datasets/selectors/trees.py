@@ -72,6 +72,12 @@ def open_tree(commit: Commit) -> TreeView:
     return TreeView(reader.read_root(commit.root), reader.load_range)
 
 
+def forget() -> None:
+    """Drop what is kept, so that the next reader goes to the store."""
+    _roots.clear()
+    _ranges.clear()
+
+
 def _decode_root(data: bytes, root: str) -> Sequence[RootRange]:
     try:
         return decode_root(data)
@@ -105,6 +111,11 @@ class _Kept(Generic[T]):
             while self._weight > self._capacity and len(self._values) > 1:
                 _, (_, dropped) = self._values.popitem(last=False)
                 self._weight -= dropped
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+            self._weight = 0
 
 
 _roots: _Kept[Sequence[RootRange]] = _Kept(_CACHED_ROOTS)

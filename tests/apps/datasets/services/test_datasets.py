@@ -1,0 +1,130 @@
+"""Datasets come and go; their bytes go after them."""
+
+import pytest
+
+from accounts.errors import InvalidName, PermissionDenied, ProjectNotFound
+from accounts.models import AuditEntry
+from accounts.permissions import Role
+from core import clock
+from core.errors import InvalidInput
+from datasets.adapters.opening import open_dataset_store
+from datasets.errors import DatasetExists, DatasetNotFound, StoreNotFound
+from datasets.models import Branch, Commit, Dataset, Pack
+from datasets.selectors import datasets as dataset_reads
+from datasets.services import datasets
+from tests.factories.datasets import commit_files, make_dataset
+
+
+def test_a_new_dataset_has_an_empty_branch_main(store_row, member, project):
+    dataset = datasets.create_dataset(actor=member, project=project, name="xrays", description="Chests", kind="images")
+
+    assert (dataset.default_branch, dataset.kind, dataset.store) == ("main", "images", store_row)
+    assert [(branch.name, branch.head_id) for branch in dataset.branches.all()] == [("main", None)]
+    assert AuditEntry.objects.filter(action="datasets.create", target_id=dataset.id).count() == 1
+
+
+def test_a_taken_name_is_refused(dataset, member, project):
+    with pytest.raises(DatasetExists):
+        datasets.create_dataset(actor=member, project=project, name="xrays")
+
+    assert Dataset.objects.count() == 1
+    assert Branch.objects.count() == 1
+
+
+@pytest.mark.parametrize("name", ["", "X", "a b", "../a", "a" * 64, "1a"])
+def test_a_bad_name_is_refused(store_row, member, project, name):
+    with pytest.raises(InvalidName):
+        datasets.create_dataset(actor=member, project=project, name=name)
+
+    assert not Dataset.objects.exists()
+
+
+def test_a_viewer_may_not_create(store_row, viewer, project):
+    with pytest.raises(PermissionDenied):
+        datasets.create_dataset(actor=viewer, project=project, name="xrays")
+
+    assert not Dataset.objects.exists()
+
+
+def test_without_a_store_there_are_no_datasets(member, project):
+    with pytest.raises(StoreNotFound):
+        datasets.create_dataset(actor=member, project=project, name="xrays")
+
+
+def test_what_is_said_about_a_dataset_can_be_changed(dataset, member):
+    datasets.update_dataset(actor=member, dataset=dataset, changes={"description": "New", "idle_days": 0})
+
+    dataset.refresh_from_db()
+    assert (dataset.description, dataset.idle_days) == ("New", 0)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"idle_days": -1}, {"default_branch": "none"}, {"name": "other"}, {"description": "x" * 2001}]
+)
+def test_senseless_changes_are_refused(dataset, member, changes):
+    with pytest.raises(InvalidInput):
+        datasets.update_dataset(actor=member, dataset=dataset, changes=changes)
+
+    dataset.refresh_from_db()
+    assert (dataset.idle_days, dataset.default_branch, dataset.name) == (None, "main", "xrays")
+
+
+def test_only_an_admin_deletes(dataset, member):
+    with pytest.raises(PermissionDenied):
+        datasets.delete_dataset(actor=member, dataset=dataset)
+
+    dataset.refresh_from_db()
+    assert dataset.deleted_at is None
+
+
+def test_a_stranger_learns_nothing(dataset, make_actor):
+    stranger = make_actor(None)
+
+    with pytest.raises(DatasetNotFound):
+        dataset_reads.get_dataset(actor=stranger, project="team-a", name="xrays")
+    with pytest.raises(ProjectNotFound):
+        datasets.delete_dataset(actor=stranger, dataset=dataset)
+    assert list(dataset_reads.list_datasets(actor=stranger)) == []
+
+
+def test_a_deleted_dataset_is_gone_at_once_and_its_name_is_free(dataset, member, make_actor, project):
+    datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset)
+
+    with pytest.raises(DatasetNotFound):
+        dataset_reads.get_dataset(actor=member, project="team-a", name="xrays")
+    assert make_dataset(member, project, "xrays").id != dataset.id
+
+
+def test_the_bytes_of_a_deleted_dataset_leave_the_store_and_no_others(dataset, member, make_actor, project):
+    other = make_dataset(member, project)
+    commit_files(member, dataset, {"a": b"1"})
+    kept = commit_files(member, other, {"a": b"1"})
+    datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset)
+
+    done = datasets.purge_deleted()
+
+    dataset.refresh_from_db()
+    assert done == 1
+    assert dataset.purged_at is not None
+    assert list(open_dataset_store(dataset).list_blobs("")) == []
+    assert len(list(open_dataset_store(other).list_blobs(""))) == 4
+    assert Commit.objects.filter(dataset=dataset).count() == 1  # the record of what was trained on stays
+    assert Pack.objects.filter(dataset=dataset).count() == 0
+    assert kept.dataset_id == other.id
+    assert datasets.purge_deleted() == 0
+
+
+def test_nothing_is_purged_that_nobody_deleted(dataset, member):
+    commit_files(member, dataset, {"a": b"1"})
+
+    assert datasets.purge_deleted() == 0
+    assert len(list(open_dataset_store(dataset).list_blobs(""))) == 4
+
+
+def test_deleting_twice_is_told_once(dataset, make_actor):
+    admin = make_actor(Role.ADMIN)
+    datasets.delete_dataset(actor=admin, dataset=dataset)
+    with clock.frozen_at(clock.now()):
+        datasets.delete_dataset(actor=admin, dataset=dataset)
+
+    assert AuditEntry.objects.filter(action="datasets.delete").count() == 1

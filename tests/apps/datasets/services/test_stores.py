@@ -1,0 +1,82 @@
+"""Stores: the default one follows the settings; credentials are never in the clear."""
+
+import pytest
+
+from accounts.errors import PermissionDenied
+from accounts.models import AuditEntry
+from datasets.adapters.folder import FolderStore
+from datasets.adapters.opening import credentials_of, encrypt_credentials, open_store
+from datasets.errors import InvalidStore, StoreNotFound
+from datasets.models import Store
+from datasets.services import stores
+from tests.factories.datasets import make_store
+
+
+@pytest.mark.django_db
+def test_the_first_start_makes_a_folder_in_the_home(settings):
+    store = stores.ensure_default_store()
+
+    assert (store.kind, store.location, store.is_default) == ("folder", str(settings.NEARLINE.home / "store"), True)
+    assert store.put_proof == "payload-sha256"
+    assert isinstance(open_store(store), FolderStore)
+
+
+@pytest.mark.django_db
+def test_a_second_start_changes_nothing():
+    first = stores.ensure_default_store()
+    entries = AuditEntry.objects.count()
+
+    again = stores.ensure_default_store()
+
+    assert again.id == first.id
+    assert AuditEntry.objects.count() == entries == 1
+
+
+def test_a_folder_that_moved_keeps_its_row(store_row, tmp_path):
+    moved = make_store(tmp_path / "elsewhere")
+
+    assert moved.id == store_row.id
+    assert moved.location == str(tmp_path / "elsewhere")
+
+
+def test_there_is_one_default_store(store_row, site_admin, tmp_path):
+    other = stores.register_folder_store(actor=site_admin, name="other", folder=tmp_path / "other")
+
+    assert stores.get_default_store() == other
+    assert Store.objects.filter(is_default=True).count() == 1
+    assert Store.objects.count() == 2
+
+
+def test_only_a_site_admin_registers_stores(member, tmp_path):
+    with pytest.raises(PermissionDenied):
+        stores.register_folder_store(actor=member, name="mine", folder=tmp_path / "mine")
+    with pytest.raises(PermissionDenied):
+        stores.register_s3_store(actor=member, name="mine", location="s3://b", access_key="", secret_key="")
+
+    assert not Store.objects.exists()
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_said_plainly(site_admin, tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(InvalidStore, match="cannot be made"):
+        stores.register_folder_store(actor=site_admin, name="x", folder=tmp_path / "file" / "x")
+
+    assert not Store.objects.exists()
+
+
+@pytest.mark.django_db
+def test_before_the_first_start_there_is_no_store():
+    with pytest.raises(StoreNotFound):
+        stores.get_default_store()
+
+
+def test_credentials_are_encrypted():
+    credentials = {"access_key": "AKIA", "secret_key": "very secret"}
+
+    ciphertext = encrypt_credentials(credentials)
+
+    assert b"very secret" not in ciphertext
+    assert credentials_of(Store(credentials=ciphertext)) == credentials
+    assert credentials_of(Store(credentials=encrypt_credentials({}))) == {}
