@@ -130,6 +130,7 @@ class _Planner:
         self._ended = {key: Counter(snapshot.ended.get(key, {})) for key in snapshot.graph.by_key}
         self._open = Counter(step.key for step in snapshot.steps)
         self._waiting: dict[str, list[StepNow]] = {key: [] for key in snapshot.graph.by_key}
+        self._is_storing = snapshot.is_storing
         self.transitions: list[Transition] = []
 
     def run(self) -> None:
@@ -139,7 +140,7 @@ class _Planner:
         for node in self._graph.nodes:
             if self._waiting[node.key]:
                 self._consider(node, self._waiting[node.key])
-        if sum(self._open.values()) == 0 and not self._snapshot.is_storing:
+        if sum(self._open.values()) == 0 and not self._is_storing:
             self.transitions.append(self._finish())
 
     # --- steps that have an attempt, and those between two
@@ -193,6 +194,9 @@ class _Planner:
             self.transitions.append(Remind(attempt.id, self._now + _POLL))
         elif job.end is AttemptState.SUCCEEDED:
             self.transitions.append(End(step.id, attempt.id, AttemptState.SUCCEEDED, None, ""))
+            # Its outputs are kept from now on; the run ends when that is done.
+            is_simulated = self._templates[node.choices[attempt.choice].template].is_simulated
+            self._is_storing = self._is_storing or not is_simulated
             self._settle(step, StepState.SUCCEEDED, "", chosen=attempt.id)
         elif job.end is AttemptState.CANCELLED:
             reason = "The run was cancelled." if self._snapshot.is_cancelled else job.reason or "The job was cancelled."

@@ -59,5 +59,5 @@ def find_waiting() -> list[str]:
     due = set(live.filter(wake_at__lte=now).values_list("pk", flat=True))
     due.update(live.filter(retry_requested_at__isnull=False).values_list("pk", flat=True))
     due.update(snapshots.live_attempts_with_news(now).values_list("run_id", flat=True))
-    due.update(staging.runs_with_ready_inputs())
+    due.update(staging.runs_with_news())
     return sorted(due)

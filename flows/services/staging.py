@@ -6,11 +6,13 @@ cached commit from being evicted; it carries the attempt's id and is released wh
 
 import secrets
 import shutil
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import structlog
+from django.db import connection
 from django.db.models import Q
 
 from accounts.actor import Actor
@@ -44,13 +46,17 @@ def look_at_inputs(run_id: str) -> None:
             _settle(row, InputState.FAILED, error=error.message)
 
 
-def runs_with_ready_inputs() -> list[str]:
-    """Return the runs in which an attempt has got all its datasets, or lost one."""
+def runs_with_news() -> list[str]:
+    """Return the runs in which an attempt has got all its datasets, lost one, or what it waits for has moved on."""
     preparing = AttemptInput.objects.filter(attempt__state="preparing")
-    settled = preparing.exclude(state=InputState.PENDING).exclude(attempt__inputs__state=InputState.PENDING)
+    complete = preparing.exclude(state=InputState.PENDING).exclude(attempt__inputs__state=InputState.PENDING)
     failed = preparing.filter(state=InputState.FAILED)
+    awaited = preparing.filter(state=InputState.PENDING).exclude(cached_commit_id="")
+    ids = set(awaited.values_list("cached_commit_id", flat=True))
+    settled = cache_selectors.list_cached_commits(actor=_SYSTEM).filter(pk__in=ids, state__in=("ready", "failed"))
+    moved = awaited.filter(cached_commit_id__in=list(settled.values_list("pk", flat=True)))
     return sorted(
-        {*settled.values_list("attempt__run_id", flat=True), *failed.values_list("attempt__run_id", flat=True)}
+        {run_id for rows in (complete, failed, moved) for run_id in rows.values_list("attempt__run", flat=True)}
     )
 
 
@@ -81,7 +87,7 @@ def copy_input(input_id: str) -> None:
     try:
         if not target.exists():
             draft.parent.mkdir(parents=True, exist_ok=True)
-            checkouts.write_tree(row.commit_id, draft, lambda *_progress: _renew(row))
+            checkouts.write_tree(row.commit_id, draft, _Renewal(row))
             draft.rename(target)
         _settle(row, InputState.READY, path=str(target))
     except PlatformError as error:
@@ -149,8 +155,21 @@ def _settle(row: AttemptInput, state: InputState, *, path: str = "", error: str 
     AttemptInput.objects.filter(pk=row.pk, state=InputState.PENDING).update(state=state, path=path, error=error)
 
 
-def _renew(row: AttemptInput) -> None:
-    AttemptInput.objects.filter(pk=row.pk).update(locked_until=clock.now() + _LEASE)
+class _Renewal:
+    """Renews the lease of a copy that gets on. Called from the threads that write it, so seldom and self-contained."""
+
+    def __init__(self, row: AttemptInput) -> None:
+        self._input_id = row.pk
+        self._guard = threading.Lock()
+        self._renewed_at = clock.monotonic()
+
+    def __call__(self, _progress: object) -> None:
+        with self._guard:
+            if clock.monotonic() - self._renewed_at < _LEASE.total_seconds() / 3:
+                return
+            self._renewed_at = clock.monotonic()
+        AttemptInput.objects.filter(pk=self._input_id).update(locked_until=clock.now() + _LEASE)
+        connection.close()
 
 
 def _copies_of(run_id: str, attempt_id: str) -> Path:

@@ -1,0 +1,112 @@
+import math
+from datetime import UTC, datetime
+
+import pytest
+
+from flows.models import Artifact, Experiment, MetricLast, MetricPoint
+from flows.selectors import experiments
+from flows.services import artifacts, harvest
+from tests.factories.flows import World, newest_attempt, state_of
+
+FLOW = "flow: f\nsteps: [{name: a, command: c, outputs: ['*.txt', 'models/**']}]"
+
+
+@pytest.fixture
+def running(world: World, member, project):
+    run = world.start(member, project, FLOW)
+    world.turn()
+    world.turn()
+    return run
+
+
+def points(key: str) -> list[tuple[int, float | None]]:
+    return list(MetricPoint.objects.filter(key=key).order_by("id").values_list("step", "value"))
+
+
+def test_metrics_are_read_while_the_job_runs_and_none_is_counted_twice(world: World, running):
+    name = newest_attempt(running, "a").job_name
+    driver = world.driver_of(name)
+    driver.print(name, "hello\ncnvrg_linechart_loss value: 1\ncnvrg_linechart_loss value: 0.5\ncnvrg_line")
+
+    harvest.harvest_running()
+    harvest.harvest_running()
+    assert points("loss") == [(0, 1.0), (1, 0.5)]
+
+    driver.print(name, "chart_loss value: 0.25\n")
+    harvest.harvest_running()
+    world.finish(running, "a", prints="cnvrg_linechart_loss value: 0.125")
+
+    assert points("loss") == [(0, 1.0), (1, 0.5), (2, 0.25), (3, 0.125)]
+    last = MetricLast.objects.get(key="loss")
+    assert (last.step, last.value, last.points) == (3, 0.125, 4)
+
+
+def test_two_harvesters_at_once_count_each_point_once(world: World, running):
+    name = newest_attempt(running, "a").job_name
+    world.driver_of(name).print(name, "cnvrg_linechart_loss value: 1\n")
+    attempt = newest_attempt(running, "a")
+    stale = type(attempt).objects.select_related("experiment", "job__resource").get(pk=attempt.pk)
+    first, second = harvest._read(stale), harvest._read(stale)
+
+    harvest._write([first], datetime.now(UTC))
+    harvest._write([second], datetime.now(UTC))
+
+    assert points("loss") == [(0, 1.0)]
+
+
+def test_parameters_and_tags_of_the_log_are_kept(world: World, running):
+    world.finish(
+        running,
+        "a",
+        prints='::nearline {"kind": "param", "key": "C", "value": 10}\n'
+        '::nearline {"kind": "tag", "key": "stage", "value": "final"}\n'
+        '::nearline {"kind": "metric", "key": "x", "value": "nan"}\n'
+        '::nearline {"kind": "metric", "key": "y", "value": "-inf"}\n',
+    )
+
+    experiment = Experiment.objects.get()
+    assert (experiment.logged, experiment.tags) == ({"C": 10}, {"stage": "final"})
+    assert points("x") == [(0, None)]
+    assert points("y") == [(0, -math.inf)]
+
+
+def test_outputs_are_kept_by_hash_before_the_run_counts_as_finished(world: World, running, member):
+    attempt = newest_attempt(running, "a")
+    driver = world.driver_of(attempt.job_name)
+    folder = driver.output_folder(attempt.job_name)
+    (folder / "models").mkdir()
+    (folder / "models" / "best.bin").write_bytes(b"model")
+    (folder / "report.txt").write_text("fine")
+    (folder / "scratch.tmp").write_text("not wanted")
+    (folder / "passwords.txt").symlink_to("/etc/passwd")
+
+    world.finish(running, "a")
+    assert state_of(running) == "running"
+    world.turn()
+
+    assert state_of(running) == "succeeded"
+    assert list(Artifact.objects.order_by("path").values_list("path", "size_bytes")) == [
+        ("models/best.bin", 5),
+        ("report.txt", 4),
+    ]
+    experiment = experiments.get_experiment(actor=member, experiment_id=Experiment.objects.get().pk)
+    _, pieces = experiments.open_artifact(actor=member, experiment=experiment, path="models/best.bin")
+    assert b"".join(pieces) == b"model"
+    artifacts.store_artifacts()
+    assert Artifact.objects.count() == 2
+
+
+def test_many_points_are_thinned_out_without_losing_the_extremes(world: World, running, member):
+    experiment = Experiment.objects.get()
+    rows = [
+        MetricPoint(experiment=experiment, key="loss", step=n, value=100.0 if n == 7777 else 1.0, at=datetime.now(UTC))
+        for n in range(10_000)
+    ]
+    MetricPoint.objects.bulk_create(rows)
+
+    curve = experiments.read_curve(actor=member, experiment=experiment, key="loss")
+
+    assert curve.total == 10_000
+    assert len(curve.points) <= experiments.MAX_POINTS
+    assert max(point.value for point in curve.points) == 100.0
+    assert curve.points[-1].step == 9999

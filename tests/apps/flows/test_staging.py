@@ -1,0 +1,154 @@
+from pathlib import Path
+
+import pytest
+
+from compute.models import Resource
+from datasets.models import CachedCommit, CacheHold, CacheSite
+from datasets.services import cache_hydration
+from flows.models import Attempt, AttemptInput, Experiment, Run
+from flows.services import runs
+from tests.factories.datasets import commit_files, make_dataset, make_store, read_tree
+from tests.factories.flows import World, newest_attempt, state_of, states
+
+FILES = {"0/a.png": b"zero", "1/b.png": b"one"}
+
+
+@pytest.fixture
+def dataset(world: World, member, project, tmp_path):
+    make_store(tmp_path / "store")
+    return make_dataset(member, project, "digits")
+
+
+@pytest.fixture
+def site(world: World, tmp_path) -> CacheSite:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    Resource.objects.filter(name="this-machine").update(cache_site="local")
+    return CacheSite.objects.create(name="local", root=str(folder), capacity_bytes=10**9)
+
+
+def flow(*, cached: bool) -> str:
+    return (
+        "flow: f\nsteps: [{name: a, command: c, retries: {infrastructure: 0},"
+        f" data: [{{dataset: team-a/digits@main, cached: {str(cached).lower()}}}]}}]"
+    )
+
+
+def hydrate() -> None:
+    for row in CachedCommit.objects.filter(state="queued"):
+        cache_hydration.hydrate_cached_commit(cached_commit_id=row.pk)
+
+
+def test_a_cached_input_is_cached_once_held_and_mounted(world: World, member, project, dataset, site):
+    commit = commit_files(member, dataset, FILES)
+    run = world.start(member, project, flow(cached=True))
+
+    world.turn()
+    assert states(run) == {"a": "preparing"}
+    assert CachedCommit.objects.get().commit_id == commit.pk
+    hydrate()
+    world.turn()
+    world.turn()
+
+    attempt = newest_attempt(run, "a")
+    (mount,) = attempt.job.spec["data"]
+    assert mount["name"] == "digits"
+    assert read_tree(Path(mount["path"])) == FILES
+    assert states(run) == {"a": "running"}
+    assert CacheHold.objects.get().holder == attempt.pk
+
+    world.finish(run, "a")
+    world.turn()
+    assert CacheHold.objects.count() == 0
+    assert state_of(run) == "succeeded"
+
+
+def test_the_commit_is_chosen_when_the_run_starts(world: World, member, project, dataset, site):
+    first = commit_files(member, dataset, FILES)
+    run = world.start(member, project, flow(cached=True))
+    commit_files(member, dataset, {"other": b"later"})
+
+    world.turn()
+    hydrate()
+    world.turn()
+
+    assert CachedCommit.objects.get().commit_id == first.pk
+    (recorded,) = Experiment.objects.get(run=run).datasets
+    assert (recorded["reference"], recorded["commit"]) == ("team-a/digits@main", first.pk)
+    assert Run.objects.get(pk=run.pk).datasets["team-a/digits@main"]["commit"] == first.pk
+
+
+def test_an_uncached_input_is_a_copy_of_the_attempts_own(world: World, member, project, dataset, site):
+    commit_files(member, dataset, FILES)
+    run = world.start(member, project, flow(cached=False))
+
+    world.turn()
+    world.turn()
+    world.turn()
+
+    (mount,) = newest_attempt(run, "a").job.spec["data"]
+    assert read_tree(Path(mount["path"])) == FILES
+    assert CachedCommit.objects.count() == 0
+    world.finish(run, "a")
+    world.turn()
+    assert not Path(mount["path"]).exists()
+
+
+def test_a_resource_without_a_cache_site_gets_a_copy(world: World, member, project, dataset):
+    commit_files(member, dataset, FILES)
+    run = world.start(member, project, flow(cached=True))
+
+    for _ in range(3):
+        world.turn()
+
+    assert states(run) == {"a": "running"}
+    assert AttemptInput.objects.get().is_cached is False
+
+
+def test_a_cache_that_fails_is_a_clear_reason_and_an_infrastructure_failure(
+    world: World, member, project, dataset, site
+):
+    commit_files(member, dataset, FILES)
+    run = world.start(member, project, flow(cached=True))
+    world.turn()
+    CachedCommit.objects.update(state="failed", error="The store does not answer.")
+    world.turn()
+
+    attempt = Attempt.objects.get(run=run)
+    assert (attempt.state, attempt.failure) == ("failed", "infrastructure")
+    assert attempt.reason == "The dataset 'digits' could not be brought here: The store does not answer."
+    assert state_of(run) == "failed"
+
+
+def test_a_full_site_says_what_is_in_the_way(world: World, member, project, dataset, site):
+    commit_files(member, dataset, FILES)
+    CacheSite.objects.update(capacity_bytes=1)
+    run = world.start(member, project, flow(cached=True))
+
+    world.turn()
+    world.turn()
+
+    assert Attempt.objects.get(run=run).reason.startswith("The dataset 'digits' could not be brought here: ")
+    assert state_of(run) == "failed"
+
+
+def test_cancelling_while_data_is_on_its_way_lets_go_of_it(world: World, member, project, dataset, site):
+    commit_files(member, dataset, FILES)
+    run = world.start(member, project, flow(cached=True))
+    world.turn()
+
+    runs.cancel_run(actor=member, run=run)
+    world.turn()
+
+    assert states(run) == {"a": "cancelled"}
+    assert CacheHold.objects.count() == 0
+
+
+def test_a_reference_that_leads_nowhere_stops_the_push(world: World, member, project, dataset):
+    from flows.errors import InvalidFlow
+
+    with pytest.raises(InvalidFlow) as caught:
+        world.start(member, project, flow(cached=True).replace("digits", "letters"))
+
+    assert caught.value.details["problems"][0]["code"] == "unknown_dataset"
+    assert Run.objects.count() == 0
