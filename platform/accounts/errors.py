@@ -79,6 +79,7 @@ class TokenNotFound(NotFound):
     """The caller has no such token."""
 
     code = "accounts.token_not_found"
+    hint = "It may be revoked already; your tokens are listed on the settings page."
 
 
 class SecretNotFound(NotFound):

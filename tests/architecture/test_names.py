@@ -1,0 +1,59 @@
+"""Names that would mislead Python or a reader."""
+
+import importlib
+import importlib.metadata
+import platform
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS = ("config", "core", "accounts", "web", "datasets", "scheduler", "compute", "flows")
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "base", "stuff"}
+
+
+def tracked(pattern: str) -> list[Path]:
+    """Return the files of the repository that match; those not added yet count as well."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", pattern]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    return [path for path in (ROOT / name for name in names.split("\0") if name) if path.is_file()]
+
+
+def test_our_folder_platform_does_not_hide_pythons_module():
+    assert Path(platform.__file__).is_relative_to(sysconfig.get_paths()["stdlib"])
+    assert not (ROOT / "platform" / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_packages_are_ours_and_no_installed_distribution_brings_one_of_the_same_name(name):
+    module = importlib.import_module(name)
+
+    assert Path(module.__file__).is_relative_to(ROOT)
+    assert name not in importlib.metadata.packages_distributions()
+
+
+def test_no_module_has_a_name_that_says_nothing():
+    assert [str(path.relative_to(ROOT)) for path in tracked("*.py") if path.stem in EMPTY_NAMES] == []
+
+
+def test_packages_say_nothing_in_their_init():
+    """Except where Django looks for models, and where the client shows what it offers."""
+    filled = {path.relative_to(ROOT) for path in tracked("*__init__.py") if path.stat().st_size}
+
+    client = Path("client/src/nearline")
+    assert {path for path in filled if path.parent.name != "models"} <= {
+        client / "__init__.py",
+        client / "run/__init__.py",
+    }
+
+
+def test_locks_hold_versions_and_hashes_but_no_addresses():
+    locks = [*tracked("requirements/*"), *tracked("*package-lock.json")]
+    assert locks
+
+    told = [path.name for path in locks if "://" in path.read_text() and path.suffix == ".txt"]
+    resolved = [path.name for path in locks if '"resolved"' in path.read_text()]
+
+    assert told + resolved == []

@@ -1,0 +1,64 @@
+"""The HTTP API as described in docs/reference/openapi.json.
+
+A change of it is a change for every program that calls us: refresh the snapshot with `make docs`, and read its diff.
+"""
+
+import json
+
+import pytest
+
+from config.api import api
+from docs import generate
+
+SNAPSHOT = json.loads((generate.REFERENCE / "openapi.json").read_text())
+METHODS = {"get", "put", "post", "patch", "delete"}
+
+
+def operations(schema: dict) -> dict[str, dict]:
+    return {
+        f"{method.upper()} {path}": operation
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+        if method in METHODS
+    }
+
+
+def test_the_snapshot_is_the_api():
+    now = json.loads(generate.openapi())
+
+    assert sorted(operations(SNAPSHOT)) == sorted(operations(now)), "run `make docs` and read the diff"
+    assert now == SNAPSHOT, "run `make docs` and read the diff"
+
+
+@pytest.mark.parametrize("route", sorted(operations(SNAPSHOT)))
+def test_every_route_has_a_name_of_its_own_and_says_what_it_does(route):
+    operation = operations(SNAPSHOT)[route]
+
+    assert operation["operationId"].startswith(
+        ("accounts_", "datasets_", "cache_", "compute_", "scheduler_", "flows_", "experiments_")
+    )
+    assert operation["description"]
+    names = [other["operationId"] for other in operations(SNAPSHOT).values()]
+    assert names.count(operation["operationId"]) == 1
+
+
+def test_every_list_answers_items_and_a_cursor():
+    """Except where one asks for what came `after` the last that is known."""
+    schemas = SNAPSHOT["components"]["schemas"]
+    wrong = []
+    for route, operation in operations(SNAPSHOT).items():
+        content = operation["responses"].get("200", {}).get("content", {}).get("application/json", {})
+        reference = content.get("schema", {}).get("$ref", "")
+        properties = schemas.get(reference.rpartition("/")[2], {}).get("properties", {})
+        is_followed = any(parameter["name"] == "after" for parameter in operation.get("parameters", []))
+        if route.startswith("GET ") and "items" in properties and not is_followed and "next_cursor" not in properties:
+            wrong.append(route)
+
+    assert wrong == []
+
+
+def test_the_api_is_described_at_its_address(client, db):
+    answer = client.get("/api/v1/openapi.json")
+
+    assert answer.status_code == 200
+    assert answer.json()["info"]["title"] == api.title
