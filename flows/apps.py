@@ -10,5 +10,6 @@ class FlowsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register what runs in the background and what other apps' news lead to."""
+        """Register what runs in the background and what other apps' news lead to; join the shell."""
         from flows import receivers, tasks  # noqa: F401
+        from flows.web import navigation  # noqa: F401

@@ -68,7 +68,10 @@ def flow_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     flow = selectors.get_flow(actor=request.actor, project=project, name=name)
     version = selectors.get_version(actor=request.actor, flow=flow, version=text(request, "version"))
     checked = flows.validate_spec(
-        actor=request.actor, project=flow.project, text=version.text, file_format=version.format
+        actor=request.actor,
+        project=flow.project,
+        text=version.text,
+        file_format="json" if version.format == "json" else "yaml",
     )
     spec = spec_of(version.pk)
     context = {

@@ -7,6 +7,7 @@ import { startDialogs } from "./dialogs.ts";
 import { startKeys } from "./keys.ts";
 import { LogView } from "./log_view.ts";
 import { startMenus } from "./menus.ts";
+import { startPolling } from "./polling.ts";
 import { SeriesChart } from "./series_chart.ts";
 import { startThemeSwitch } from "./theme_switch.ts";
 
@@ -15,5 +16,6 @@ startMenus();
 startDialogs();
 startCopyButtons();
 startKeys();
+startPolling();
 customElements.define("log-view", LogView);
 customElements.define("series-chart", SeriesChart);

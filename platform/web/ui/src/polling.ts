@@ -1,0 +1,16 @@
+// A region that asks for itself again waits while somebody works in it: what is read, chosen or typed never moves.
+
+const AT_WORK = "input:checked, details[open], dialog[open], :focus-visible";
+
+export function startPolling(): void {
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const region = event.target;
+    if (!(region instanceof Element) || !region.getAttribute("hx-trigger")?.startsWith("every")) return;
+    if (document.hidden || region.querySelector(AT_WORK) || isSelectedIn(region)) event.preventDefault();
+  });
+}
+
+function isSelectedIn(region: Element): boolean {
+  const selection = getSelection();
+  return selection !== null && !selection.isCollapsed && selection.containsNode(region, true);
+}
