@@ -7,6 +7,7 @@ from pathlib import Path
 
 from datasets.adapters import sealed_files
 from datasets.engine.cache_ports import Sharing
+from datasets.errors import CacheSiteUnavailable
 from nearline.content.manifest import Entry
 
 # Hydration keeps the pieces of large files here; no file of a dataset can bear this name.
@@ -49,16 +50,16 @@ class FolderStaging:
                 os.unlink(target)
             return sealed_files.share_file(source, target, entry, self._sharing)
 
-    def publish(self, path: str) -> int:
+    def publish(self, path: str, *, files: int) -> None:
         """Seal, sync once, note the marker, rename."""
         target = self._root / path
         with sealed_files.staging_errors(self._folder):
             if sealed_files.read_marker(self._root, path) == self._copy_id and target.is_dir():
                 # An earlier attempt died right after its rename.
                 os.chmod(target, sealed_files.SEALED_FOLDER_MODE)
-                return sealed_files.seal_tree(os.fsencode(target))
+                return
             shutil.rmtree(self._folder / _WORK_FOLDER, ignore_errors=True)
-            files = sealed_files.seal_tree(self._top)
+            self._seal(files)
             sealed_files.sync_disk(self._folder)
             target.parent.mkdir(parents=True, exist_ok=True)
             self._clear(path)
@@ -66,7 +67,17 @@ class FolderStaging:
             sealed_files.move_folder(self._folder, target)
             os.chmod(target, sealed_files.SEALED_FOLDER_MODE)
             sealed_files.sync_disk(target.parent)
-        return files
+
+    def _seal(self, files: int) -> None:
+        found = sealed_files.seal_tree(self._top)
+        if found != files:
+            sealed_files.move_folder(self._folder, self._root / ".trash" / self._folder.name)
+            raise CacheSiteUnavailable(
+                f"{found} files were staged where the commit has {files}: something else writes to the site's folder, "
+                "or its file system cannot keep all names apart. What was staged is discarded.",
+                found=found,
+                expected=files,
+            )
 
     def _clear(self, path: str) -> None:
         """Move away what lies at the target: an older copy on its way out, or what someone put there."""

@@ -62,10 +62,11 @@ class Staging(Protocol):
         A base file whose size, time or mode shows that someone wrote to it is never shared.
         """
 
-    def publish(self, path: str) -> int:
-        """Make the copy read-only and durable, then visible at `path` in one step; return the number of its files.
+    def publish(self, path: str, *, files: int) -> None:
+        """Make the copy, which must have so many files, read-only and durable, then visible at `path` in one step.
 
-        Publishing again what is published is no error.
+        Publishing again what is published is no error. Raises CacheSiteUnavailable and discards what is staged when
+        the number is another: something else was written there, or the file system cannot keep all names apart.
         """
 
 

@@ -11,7 +11,7 @@ FILES = {
     "a/one.png": b"1" * 1000,
     "a/two.png": b"2" * 2000,
     "b/run.sh": (b"#!/bin/sh\n", 0o755),
-    "b/big.bin": bytes(range(256)) * 4000,
+    "b/big.bin": bytes(range(256)) * 5000,
     "b/empty": b"",
     "link": "a/one.png",
     "name with\nnewline \udcff": b"odd",

@@ -1,14 +1,12 @@
 """A commit becomes a cached commit: complete, verified, read-only, once."""
 
-import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from datasets.models import CachedCommit
 from datasets.services import caches
-from tests.apps.caching.conftest import FILES, SIZE
+from tests.apps.caching.conftest import FILES
 from tests.factories.datasets import read_tree
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,8 +39,12 @@ def test_files_are_0444_or_0555_and_folders_0555(member, commit, site, worker):
 
     row.refresh_from_db()
     top = Path(row.path)
-    modes = {p.relative_to(top).as_posix(): stat.S_IMODE(p.lstat().st_mode) for p in [top, *top.rglob("*")] if not p.is_symlink()}
+    modes = {
+        p.relative_to(top).as_posix(): stat.S_IMODE(p.lstat().st_mode)
+        for p in [top, *top.rglob("*")]
+        if not p.is_symlink()
+    }
     assert {modes[name] for name in (".", "a", "b")} == {0o555}
     assert modes["b/run.sh"] == 0o555
     assert {modes[name] for name in ("a/one.png", "a/two.png", "b/big.bin", "b/empty")} == {0o444}
-    assert sorted(os.listdir(top)) == sorted({name.split("/")[0] for name in FILES})
+    assert sorted(p.name for p in top.iterdir()) == sorted({name.split("/")[0] for name in FILES})

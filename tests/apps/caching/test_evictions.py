@@ -1,0 +1,215 @@
+"""Leaving a site: idle for too long, cleared by a click, never while someone needs it."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from accounts.errors import PermissionDenied
+from core import clock
+from datasets.errors import CacheInUse, CachePinned
+from datasets.models import CachedCommit
+from datasets.selectors import caches as cache_reads
+from datasets.services import caches, evictions
+from tests.apps.caching.conftest import SIZE
+from tests.factories.datasets import read_tree
+
+pytestmark = pytest.mark.django_db(transaction=True)
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def time():
+    with clock.frozen_at(START) as move:
+        yield move
+
+
+@pytest.fixture
+def ready(time, ready):
+    return ready
+
+
+def state_of(row):
+    return CachedCommit.objects.get(pk=row.pk).state
+
+
+def test_unused_for_a_day_a_commit_leaves_and_its_space_returns(ready, site, time, worker):
+    path = Path(ready.path)
+    time(START + DAY - timedelta(seconds=1))
+    assert evictions.evict_idle() == 0
+    time(START + DAY)
+
+    assert evictions.evict_idle() == 1
+    worker.work()
+
+    assert state_of(ready) == "gone"
+    assert not path.exists()
+    assert cache_reads.measure_capacity(site).committed_bytes == 0
+
+
+def test_use_restarts_the_clock_and_is_written_at_most_once_a_minute(ready, time):
+    time(START + timedelta(seconds=59))
+    caches.touch(ready.pk, "early")
+    ready.refresh_from_db()
+    assert ready.last_used_at == START
+
+    time(START + timedelta(hours=20))
+    caches.touch(ready.pk, "job 7")
+    time(START + DAY)
+
+    ready.refresh_from_db()
+    assert (evictions.evict_idle(), ready.last_used_by) == (0, "job 7")
+    assert cache_reads.evicts_at(ready) == START + timedelta(hours=44)
+
+
+def test_a_read_in_the_browser_restarts_the_clock(ready, commit, time):
+    time(START + timedelta(hours=20))
+    caches.touch_commit(commit.id, "ann in the browser")
+    time(START + DAY)
+
+    assert evictions.evict_idle() == 0
+
+
+@pytest.mark.parametrize(
+    ("of_site", "of_dataset", "leaves"),
+    [(1, None, True), (0, None, False), (1, 0, False), (0, 1, True), (3, 1, True), (1, 3, False)],
+)
+@pytest.mark.usefixtures("ready")
+def test_the_datasets_word_goes_before_the_sites(site, dataset, time, *, of_site, of_dataset, leaves):
+    site.idle_days = of_site
+    site.save()
+    dataset.idle_days = of_dataset
+    dataset.save()
+    time(START + 2 * DAY)
+
+    assert evictions.evict_idle() == leaves
+
+
+def test_what_is_held_stays_until_a_day_after_its_release(ready, member, time):
+    caches.hold(member, ready.pk, "job-1", "read by train-1")
+    time(START + 9 * DAY)
+    assert evictions.evict_idle() == 0
+    assert caches.release_holds("job-1") == 1
+
+    assert evictions.evict_idle() == 0
+    time(START + 10 * DAY)
+    assert evictions.evict_idle() == 1
+
+
+def test_what_is_pinned_stays(ready, member, time):
+    caches.pin(member, ready.pk)
+    time(START + 99 * DAY)
+    assert evictions.evict_idle() == 0
+
+    caches.unpin(member, ready.pk)
+    assert evictions.evict_idle() == 0
+    time(START + 100 * DAY)
+    assert evictions.evict_idle() == 1
+
+
+def test_what_is_queued_for_is_never_evicted(member, commit, site, time, worker):
+    row = caches.request_cache(member, commit, site, holder="job-1", why="wanted by train-1")
+    worker.work()
+    time(START + 9 * DAY)
+
+    assert evictions.evict_idle() == 0
+    with pytest.raises(CacheInUse) as raised:
+        caches.uncache(member, row.pk)
+    assert raised.value.details["users"] == ["wanted by train-1"]
+    assert state_of(row) == "ready"
+
+
+def test_clearing_takes_the_copy_out_of_sight_before_its_files_are_removed(ready, member, worker):
+    path = Path(ready.path)
+
+    caches.uncache(member, ready.pk)
+    worker.work()
+
+    assert state_of(ready) == "gone"
+    assert not path.exists()
+    assert [e.message for e in ready.events.order_by("pk") if e.state == "evicting"] == ["Cleared by member."]
+
+
+def test_clearing_what_is_pinned_is_refused(ready, member):
+    caches.pin(member, ready.pk)
+
+    with pytest.raises(CachePinned):
+        caches.uncache(member, ready.pk)
+
+    assert state_of(ready) == "ready"
+
+
+def test_a_viewer_can_neither_cache_nor_clear_nor_pin(ready, viewer, commit, site):
+    for deed in (
+        lambda: caches.request_cache(viewer, commit, site),
+        lambda: caches.uncache(viewer, ready.pk),
+        lambda: caches.pin(viewer, ready.pk),
+        lambda: caches.scrub(viewer, ready.pk),
+        lambda: caches.hold(viewer, ready.pk, "me", "for fun"),
+    ):
+        with pytest.raises(PermissionDenied):
+            deed()
+
+    ready.refresh_from_db()
+    assert (ready.state, ready.is_pinned, ready.holds.count(), ready.scrub_requested_at) == ("ready", False, 0, None)
+
+
+def test_a_commit_cleared_while_it_is_queued_is_never_filled(member, commit, site, worker):
+    row = caches.request_cache(member, commit, site)
+    caches.uncache(member, row.pk)
+
+    worker.work()
+
+    assert state_of(row) == "gone"
+    assert CachedCommit.objects.get(pk=row.pk).bytes_moved == 0
+
+
+def test_asked_for_again_while_it_leaves_it_comes_back_after_that(ready, member, commit, site, worker):
+    caches.uncache(member, ready.pk)
+    again = caches.request_cache(member, commit, site)
+    assert again.pk != ready.pk
+
+    worker.work()
+
+    again.refresh_from_db()
+    assert (state_of(ready), again.state) == ("gone", "ready")
+    assert sum(map(len, map(str.encode, (k for k in read_tree(Path(again.path)) if k == "link")))) == 4
+    assert again.bytes_total == SIZE
+
+
+def test_a_removal_that_was_cut_short_goes_on(ready, member, worker, time):
+    caches.uncache(member, ready.pk)
+    worker.rings.clear()
+    # A worker took the lease and died.
+    CachedCommit.objects.filter(pk=ready.pk).update(lease_token="dead", lease_expires_at=START + timedelta(seconds=15))
+    evictions.remove_copy(cached_commit_id=ready.pk)
+    assert state_of(ready) == "evicting"
+    time(START + timedelta(seconds=16))
+
+    evictions.remove_copy(cached_commit_id=ready.pk)
+
+    assert state_of(ready) == "gone"
+
+
+def test_copies_of_a_deleted_dataset_leave_unless_a_job_reads_them(ready, dataset, member, worker, time):
+    dataset.deleted_at = START
+    dataset.save()
+    caches.hold(member, ready.pk, "job-1", "read by train-1")
+    assert evictions.evict_idle() == 0
+
+    caches.release_holds("job-1")
+
+    assert evictions.evict_idle() == 1
+
+
+def test_leftovers_that_no_row_wants_are_swept(ready, site):
+    root = Path(site.root)
+    (root / ".trash" / "cc_unknown").mkdir()
+    (root / ".trash" / "cc_unknown" / "file").write_text("x")
+    (root / ".staging" / "cc_lost.1234").mkdir()
+
+    assert evictions.sweep_leftovers() == 2
+
+    assert [p.name for d in (".trash", ".staging") for p in (root / d).iterdir() if not p.name.startswith(".")] == []
+    assert Path(ready.path).is_dir()

@@ -1,0 +1,177 @@
+"""Space on a site is promised once: what fits, what leaves for it, and what is in the way."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from accounts.models import Project
+from core import clock
+from datasets.errors import CacheFull
+from datasets.models import CachedCommit
+from datasets.selectors import caches as cache_reads
+from datasets.services import cache_sites, caches
+from tests.factories.datasets import commit_files, make_dataset
+
+pytestmark = pytest.mark.django_db(transaction=True)
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def small(site, site_admin):
+    """The site with room for 1,000 bytes."""
+    return cache_sites.update_site(actor=site_admin, site=site, capacity_bytes=1000)
+
+
+@pytest.fixture
+def make_commit(member, dataset, project):
+    """Return a function that makes a commit of so many bytes in a dataset of its own."""
+
+    def make(name, size):
+        return commit_files(member, make_dataset(member, project, name), {"data": name.encode()[:1] * size})
+
+    return make
+
+
+@pytest.fixture
+def time():
+    with clock.frozen_at(NOW) as move:
+        yield move
+
+
+def cache(actor, commit, site, worker, **more):
+    row = caches.request_cache(actor, commit, site, **more)
+    worker.work()
+    row.refresh_from_db()
+    return row
+
+
+def states():
+    return {row.dataset.name: row.state for row in CachedCommit.objects.select_related("dataset").order_by("pk")}
+
+
+def test_a_full_site_evicts_the_least_recently_used(member, small, worker, make_commit, time):
+    old = cache(member, make_commit("old", 400), small, worker)
+    time(NOW + timedelta(minutes=5))
+    cache(member, make_commit("young", 400), small, worker)
+
+    cache(member, make_commit("new", 500), small, worker)
+
+    assert states() == {"old": "gone", "young": "ready", "new": "ready"}
+    assert old.events.filter(state="evicting").get().message.startswith("Evicted to make room for team-a/new@")
+
+
+def test_a_touched_commit_outlives_an_untouched_one(member, small, worker, make_commit, time):
+    old = cache(member, make_commit("old", 400), small, worker)
+    time(NOW + timedelta(minutes=5))
+    cache(member, make_commit("young", 400), small, worker)
+    time(NOW + timedelta(minutes=10))
+    caches.touch(old.pk, "job 7")
+
+    cache(member, make_commit("new", 500), small, worker)
+
+    assert states() == {"old": "ready", "young": "gone", "new": "ready"}
+
+
+def test_without_room_the_error_names_every_obstacle_and_nothing_changes(member, small, worker, make_commit):
+    pinned = cache(member, make_commit("pinned", 300), small, worker)
+    caches.pin(member, pinned.pk)
+    cache(member, make_commit("used", 300), small, worker, holder="j1", why="read by train-1")
+    cache(member, make_commit("idle", 100), small, worker)
+    commit = make_commit("new", 500)
+
+    with pytest.raises(CacheFull) as raised:
+        caches.request_cache(member, commit, small)
+
+    labels = [
+        (item["label"].partition("@")[0], item["size_bytes"], item["reason"])
+        for item in raised.value.details["obstacles"]
+    ]
+    assert labels == [("team-a/pinned", 300, "pinned"), ("team-a/used", 300, "in use: read by train-1")]
+    assert raised.value.details["missing_bytes"] == 100
+    assert "in use: read by train-1" in raised.value.message
+    assert states() == {"pinned": "ready", "used": "ready", "idle": "ready"}
+
+
+def test_what_is_asked_for_but_not_there_yet_has_its_space_already(member, small, worker, make_commit):
+    caches.request_cache(member, make_commit("first", 600), small)
+
+    with pytest.raises(CacheFull) as raised:
+        caches.request_cache(member, make_commit("second", 600), small)
+
+    assert raised.value.details["obstacles"][0]["reason"] == "being cached now"
+    assert cache_reads.measure_capacity(small).committed_bytes == 600
+
+
+def test_a_commit_larger_than_the_site_is_refused_with_the_size_of_the_site(member, small, worker, make_commit):
+    cache(member, make_commit("idle", 900), small, worker)
+
+    with pytest.raises(CacheFull, match=r"The whole site holds 1\.0 kB"):
+        caches.request_cache(member, make_commit("huge", 1001), small)
+
+    assert states() == {"idle": "ready"}
+
+
+def test_a_small_change_fits_into_a_full_site_beside_its_base(member, dataset, small, worker):
+    first = cache(member, commit_files(member, dataset, {"a": b"a" * 890, "b": b"b"}), small, worker)
+
+    second = cache(member, commit_files(member, dataset, {"a": b"a" * 890, "b": b"c"}), small, worker)
+
+    first.refresh_from_db()
+    assert (first.state, second.state, second.reserved_bytes) == ("ready", "ready", 1)
+
+
+def test_the_base_goes_when_only_that_makes_room(member, dataset, small, worker):
+    cache(member, commit_files(member, dataset, {"a": b"a" * 600, "b": b"b" * 200}), small, worker)
+
+    second = cache(member, commit_files(member, dataset, {"a": b"a" * 600, "c": b"c" * 350}), small, worker)
+
+    assert second.state == "ready"
+    assert cache_reads.measure_capacity(small).committed_bytes == 950
+
+
+def test_names_of_other_projects_stay_unsaid(member, small, worker, make_commit, site_admin):
+    other = Project.objects.create(name="team-b")
+    secret = make_dataset(site_admin, other, "secret")
+    row = cache(
+        site_admin,
+        commit_files(site_admin, secret, {"s": b"s" * 900}),
+        small,
+        worker,
+        holder="j",
+        why="read by secret-job",
+    )
+
+    with pytest.raises(CacheFull) as raised:
+        caches.request_cache(member, make_commit("mine", 500), small)
+
+    assert "secret" not in raised.value.message + str(raised.value.details["obstacles"])
+    assert raised.value.details["obstacles"] == [
+        {"id": row.pk, "label": "a commit of a project that is not yours", "size_bytes": 900, "reason": "in use: jobs"}
+    ]
+
+
+def test_the_dry_run_shows_the_plan_and_does_nothing(member, small, worker, make_commit, time):
+    old = cache(member, make_commit("old", 400), small, worker)
+    time(NOW + timedelta(hours=1))
+    cache(member, make_commit("young", 400), small, worker)
+
+    plan = caches.plan_eviction(member, small, 300)
+
+    assert (plan.victims, plan.freed_bytes, plan.free_bytes) == ((old.pk,), 400, 200)
+    assert states() == {"old": "ready", "young": "ready"}
+
+
+def test_a_new_copy_waits_until_the_space_is_really_free(member, small, worker, make_commit):
+    cache(member, make_commit("old", 900), small, worker)
+    new = caches.request_cache(member, make_commit("new", 900), small)
+    evict = [ring for ring in worker.rings if ring[0] == "datasets.evict"]
+    worker.rings = [ring for ring in worker.rings if ring[0] != "datasets.evict"]
+
+    worker.work()
+
+    new.refresh_from_db()
+    assert (new.state, new.waits_for) == ("queued", "space that is being freed")
+    worker.rings = evict
+    worker.work()
+    new.refresh_from_db()
+    assert (new.state, new.waits_for) == ("ready", "")
