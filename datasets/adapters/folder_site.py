@@ -65,13 +65,14 @@ class FolderVolume:
         """Take the staging folder over by renaming it, so that the worker who had it can find it no longer."""
         folder = self._root / ".staging" / f"{copy_id}.{token}"
         with sealed_files.disk_errors():
-            for earlier in sorted(self._root.glob(f".staging/{copy_id}.*")):
-                if earlier != folder:
-                    target = (
-                        folder if not folder.exists() else self._root / ".trash" / f"{copy_id}.{earlier.suffix[1:]}"
-                    )
-                    with contextlib.suppress(FileNotFoundError):
-                        sealed_files.move_folder(earlier, target)
+            earlier = [found for found in self._root.glob(f".staging/{copy_id}.*") if found != folder]
+            if len(earlier) > 1:
+                # A worker that was thought dead has made its folder again. The one that got furthest is worth keeping.
+                earlier.sort(key=lambda found: sum(1 for _ in sealed_files.walk_files(os.fsencode(found))))
+            for found in reversed(earlier):
+                aside = self._root / ".trash" / found.name
+                with contextlib.suppress(FileNotFoundError):
+                    sealed_files.move_folder(found, aside if folder.exists() else folder)
             folder.mkdir(mode=0o755, exist_ok=True)
         return FolderStaging(root=self._root, folder=folder, copy_id=copy_id, sharing=self.sharing)
 
