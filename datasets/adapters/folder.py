@@ -2,16 +2,16 @@
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from datasets.adapters import store_grants
+from datasets.adapters.growing_file import GrowingFile
 from datasets.adapters.store_grants import StoreGrant
 from datasets.engine.blob_keys import check_key, check_prefix
 from datasets.engine.ports import Announcement, BlobStat, PutProof, SignedRequest
-from datasets.errors import BlobMissing, BodyRefused, ContentCorrupt, StoreUnreachable
+from datasets.errors import BlobMissing, ContentCorrupt, StoreUnreachable
 
 # A key cannot start with a dot, so no object can lie here.
 _UNFINISHED = ".unfinished"
@@ -34,23 +34,17 @@ class FolderStore:
 
     def receive(self, key: str, chunks: Iterable[bytes], body: Announcement) -> None:
         """Store a body as it arrives. Raises BodyRefused, and keeps nothing, unless it is the announced one."""
-        target = self.path_of(key)
-        unfinished = self._root / _UNFINISHED
+        growing = self.open_put(key, body)
         try:
-            unfinished.mkdir(parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=unfinished)
-            try:
-                with os.fdopen(descriptor, "wb", buffering=0) as file:
-                    _write_checked(file.fileno(), chunks, body)
-                    os.fsync(file.fileno())
-                target.parent.mkdir(parents=True, exist_ok=True)
-                Path(name).replace(target)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
-            _sync_folder(target.parent)
-        except OSError as error:
-            raise StoreUnreachable(f"The store's folder cannot be written: {error.strerror}.") from error
+            for chunk in chunks:
+                growing.write(chunk)
+            growing.finish()
+        finally:
+            growing.discard()
+
+    def open_put(self, key: str, body: Announcement) -> GrowingFile:
+        """Return what takes a body piece by piece. The caller finishes it, and discards it in any case."""
+        return GrowingFile(self._root / _UNFINISHED, self.path_of(key), body)
 
     def get(self, key: str) -> bytes:
         """Return the whole object."""
@@ -115,30 +109,6 @@ class FolderStore:
         """Return the file that holds, or would hold, an object. Always inside the root."""
         check_key(key)
         return self._root / key
-
-
-def _write_checked(descriptor: int, chunks: Iterable[bytes], body: Announcement) -> None:
-    hasher, size = hashlib.sha256(), 0
-    for chunk in chunks:
-        size += len(chunk)
-        if size > body.size_bytes:
-            raise BodyRefused(f"More than the announced {body.size_bytes} bytes were sent.")
-        view = memoryview(chunk)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        hasher.update(chunk)
-    if size != body.size_bytes:
-        raise BodyRefused(f"{size} bytes were sent where {body.size_bytes} were announced.")
-    if hasher.hexdigest() != body.sha256:
-        raise BodyRefused("The bytes that were sent do not have the announced SHA-256.")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[BlobStat]:

@@ -12,11 +12,11 @@ from core import clock, doorbell
 from core.errors import InvalidInput
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
-from datasets.engine.cache_states import LIVE
+from datasets.engine.cache_states import LIVE, CacheState
 from datasets.engine.names import check_label
-from datasets.errors import DatasetExists
+from datasets.errors import CacheInUse, DatasetExists
 from datasets.models import Branch, CachedCommit, Dataset
-from datasets.services import stores
+from datasets.services import caches, stores
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +81,11 @@ def delete_dataset(*, actor: Actor, dataset: Dataset) -> None:
 
 
 def purge_deleted() -> int:
-    """Remove the objects of deleted datasets whose cached copies are gone; return for how many it was done."""
+    """Let the cached copies of deleted datasets go, and remove the objects of those whose copies are gone.
+
+    A copy that a job still reads is left to it, and tried again at the next tick. Returns how many datasets are done.
+    """
+    _clear_copies()
     waiting = Dataset.objects.filter(deleted_at__isnull=False, purged_at=None).select_related("store")
     held = CachedCommit.objects.filter(state__in=LIVE).values("dataset_id")
     done = 0
@@ -96,6 +100,18 @@ def purge_deleted() -> int:
         log.info("dataset.purged", dataset_id=dataset.id)
         done += 1
     return done
+
+
+def _clear_copies() -> None:
+    system = Actor.system("deleted datasets")
+    copies = CachedCommit.objects.filter(dataset__deleted_at__isnull=False, state__in=LIVE - {CacheState.EVICTING})
+    for copy in copies.filter(holds=None).order_by("pk"):
+        if copy.is_pinned:
+            caches.unpin(system, copy.pk)
+        try:
+            caches.uncache(system, copy.pk)
+        except CacheInUse:
+            log.info("dataset.purge_waits", cached_commit_id=copy.pk)
 
 
 def _check_texts(description: str, kind: str) -> None:

@@ -1,6 +1,5 @@
 """Stores: which one new datasets go to, and what the folder store's door does."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ from accounts.permissions import require_site_admin
 from core import clock
 from datasets.adapters import store_grants
 from datasets.adapters.folder import FolderStore
+from datasets.adapters.growing_file import GrowingFile
 from datasets.adapters.opening import credentials_of, encrypt_credentials, open_folder
 from datasets.adapters.store_grants import StoreGrant
 from datasets.engine.ports import Announcement, PutProof
@@ -91,15 +91,15 @@ class StoreDownload:
     size_bytes: int
 
 
-def receive_signed(*, signed: str, content_length: int | None, chunks: Iterable[bytes]) -> None:
-    """Store the body of a signed PUT to a folder store.
+def open_signed(*, signed: str, content_length: int | None) -> GrowingFile:
+    """Return what takes the body of a signed PUT to a folder store; the caller finishes it and always discards it.
 
-    Raises SignatureInvalid, SignatureExpired, or BodyRefused when the body is not the announced one.
+    Raises SignatureInvalid, SignatureExpired, and BodyRefused when another length is to come than was announced.
     """
     grant = store_grants.unseal(signed, method="PUT", now=clock.now())
     if content_length is not None and content_length != grant.size_bytes:
         raise BodyRefused(f"{content_length} bytes were to be sent where {grant.size_bytes} were announced.")
-    _open_granted(grant).receive(grant.key, chunks, Announcement(grant.size_bytes, grant.sha256))
+    return _open_granted(grant).open_put(grant.key, Announcement(grant.size_bytes, grant.sha256))
 
 
 def find_signed(*, signed: str) -> StoreDownload:

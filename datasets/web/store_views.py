@@ -23,11 +23,13 @@ def store_object(request: HttpRequest, signed: str) -> HttpResponseBase:
 
 def _put(request: HttpRequest, signed: str) -> HttpResponse:
     length = request.headers.get("Content-Length", "")
-    stores.receive_signed(
-        signed=signed,
-        content_length=int(length) if length.isdecimal() else None,
-        chunks=iter(lambda: request.read(_CHUNK), b""),
-    )
+    growing = stores.open_signed(signed=signed, content_length=int(length) if length.isdecimal() else None)
+    try:
+        while chunk := request.read(_CHUNK):
+            growing.write(chunk)
+        growing.finish()
+    finally:
+        growing.discard()
     return HttpResponse(status=200)
 
 

@@ -11,4 +11,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 from django.core.asgi import get_asgi_application  # noqa: E402 (the path must be set first)
 
-application = get_asgi_application()
+_django = get_asgi_application()
+
+from datasets.web.store_asgi import with_store_door  # noqa: E402 (models must be loaded first)
+
+application = with_store_door(_django)  # type: ignore[arg-type]  # Django's types are looser than ASGI's

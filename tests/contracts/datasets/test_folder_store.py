@@ -5,7 +5,9 @@ from django.http import StreamingHttpResponse
 from django.test import RequestFactory
 
 from accounts.actor import Actor
+from core import clock
 from core.errors import PlatformError
+from datasets.adapters.opening import open_store
 from datasets.engine.ports import Announcement
 from datasets.errors import BodyRefused
 from datasets.services import stores
@@ -20,7 +22,7 @@ def row(db, tmp_path):
 
 @pytest.fixture
 def store(row):
-    return stores.open_store(row)
+    return open_store(row)
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ class TestFolderStore(BlobStoreContract):
 
     def test_a_part_of_an_object_can_be_asked_for(self, store):
         store.put("packs/a", BODY)
-        signed = store.sign_get("packs/a", now=stores.clock.now(), lifetime_s=LIFETIME_S).url.rsplit("/", 1)[1]
+        signed = store.sign_get("packs/a", now=clock.now(), lifetime_s=LIFETIME_S).url.rsplit("/", 1)[1]
 
         response = store_views.store_object(RequestFactory().get("/", headers={"Range": "bytes=4-8"}), signed)
 
@@ -80,7 +82,7 @@ class TestFolderStore(BlobStoreContract):
 
     def test_a_part_outside_the_object_is_refused(self, store):
         store.put("packs/a", BODY)
-        signed = store.sign_get("packs/a", now=stores.clock.now(), lifetime_s=LIFETIME_S).url.rsplit("/", 1)[1]
+        signed = store.sign_get("packs/a", now=clock.now(), lifetime_s=LIFETIME_S).url.rsplit("/", 1)[1]
 
         response = store_views.store_object(RequestFactory().get("/", headers={"Range": "bytes=500-"}), signed)
 

@@ -8,12 +8,18 @@ import pytest
 import urllib3
 
 from core import clock
+from datasets.adapters.opening import open_store
 from datasets.adapters.s3 import S3Location, S3Store
 from datasets.adapters.s3_probe import probe_put_proof
-from datasets.engine.ports import PutProof
+from datasets.engine.ports import Announcement, PutProof
 from datasets.errors import InvalidStore, StoreUnreachable
+from datasets.models import Store
+from datasets.selectors.files import open_file
+from datasets.services import stores, uploads
+from datasets.services.uploads import ObjectKind, Offer
 from tests import services
 from tests.contracts.blob_store import BlobStoreContract
+from tests.factories.datasets import PackedTree, commit_files, make_dataset
 
 ACCESS_KEY, SECRET_KEY = "test-access", "test-secret-key"
 
@@ -93,3 +99,64 @@ def test_a_server_that_is_away_is_unreachable():
 def test_an_address_that_makes_no_sense_is_refused(url):
     with pytest.raises(InvalidStore):
         S3Location.parse(url)
+
+
+@pytest.mark.django_db
+def test_a_bucket_is_registered_with_what_its_server_was_seen_to_do(server, site_admin):
+    location = f"s3://{services.BUCKET}/registered?endpoint={server}&region=us-east-1"
+    keys = {"access_key": ACCESS_KEY, "secret_key": SECRET_KEY}
+
+    row = stores.register_s3_store(actor=site_admin, name="grid", location=location, **keys)
+    opened = open_store(row)
+    opened.put("packs/a", b"x")
+
+    assert (row.kind, row.put_proof, row.is_default) == ("s3", "checksum-sha256", True)
+    assert SECRET_KEY.encode() not in bytes(row.credentials)
+    assert opened.get("packs/a") == b"x"
+
+
+@pytest.mark.django_db
+def test_a_bucket_that_refuses_us_is_not_registered(server, site_admin):
+    with pytest.raises(InvalidStore):
+        stores.register_s3_store(
+            actor=site_admin,
+            name="grid",
+            location=f"s3://no-such-bucket?endpoint={server}",
+            access_key=ACCESS_KEY,
+            secret_key=SECRET_KEY,
+        )
+
+    assert not Store.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_dataset_lives_in_a_bucket_from_upload_to_reading(server, send, member, project, site_admin):
+    stores.register_s3_store(
+        actor=site_admin,
+        name="grid",
+        location=f"s3://{services.BUCKET}/whole?endpoint={server}",
+        access_key=ACCESS_KEY,
+        secret_key=SECRET_KEY,
+    )
+    dataset = make_dataset(member, project)
+    files = {f"{number:03}": str(number).encode() * 100 for number in range(100)}
+    tree = PackedTree(files)
+    upload = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="test").upload
+    offers = [Offer(ObjectKind.PACK, name, Announcement(len(data), name)) for name, data in tree.packs.items()]
+
+    for answer in uploads.offer_packs(actor=member, upload=upload, offers=offers):
+        assert send(answer.request, tree.packs[answer.id])[0]
+    commit = commit_files(member, dataset, files)
+
+    assert dataset.packs.get().state == "complete"
+    assert b"".join(open_file(member, commit, path=b"042").read()) == b"42" * 100
+
+
+def test_a_large_deletion_is_done_in_parts(store):
+    keys = [f"many/{number:04}" for number in range(1100)]
+    for key in keys[::100]:
+        store.put(key, b"x")
+
+    store.delete(iter(keys))
+
+    assert list(store.list_blobs("many/")) == []

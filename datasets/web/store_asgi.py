@@ -1,0 +1,93 @@
+"""The quick way in to folder stores: takes signed PUTs off before Django, which would first spool each body to disk.
+
+So the signature is checked before the first byte of the body is asked for, every byte is written once, and the next
+piece arrives while the last one is hashed. Everything else, and every other server, goes by `store_views`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
+
+from asgiref.sync import sync_to_async
+from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, HTTPScope, Scope
+from django.db import connections
+from django.http import HttpResponse
+
+from core.errors import PlatformError
+from datasets.adapters.growing_file import GrowingFile
+from datasets.services import stores
+from web import problems
+
+T = TypeVar("T")
+
+_PREFIX: Final = "/store/"
+_CHUNK: Final = 1024 * 1024
+
+
+def with_store_door(application: ASGI3Application) -> ASGI3Application:
+    """Return the application with this door in front of it."""
+
+    async def serve(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] == "http" and scope["method"] == "PUT" and scope["path"].startswith(_PREFIX):
+            try:
+                await _store(scope, receive)
+                response = HttpResponse(status=200)
+            except PlatformError as error:
+                response = problems.problem_of(error)
+            await _answer(response, send)
+        else:
+            await application(scope, receive, send)
+
+    return serve
+
+
+async def _store(scope: HTTPScope, receive: ASGIReceiveCallable) -> None:
+    lengths = [value.decode("latin-1") for name, value in scope["headers"] if name == b"content-length"]
+    length = int(lengths[0]) if lengths and lengths[0].isdecimal() else None
+    growing = await _in_thread(lambda: _open(scope["path"].removeprefix(_PREFIX), length))
+    try:
+        await _take_body(growing, receive)
+        await _in_thread(growing.finish)
+    finally:
+        await _in_thread(growing.discard)
+
+
+async def _take_body(growing: GrowingFile, receive: ASGIReceiveCallable) -> None:
+    writing: asyncio.Future[None] | None = None
+    waiting = bytearray()
+    has_more = True
+    try:
+        while has_more:
+            message = await receive()
+            if message["type"] != "http.request":
+                return  # the client went away; `finish` will find that bytes are missing
+            waiting += message.get("body", b"")
+            has_more = message.get("more_body", False)
+            if waiting and (len(waiting) >= _CHUNK or not has_more):
+                if writing is not None:
+                    await writing
+                piece, waiting = waiting, bytearray()
+                writing = asyncio.ensure_future(_in_thread(partial(growing.write, piece)))
+    finally:
+        if writing is not None:
+            await writing
+
+
+def _open(signed: str, length: int | None) -> GrowingFile:
+    try:
+        return stores.open_signed(signed=signed, content_length=length)
+    finally:
+        # No request of Django's ends here, after which it would look after this thread's connection.
+        connections.close_all()
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    return await sync_to_async(call, thread_sensitive=False)()
+
+
+async def _answer(response: HttpResponse, send: ASGISendCallable) -> None:
+    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
+    headers.append((b"content-length", str(len(response.content)).encode()))
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers, "trailers": False})
+    await send({"type": "http.response.body", "body": response.content, "more_body": False})
