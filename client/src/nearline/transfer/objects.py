@@ -1,0 +1,71 @@
+"""Reading packs, ranges and roots from the store: signed just in time, tried again, and checked before use."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from nearline.content.errors import ContentError
+from nearline.errors import Failed, NearlineError
+from nearline.transfer.retry import Patience, is_expired
+from nearline.transfer.server import ObjectKind, Server, SignedRequest
+
+T = TypeVar("T")
+
+_SIGNED_AT_ONCE = 32
+# Bytes may be damaged on their way; when they come damaged again, the store's copy is.
+_READS = 3
+
+Key = tuple[ObjectKind, str]
+
+
+class ObjectReader:
+    """Reads objects of one dataset. Safe to use from several threads."""
+
+    def __init__(self, server: Server, patience: Patience, expected: Sequence[Key] = ()) -> None:
+        self._server = server
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._signed: dict[Key, SignedRequest] = {}
+        # In the order in which they will be read, so that one call signs the next ones too.
+        self._expected = list(dict.fromkeys(expected))
+        self._position = {key: index for index, key in enumerate(self._expected)}
+
+    def read(self, key: Key, check: Callable[[bytes], T], byte_range: tuple[int, int] | None = None) -> T:
+        """Return what `check` makes of the object, or of a part of it given by first byte and length.
+
+        `check` raises ContentError for damaged bytes. Raises Failed when they stay damaged.
+        """
+        for attempt in range(1, _READS + 1):
+            try:
+                return check(self._read(key, byte_range))
+            except ContentError as error:
+                if attempt == _READS:
+                    kind, name = key
+                    raise Failed(
+                        f"The {kind} {name[:12]} is damaged in the store: {error}",
+                        code="client.damaged",
+                        hint="Nothing damaged was written. Ask an admin to look at the dataset's store.",
+                        details={"kind": str(kind), "id": name},
+                    ) from error
+        raise AssertionError
+
+    def _read(self, key: Key, byte_range: tuple[int, int] | None) -> bytes:
+        def attempt() -> bytes:
+            request = self._sign(key)
+            try:
+                return self._server.send(request, byte_range=byte_range)
+            except NearlineError as error:
+                if is_expired(error):
+                    with self._lock:
+                        self._signed.pop(key, None)
+                raise
+
+        return self._patience.repeat(attempt)
+
+    def _sign(self, key: Key) -> SignedRequest:
+        with self._lock:
+            if key not in self._signed:
+                start = self._position.get(key)
+                batch = [key] if start is None else self._expected[start : start + _SIGNED_AT_ONCE]
+                self._signed.update(zip(batch, self._server.sign_downloads(batch), strict=True))
+            return self._signed[key]

@@ -1,0 +1,18 @@
+"""How a transfer goes about its work; the same for sending and fetching."""
+
+from dataclasses import dataclass, field
+
+from nearline.content.packs import TARGET_PACK_BYTES
+from nearline.transfer.progress import OnProgress, ignore_progress
+from nearline.transfer.retry import Patience
+
+
+@dataclass(frozen=True)
+class Options:
+    """`threads` transfers at once, each with one pack of at most 32 MiB (`pack_bytes`) in memory."""
+
+    threads: int = 4
+    patience: Patience = field(default_factory=Patience)
+    on_progress: OnProgress = ignore_progress
+    source: str = "cli"
+    pack_bytes: int = TARGET_PACK_BYTES

@@ -1,0 +1,183 @@
+"""From changes to a commit: new content goes into packs, changed ranges and the root follow, then the commit."""
+
+import os
+import socket
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from nearline.content.diff import Change
+from nearline.content.errors import ContentError
+from nearline.content.hashing import sha256_hex
+from nearline.content.manifest import Entry, RootRange, Tree
+from nearline.content.patch import patch_tree
+from nearline.content.paths import Collision, find_collisions
+from nearline.errors import Conflict, Failed, InvalidRequest, NearlineError
+from nearline.models import Commit
+from nearline.transfer.known import KnownContent
+from nearline.transfer.local_changes import Sending
+from nearline.transfer.manifests import Manifests
+from nearline.transfer.options import Options
+from nearline.transfer.packing import PackSender, Upload, put_objects
+from nearline.transfer.progress import Meter
+from nearline.transfer.server import ObjectKind, Offer, Server
+from nearline.transfer.statcache import StatCache
+
+_STALE = "datasets.stale_parent"
+_PACK_MISSING = "datasets.pack_missing"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The newest commit of a branch and its tree; both None while the branch is empty."""
+
+    commit: str | None
+    root: str | None
+
+
+@dataclass
+class Publisher:
+    """One attempt to bring changes to a branch: a session, the manifests, and what is known to be lost."""
+
+    server: Server
+    branch: str
+    manifests: Manifests
+    options: Options
+    missing_packs: Collection[bytes] = ()
+    upload: Upload = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.upload = Upload(self.server, self.branch, f"{socket.gethostname()}:{os.getpid()}")
+
+    @contextmanager
+    def sending(
+        self, trees: Sequence[Sequence[RootRange]], meter: Meter, journal: StatCache | None
+    ) -> Iterator[Sending]:
+        """Open the way for new content. What these trees hold, or the journal lists, is not sent again."""
+        known = KnownContent(missing_packs=self.missing_packs)
+        seen: set[str] = set()
+        for row in (row for ranges in trees for row in ranges):
+            if row.range_id not in seen:
+                seen.add(row.range_id)
+                known.add_entries(self.manifests.load_range(row.range_id))
+        sender = PackSender(
+            self.server,
+            self.upload,
+            known,
+            threads=self.options.threads,
+            patience=self.options.patience,
+            journal=journal,
+            meter=meter,
+            target_bytes=self.options.pack_bytes,
+        )
+        with sender:
+            yield Sending(sender, known)
+
+    def publish(self, head: Head, ranges: Sequence[RootRange], changes: Sequence[Change], message: str) -> Commit:
+        """Commit the tree of `head` with these changes on top.
+
+        Raises Conflict: `datasets.stale_parent` when the branch is elsewhere now, `datasets.pack_missing`.
+        """
+        try:
+            tree = patch_tree(ranges, changes, self.manifests.load_range)
+        except ContentError as error:
+            raise InvalidRequest(f"This cannot be committed: {error}", code=error.code, hint=error.hint) from error
+        self._put_manifests(tree)
+        root = tree.root_id
+        # One session commits a root once: asking again after a lost answer returns the commit that was made.
+        key = f"{self.upload.id}:{root[:32]}"
+        return self.options.patience.repeat(
+            lambda: self.server.commit(
+                self.upload.id,
+                root=root,
+                expected_head=head.commit,
+                message=message,
+                source=self.options.source,
+                idempotency_key=key,
+            )
+        )
+
+    def _put_manifests(self, tree: Tree) -> None:
+        root, root_id = tree.root, tree.root_id
+        ranges = [(_offer(ObjectKind.RANGE, name, data), data) for name, data in tree.objects.items()]
+        patience, threads = self.options.patience, self.options.threads
+        if ranges:
+            put_objects(self.server, self.upload.id, ranges, patience, threads=threads)
+        put_objects(self.server, self.upload.id, [(_offer(ObjectKind.ROOT, root_id, root), root)], patience, threads=1)
+        self.manifests.keep({**tree.objects, root_id: root})
+
+
+def find_head(server: Server, branch: str, known: Head | None = None) -> Head:
+    """Return where a branch is; `known` saves asking for a tree that the caller has seen."""
+    heads = {found.name: found.head for found in server.list_branches()}
+    if branch not in heads:
+        raise InvalidRequest(
+            f"The dataset has no branch '{branch}'.",
+            code="client.no_branch",
+            hint="List the branches with `nearline data branch`.",
+        )
+    commit = heads[branch]
+    if commit is None:
+        return Head(None, None)
+    if known is not None and known.commit == commit:
+        return known
+    return Head(commit, server.get_commit(commit).root)
+
+
+def check_names(ranges: Sequence[RootRange], changes: Sequence[Change], manifests: Manifests) -> None:
+    """Raise Conflict, with both names, when new names cannot stand beside the others on every machine."""
+    added = {change.path for change in changes if change.after is not None and change.before is None}
+    if not added:
+        return
+    removed = {change.path for change in changes if change.after is None}
+    there = {entry.path for row in ranges for entry in manifests.load_range(row.range_id)}
+    for collision in find_collisions(sorted((there - removed) | added)):
+        # A collision that is in the tree already is not this commit's to refuse.
+        if any(_is_below(path, collision.first) or _is_below(path, collision.second) for path in added):
+            raise collide(collision)
+
+
+def collide(collision: Collision) -> Conflict:
+    """Return the error that names two files which cannot both exist."""
+    first, second = (name.decode("utf-8", "backslashreplace") for name in (collision.first, collision.second))
+    why = "differ only in case or Unicode form" if collision.kind == "fold" else "need one name as a file and a folder"
+    return Conflict(
+        f"'{first}' and '{second}' {why}.",
+        code="client.name_collision",
+        hint="Rename one of them.",
+        details={"paths": [first, second]},
+    )
+
+
+def _is_below(path: bytes, name: bytes) -> bool:
+    return path == name or path.startswith(name + b"/")
+
+
+def is_stale(error: NearlineError) -> bool:
+    """Return whether a commit was refused because the branch moved."""
+    return isinstance(error, Conflict) and error.code == _STALE
+
+
+def missing_packs(error: NearlineError) -> set[bytes]:
+    """Return the packs that the server says it does not have; empty for any other error."""
+    if not isinstance(error, Conflict) or error.code != _PACK_MISSING:
+        return set()
+    named = error.details.get("packs")
+    if not isinstance(named, list) or not named:
+        raise Failed("The server misses packs that it does not name.") from error
+    return {bytes.fromhex(str(name)) for name in named}
+
+
+def find_entries(ranges: Sequence[RootRange], manifests: Manifests, paths: Collection[bytes]) -> dict[bytes, Entry]:
+    """Return those entries of a tree that lie at these paths, reading only the ranges that can hold them."""
+    wanted = sorted(paths)
+    found: dict[bytes, Entry] = {}
+    for row in ranges:
+        here = {path for path in wanted if row.first_path <= path <= row.last_path}
+        if here:
+            found.update((entry.path, entry) for entry in manifests.load_range(row.range_id) if entry.path in here)
+    return found
+
+
+def _offer(kind: ObjectKind, name: str, data: bytes) -> Offer:
+    return Offer(kind, name, len(data), sha256_hex(data))

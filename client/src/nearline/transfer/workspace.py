@@ -1,0 +1,177 @@
+"""The `.nearline/` folder of a linked folder: what it is linked to, the last synced state, and the lock."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from nearline.errors import Conflict, Failed
+
+FOLDER_NAME = ".nearline"
+
+
+@dataclass(frozen=True)
+class Link:
+    """What a folder is linked to."""
+
+    url: str
+    project: str
+    dataset: str
+    branch: str
+
+
+@dataclass(frozen=True)
+class State:
+    """The version that the folder was last brought together with; None before the first time."""
+
+    commit: str | None = None
+    root: str | None = None
+
+
+class Workspace:
+    """A linked folder. `root` is the folder itself, `home` its `.nearline/`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / FOLDER_NAME
+
+    @classmethod
+    def create(cls, root: Path, link: Link) -> Self:
+        """Link a folder, which is made where it does not exist. A link that was there is replaced, its state kept."""
+        workspace = cls(root)
+        try:
+            workspace.home.mkdir(parents=True, exist_ok=True)
+            workspace.temporary.mkdir(exist_ok=True)
+            workspace.manifests.mkdir(exist_ok=True)
+            is_other = workspace.is_linked and _place(workspace.link) != _place(link)
+            if is_other:
+                workspace.write_state(State())
+            _write_json(workspace.home / "config.json", {"version": 1, **asdict(link)})
+        except OSError as error:
+            raise Failed(f"Cannot link '{root}': {error.strerror}.", code="client.local_file") from error
+        return workspace
+
+    @classmethod
+    def find(cls, start: Path) -> Self | None:
+        """Return the linked folder that `start` is or lies in."""
+        start = start.absolute()
+        for folder in (start, *start.parents):
+            workspace = cls(folder)
+            if workspace.is_linked:
+                return workspace
+        return None
+
+    @property
+    def is_linked(self) -> bool:
+        """Return whether the folder is linked to a dataset."""
+        return (self.home / "config.json").is_file()
+
+    @property
+    def link(self) -> Link:
+        """Return what the folder is linked to."""
+        found = _read_json(self.home / "config.json")
+        try:
+            return Link(found["url"], found["project"], found["dataset"], found["branch"])
+        except KeyError as error:
+            raise _damaged(self.home / "config.json") from error
+
+    @property
+    def state(self) -> State:
+        """Return the last synced state."""
+        path = self.home / "state.json"
+        if not path.exists():
+            return State()
+        found = _read_json(path)
+        return State(found.get("commit"), found.get("root"))
+
+    @property
+    def temporary(self) -> Path:
+        """Return the folder for files that are not visible yet, on the file system of the folder itself."""
+        return self.home / "tmp"
+
+    @property
+    def manifests(self) -> Path:
+        """Return the folder in which manifests are kept."""
+        return self.home / "manifests"
+
+    @property
+    def cache_path(self) -> Path:
+        """Return the place of the stat cache."""
+        return self.home / "cache.db"
+
+    def write_state(self, state: State) -> None:
+        """Replace the synced state: afterwards it is durable, and no reader ever sees half of it."""
+        _write_json(self.home / "state.json", {"version": 1, **asdict(state)})
+
+    def switch_branch(self, branch: str) -> None:
+        """Follow another branch from now on; the next sync brings both together."""
+        _write_json(self.home / "config.json", {"version": 1, **asdict(replace(self.link, branch=branch))})
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other transfers out of this folder. Raises Conflict when one is under way.
+
+        The system drops the lock with the process, so nothing is left behind by one that was killed.
+        """
+        self.temporary.mkdir(parents=True, exist_ok=True)
+        self.manifests.mkdir(exist_ok=True)
+        descriptor = os.open(self.home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise Conflict(
+                    f"Another sync is running in '{self.root}'.", code="client.locked", hint="Wait for it to end."
+                ) from error
+            self._sweep()
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _sweep(self) -> None:
+        """Remove what a killed transfer left; the lock says that none is running."""
+        for leftover in self.temporary.iterdir():
+            leftover.unlink(missing_ok=True)
+
+
+def _place(link: Link) -> tuple[str, str, str]:
+    return link.url, link.project, link.dataset
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise _damaged(path) from error
+    if not isinstance(found, dict):
+        raise _damaged(path)
+    return found
+
+
+def _damaged(path: Path) -> Failed:
+    return Failed(
+        f"'{path}' cannot be read.", code="client.local_file", hint="Link the folder again: `nearline data link`."
+    )
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    write_atomically(path, json.dumps(value, indent=1).encode())
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file: afterwards it is durable, and no reader ever sees half of it."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
