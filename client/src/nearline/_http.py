@@ -100,6 +100,11 @@ class Http:
         """Send JSON and return the answer. `may_repeat` says that sending it twice does no harm."""
         return self._json(self._call("POST", path, body=body or {}, query=query, may_repeat=may_repeat))
 
+    def post_bytes(self, path: str, data: bytes, /, **query: Any) -> Json:
+        """Send bytes as they are and return the answer; sending them twice does no harm."""
+        request = self._request("POST", API + path, query=query, content=data)
+        return self._json(self._send(request, may_repeat=True))
+
     def patch(self, path: str, body: object) -> Json:
         """Change some fields and return the answer."""
         return self._json(self._call("PATCH", path, body=body))
@@ -174,7 +179,15 @@ class Http:
         request = self._request(method, API + path, body=body, query=query)
         return self._send(request, may_repeat=may_repeat or method in _REPEATABLE)
 
-    def _request(self, method: str, path: str, *, body: object = None, query: Query | None = None) -> httpx.Request:
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        content: bytes | None = None,
+        query: Query | None = None,
+    ) -> httpx.Request:
         given = {key: value for key, value in (query or {}).items() if value is not None}
         headers = {"Accept": "application/json"}
         if body is not None:
@@ -185,7 +198,7 @@ class Http:
             method,
             self.url + path + _query_text(given),
             headers=headers,
-            content=None if body is None else json.dumps(body).encode(),
+            content=content if body is None else json.dumps(body).encode(),
         )
 
     def _send(self, request: httpx.Request, *, may_repeat: bool, is_stream: bool = False) -> httpx.Response:

@@ -10,6 +10,7 @@ from nearline.resources.compute import Compute
 from nearline.resources.datasets import Datasets
 from nearline.resources.experiments import Experiments
 from nearline.resources.flows import Flows
+from nearline.resources.folders import Folders
 from nearline.resources.projects import Projects
 from nearline.resources.runs import Runs
 from nearline.resources.tokens import Tokens
@@ -44,6 +45,11 @@ class Client:
     def datasets(self) -> Datasets:
         """Versioned file trees."""
         return Datasets(self._http)
+
+    @cached_property
+    def folders(self) -> Folders:
+        """Folders on this machine that are linked to datasets."""
+        return Folders(self._http)
 
     @cached_property
     def caches(self) -> Caches:

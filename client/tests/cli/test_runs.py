@@ -216,7 +216,8 @@ def test_runs_are_cancelled_and_retried(cli, server):
 
 def test_experiments_are_listed_and_shown(cli, server):
     shown = experiment(
-        data=[{"reference": "team/digits", "commit": COMMIT_ID}], code={"commit": "c" * 40, "diff_hash": "d"}
+        data=[{"name": "digits", "reference": "team/digits@main", "dataset": "team/digits", "commit": COMMIT_ID}],
+        code={"commit": "c" * 40, "diff_hash": "d"},
     )
     server.on("GET", "/experiments", page(shown))
     server.on("GET", "/experiments/ex_1", shown)

@@ -19,9 +19,16 @@ class Flows:
         answer = self._http.post("/flows/validate", _source(project, flow), may_repeat=True)
         return tuple(Problem.read(problem) for problem in answer["problems"])
 
-    def push(self, project: str, flow: str | FlowBuilder) -> FlowVersion:
-        """Store a flow and return its version; the same text gives the same version. Raises InvalidRequest."""
-        return FlowVersion.read(self._http.post("/flows", _source(project, flow), may_repeat=True))
+    def push(self, project: str, flow: str | FlowBuilder, *, code: bytes | None = None) -> FlowVersion:
+        """Store a flow and return its version; the same content gives the same version.
+
+        `code` is a tar.gz of the files that its commands use (see `nearline.resources.code_bundle`). Raises
+        InvalidRequest with all problems in `details`.
+        """
+        body = _source(project, flow)
+        if code is not None:
+            body["bundle"] = self._http.post_bytes("/flows/bundles", code, project=project)["bundle"]
+        return FlowVersion.read(self._http.post("/flows", body, may_repeat=True))
 
     def run(
         self,

@@ -45,7 +45,7 @@ def parse_reference(text: str, *, project: str | None = None, url: str | None = 
 
 def _parse_address(text: str, url: str | None) -> Reference:
     address = urlsplit(text)
-    if url is not None and not _is_same_server(text, url):
+    if url is not None and not is_same_server(text, url):
         raise InvalidRequest(
             f"'{text}' is on another server than {url}.",
             hint=f"Sign in there: `nearline login {address.scheme}://{address.netloc}`.",
@@ -59,7 +59,8 @@ def _parse_address(text: str, url: str | None) -> Reference:
     return Reference(project, name, inline or ref)
 
 
-def _is_same_server(one: str, other: str) -> bool:
+def is_same_server(one: str, other: str) -> bool:
+    """Return whether two addresses lead to one server; the names of this machine's loopback are one."""
     return _place(one) == _place(other)
 
 

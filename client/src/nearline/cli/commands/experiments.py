@@ -97,7 +97,7 @@ def _texts(items: Any) -> str:
 def _name(item: Any) -> str:
     if not isinstance(item, Mapping):
         return str(item)
-    named = item.get("path") or item.get("reference") or item.get("dataset") or item.get("name")
+    named = item.get("path") or item.get("dataset") or item.get("name")
     commit = str(item.get("commit") or "")[:8]
     return f"{named}@{commit}" if commit and "@" not in str(named) else str(named)
 

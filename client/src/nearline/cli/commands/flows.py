@@ -19,6 +19,8 @@ app = CommandGroup(help="Pipelines: validate, push, run.")
 
 FlowFile = Annotated[str, typer.Argument(metavar="FILE", help="The flow's YAML file; `-` reads stdin.")]
 
+WithCode = Annotated[bool, typer.Option("--code/--no-code", help="Send the files beside the flow's file along.")]
+
 
 @app.command("validate")
 def validate(context: typer.Context, file: FlowFile, project: Project = None) -> None:
@@ -38,10 +40,13 @@ def validate(context: typer.Context, file: FlowFile, project: Project = None) ->
 
 
 @app.command("push")
-def push(context: typer.Context, file: FlowFile, project: Project = None) -> None:
-    """Store a flow as a version. The same text is the same version."""
+def push(context: typer.Context, file: FlowFile, project: Project = None, *, with_code: WithCode = True) -> None:
+    """Store a flow and the code beside it as a version.
+
+    The same content is the same version. The code is what git tracks or would track in the file's folder.
+    """
     session = session_of(context)
-    version = _push(session, file, session.project(project))
+    version = _push(session, file, session.project(project), with_code=with_code)
     session.out.record(version, [("Flow", f"{version.project}/{version.flow}"), ("Version", version.hash)])
 
 
@@ -54,6 +59,7 @@ def run(
     ] = None,
     project: Project = None,
     *,
+    with_code: WithCode = True,
     wait: Wait = False,
     timeout: Timeout = None,
 ) -> None:
@@ -68,7 +74,7 @@ def run(
     client = session.client()
     parameters = _parameters(parameter or [])
     if _is_file(flow):
-        version = _push(session, flow, session.project(project))
+        version = _push(session, flow, session.project(project), with_code=with_code)
         folder = Path.cwd() if flow == "-" else Path(flow).resolve().parent
         code = read_code_version(folder)
         started = client.flows.run(
@@ -109,10 +115,14 @@ def _read(file: str) -> str:
         raise InvalidRequest(f"'{file}' is not a text file.", hint="Name a flow's YAML file.") from None
 
 
-def _push(session: Session, file: str, project: str) -> "FlowVersion":
+def _push(session: Session, file: str, project: str, *, with_code: bool) -> "FlowVersion":
+    from nearline.resources.code_bundle import pack_code  # noqa: PLC0415 (only where a flow is stored)
+
     text = _read(file)
+    path = Path(file).resolve()
+    code = pack_code(path.parent, without=path) if with_code and file != "-" else None
     try:
-        return session.client().flows.push(project, text)
+        return session.client().flows.push(project, text, code=code)
     except InvalidRequest as error:
         for problem in _problems_of(error):
             session.out.note(_problem_line(file, problem))

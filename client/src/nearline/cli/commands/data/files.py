@@ -117,7 +117,7 @@ def remove(
         raise NotFound(f"No file of {target} matches {' '.join(map(repr, patterns))}.")
     confirm(f"Remove {formats.count(len(found), 'file')} from {target}?", yes=yes, can_be_undone=True)
     with progress_of(session.out) as progress:
-        outcome = folders.remove(target, patterns, message=message, progress=progress)
+        outcome = folders.remove(target, found, message=message, progress=progress)
     _tell(session, target, outcome)
     _cache_after(session, target, outcome, external_disk)
 

@@ -38,7 +38,7 @@ def init(
     folder = linked_folder()
     here = Path.cwd()
     if folder is not None and folder.root == here:
-        session.out.note(f"Directory is already linked to {folder.dataset}")
+        session.out.note(f"Directory is already linked to {folder.reference.dataset}")
         _tell_link(session, folder)
         return
     name = slug(title or here.name)
@@ -56,9 +56,10 @@ def link(
     session = session_of(context)
     folder = linked_folder()
     target = target_of(session, reference)
-    if folder is not None and folder.root == Path.cwd() and folder.dataset != target.dataset:
+    if folder is not None and folder.root == Path.cwd() and folder.reference.dataset != target.dataset:
         raise Conflict(
-            f"This folder is linked to {folder.dataset}.", hint=f"Remove {folder.root / '.nearline'} to unlink it."
+            f"This folder is linked to {folder.reference.dataset}.",
+            hint=f"Remove {folder.root / '.nearline'} to unlink it.",
         )
     dataset = session.client().datasets.get(target)
     follows = branch or target.ref or dataset.default_branch
@@ -131,7 +132,7 @@ def status(context: typer.Context) -> None:
     for mark, paths in (("+", found.added), ("~", found.changed), ("-", found.removed)):
         for path in paths:
             session.out.line(printable(path) if session.out.is_quiet else f"{mark} {printable(path)}")
-    session.out.note(f"{folder.dataset} on {folder.branch}, at {(folder.base or 'no commit')[:8]}")
+    session.out.note(f"{folder.reference.dataset} on {folder.branch}, at {(folder.base or 'no commit')[:8]}")
     if found.is_behind:
         session.out.note("Others have committed since; `nearline data sync` brings it here.")
     if not (found.added or found.changed or found.removed):
@@ -175,7 +176,7 @@ def _tell_link(session: Session, folder: "Folder", *, url: str | None = None) ->
     session.out.record(
         folder,
         [
-            ("Dataset", folder.dataset),
+            ("Dataset", folder.reference.dataset),
             ("Branch", folder.branch),
             ("Folder", str(folder.root)),
             ("Page", url),

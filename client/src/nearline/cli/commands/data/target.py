@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli.session import Session
-from nearline.errors import InvalidRequest
 from nearline.resources.references import Reference, parse_reference
 
 if TYPE_CHECKING:
@@ -29,20 +28,16 @@ def linked_folder() -> "Folder | None":
 
 def get_linked_folder() -> "Folder":
     """Return the linked folder that the command runs in. Raises InvalidRequest when it is none."""
-    folder = linked_folder()
-    if folder is None:
-        raise InvalidRequest(
-            "This folder is linked to no dataset.",
-            hint="Run `nearline data init` to make one of it, or `nearline data link PROJECT/NAME`.",
-        )
-    return folder
+    from nearline.resources.folders import get_folder  # noqa: PLC0415 (brings the transfer, which --help must not)
+
+    return get_folder(Path.cwd())
 
 
 def target_of(session: Session, text: str, *, ref: str | None = None) -> Reference:
     """Return what a reference means; `ref` replaces the branch, tag or commit that it names."""
     if text == HERE:
-        folder = get_linked_folder()
-        return Reference(folder.project, folder.name, ref or folder.branch)
+        target = get_linked_folder().reference
+        return Reference(target.project, target.name, ref or target.ref)
     settings = session.settings()
     target = parse_reference(text, project=settings.project, url=settings.url)
     return Reference(target.project, target.name, ref or target.ref)

@@ -1,0 +1,315 @@
+"""Folders on this machine and datasets on a server: linked, synced, cloned; and files put or removed from anywhere."""
+
+import glob
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nearline._http import Http
+from nearline.content.errors import ContentError
+from nearline.content.paths import to_bytes
+from nearline.errors import Conflict, Failed, InvalidRequest
+from nearline.resources.datasets import Datasets
+from nearline.resources.references import Reference, is_same_server
+from nearline.resources.sync_routes import SyncRoutes
+from nearline.transfer import put, status, sync
+from nearline.transfer.options import Options
+from nearline.transfer.outcome import Outcome
+from nearline.transfer.progress import OnProgress, ignore_progress
+from nearline.transfer.server import Server
+from nearline.transfer.status import Comparison
+from nearline.transfer.workspace import FOLDER_NAME, Link, Workspace
+
+__all__ = ["Comparison", "Folder", "Folders", "Outcome", "find_folder", "get_folder"]
+
+_OWN_NAMES = {FOLDER_NAME, ".cnvrg"}
+_DISK_RESERVE = 0.05
+_THREADS = 8
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder that is linked to a dataset."""
+
+    workspace: Workspace
+
+    @property
+    def root(self) -> Path:
+        """The folder itself."""
+        return self.workspace.root
+
+    @property
+    def url(self) -> str:
+        """The server that the dataset is on."""
+        return self.workspace.link.url
+
+    @property
+    def reference(self) -> Reference:
+        """The dataset and the branch that the folder follows."""
+        link = self.workspace.link
+        return Reference(link.project, link.dataset, link.branch)
+
+    @property
+    def branch(self) -> str:
+        """The branch that the folder follows."""
+        return self.workspace.link.branch
+
+    @property
+    def base(self) -> str | None:
+        """The commit that the folder was last brought together with; None before the first time."""
+        return self.workspace.state.commit
+
+    def switch_branch(self, branch: str) -> None:
+        """Follow another branch from now on; the next sync brings both together."""
+        self.workspace.switch_branch(branch)
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return what the folder is linked to."""
+        return {
+            "dataset": self.reference.dataset,
+            "branch": self.branch,
+            "commit": self.base,
+            "folder": str(self.root),
+            "server": self.url,
+        }
+
+
+def find_folder(start: Path) -> Folder | None:
+    """Return the linked folder that `start` is or lies in."""
+    workspace = Workspace.find(start)
+    return Folder(workspace) if workspace else None
+
+
+def get_folder(start: Path) -> Folder:
+    """Return the linked folder that `start` is or lies in. Raises InvalidRequest when there is none."""
+    folder = find_folder(start)
+    if folder is None:
+        raise InvalidRequest(
+            f"'{start.absolute()}' is linked to no dataset.",
+            code="client.not_linked",
+            hint="Run `nearline data init` to make a dataset of it, or `nearline data link PROJECT/NAME`.",
+        )
+    return folder
+
+
+class Folders:
+    """Brings folders and datasets together. `parallel` is how many transfers run at the same time."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+        self._datasets = Datasets(http)
+
+    def link(self, root: Path, dataset: str | Reference, *, branch: str = "main") -> Folder:
+        """Link a folder to a dataset that exists. No file changes."""
+        target = self._datasets.parse(dataset)
+        link = Link(url=self._http.url, project=target.project, dataset=target.name, branch=branch)
+        return Folder(Workspace.create(root, link))
+
+    def sync(
+        self,
+        folder: Folder,
+        *,
+        message: str = "",
+        force: bool = False,
+        new_branch: bool = False,
+        parallel: int | None = None,
+        progress: OnProgress = ignore_progress,
+    ) -> Outcome:
+        """Fetch, merge, upload, and make at most one commit. With `force` the dataset becomes what the folder is."""
+        server = self._server_of(folder)
+        if new_branch:
+            _start_branch(folder, server)
+        with _in_words():
+            options = _options(parallel, progress)
+            return sync.sync_folder(folder.workspace, server, message=message, force=force, options=options)
+
+    def upload(
+        self,
+        folder: Folder,
+        *,
+        message: str = "",
+        force: bool = False,
+        new_branch: bool = False,
+        parallel: int | None = None,
+        progress: OnProgress = ignore_progress,
+    ) -> Outcome:
+        """Commit what is new here without touching the folder."""
+        server = self._server_of(folder)
+        if new_branch:
+            _start_branch(folder, server)
+        with _in_words():
+            options = _options(parallel, progress)
+            return sync.upload_folder(folder.workspace, server, message=message, force=force, options=options)
+
+    def download(
+        self,
+        folder: Folder,
+        *,
+        ref: str | None = None,
+        parallel: int | None = None,
+        progress: OnProgress = ignore_progress,
+    ) -> Outcome:
+        """Bring the branch's newest commit here, or that of `ref`; what was changed here stays."""
+        with _in_words():
+            options = _options(parallel, progress)
+            return sync.download_folder(folder.workspace, self._server_of(folder), ref=ref, options=options)
+
+    def status(self, folder: Folder, *, progress: OnProgress = ignore_progress) -> Comparison:
+        """Say what changed here since the last sync, and whether others committed since."""
+        with _in_words():
+            return status.get_status(folder.workspace, self._server_of(folder), _options(None, progress))
+
+    def verify(self, folder: Folder, *, progress: OnProgress = ignore_progress) -> Comparison:
+        """Read every file and compare it with the commit that was synced last."""
+        with _in_words():
+            return status.verify_folder(folder.workspace, self._server_of(folder), _options(None, progress))
+
+    def clone(
+        self,
+        dataset: str | Reference,
+        into: Path,
+        *,
+        link: bool = True,
+        parallel: int | None = None,
+        progress: OnProgress = ignore_progress,
+    ) -> Outcome:
+        """Bring a commit into a new folder; a clone that was broken off goes on. Raises Conflict when it is in use."""
+        target = self._datasets.parse(dataset)
+        server = SyncRoutes(self._http, target)
+        branches = {branch.name for branch in server.list_branches()}
+        branch = target.ref if target.ref in branches else self._datasets.get(target).default_branch
+        folder = self._folder_for_clone(into, target, str(branch))
+        if target.ref and target.ref not in branches:
+            _check_room(into, server.get_commit(target.ref).size_bytes)
+        with _in_words():
+            ref = None if target.ref == branch else target.ref
+            outcome = sync.download_folder(folder.workspace, server, ref=ref, options=_options(parallel, progress))
+        if not link:
+            shutil.rmtree(folder.workspace.home)
+        return outcome
+
+    def put(
+        self,
+        dataset: str | Reference,
+        files: Sequence[Path],
+        *,
+        directory: str = "",
+        message: str = "",
+        only: bool = False,
+        parallel: int | None = None,
+        progress: OnProgress = ignore_progress,
+    ) -> Outcome:
+        """Commit files and folders under `directory`; with `only`, the commit holds no others."""
+        target = self._datasets.parse(dataset)
+        with _in_words():
+            found = put.list_files(_spread(files), to_bytes(directory))
+            return put.put_files(
+                SyncRoutes(self._http, target),
+                self._branch_of(target),
+                found,
+                message=message,
+                only=only,
+                options=_options(parallel, progress),
+            )
+
+    def find(self, dataset: str | Reference, patterns: Sequence[str]) -> list[str]:
+        """Return the paths that patterns mean: paths, folders with all that is in them, or wildcards."""
+        target = self._datasets.parse(dataset)
+        wanted = dict.fromkeys(form for pattern in patterns for form in _forms(pattern))
+        return sorted({file.path for form in wanted for file in self._datasets.list_files(target, glob=form)})
+
+    def remove(
+        self,
+        dataset: str | Reference,
+        paths: Sequence[str],
+        *,
+        message: str = "",
+        progress: OnProgress = ignore_progress,
+    ) -> Outcome:
+        """Commit the removal of these paths."""
+        target = self._datasets.parse(dataset)
+        with _in_words():
+            return put.remove_files(
+                SyncRoutes(self._http, target),
+                self._branch_of(target),
+                [to_bytes(path) for path in paths],
+                message=message,
+                options=_options(None, progress),
+            )
+
+    def _server_of(self, folder: Folder) -> Server:
+        if not is_same_server(folder.url, self._http.url):
+            raise InvalidRequest(
+                f"This folder is linked to {folder.reference.dataset} on {folder.url}, not on {self._http.url}.",
+                hint=f"Use `nearline --url {folder.url}`, or link it anew: `nearline data link`.",
+            )
+        return SyncRoutes(self._http, folder.reference)
+
+    def _branch_of(self, target: Reference) -> str:
+        return target.ref or self._datasets.get(target).default_branch
+
+    def _folder_for_clone(self, into: Path, target: Reference, branch: str) -> Folder:
+        there = Workspace(into.absolute())
+        if there.is_linked:
+            if Folder(there).reference.dataset != target.dataset:
+                raise Conflict(
+                    f"'{into}' is linked to {Folder(there).reference.dataset}.", hint="Choose another folder."
+                )
+        elif into.is_symlink() or (into.exists() and (not into.is_dir() or any(into.iterdir()))):
+            raise Conflict(f"'{into}' is there already.", hint="Choose another folder, or an empty one.")
+        return self.link(into.absolute(), target, branch=branch)
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Let content that cannot be carried or trusted be an error of the same family as all others."""
+    try:
+        yield
+    except ContentError as error:
+        raise InvalidRequest(str(error), code=error.code, hint=error.hint) from error
+
+
+def _options(parallel: int | None, progress: OnProgress) -> Options:
+    return Options(threads=parallel or _THREADS, on_progress=progress)
+
+
+def _start_branch(folder: Folder, server: Server) -> None:
+    if folder.base is None:
+        raise InvalidRequest("A new branch needs a commit to start at.", hint="Run `nearline data sync` first.")
+    name = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    server.create_branch(name, folder.base)
+    folder.switch_branch(name)
+
+
+def _check_room(into: Path, size_bytes: int) -> None:
+    parent = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
+    room = shutil.disk_usage(parent)
+    if room.free - room.total * _DISK_RESERVE < size_bytes:
+        raise Failed(
+            f"There is not enough room for {size_bytes:,} bytes in '{parent}': {room.free:,} are free.",
+            code="client.disk_full",
+            hint="Clone to another disk, or use the cached copy: --cache_link.",
+        )
+
+
+def _spread(files: Sequence[Path]) -> list[Path]:
+    """Replace the folder one stands in by what lies in it, as people mean it who write a dot."""
+    here = Path.cwd()
+    spread: list[Path] = []
+    for file in files:
+        inside = sorted(file.iterdir()) if file.is_dir() and file.resolve() == here else [file]
+        spread += [path for path in inside if path.name not in _OWN_NAMES]
+    return spread
+
+
+def _forms(pattern: str) -> Iterator[str]:
+    plain = pattern.rstrip("/")
+    yield pattern
+    yield f"{plain}/**"
+    if glob.has_magic(plain):
+        # A file may be called what reads like a pattern.
+        yield glob.escape(plain)

@@ -1,0 +1,105 @@
+"""The code that goes with a flow."""
+
+import io
+import os
+import subprocess
+import tarfile
+
+import pytest
+
+from nearline import InvalidRequest
+from nearline.resources import code_bundle
+from nearline.resources.code_bundle import pack_code
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in (
+        "flow.yaml",
+        "train.py",
+        "lib/model.py",
+        "lib/__pycache__/model.pyc",
+        ".env",
+        "venv/pyvenv.cfg",
+        "venv/x.py",
+    ):
+        path = tmp_path / "code" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path / "code"
+
+
+def names_in(data: bytes) -> list[str]:
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+        return archive.getnames()
+
+
+def test_code_is_what_lies_beside_the_flow_without_it_and_without_what_is_no_code(folder):
+    assert names_in(pack_code(folder, without=folder / "flow.yaml")) == ["lib/model.py", "train.py"]
+
+
+def test_the_same_files_are_the_same_bytes_whoever_packs_them_and_when(folder):
+    first = pack_code(folder)
+    (folder / "train.py").touch()
+    (folder / "train.py").chmod(0o600)
+
+    assert pack_code(folder) == first
+
+
+def test_in_a_repository_git_says_what_is_code(folder):
+    subprocess.run(["git", "-C", str(folder), "init", "-q"], check=True)
+    (folder / ".gitignore").write_text("venv\n__pycache__\n.env\n*.weights\n")
+    (folder / "big.weights").write_text("x")
+
+    assert names_in(pack_code(folder)) == [".gitignore", "flow.yaml", "lib/model.py", "train.py"]
+
+
+def test_an_ignore_file_keeps_files_out(folder):
+    (folder / ".nearlineignore").write_text("lib/\n")
+
+    assert names_in(pack_code(folder, without=folder / "flow.yaml")) == ["train.py"]
+
+
+def test_a_dataset_beside_the_flow_is_no_code(folder):
+    (folder / "digits" / ".nearline").mkdir(parents=True)
+    (folder / "digits" / "0.png").write_text("png")
+
+    assert "digits/0.png" not in names_in(pack_code(folder))
+
+
+def test_a_flow_inside_a_dataset_brings_no_code(folder):
+    (folder / ".nearline").mkdir()
+
+    assert pack_code(folder) is None
+
+
+def test_a_link_that_leads_out_stays_behind(folder):
+    (folder / "secrets").symlink_to("/etc/passwd")
+    (folder / "same.py").symlink_to("train.py")
+
+    packed = names_in(pack_code(folder))
+
+    assert "secrets" not in packed
+    assert "same.py" in packed
+
+
+def test_a_file_alone_brings_no_code(tmp_path):
+    (tmp_path / "flow.yaml").write_text("flow: x")
+
+    assert pack_code(tmp_path, without=tmp_path / "flow.yaml") is None
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MAX_FILES", 1), ("MAX_UNPACKED_BYTES", 10), ("MAX_BYTES", 10)])
+def test_too_much_is_refused_with_the_way_out(folder, monkeypatch, limit, value):
+    monkeypatch.setattr(code_bundle, limit, value)
+
+    with pytest.raises(InvalidRequest) as raised:
+        pack_code(folder)
+
+    assert "--no-code" in raised.value.hint
+
+
+def test_names_that_are_no_text_are_packed(folder):
+    (folder / os.fsdecode(b"\xff.py")).write_text("x")
+
+    assert len(names_in(pack_code(folder))) == 4
