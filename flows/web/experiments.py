@@ -3,6 +3,7 @@
 import mimetypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 from urllib.parse import quote
 
 from django.http import HttpResponse, HttpResponseBase
@@ -15,7 +16,7 @@ from core.streaming import stream
 from flows.models import Experiment
 from flows.selectors import experiments as selectors
 from flows.web.curves import metric_charts
-from web.series import usage_charts
+from web.series import Sample, usage_charts
 
 _ROWS = 50
 _COLUMNS = 5
@@ -82,7 +83,7 @@ def experiment_page(request: PageRequest, experiment_id: str) -> HttpResponse:
         "decision": row.step.decision,
         "artifacts": selectors.list_artifacts(actor=request.actor, experiment=row)[:500],
         "charts": metric_charts(request.actor, [row], list(metrics)),
-        "usage": usage_charts(selectors.list_usage(actor=request.actor, experiment=row)),
+        "usage": usage_charts(cast("Sequence[Sample]", selectors.list_usage(actor=request.actor, experiment=row))),
     }
     return render(request, "flows/experiment.html", context)
 

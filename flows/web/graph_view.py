@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 
 from core import clock, units
 from flows.engine import layout
+from flows.engine.grids import count
 from flows.engine.layout import NODE_HEIGHT, NODE_WIDTH
 from flows.engine.spec import FlowSpec, StepSpec
 from flows.models import AttemptInput, InputState, Run
 from flows.selectors.runs import StepView
+from flows.services.snapshots import DEFAULT_TEMPLATE
 from web.looks import look_of
 
 FOLDED_ABOVE = 12
@@ -73,8 +75,18 @@ def draw_run(run: Run, spec: FlowSpec, steps: Sequence[StepView], inputs: Sequen
 
 
 def draw_flow(spec: FlowSpec) -> GraphView:
-    """Draw a flow that does not run: its steps, and where each may run."""
-    return _place([_Part(step.name, step.after, Box(_cut(step.name), "", _cut(_compute(step)))) for step in spec.steps])
+    """Draw a flow that does not run: what it reads, its steps, and where each may run."""
+    datasets = sorted({item.dataset for step in spec.steps for item in step.data})
+    parts = [
+        _Part(f"data:{name}", [], Box(_cut(name.partition("/")[2]), "", "dataset", note=name)) for name in datasets
+    ]
+    for step in spec.steps:
+        parents = [*step.after, *(f"data:{item.dataset}" for item in step.data)]
+        tries = f"{count(step):,} times" if step.grid else ""
+        parts.append(
+            _Part(step.name, list(dict.fromkeys(parents)), Box(_cut(step.name), "", _cut(_compute(step)), tries))
+        )
+    return _place(parts)
 
 
 def label_of(step: StepView, said: StepSpec) -> str:
@@ -150,7 +162,7 @@ def _took(step: StepView) -> str:
 
 
 def _compute(said: StepSpec) -> str:
-    return ", then ".join(choice.template for choice in said.compute)
+    return ", then ".join(choice.template for choice in said.compute) or DEFAULT_TEMPLATE
 
 
 def _cut(text: str) -> str:

@@ -33,6 +33,8 @@ def run_page(request: PageRequest, run_id: str) -> HttpResponse:
     wanted = text(request, "show")
     shown = [step for step in steps if wanted is None or step.state == wanted]
     chosen = _chosen(request, steps)
+    attempt = _shown_attempt(request, chosen)
+    log_name = f"{chosen.key}:{chosen.index or 0}:{attempt}" if chosen and attempt else ""
     context = {
         "run": run,
         "project_name": run.project.name,
@@ -45,7 +47,11 @@ def run_page(request: PageRequest, run_id: str) -> HttpResponse:
         "wanted": wanted,
         "chosen": chosen,
         "chosen_label": chosen and label_of(chosen, spec.step(chosen.key)),
-        "attempt": _shown_attempt(request, chosen),
+        "attempt": attempt,
+        "log_name": log_name,
+        "log_changed": log_name != text(request, "log"),
+        "live_query": _live_query(request, log_name),
+        "events": selectors.list_events(actor=request.actor, run=run).order_by("-seq")[:_EVENTS],
         "inputs": [
             item
             for item in read
@@ -55,10 +61,7 @@ def run_page(request: PageRequest, run_id: str) -> HttpResponse:
         "may_write": (request.actor.level_in(run.project_id) or 0) >= Level.WRITE,
         "is_cancelling": run.cancel_requested_at is not None and not run.has_ended,
     }
-    if request.htmx:
-        return render(request, "flows/run_live.html", context)
-    context["events"] = selectors.list_events(actor=request.actor, run=run)[:_EVENTS]
-    return render(request, "flows/run.html", context)
+    return render(request, "flows/run_live.html" if request.htmx else "flows/run.html", context)
 
 
 def read_log(request: PageRequest, run_id: str, key: str) -> HttpResponse:
@@ -101,11 +104,15 @@ def run_again(request: PageRequest, run_id: str) -> HttpResponse:
 
 
 def _chosen(request: PageRequest, steps: list[StepView]) -> StepView | None:
-    """Return the step that the address names; without, the one most worth a look."""
+    """Return the step that the address names; without, the one whose log is shown, or the one most worth a look."""
     key, index = text(request, "step"), _number(request, "index")
     if key is not None:
         named = [step for step in steps if step.key == key and index in {None, step.index}]
         return named[0] if named else None
+    shown = text(request, "log") or ""
+    for step in steps:
+        if step.finished_at is None and shown.startswith(f"{step.key}:{step.index or 0}:"):
+            return step
     for state in _WORTH_A_LOOK:
         found = [step for step in steps if step.state == state]
         if found:
@@ -119,6 +126,13 @@ def _shown_attempt(request: PageRequest, step: StepView | None) -> int | None:
         return None
     wanted = _number(request, "attempt")
     return wanted if wanted in {attempt.number for attempt in step.attempts} else step.attempts[-1].number
+
+
+def _live_query(request: PageRequest, log_name: str) -> str:
+    """Return the address of the live part: it says which log the page shows, so that only another one replaces it."""
+    query = request.GET.copy()
+    query["log"] = log_name
+    return query.urlencode()
 
 
 def _number(request: PageRequest, name: str) -> int | None:

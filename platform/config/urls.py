@@ -6,7 +6,7 @@ from django.urls import include, path
 
 from config import health
 from config.api import api
-from web.views import search_page
+from web.views import activity, search_page
 
 urlpatterns = [
     path("", include("compute.web.urls")),
@@ -14,6 +14,7 @@ urlpatterns = [
     path("", include("flows.web.urls")),
     path("", include("accounts.web.urls")),
     path("search/", search_page, name="search"),
+    path("activity/", activity, name="activity"),
     path("accounts/login/", login, name="account_login"),
     path("accounts/logout/", logout, name="account_logout"),
     path("api/v1/", api.urls),

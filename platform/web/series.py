@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Protocol
 
-_MIB = 2**20
+_MIB, _GIB = 2**20, 2**30
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,9 @@ def usage_charts(samples: Sequence[Sample]) -> list[Chart]:
         return []
     seconds = [round((sample.at - samples[0].at).total_seconds(), 1) for sample in samples]
     cpu = [sample.cpu_millicores / 1000 for sample in samples]
-    memory = [sample.memory_bytes / _MIB for sample in samples]
+    size, unit = (_GIB, " GiB") if max(sample.memory_bytes for sample in samples) > _GIB else (_MIB, " MiB")
+    memory = [sample.memory_bytes / size for sample in samples]
     return [
         Chart("CPU cores", seconds, "seconds", "", [Series("CPU cores", 0, cpu)]),
-        Chart("Memory", seconds, "seconds", " MiB", [Series("Memory", 1, memory)]),
+        Chart("Memory", seconds, "seconds", unit, [Series("Memory", 1, memory)]),
     ]
