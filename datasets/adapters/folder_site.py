@@ -119,6 +119,17 @@ class FolderVolume:
         names = [*os.listdir(self._root / ".staging"), *os.listdir(self._root / ".trash")]
         return {name.partition(".")[0] for name in names if not name.startswith(".")}
 
+    def list_published(self) -> Mapping[str, str]:
+        """Read the markers."""
+        top = self._root / ".ready"
+        found = {}
+        for marker in sorted(top.glob("*/*/*")):
+            path = str(marker.relative_to(top))
+            owner = None if marker.name.startswith(".") else sealed_files.read_marker(self._root, path)
+            if owner is not None:
+                found[owner] = path
+        return found
+
     def inspect(
         self, path: str, entries: Iterable[Entry], *, quiet_since_ns: int | None, must_read: Callable[[Entry], bool]
     ) -> Iterator[Damage]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from datasets.adapters import sealed_files
 from datasets.engine.cache_ports import Sharing
-from datasets.errors import CacheSiteUnavailable
+from datasets.errors import CacheSiteUnavailable, StagingLost
 from nearline.content.manifest import Entry
 
 # Hydration keeps the pieces of large files here; no file of a dataset can bear this name.
@@ -61,12 +61,23 @@ class FolderStaging:
             shutil.rmtree(self._folder / _WORK_FOLDER, ignore_errors=True)
             self._seal(files)
             sealed_files.sync_disk(self._folder)
-            target.parent.mkdir(parents=True, exist_ok=True)
             self._clear(path)
             sealed_files.write_marker(self._root, path, self._copy_id)
-            sealed_files.move_folder(self._folder, target)
+            self._move_to(target)
             os.chmod(target, sealed_files.SEALED_FOLDER_MODE)
             sealed_files.sync_disk(target.parent)
+
+    def _move_to(self, target: Path) -> None:
+        for is_last in (False, False, True):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                sealed_files.move_folder(self._folder, target)
+            except FileNotFoundError:
+                # The last other copy of the dataset left just now, and the folder that was empty then with it.
+                if is_last or not self._folder.is_dir():
+                    raise
+            else:
+                return
 
     def _seal(self, files: int) -> None:
         found = sealed_files.seal_tree(self._top)
@@ -80,11 +91,16 @@ class FolderStaging:
             )
 
     def _clear(self, path: str) -> None:
-        """Move away what lies at the target: an older copy on its way out, or what someone put there."""
+        """Move away what someone put where the copy goes; a complete copy that lies there is never touched."""
         target = self._root / path
-        if os.path.lexists(target):
-            owner = sealed_files.read_marker(self._root, path) or "unknown"
-            sealed_files.move_folder(target, self._root / ".trash" / f"{owner}.{self._copy_id}")
+        if not os.path.lexists(target):
+            return
+        owner = sealed_files.read_marker(self._root, path)
+        if owner == self._copy_id or not self._folder.is_dir():
+            raise StagingLost("Another worker has made this copy in the meantime.")
+        if owner is not None:
+            raise CacheSiteUnavailable(f"Another copy lies at {target}; it is swept away within the hour.")
+        sealed_files.move_folder(target, self._root / ".trash" / f"unknown.{self._copy_id}")
 
     def _make_parent(self, path: bytes) -> None:
         parent = path.rpartition(b"/")[0]

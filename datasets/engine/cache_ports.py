@@ -104,6 +104,9 @@ class CacheVolume(Protocol):
     def list_leftovers(self) -> set[str]:
         """Return the ids of the copies of which something is staged or hidden."""
 
+    def list_published(self) -> Mapping[str, str]:
+        """Return the path of every published copy by its id."""
+
     def inspect(
         self, path: str, entries: Iterable[Entry], *, quiet_since_ns: int | None, must_read: Callable[[Entry], bool]
     ) -> Iterator[Damage]:

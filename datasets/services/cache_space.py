@@ -10,7 +10,7 @@ from core.doorbell import enqueue_on_commit
 from core.units import format_bytes
 from datasets.adapters.volumes import open_volume
 from datasets.engine import eviction
-from datasets.engine.cache_states import CacheState
+from datasets.engine.cache_states import CURRENT, CacheState
 from datasets.engine.eviction import EvictionPlan
 from datasets.errors import CacheFull
 from datasets.models import CachedCommit, CacheSite
@@ -29,10 +29,17 @@ def lock_site(site_id: str) -> CacheSite:
     return CacheSite.objects.select_for_update().get(pk=site_id)
 
 
+def lock_copies(site: CacheSite) -> None:
+    """Lock what lies on a site, so that nobody takes a hold between a look at the holds and the decision."""
+    rows = CachedCommit.objects.select_for_update().filter(site=site, state__in=CURRENT)
+    list(rows.order_by("pk").values_list("pk"))
+
+
 def plan_room(
     site: CacheSite, *, need_bytes: int, usable: int, keep: Collection[str] = (), extending: str | None = None
 ) -> EvictionPlan:
     """Plan room for a promise of `need_bytes`. `extending` names a copy whose present promise it replaces."""
+    lock_copies(site)
     copies = caches.list_copies(site)
     own = sum(copy.charged_bytes for copy in copies if copy.id == extending)
     stays = [*keep, *([extending] if extending else [])]

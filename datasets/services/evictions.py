@@ -4,6 +4,8 @@ A copy leaves in two steps: the row says so, then one rename takes the copy out 
 behind the scenes, however long that takes. Dying in between costs nothing: the next call goes on.
 """
 
+from collections.abc import Iterable
+
 import structlog
 from django.db import transaction
 from django.db.models import F
@@ -32,7 +34,7 @@ def evict_idle() -> int:
 def _evict_idle_on(site_id: str) -> int:
     """Decide with the site locked and every row looked at again, so that a job's hold is never overlooked."""
     site = cache_space.lock_site(site_id)
-    list(CachedCommit.objects.select_for_update().filter(site=site, state__in=CURRENT).order_by("pk").values_list("pk"))
+    cache_space.lock_copies(site)
     copies = caches.list_copies(site)
     idle = eviction.plan_idle_eviction(copies, now=clock.now())
     deleted = set(
@@ -57,6 +59,8 @@ def remove_copy(*, cached_commit_id: str) -> None:
     if row is None:
         return
     volume = open_volume(row.site)
+    # A worker that still fills the copy loses its staging folder first; then it can no longer publish behind our back.
+    volume.stage(row.pk, row.lease_token)
     volume.hide(row.location, row.pk)
     try:
         with Heartbeat(row, states={CacheState.EVICTING}) as heartbeat:
@@ -79,17 +83,22 @@ def remove_copy(*, cached_commit_id: str) -> None:
 
 
 def sweep_leftovers() -> int:
-    """Remove what lies in staging and trash although no row wants it, such as after a restored database."""
+    """Remove what lies on sites although no row wants it, such as after a restored database; return how many copies."""
     count = 0
     for site in CacheSite.objects.order_by("pk"):
         volume = open_volume(site)
-        found = volume.list_leftovers()
-        wanted = set(CachedCommit.objects.filter(pk__in=found, state__in=LIVE).values_list("pk", flat=True))
-        busy = {id_ for id_ in found if id_.startswith(HEALING)}
-        for id_ in sorted(found - wanted - busy):
+        published = volume.list_published()
+        for id_ in _find_unwanted(published):
+            volume.hide(published[id_], id_)
+        for id_ in _find_unwanted(volume.list_leftovers()):
             volume.remove(id_, keep_going=lambda: True)
             count += 1
     return count
+
+
+def _find_unwanted(ids: Iterable[str]) -> list[str]:
+    found = {id_ for id_ in ids if not id_.startswith(HEALING)}
+    return sorted(found - set(CachedCommit.objects.filter(pk__in=found, state__in=LIVE).values_list("pk", flat=True)))
 
 
 HEALING = "healing-"

@@ -167,6 +167,17 @@ class CacheVolumeContract:
 
         assert look(volume, read=True) == {}
 
+    def test_a_complete_copy_is_never_moved_aside_for_another(self, volume):
+        make(volume)
+        staging = volume.stage("cc_2", "t1")
+        fill(staging)
+
+        with pytest.raises(CacheSiteUnavailable):
+            staging.publish(PATH, files=FILES)
+
+        assert volume.is_published(PATH, "cc_1")
+        assert volume.list_published() == {"cc_1": PATH}
+
     def test_sharing_costs_nothing_and_ends_without_harm(self, volume):
         make(volume)
         shared = make_shared(volume)

@@ -7,10 +7,11 @@ import pytest
 
 from accounts.errors import PermissionDenied
 from core import clock
-from datasets.errors import CacheInUse, CachePinned
+from datasets.adapters.volumes import open_volume
+from datasets.errors import CacheInUse, CachePinned, StagingLost
 from datasets.models import CachedCommit
 from datasets.selectors import caches as cache_reads
-from datasets.services import caches, evictions
+from datasets.services import cache_hydration, caches, evictions
 from tests.apps.caching.conftest import SIZE
 from tests.factories.datasets import read_tree
 
@@ -165,6 +166,21 @@ def test_a_commit_cleared_while_it_is_queued_is_never_filled(member, commit, sit
     assert CachedCommit.objects.get(pk=row.pk).bytes_moved == 0
 
 
+def test_a_worker_that_fills_a_copy_which_was_cleared_cannot_publish_it(member, commit, site, worker):
+    row = caches.request_cache(member, commit, site)
+    worker.rings.clear()
+    filling = cache_hydration._claim(row.pk)
+    staging = open_volume(site).stage(row.pk, filling.lease_token)
+    caches.uncache(member, row.pk)
+
+    worker.work()
+
+    with pytest.raises(StagingLost):
+        staging.publish(row.location, files=0)
+    assert state_of(row) == "gone"
+    assert not Path(site.root, row.location).exists()
+
+
 def test_asked_for_again_while_it_leaves_it_comes_back_after_that(ready, member, commit, site, worker):
     caches.uncache(member, ready.pk)
     again = caches.request_cache(member, commit, site)
@@ -208,8 +224,12 @@ def test_leftovers_that_no_row_wants_are_swept(ready, site):
     (root / ".trash" / "cc_unknown").mkdir()
     (root / ".trash" / "cc_unknown" / "file").write_text("x")
     (root / ".staging" / "cc_lost.1234").mkdir()
+    volume = open_volume(site)
+    volume.stage("cc_orphan", "t1").publish("team-a/xrays/orphan", files=0)
 
-    assert evictions.sweep_leftovers() == 2
+    assert evictions.sweep_leftovers() == 3
+
+    assert not (root / "team-a/xrays/orphan").exists()
 
     assert [p.name for d in (".trash", ".staging") for p in (root / d).iterdir() if not p.name.startswith(".")] == []
     assert Path(ready.path).is_dir()

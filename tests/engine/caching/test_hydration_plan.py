@@ -1,6 +1,7 @@
 """Where each file comes from: what a base has is shared, under any name; the rest is read."""
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from datasets.engine import hydration_plan
 from datasets.engine.hydration_plan import plan_from_base, plan_full, rank_bases
@@ -37,7 +38,9 @@ def test_without_a_base_everything_is_read():
 
 
 def test_an_edit_an_addition_and_a_removal_cost_what_they_weigh():
-    made = plan([file("a", "12"), file("b", "345"), file("gone", "9")], [file("a", "12"), file("b", "6789"), file("new", "1")])
+    made = plan(
+        [file("a", "12"), file("b", "345"), file("gone", "9")], [file("a", "12"), file("b", "6789"), file("new", "1")]
+    )
 
     assert (made.write_bytes, made.shared_bytes, made.files) == (5, 2, 3)
     assert made.find_in_base(file("a", "12")) == b"a"

@@ -1,0 +1,65 @@
+"""The heartbeat writes progress and keeps the lease, until the row belongs to another."""
+
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+
+from core import clock
+from datasets.engine.cache_states import WORKING
+from datasets.errors import StagingLost
+from datasets.models import CachedCommit
+from datasets.services import cache_hydration, caches
+from datasets.services.cache_leases import Heartbeat
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def claimed(member, commit, site, worker):
+    return cache_hydration._claim(caches.request_cache(member, commit, site).pk)
+
+
+def wait_until(condition, *, deadline_s=20):
+    """Look again every few milliseconds."""
+    until, pause = time.monotonic() + deadline_s, threading.Event()
+    while not condition():
+        assert time.monotonic() < until, "It did not happen in time."
+        pause.wait(0.02)
+
+
+def test_progress_is_written_by_itself_with_a_rate_and_a_longer_lease(claimed):
+    before = CachedCommit.objects.get(pk=claimed.pk)
+    with Heartbeat(claimed, states=WORKING) as heartbeat:
+        heartbeat.report(files_done=2, bytes_done=3000, bytes_shared=0, bytes_moved=3000)
+        wait_until(lambda: CachedCommit.objects.get(pk=claimed.pk).bytes_done == 3000)
+
+    after = CachedCommit.objects.get(pk=claimed.pk)
+    assert (after.files_done, after.attempts) == (2, 0)
+    assert after.lease_expires_at > before.lease_expires_at
+    assert after.rate_bytes_s > 0
+
+
+def test_once_another_has_the_lease_nothing_is_written_and_the_work_must_stop(claimed):
+    with Heartbeat(claimed, states=WORKING) as heartbeat:
+        CachedCommit.objects.filter(pk=claimed.pk).update(lease_token="another")
+        heartbeat.report(files_done=2, bytes_done=3000, bytes_shared=0, bytes_moved=3000)
+        wait_until(lambda: heartbeat.is_lost)
+
+        with pytest.raises(StagingLost):
+            heartbeat.confirm()
+
+    assert CachedCommit.objects.get(pk=claimed.pk).bytes_done == 0
+
+
+def test_a_row_that_is_leaving_stops_the_work(claimed, member):
+    with Heartbeat(claimed, states=WORKING) as heartbeat:
+        caches.uncache(member, claimed.pk)
+
+        with pytest.raises(StagingLost):
+            heartbeat.confirm()
+
+
+def test_a_fresh_lease_outlives_a_slow_beat(claimed):
+    assert claimed.lease_expires_at - clock.now() > timedelta(seconds=10)
