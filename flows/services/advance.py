@@ -4,9 +4,10 @@ It looks, asks the planner, writes, and looks again until there is nothing to do
 rings for it; a ring that is lost is found by the tick, because news is what the rows say (`snapshots.has_news`).
 """
 
+from dataclasses import dataclass
+
 from core import clock, metrics
 from flows.engine import planner
-from flows.engine.states import RUN_ENDS
 from flows.errors import LeaseLost
 from flows.models import Run
 from flows.services import apply, harvest, leases, snapshots, staging
@@ -21,8 +22,10 @@ def advance_run(run_id: str) -> None:
         has_changed = False
         try:
             with metrics.ADVANCE_SECONDS.time():
-                while _advance_once(run_id, token):
+                while (looked := _advance_once(run_id, token)).has_changed:
                     has_changed = True
+                    if not looked.is_worth_another:
+                        break
         except LeaseLost:
             return
         finally:
@@ -34,16 +37,28 @@ def advance_run(run_id: str) -> None:
         is_first = False
 
 
-def _advance_once(run_id: str, token: str) -> bool:
-    """Make one plan and write it; say whether another look is worth it."""
-    staging.look_at_inputs(run_id)
+@dataclass(frozen=True)
+class _Look:
+    """What one look did. A plan follows all consequences by itself; only new inputs to stage need another look."""
+
+    has_changed: bool
+    is_worth_another: bool = False
+
+
+def _advance_once(run_id: str, token: str) -> _Look:
+    """Make one plan and write it."""
+    run = snapshots.get_run(run_id)
+    if run.has_ended:
+        return _Look(has_changed=False)
+    has_data = any(step.data for step in snapshots.spec_of(run.version_id).steps)
+    if has_data:
+        staging.look_at_inputs(run_id)
     harvest.harvest_ended(run_id)
     now = clock.now()
-    loaded = snapshots.load(run_id, now)
-    if loaded.run.state in RUN_ENDS:
-        return False
-    has_changed = apply.apply(loaded, planner.plan(loaded.snapshot, now), token=token, now=now)
-    return has_changed and Run.objects.filter(pk=run_id, state__in=_LIVE).exists()
+    loaded = snapshots.load(run, now)
+    transitions = planner.plan(loaded.snapshot, now)
+    has_changed = apply.apply(loaded, transitions, token=token, now=now)
+    return _Look(has_changed, is_worth_another=has_data)
 
 
 def advance_all() -> None:

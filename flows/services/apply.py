@@ -306,8 +306,7 @@ class _Writer:
             kept = Experiment.objects.filter(attempt__in=batch).exclude(attempt__job__resource__kind="simulated")
             kept.update(artifacts_wanted=True)
             self._is_storing = True
-        with_inputs = AttemptInput.objects.filter(attempt__in=[end.attempt_id for end in self._ended])
-        if with_inputs.exists():
+        if any(step.data for step in self._loaded.spec.steps):
             doorbell.enqueue_on_commit("flows.release_inputs")
         if succeeded:
             doorbell.enqueue_on_commit("flows.store_artifacts", run_id=self._run.pk)

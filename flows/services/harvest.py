@@ -86,11 +86,10 @@ def _read(attempt: Attempt) -> _Reading | None:
 
 @transaction.atomic
 def _write(readings: Sequence[_Reading], now: datetime) -> None:
-    silent = [reading for reading in readings if not reading.records and reading.is_done]
+    silent = [reading.experiment.pk for reading in readings if not reading.records and reading.is_done]
     for start in range(0, len(silent), _BATCH):
-        ids = [reading.experiment.pk for reading in silent[start : start + _BATCH]]
-        Experiment.objects.filter(pk__in=ids).update(harvested_at=now)
-    won = [reading for reading in readings if reading not in silent and _claim(reading, now)]
+        Experiment.objects.filter(pk__in=silent[start : start + _BATCH]).update(harvested_at=now)
+    won = [reading for reading in readings if (reading.records or not reading.is_done) and _claim(reading, now)]
     _write_points([(reading.experiment, _of_kind(reading, RecordKind.METRIC)) for reading in won], now)
 
 

@@ -23,14 +23,14 @@ class JobSpecs:
 
     def __init__(self, run: Run, spec: FlowSpec, bundle: str) -> None:
         self._run = run
-        self._spec = spec
+        self._said = {step.name: step for step in spec.steps}
         self._code = bundles.unpacked_folder(bundle) if bundle else None
         self._folders: dict[str, Mapping[int, Path]] = {}
         self._variables: dict[str, Mapping[str, str]] = {}
 
     def build(self, step: Step, attempt: Attempt) -> JobSpec:
         """Return what the attempt's job is told."""
-        said = self._spec.step(step.key)
+        said = self._said[step.key]
         values: dict[str, Mapping[str, Value]] = {
             "parameters": step.parameters,
             "run": {"id": self._run.pk, "number": self._run.number},
@@ -72,7 +72,7 @@ class JobSpecs:
 
     def _measured(self, parent: str) -> Mapping[str, str]:
         if parent not in self._variables:
-            is_grid = bool(self._spec.step(parent).grid)
+            is_grid = bool(self._said[parent].grid)
             tries = measurements.of_step(self._run.pk, parent)
             self._variables[parent] = names.result_variables(parent, tries, is_grid=is_grid)
         return self._variables[parent]
@@ -88,7 +88,7 @@ class JobSpecs:
         folders = self._folders[parent]
         if not folders:
             return []
-        if not self._spec.step(parent).grid:
+        if not self._said[parent].grid:
             return [InputMount(parent, str(folders[0]))]
         together = run_folder(self._run.pk) / "inputs" / parent
         return [InputMount(parent, str(_link_all(together, folders)))]

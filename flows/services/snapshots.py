@@ -79,11 +79,14 @@ def has_news(run_id: str, now: datetime) -> bool:
     return live_attempts_with_news(now).filter(run_id=run_id).exists()
 
 
-def load(run_id: str, now: datetime) -> Loaded:
-    """Read a run as it is now."""
-    run = (
-        Run.objects.select_related("flow", "project", "version").defer("version__text", "version__spec").get(pk=run_id)
-    )
+def get_run(run_id: str) -> Run:
+    """Return the row of a run, with what belongs to it at hand."""
+    runs = Run.objects.select_related("flow", "project", "version").defer("version__text", "version__spec")
+    return runs.get(pk=run_id)
+
+
+def load(run: Run, now: datetime) -> Loaded:
+    """Read the rest of a run as it is now."""
     spec, graph = _parsed(run.version_id)
     is_retry = run.retry_requested_at is not None
     live = Step.objects.filter(run=run)
@@ -159,6 +162,8 @@ def _job_now(job: Any) -> JobNow:
 
 
 def _inputs(attempt_ids: Sequence[str]) -> dict[str, InputsNow]:
+    if not attempt_ids:
+        return {}
     found: dict[str, list[Any]] = {attempt_id: [] for attempt_id in attempt_ids}
     rows = Attempt.objects.filter(pk__in=attempt_ids).order_by("pk", "inputs__name")
     for attempt_id, state, name, error in rows.values_list("pk", "inputs__state", "inputs__name", "inputs__error"):
