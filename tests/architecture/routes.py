@@ -1,0 +1,293 @@
+"""Every route and every page, and what it answers to whom. Whoever adds a route adds a line.
+
+The columns: nobody · a stranger (signed in, in no project) · viewer · member · admin of the project · site admin.
+`401` nobody is signed in; `login` the page sends to sign-in; `404` to who may not know of the thing; `403` to who may
+see it and not do this. An upload belongs to the member who began it; a site admin may enter everywhere.
+"""
+
+import io
+import tarfile
+from collections.abc import Mapping
+
+API = """
+                                                           nobody stranger viewer member admin root
+GET    /me                                                    401      200    200    200   200  200
+GET    /projects                                              401      200    200    200   200  200
+POST   /projects                                              401      201    201    201   201  201
+GET    /projects/{project}/members                            401      404    200    200   200  200
+GET    /projects/{project}/members/{username}                 401      404    200    200   200  200
+PUT    /projects/{project}/members/{username}                 401      404    403    403   200  200
+DELETE /projects/{project}/members/{username}                 401      404    403    403   204  204
+GET    /projects/{project}/secrets                            401      404    403    403   200  200
+GET    /projects/{project}/secrets/{name}                     401      404    403    403   200  200
+PUT    /projects/{project}/secrets/{name}                     401      404    403    403   200  200
+DELETE /projects/{project}/secrets/{name}                     401      404    403    403   204  204
+GET    /projects/{project}/audit                              401      404    403    403   200  200
+GET    /tokens                                                401      200    200    200   200  200
+POST   /tokens                                                401      201    201    201   201  201
+DELETE /tokens/{token_id}                                     401      204    204    204   204  204
+POST   /users                                                 401      403    403    403   403  201
+
+GET    /datasets                                              401      200    200    200   200  200
+POST   /datasets                                              401      404    403    201   201  201
+GET    /datasets/{project}/{name}                             401      404    200    200   200  200
+PATCH  /datasets/{project}/{name}                             401      404    403    200   200  200
+DELETE /datasets/{project}/{name}                             401      404    403    403   204  204
+GET    /datasets/{project}/{name}/branches                    401      404    200    200   200  200
+POST   /datasets/{project}/{name}/branches                    401      404    403    201   201  201
+DELETE /datasets/{project}/{name}/branches/{branch}           401      404    403    204   204  204
+GET    /datasets/{project}/{name}/tags                        401      404    200    200   200  200
+POST   /datasets/{project}/{name}/tags                        401      404    403    201   201  201
+DELETE /datasets/{project}/{name}/tags/{tag}                  401      404    403    204   204  204
+GET    /datasets/{project}/{name}/commits                     401      404    200    200   200  200
+GET    /datasets/{project}/{name}/commits/{ref}               401      404    200    200   200  200
+GET    /datasets/{project}/{name}/files                       401      404    200    200   200  200
+GET    /datasets/{project}/{name}/content                     401      404    200    200   200  200
+GET    /datasets/{project}/{name}/diff                        401      404    200    200   200  200
+POST   /datasets/{project}/{name}/uploads                     401      404    403    201   201  201
+POST   /datasets/{project}/{name}/downloads                   401      404    200    200   200  200
+POST   /datasets/{project}/{name}/revert                      401      404    403    201   201  201
+POST   /uploads/{upload_id}/packs                             401      404    404    200   404  200
+POST   /uploads/{upload_id}/packs/complete                    401      404    404    200   404  200
+POST   /uploads/{upload_id}/manifests                         401      404    404    200   404  200
+POST   /uploads/{upload_id}/commit                            401      404    404    201   404  201
+
+GET    /cache/sites                                           401      200    200    200   200  200
+POST   /cache/sites                                           401      403    403    403   403  201
+PATCH  /cache/sites/{name}                                    401      403    403    403   403  200
+GET    /cache/commits                                         401      200    200    200   200  200
+GET    /cache/commits/{cached_commit_id}                      401      404    200    200   200  200
+GET    /cache/commits/{cached_commit_id}/events               401      404    200    200   200  200
+POST   /cache/commits/{cached_commit_id}/pin                  401      404    403    200   200  200
+POST   /cache/commits/{cached_commit_id}/scrub                401      404    403    202   202  202
+GET    /cache/plan                                            401      200    200    200   200  200
+POST   /datasets/{project}/{name}/commits/{ref}/cache         401      404    403    202   202  202
+DELETE /datasets/{project}/{name}/commits/{ref}/cache         401      404    403    202   202  202
+
+GET    /compute/resources                                     401      200    200    200   200  200
+POST   /compute/resources                                     401      403    403    403   403  201
+DELETE /compute/resources/{name}                              401      403    403    403   403  204
+GET    /compute/templates                                     401      200    200    200   200  200
+POST   /compute/templates                                     401      403    403    403   403  201
+GET    /compute/jobs                                          401      200    200    200   200  200
+GET    /compute/jobs/{name}                                   401      404    200    200   200  200
+GET    /compute/jobs/{name}/log                               401      404    200    200   200  200
+GET    /compute/jobs/{name}/usage                             401      404    200    200   200  200
+POST   /compute/jobs/{name}/cancel                            401      404    403    200   200  200
+
+GET    /scheduler/queues                                      401      200    200    200   200  200
+PATCH  /scheduler/queues/{project}                            401      404    403    403   403  200
+GET    /scheduler/nodes                                       401      200    200    200   200  200
+GET    /scheduler/workloads                                   401      200    200    200   200  200
+
+GET    /flows/schema.json                                     401      200    200    200   200  200
+POST   /flows/validate                                        401      404    200    200   200  200
+POST   /flows/bundles                                         401      404    403    201   201  201
+GET    /flows                                                 401      200    200    200   200  200
+POST   /flows                                                 401      404    403    201   201  201
+GET    /flows/{project}/{name}                                401      404    200    200   200  200
+GET    /flows/{project}/{name}/versions                       401      404    200    200   200  200
+POST   /flows/{project}/{name}/runs                           401      404    403    201   201  201
+GET    /runs                                                  401      200    200    200   200  200
+GET    /runs/{run_id}                                         401      404    200    200   200  200
+GET    /runs/{run_id}/events                                  401      404    200    200   200  200
+GET    /runs/{run_id}/steps/{key}/log                         401      404    200    200   200  200
+POST   /runs/{run_id}/cancel                                  401      404    403    200   200  200
+POST   /runs/{run_id}/retry                                   401      404    403    200   200  200
+GET    /experiments                                           401      200    200    200   200  200
+GET    /experiments/compare                                   401      404    200    200   200  200
+GET    /experiments/{experiment_id}                           401      404    200    200   200  200
+GET    /experiments/{experiment_id}/metrics                   401      404    200    200   200  200
+GET    /experiments/{experiment_id}/artifacts/{path}          401      404    200    200   200  200
+
+GET    /openapi.json                                          200      200    200    200   200  200
+GET    /                                                      404      404    404    404   404  404
+"""
+
+PAGES = """
+                                                           nobody stranger viewer member admin root
+GET    /                                                    login      200    200    200   200  200
+GET    /search/                                             login      200    200    200   200  200
+GET    /activity/                                           login      200    200    200   200  200
+GET    /accounts/login/                                       200      302    302    302   302  302
+POST   /accounts/login/                                       200      302    302    302   302  302
+GET    /accounts/logout/                                      302      200    200    200   200  200
+POST   /accounts/logout/                                      302      302    302    302   302  302
+GET    /sign-in/{secret}/                                     200      200    200    200   200  200
+POST   /sign-in/{secret}/                                     401      401    401    401   401  401
+GET    /settings/tokens/                                    login      200    200    200   200  200
+POST   /settings/tokens/                                    login      200    200    200   200  200
+POST   /settings/tokens/{token_id}/revoke/                  login      302    302    302   302  302
+GET    /settings/members/                                   login      404    200    200   200  200
+POST   /settings/projects/                                  login      302    302    302   302  302
+POST   /settings/projects/{name}/roles/                     login      404    403    403   302  302
+POST   /settings/projects/{name}/remove/                    login      404    403    403   302  302
+
+GET    /datasets/                                           login      200    200    200   200  200
+POST   /datasets/new/                                       login      404    403    302   302  302
+GET    /datasets/{project}/{name}/                          login      404    200    200   200  200
+GET    /datasets/{project}/{name}/content/                  login      404    200    200   200  200
+GET    /datasets/{project}/{name}/commits/                  login      404    200    200   200  200
+GET    /datasets/{project}/{name}/compare/                  login      404    200    200   200  200
+GET    /datasets/{project}/{name}/names/                    login      404    200    200   200  200
+POST   /datasets/{project}/{name}/names/create/             login      404    403    302   302  302
+POST   /datasets/{project}/{name}/names/delete/             login      404    403    302   302  302
+GET    /datasets/{project}/{name}/settings/                 login      404    200    200   200  200
+POST   /datasets/{project}/{name}/settings/                 login      404    403    302   302  302
+POST   /datasets/{project}/{name}/delete/                   login      404    403    403   302  302
+POST   /datasets/{project}/{name}/commits/{commit_id}/revert/           login  404  403  302  302  302
+GET    /datasets/{project}/{name}/commits/{commit_id}/cache/            login  404  200  200  200  200
+GET    /datasets/{project}/{name}/commits/{commit_id}/cache/forecast/   login  404  200  200  200  200
+POST   /datasets/{project}/{name}/commits/{commit_id}/cache/start/      login  404  403  302  302  302
+
+GET    /cache/                                              login      200    200    200   200  200
+POST   /cache/{cached_commit_id}/clear/                     login      404    403    302   302  302
+POST   /cache/{cached_commit_id}/pin/                       login      404    403    302   302  302
+POST   /cache/{cached_commit_id}/scrub/                     login      404    403    302   302  302
+
+GET    /jobs/                                               login      200    200    200   200  200
+GET    /jobs/{name}/                                        login      404    200    200   200  200
+GET    /jobs/{name}/log/                                    login      404    200    200   200  200
+GET    /jobs/{name}/log.txt                                 login      404    200    200   200  200
+POST   /jobs/{name}/cancel/                                 login      404    403    302   302  302
+GET    /compute/                                            login      200    200    200   200  200
+
+GET    /flows/                                              login      200    200    200   200  200
+GET    /flows/new/                                          login      200    200    200   200  200
+POST   /flows/new/                                          login      404    403    302   302  302
+GET    /flows/{project}/{name}/                             login      404    200    200   200  200
+GET    /flows/{project}/{name}/edit/                        login      404    200    200   200  200
+POST   /flows/{project}/{name}/edit/                        login      404    403    302   302  302
+POST   /flows/{project}/{name}/run/                         login      404    403    302   302  302
+GET    /runs/{run_id}/                                      login      404    200    200   200  200
+GET    /runs/{run_id}/steps/{key}/log/                      login      404    200    200   200  200
+POST   /runs/{run_id}/cancel/                               login      404    403    302   302  302
+POST   /runs/{run_id}/retry/                                login      404    403    302   302  302
+POST   /runs/{run_id}/again/                                login      404    403    302   302  302
+GET    /experiments/                                        login      200    200    200   200  200
+GET    /experiments/compare/                                login      404    200    200   200  200
+GET    /experiments/{experiment_id}/                        login      404    200    200   200  200
+GET    /experiments/{experiment_id}/artifacts/{path}        login      404    200    200   200  200
+
+GET    /store/{signed}                                        403      403    403    403   403  403
+PUT    /store/{signed}                                        403      403    403    403   403  403
+GET    /healthz                                               200      200    200    200   200  200
+GET    /readyz                                                200      200    200    200   200  200
+GET    /metrics                                               200      200    200    200   200  200
+"""
+
+PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
+    ("/projects/{project}/secrets", {"name": "secret"}),
+    ("/settings/projects", {"name": "project"}),
+    ("POST /datasets/{project}/{name}/commits/{ref}/cache", {"name": "dataset", "ref": "first"}),
+    ("POST /datasets/{project}/{name}/commits/{commit_id}/cache/start/", {"name": "dataset", "commit_id": "first"}),
+    ("POST /datasets/{project}/{name}/commits/{commit_id}/revert/", {"name": "dataset", "commit_id": "first"}),
+    ("/datasets", {"name": "dataset", "ref": "second", "commit_id": "second"}),
+    ("/uploads", {"upload_id": "upload"}),
+    ("/cache/sites", {"name": "site"}),
+    ("/cache", {"cached_commit_id": "cached"}),
+    ("/compute/resources", {"name": "resource"}),
+    ("/compute/jobs", {"name": "job"}),
+    ("/jobs", {"name": "job"}),
+    ("/flows", {"name": "flow"}),
+    ("/runs/{run_id}/retry", {"run_id": "failed"}),
+    ("/runs", {"run_id": "run"}),
+    ("/experiments", {"experiment_id": "experiment"}),
+)
+"""Which thing of the world a parameter stands for, by the route or its beginning; else the one of the same name."""
+
+WORDS = {"branch": "side", "tag": "v1", "key": "train", "path": "report.txt", "signed": "nonsense"}
+"""Parameters whose value is always the same."""
+
+FLOW = 'flow: digits\nsteps: [{name: train, command: "false"}]\n'
+
+
+def bundle() -> bytes:
+    """Return a folder of code as it is sent with a flow."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        member = tarfile.TarInfo("train.py")
+        member.size = 5
+        archive.addfile(member, io.BytesIO(b"pass\n"))
+    return packed.getvalue()
+
+
+def queries(values: Mapping[str, str]) -> dict[str, str]:
+    """Return what follows the question mark, where a route needs it."""
+    return {
+        "GET /datasets/{project}/{name}/content": "path=a.txt",
+        "GET /datasets/{project}/{name}/diff": f"base={values['first']}",
+        "POST /flows/bundles": "project=team-a",
+        "GET /experiments/compare": f"ids={values['experiment']}",
+        "GET /experiments/{experiment_id}/metrics": "key=loss",
+        "GET /settings/members/": "project=team-a",
+        "GET /datasets/{project}/{name}/content/": "path=a.txt",
+        "GET /datasets/{project}/{name}/compare/": f"base={values['first']}",
+        "GET /experiments/compare/": f"ids={values['experiment']}",
+    }
+
+
+def bodies(values: Mapping[str, str]) -> dict[str, object]:
+    """Return what is sent: JSON to the API, fields of a form to a page."""
+    pack = {"sha256": values["pack"], "size_bytes": int(values["pack_bytes"])}
+    manifest = {"kind": "root", "id": "0" * 64, "size_bytes": 10, "sha256": "0" * 64}
+    shape = {"cpu_millicores": 1000, "memory_bytes": 2**30}
+    return {
+        "POST /projects": {"name": "team-b"},
+        "PUT /projects/{project}/members/{username}": {"role": "member"},
+        "PUT /projects/{project}/secrets/{name}": {"value": "new"},
+        "POST /tokens": {"name": "another"},
+        "POST /users": {"username": "ada", "password": "a long enough password"},
+        "POST /datasets": {"project": "team-a", "name": "more"},
+        "PATCH /datasets/{project}/{name}": {"description": "seen"},
+        "POST /datasets/{project}/{name}/branches": {"name": "new", "at": "latest"},
+        "POST /datasets/{project}/{name}/tags": {"name": "v2", "commit": "latest"},
+        "POST /datasets/{project}/{name}/uploads": {"branch": "main"},
+        "POST /datasets/{project}/{name}/downloads": {"objects": [{"kind": "root", "id": values["second_root"]}]},
+        "POST /datasets/{project}/{name}/revert": {"commit": values["first"], "branch": "main"},
+        "POST /uploads/{upload_id}/packs": {"packs": [pack]},
+        "POST /uploads/{upload_id}/packs/complete": {"packs": [values["pack"]]},
+        "POST /uploads/{upload_id}/manifests": {"objects": [manifest]},
+        "POST /uploads/{upload_id}/commit": {"root": values["root"], "expected_head": values["second"]},
+        "POST /cache/sites": {"name": "more", "root": f"{values['folder']}/more", "capacity_bytes": 10**6},
+        "PATCH /cache/sites/{name}": {"idle_days": 2},
+        "POST /cache/commits/{cached_commit_id}/pin": {"pinned": True},
+        "POST /datasets/{project}/{name}/commits/{ref}/cache": {},
+        "POST /compute/resources": {"name": "more", "kind": "simulated", "nodes": [{"name": "n-1", **shape}]},
+        "POST /compute/templates": {"resource": "lab", "name": "more", **shape},
+        "POST /compute/jobs/{name}/cancel": {},
+        "PATCH /scheduler/queues/{project}": {"gpu_quota_milli": 1000},
+        "POST /flows/validate": {"project": "team-a", "text": FLOW},
+        "POST /flows/bundles": bundle(),
+        "POST /flows": {"project": "team-a", "text": FLOW},
+        "POST /flows/{project}/{name}/runs": {},
+        "POST /accounts/login/": {"login": "nobody", "password": "wrong"},
+        "POST /settings/tokens/": {"name": "another", "days": "30"},
+        "POST /settings/projects/": {"name": "team-b"},
+        "POST /settings/projects/{name}/roles/": {"username": "newcomer", "role": "viewer"},
+        "POST /settings/projects/{name}/remove/": {"username": "viewer"},
+        "POST /datasets/new/": {"project": "team-a", "name": "more"},
+        "POST /datasets/{project}/{name}/names/create/": {"kind": "branch", "label": "new", "at": "latest"},
+        "POST /datasets/{project}/{name}/names/delete/": {"kind": "branch", "label": "side"},
+        "POST /datasets/{project}/{name}/settings/": {"description": "seen", "kind": "images"},
+        "POST /datasets/{project}/{name}/delete/": {"confirmed": "xrays"},
+        "POST /datasets/{project}/{name}/commits/{commit_id}/revert/": {"branch": "main"},
+        "POST /datasets/{project}/{name}/commits/{commit_id}/cache/start/": {"site": "local"},
+        "POST /cache/{cached_commit_id}/pin/": {"pinned": "1"},
+        "POST /flows/new/": {"project": "team-a", "text": FLOW},
+        "POST /flows/{project}/{name}/edit/": {"project": "team-a", "text": FLOW},
+    }
+
+
+WRITE_NOTHING = frozenset(
+    {
+        "POST /flows/validate",
+        "POST /datasets/{project}/{name}/downloads",
+        "POST /uploads/{upload_id}/packs",
+        "POST /uploads/{upload_id}/packs/complete",
+        "POST /uploads/{upload_id}/manifests",
+        "POST /accounts/login/",
+        "POST /accounts/logout/",
+    }
+)
+"""Allowed calls that leave no entry in the audit log: they change nothing that anybody could see."""

@@ -1,0 +1,151 @@
+"""One of everything that a route can be asked for, and somebody in every role who asks."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.conf import settings
+from django.test import Client, TestCase
+
+from accounts.actor import Actor
+from accounts.models import Membership, Project, User
+from accounts.permissions import Role
+from accounts.selectors import actor_of
+from accounts.services import projects, secrets, tokens
+from compute.models import Job
+from core import doorbell
+from datasets.models import UploadSession
+from datasets.services import branches, cache_sites, caches
+from flows.models import Experiment, Run
+from tests.factories import datasets as dataset_factory
+from tests.factories.compute import submit
+from tests.factories.flows import World as Machines
+from tests.factories.flows import newest_attempt
+
+ROLES = ("nobody", "stranger", "viewer", "member", "admin", "root")
+FLOW = """
+flow: digits
+steps: [{name: train, command: "true", outputs: ["*.txt"], compute: [this-machine.small]}]
+"""
+
+
+@dataclass
+class Asker:
+    """Somebody in a role, and how they show who they are to the API and to pages."""
+
+    actor: Actor | None
+    token_id: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    session: str = ""
+
+
+@dataclass
+class World:
+    """The askers, and the names and ids of what they can ask for."""
+
+    askers: dict[str, Asker]
+    values: dict[str, str]
+    client: Client = field(default_factory=Client)
+
+
+def build(folder: Path) -> World:
+    """Make project `team-a` with a dataset, a cached commit, flows, runs and jobs, one or two of each."""
+    root = _person("root", is_superuser=True)
+    project = projects.create_project(actor=root, name="team-a")
+    Membership.objects.filter(project=project).delete()
+    for role in Role:
+        _person(str(role), project=project, role=role)
+    _person("stranger")
+    _person("newcomer")
+    askers = {"nobody": Asker(None)} | {name: _asker(name) for name in ROLES[1:]}
+    member = askers["member"].actor
+    assert member is not None
+    secrets.set_secret(actor=root, project=project, name="API_KEY", value="hidden")
+    values = {"project": project.name, "username": "viewer", "secret": "API_KEY"}
+    return World(askers, values | _datasets(member, project, folder) | _flows(member, project, folder))
+
+
+def _person(name: str, *, project: Project | None = None, role: Role | None = None, **fields: bool) -> Actor:
+    user = User.objects.create_user(name, password=None, **fields)
+    if project is not None:
+        Membership.objects.create(project=project, user=user, role=role)
+    return actor_of(user)
+
+
+def _asker(name: str) -> Asker:
+    user = User.objects.get(username=name)
+    actor = actor_of(user)
+    token, secret = tokens.create_token(actor=actor, name="matrix", expires_at=None)
+    browser = Client()
+    browser.force_login(user)
+    session = browser.cookies[settings.SESSION_COOKIE_NAME].value
+    return Asker(actor, token.pk, {"Authorization": f"Bearer {secret}"}, session)
+
+
+def _datasets(member: Actor, project: Project, folder: Path) -> dict[str, str]:
+    dataset_factory.make_store(folder / "store")
+    dataset = dataset_factory.make_dataset(member, project, "xrays")
+    first = dataset_factory.commit_files(member, dataset, {"a.txt": b"one"})
+    second = dataset_factory.commit_files(member, dataset, {"a.txt": b"two"})
+    branches.create_branch(actor=member, dataset=dataset, name="side", at=first.pk)
+    branches.create_tag(actor=member, dataset=dataset, name="v1", commit=first)
+    tree = dataset_factory.PackedTree({"a.txt": b"three"})
+    upload = dataset_factory.upload_tree(member, dataset, tree)
+    site = cache_sites.create_site(
+        actor=Actor.system("tests"), name="local", root=folder / "cache", capacity_bytes=10_000_000
+    )
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        cached = caches.request_cache(member, second, site)
+    doorbell.run("datasets.hydrate", {"cached_commit_id": cached.pk})
+    assert UploadSession.objects.count() == 3
+    return {
+        "dataset": dataset.name,
+        "first": first.pk,
+        "second": second.pk,
+        "root": tree.root_id,
+        "second_root": second.root,
+        "pack": next(iter(tree.packs)),
+        "pack_bytes": str(len(next(iter(tree.packs.values())))),
+        "upload": upload.pk,
+        "cached": cached.pk,
+        "site": site.name,
+        "folder": str(folder),
+    }
+
+
+def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
+    machines = Machines(folder / "machines")
+    ended = machines.start(member, project, FLOW)
+    machines.turn()
+    machines.turn()
+    job_name = newest_attempt(ended, "train").job_name
+    (machines.driver_of(job_name).output_folder(job_name) / "report.txt").write_text("fine")
+    machines.finish(ended, "train", prints="cnvrg_linechart_loss value: 1\n")
+    machines.turn()
+    assert Run.objects.get(pk=ended.pk).state == "succeeded"
+    failed = machines.start(member, project, FLOW)
+    machines.turn()
+    machines.turn()
+    machines.finish(failed, "train", exit_code=1)
+    machines.turn()
+    assert Run.objects.get(pk=failed.pk).state == "failed"
+    running = machines.start(member, project, FLOW)
+    machines.turn()
+    template = machines.resources["lab"].templates.get(name="small")
+    (job,) = submit(project, template, "by-hand")
+    machines.add_resource("spare", folder / "machines" / "spare")
+    assert Job.objects.filter(pk=job.pk).exists()
+    return {
+        "flow": "digits",
+        "run": running.pk,
+        "failed": failed.pk,
+        "ended": ended.pk,
+        "experiment": Experiment.objects.get(attempt__run=ended).pk,
+        "job": job.name,
+        "resource": "spare",
+    }
+
+
+def as_json(body: object) -> bytes:
+    """Return the bytes that a program sends; text and bytes go as they are."""
+    return body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
