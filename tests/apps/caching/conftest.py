@@ -4,6 +4,8 @@ import pytest
 
 from accounts.actor import Actor
 from core import doorbell
+from datasets.adapters.folder_site import FolderVolume
+from datasets.engine.cache_ports import Sharing
 from datasets.services import cache_sites, caches
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
@@ -62,6 +64,12 @@ def site(db, tmp_path):
     return cache_sites.create_site(
         actor=Actor.system("test"), name="local", root=tmp_path / "cache", capacity_bytes=10_000_000
     )
+
+
+@pytest.fixture
+def hard_links(monkeypatch):
+    """Copies share files by hard links, also where the file system could do better."""
+    monkeypatch.setattr(FolderVolume, "sharing", Sharing.HARD_LINK)
 
 
 @pytest.fixture

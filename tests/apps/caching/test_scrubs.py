@@ -11,7 +11,7 @@ from datasets.models import CachedCommit
 from datasets.services import caches, scrubs
 from tests.factories.datasets import commit_files, read_tree
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("hard_links")]
 
 FIRST = {f"c{n % 3}/{n:03}.png": bytes([n]) * 100 for n in range(30)}
 SECOND = {**FIRST, "c1/001.png": b"edited"}

@@ -30,6 +30,7 @@ def inode(row, name):
     return Path(row.path, name).stat().st_ino
 
 
+@pytest.mark.usefixtures("hard_links")
 def test_only_the_change_is_read_from_the_store(member, dataset, site, worker):
     first = cache(member, commit_files(member, dataset, FIRST), site, worker)
 
