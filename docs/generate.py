@@ -103,7 +103,7 @@ def openapi() -> str:
 
 def command_line() -> str:
     """Return the page of every command of the CLI."""
-    from docs.generate_cli import render  # noqa: PLC0415 (the client must be on the path first)
+    from docs.cli_page import render  # noqa: PLC0415 (the client must be on the path first)
 
     return render()
 
