@@ -245,7 +245,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing(world: World, member, proje
     from flows.services import apply, snapshots
 
     run = world.start(member, project, CHAIN)
-    loaded = snapshots.load(run.pk, clock.now())
+    loaded = snapshots.load(snapshots.get_run(run.pk), clock.now())
     transitions = planner.plan(loaded.snapshot, clock.now())
 
     with pytest.raises(LeaseLost):
