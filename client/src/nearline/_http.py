@@ -6,6 +6,7 @@ wait that grows (full jitter). Others are repeated only when the request certain
 
 import json
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
-import httpx
-
 from nearline import errors
+
+# The library's own command line takes half of its time to load, and nothing here uses it.
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+import httpx  # noqa: E402
 
 Json = dict[str, Any]
 Query = Mapping[str, str | int | float | bool | list[str] | None]

@@ -180,13 +180,14 @@ class Folders:
         """Bring a commit into a new folder; a clone that was broken off goes on. Raises Conflict when it is in use."""
         target = self._datasets.parse(dataset)
         server = SyncRoutes(self._http, target)
-        branches = {branch.name for branch in server.list_branches()}
-        branch = target.ref if target.ref in branches else self._datasets.get(target).default_branch
-        folder = self._folder_for_clone(into, target, str(branch))
-        if target.ref and target.ref not in branches:
-            _check_room(into, server.get_commit(target.ref).size_bytes)
+        heads = {branch.name: branch.head for branch in server.list_branches()}
+        branch = target.ref if target.ref in heads else None
+        ref = None if branch else target.ref
+        branch = branch or self._datasets.get(target).default_branch
+        if ref or heads.get(branch):
+            _check_room(into, server.get_commit(ref or branch).size_bytes)
+        folder = self._folder_for_clone(into, target, branch)
         with _in_words():
-            ref = None if target.ref == branch else target.ref
             outcome = sync.download_folder(folder.workspace, server, ref=ref, options=_options(parallel, progress))
         if not link:
             shutil.rmtree(folder.workspace.home)
