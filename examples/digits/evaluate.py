@@ -14,7 +14,7 @@ CELL = 24
 
 def main() -> None:
     candidates = {}
-    for file in sorted(nearline.input("train").rglob("model.pkl")):
+    for file in sorted(nearline.input("train").glob("*/model.pkl")):
         with file.open("rb") as stored:
             candidates[file] = pickle.load(stored)
     chosen = max(candidates, key=lambda file: candidates[file]["validation_accuracy"])
