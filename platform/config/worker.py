@@ -4,6 +4,7 @@ Run `celery -A config.worker worker -Q advance,cache,watch,notify`. Celery carri
 retries and timers are rows in our database.
 """
 
+import contextlib
 import os
 import queue
 import threading
@@ -67,7 +68,7 @@ class CeleryDoorbell:
 
     def __init__(self, application: Celery = app) -> None:
         self._application = application
-        self._rings: queue.Queue[tuple[Task, dict[str, str]]] = queue.Queue(_MOST_WAITING)
+        self._rings: queue.Queue[tuple[Task, dict[str, str]] | None] = queue.Queue(_MOST_WAITING)
         self._starting = threading.Lock()
         self._sender: threading.Thread | None = None
 
@@ -83,9 +84,18 @@ class CeleryDoorbell:
                 self._sender = threading.Thread(target=self._send, name="doorbell", daemon=True)
                 self._sender.start()
 
+    def stop(self) -> None:
+        """Drop what waits and end the sender."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._rings.get_nowait()
+        self._rings.put(None)
+        if self._sender is not None:
+            self._sender.join()
+
     def _send(self) -> None:
-        while True:
-            task, ids = self._rings.get()
+        while (ring := self._rings.get()) is not None:
+            task, ids = ring
             try:
                 self._application.send_task(_RING, (task.name, ids), queue=str(task.lane), retry=False)
             except OperationalError as error:
