@@ -1,11 +1,9 @@
 """What an attempt's job is told: command, parameters, datasets, its parents' outputs and measurements, the code."""
 
-import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from django.conf import settings
 from django.db.models import F
 
 from compute.selectors import jobs as job_selectors
@@ -15,7 +13,7 @@ from flows.engine.expressions import Value
 from flows.engine.spec import FlowSpec, StepSpec
 from flows.models import Attempt, AttemptInput, Run, Step
 from flows.selectors import measurements
-from flows.services import bundles
+from flows.services import bundles, input_folders
 
 
 class JobSpecs:
@@ -90,8 +88,7 @@ class JobSpecs:
             return []
         if not self._said[parent].grid:
             return [InputMount(parent, str(folders[0]))]
-        together = run_folder(self._run.pk) / "inputs" / parent
-        return [InputMount(parent, str(_link_all(together, folders)))]
+        return [InputMount(parent, str(input_folders.gather_outputs(self._run.pk, parent, folders)))]
 
     def _outputs_of(self, parent: str) -> Mapping[int, Path]:
         chosen = Attempt.objects.filter(
@@ -99,22 +96,3 @@ class JobSpecs:
         )
         rows = chosen.select_related("step", "job__resource").defer("job__spec").order_by("step__index")
         return {row.step.index: job_selectors.output_folder(row.job) for row in rows if row.job is not None}
-
-
-def run_folder(run_id: str) -> Path:
-    """Return the folder for what a run needs besides its jobs' own folders."""
-    return Path(settings.NEARLINE.home).absolute() / "runs" / run_id
-
-
-def _link_all(folder: Path, targets: Mapping[int, Path]) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for index, target in targets.items():
-        link = folder / str(index)
-        if link.is_symlink() and link.readlink() == target:
-            continue
-        # Two workers may do this at once; a rename makes either's work whole.
-        draft = folder / f".{index}-{os.getpid()}"
-        draft.unlink(missing_ok=True)
-        draft.symlink_to(target)
-        draft.replace(link)
-    return folder

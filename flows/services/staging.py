@@ -25,7 +25,7 @@ from datasets.selectors import datasets as dataset_selectors
 from datasets.services import caches, checkouts
 from flows.engine.states import ATTEMPT_STATES
 from flows.models import AttemptInput, InputState
-from flows.services import job_specs
+from flows.services import input_folders
 
 log = structlog.get_logger(__name__)
 
@@ -173,4 +173,4 @@ class _Renewal:
 
 
 def _copies_of(run_id: str, attempt_id: str) -> Path:
-    return job_specs.run_folder(run_id) / "data" / attempt_id
+    return input_folders.run_folder(run_id) / "data" / attempt_id

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from compute.models import Job
@@ -161,19 +163,24 @@ def test_a_grid_multiplies_and_its_child_reads_all_outputs(world: World, member,
         epochs="5",
     )
 
-    world.finish_all(run)
+    world.turn()
+    world.turn()
+    for index in range(3):
+        name = newest_attempt(run, "train", index).job_name
+        folder = world.driver_of(name).output_folder(name)
+        (folder / "deep").mkdir()
+        (folder / "deep" / "model").write_text(f"model {index}")
+        world.driver_of(name).finish(name)
+    world.turn()
 
-    assert [attempt.job.spec["command"] for attempt in Attempt.objects.filter(step__key="train").order_by("step__index")] == [
-        "train --C 0.1 -n 5",
-        "train --C 1 -n 5",
-        "train --C 10 -n 5",
-    ]
+    commands = Attempt.objects.filter(step__key="train").order_by("step__index").values_list("job__spec", flat=True)
+    assert [spec["command"] for spec in commands] == ["train --C 0.1 -n 5", "train --C 1 -n 5", "train --C 10 -n 5"]
     assert Experiment.objects.get(step__key="train", step__index=2).parameters == {"C": 10, "epochs": 5}
     (mount,) = newest_attempt(run, "pick").job.spec["inputs"]
-    from pathlib import Path
-
-    links = {link.name: link.readlink().name for link in Path(mount["path"]).iterdir()}
-    assert links == {str(index): newest_attempt(run, "train", index).job_name for index in range(3)}
+    found = {
+        path.relative_to(mount["path"]).as_posix(): path.read_text() for path in Path(mount["path"]).rglob("model")
+    }
+    assert found == {f"{index}/deep/model": f"model {index}" for index in range(3)}
 
 
 def test_cancelling_stops_what_runs_and_starts_nothing_more(world: World, member, project):

@@ -1,0 +1,58 @@
+"""The folder in which a step finds the outputs of all tries of a grid: `<index>/`, one for each.
+
+It is made of real folders with links to the files, because most programs that walk a tree do not follow links to
+folders. Its name says which outputs it holds, and it appears when it is whole, so it can be made twice at once.
+"""
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from django.conf import settings
+
+# Beyond so many files folders are linked instead: making a link for each would hold the run up.
+_MOST_LINKS = 20_000
+
+
+def run_folder(run_id: str) -> Path:
+    """Return the folder for what a run needs besides its jobs' own folders."""
+    return Path(settings.NEARLINE.home).absolute() / "runs" / run_id
+
+
+def gather_outputs(run_id: str, key: str, outputs: Mapping[int, Path]) -> Path:
+    """Return the folder that shows the outputs of a grid's tries under their indices."""
+    content = "\n".join(f"{index} {path}" for index, path in sorted(outputs.items()))
+    name = f"{key}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+    folder = run_folder(run_id) / "inputs" / name
+    if folder.exists():
+        return folder
+    draft = folder.with_name(f".{name}-{secrets.token_hex(4)}")
+    links = 0
+    for index, source in sorted(outputs.items()):
+        links = _mirror(source, draft / str(index), links)
+    try:
+        draft.rename(folder)
+    except OSError:
+        shutil.rmtree(draft, ignore_errors=True)
+        if not folder.exists():  # nobody else was quicker: it could not be made
+            raise
+    return folder
+
+
+def _mirror(source: Path, target: Path, links: int) -> int:
+    target.mkdir(parents=True)
+    try:
+        entries = list(os.scandir(source))
+    except FileNotFoundError:
+        return links  # a job without outputs may have no folder
+    for entry in entries:
+        place = target / entry.name
+        if entry.is_dir(follow_symlinks=False) and links < _MOST_LINKS:
+            links = _mirror(Path(entry.path), place, links)
+        else:
+            place.symlink_to(entry.path)
+            links += 1
+    return links
