@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -62,20 +63,31 @@ Cli = Callable[..., Result]
 
 
 @pytest.fixture
-def cli(server, tmp_path, monkeypatch) -> Cli:
-    """Run the command line in an empty folder, signed in, and return how it ended."""
+def here(tmp_path, monkeypatch) -> Path:
+    """An empty folder that the command line runs in, with a home of its own."""
     for name in ("NEARLINE_URL", "NEARLINE_TOKEN", "NEARLINE_PROJECT", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def cli(server, here) -> Cli:
+    """Run the command line, signed in to `server`, and return how it ended."""
+    return connect(server)
+
+
+def connect(handler: Callable[[httpx.Request], httpx.Response]) -> Cli:
+    """Return a function that runs the command line against a server."""
 
     def run(*arguments: str, stdin: str | None = None) -> Result:
         http = Http(
             URL,
             "secret",
-            transport=httpx.MockTransport(server),
+            transport=httpx.MockTransport(handler),
             patience=Patience(first_attempts=1, attempts=1),
             sleep=lambda _seconds: None,
         )

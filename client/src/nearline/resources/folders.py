@@ -11,7 +11,7 @@ from typing import Any
 
 from nearline._http import Http
 from nearline.content.errors import ContentError
-from nearline.content.paths import to_bytes
+from nearline.content.paths import check_path, to_bytes
 from nearline.errors import Conflict, Failed, InvalidRequest
 from nearline.resources.datasets import Datasets
 from nearline.resources.references import Reference, is_same_server
@@ -207,7 +207,10 @@ class Folders:
         """Commit files and folders under `directory`; with `only`, the commit holds no others."""
         target = self._datasets.parse(dataset)
         with _in_words():
-            found = put.list_files(_spread(files), to_bytes(directory))
+            place = to_bytes(directory.strip("/"))
+            if place:
+                check_path(place)
+            found = put.list_files(_spread(files), place)
             return put.put_files(
                 SyncRoutes(self._http, target),
                 self._branch_of(target),

@@ -1,0 +1,128 @@
+"""The dataset `team/digits` over HTTP: the routes of the API in front of the server that keeps all in a folder."""
+
+import fnmatch
+import json
+import re
+from pathlib import Path
+
+import httpx
+
+from client.tests.cli.answers import dataset, page
+from client.tests.fake_server import FakeServer
+from nearline import errors
+from nearline.transfer.server import ObjectKind, Offer, SignedRequest
+
+_STATUS = {errors.InvalidRequest: 400, errors.Denied: 403, errors.NotFound: 404, errors.Conflict: 409}
+_DATASET = "/datasets/team/digits"
+
+
+class DatasetServer:
+    """Answers like the API; `store` is what lies behind it, `tags` the tags that were made."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = FakeServer(folder)
+        self.tags: dict[str, str] = {}
+        self.exists = True
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        try:
+            if request.url.path.startswith("/store/"):
+                return self._send(request)
+            path = request.url.path.removeprefix("/api/v1")
+            body = json.loads(request.content) if request.content else {}
+            return self._route(request.method, path, dict(request.url.params), body)
+        except errors.NearlineError as error:
+            return httpx.Response(_STATUS[type(error)], json=error.to_json())
+
+    def _route(self, method: str, path: str, query: dict, body: dict) -> httpx.Response:
+        for its_method, pattern, handler in self._routes():
+            found = re.fullmatch(pattern, path)
+            if its_method == method and found:
+                return httpx.Response(200, content=json.dumps(handler(*found.groups(), query, body)))
+        raise AssertionError(f"There is no route {method} {path}")
+
+    def _routes(self):
+        return [
+            ("POST", "/datasets", self._create),
+            ("GET", _DATASET, lambda _q, _b: self._dataset()),
+            ("GET", f"{_DATASET}/branches", lambda _q, _b: page(*map(_branch, self.store.list_branches()))),
+            ("POST", f"{_DATASET}/branches", lambda _q, b: _branch(self.store.create_branch(b["name"], b["at"]))),
+            ("GET", f"{_DATASET}/tags", lambda _q, _b: page(*({"name": n, "commit": c} for n, c in self.tags.items()))),
+            ("POST", f"{_DATASET}/tags", self._tag),
+            ("DELETE", f"{_DATASET}/tags/(.+)", lambda name, _q, _b: {"was": self.tags.pop(name)}),
+            ("GET", f"{_DATASET}/commits", lambda _q, _b: page(*self.store.commits[::-1])),
+            ("GET", f"{_DATASET}/commits/([^/]+)", lambda ref, _q, _b: self._commit(ref)),
+            ("GET", f"{_DATASET}/files", self._files),
+            ("POST", f"{_DATASET}/uploads", lambda _q, b: vars(self.store.start_upload(b["branch"], b["client_id"]))),
+            ("POST", "/uploads/([^/]+)/packs", self._offer_packs),
+            ("POST", "/uploads/([^/]+)/packs/complete", self._complete),
+            ("POST", "/uploads/([^/]+)/manifests", self._offer_manifests),
+            ("POST", "/uploads/([^/]+)/commit", lambda its, _q, b: self.store.commit(its, **b).raw),
+            ("POST", f"{_DATASET}/downloads", self._sign),
+        ]
+
+    def _create(self, _query, body):
+        if self.exists:
+            raise errors.Conflict("There is a dataset 'digits' already.", code="datasets.exists")
+        assert (body["project"], body["name"]) == ("team", "digits")
+        self.exists = True
+        return self._dataset()
+
+    def _dataset(self):
+        commits = self.store.commits
+        return dataset(newest_commit=commits[-1] if commits else None)
+
+    def _commit(self, ref):
+        full = [commit["id"] for commit in self.store.commits if len(ref) >= 6 and commit["id"].startswith(ref)]
+        return self.store.get_commit(self.tags.get(ref) or (full[0] if full else ref)).raw
+
+    def _tag(self, _query, body):
+        self.tags[body["name"]] = self._commit(body["commit"])["id"]
+        return {"name": body["name"], "commit": self.tags[body["name"]]}
+
+    def _files(self, query, _body):
+        tree = self.store.tree(self._commit(query["ref"])["root"])
+        items = [
+            {"name": path.rpartition("/")[2], "path": path, "kind": "file", "size_bytes": len(data), "content_id": "00"}
+            for path, data in sorted((path.decode(errors="surrogateescape"), data) for path, data in tree.items())
+            if query["glob"] == "**" or fnmatch.fnmatchcase(path, query["glob"])
+        ]
+        return page(*items)
+
+    def _offer_packs(self, upload, _query, body):
+        offers = [Offer(ObjectKind.PACK, one["sha256"], one["size_bytes"], one["sha256"]) for one in body["packs"]]
+        answers = self.store.offer_packs(upload, offers)
+        return {"items": [{"sha256": one.id, "state": "", "request": _request(one.request)} for one in answers]}
+
+    def _complete(self, upload, _query, body):
+        self.store.complete_packs(upload, body["packs"])
+        return {"items": []}
+
+    def _offer_manifests(self, upload, _query, body):
+        offers = [
+            Offer(ObjectKind(one["kind"]), one["id"], one["size_bytes"], one["sha256"]) for one in body["objects"]
+        ]
+        answers = self.store.offer_manifests(upload, offers)
+        return {"items": [{"id": one.id, "state": "", "request": _request(one.request)} for one in answers]}
+
+    def _sign(self, _query, body):
+        wanted = [(ObjectKind(one["kind"]), one["id"]) for one in body["objects"]]
+        return {"items": [{"request": _request(request)} for request in self.store.sign_downloads(wanted)]}
+
+    def _send(self, request: httpx.Request) -> httpx.Response:
+        assert "Authorization" not in request.headers
+        signed = SignedRequest(request.method, request.url.path.removeprefix("/store/"), {})
+        part = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
+        span = (int(part[1]), int(part[2]) - int(part[1]) + 1) if part else None
+        data = self.store.send(signed, request.content, span)
+        return httpx.Response(206 if part else 200, content=data)
+
+
+def _branch(branch):
+    return {"name": branch.name, "head": branch.head, "updated_at": None}
+
+
+def _request(request):
+    if request is None:
+        return None
+    return {"method": request.method, "url": f"/store/{request.url}", "headers": {}, "expires_at": ""}

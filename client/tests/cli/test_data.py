@@ -1,0 +1,386 @@
+"""`nearline data` against a dataset that keeps its promises: folders, files, history."""
+
+import json
+import os
+
+import httpx
+import pytest
+
+from client.tests.cli.answers import page
+from client.tests.cli.conftest import connect
+from client.tests.cli.dataset_server import DatasetServer
+
+URL = "http://127.0.0.1:8000/datasets/team/digits"
+
+
+@pytest.fixture
+def server(tmp_path):
+    return DatasetServer(tmp_path / "server")
+
+
+@pytest.fixture
+def linked(cli, here):
+    """The folder, linked and synced once."""
+    (here / "a").mkdir()
+    (here / "a" / "1.txt").write_text("one")
+    (here / "2.txt").write_text("two")
+    cli("data", "link", "team/digits")
+    assert cli("data", "sync", "-m", "first").exit_code == 0
+    return here
+
+
+def files_of(server) -> dict[str, bytes]:
+    return {os.fsdecode(path): data for path, data in server.store.tree().items()}
+
+
+def heads(server) -> dict[str, str]:
+    return {branch.name: branch.head for branch in server.store.list_branches()}
+
+
+def test_a_folder_becomes_a_dataset_named_after_itself(server, tmp_path, monkeypatch, cli):
+    server.exists = False
+    folder = tmp_path / "Digits"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    done = cli("data", "init", "--project", "team")
+
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[0] == "Dataset:  team/digits"
+    assert (folder / ".nearline").is_dir()
+
+
+def test_a_folder_that_is_linked_already_says_so_and_that_is_no_failure(cli, linked):
+    done = cli("data", "init", "--project", "team")
+
+    assert done.exit_code == 0
+    assert "Directory is already linked to team/digits" in done.stderr
+
+
+def test_a_name_that_is_taken_ends_with_5_and_links_nothing(cli, here):
+    assert cli("data", "init", "--project", "team", "--title", "digits").exit_code == 5
+    assert not (here / ".nearline").exists()
+
+
+def test_a_sync_is_one_commit_and_the_next_one_none(server, cli, linked):
+    again = cli("data", "sync")
+
+    assert "✔ Dataset is up to date" in again.stderr
+    assert [commit["message"] for commit in server.store.commits] == ["first"]
+    assert files_of(server) == {"2.txt": b"two", "a/1.txt": b"one"}
+
+
+def test_a_sync_tells_what_it_did(cli, linked):
+    (linked / "3.txt").write_text("three")
+    (linked / "2.txt").unlink()
+
+    done = cli("data", "sync", "-m", "second")
+
+    assert done.stdout.split()[1:] == ["+1", "-1", "~0", "second"]
+    assert done.stderr.splitlines() == ["  sent 1 file (5 B), received 0 files (0 B)", "✔ Data sync finished"]
+
+
+def test_a_sync_in_json_has_the_commit_and_the_bytes(cli, linked):
+    (linked / "3.txt").write_text("three")
+
+    shown = json.loads(cli("data", "sync", "--json").stdout)
+
+    assert (shown["commit"]["added"], shown["bytes_uploaded"], shown["is_up_to_date"]) == (1, 5, False)
+    assert json.loads(cli("data", "sync", "--json").stdout)["commit"] is None
+
+
+def test_a_conflict_is_named_and_both_versions_kept(server, cli, linked, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cli("data", "clone", "team/digits", "other")
+    (tmp_path / "other" / "2.txt").write_text("theirs")
+    monkeypatch.chdir(tmp_path / "other")
+    cli("data", "sync")
+    (linked / "2.txt").write_text("ours")
+    monkeypatch.chdir(linked)
+
+    done = cli("data", "sync")
+
+    assert "! Changed on both sides, yours is kept: 2.txt; the server's is 2.txt.conflict" in done.stderr
+    assert ((linked / "2.txt").read_text(), (linked / "2.txt.conflict").read_text()) == ("ours", "theirs")
+
+
+def test_what_cannot_be_carried_is_named_and_the_rest_is_committed(server, cli, linked):
+    os.mkfifo(linked / "pipe")
+    (linked / "3.txt").write_text("three")
+
+    done = cli("data", "sync")
+
+    assert done.exit_code == 0
+    assert "! Left out: pipe: is neither a file nor a folder nor a link" in done.stderr
+    assert "3.txt" in files_of(server)
+
+
+def test_options_of_cnvrg_without_a_meaning_are_accepted_and_named_once(cli, linked):
+    done = cli("data", "sync", "--verbose", "--chunk_size", "500", "--parallel", "2", "--initial")
+
+    assert done.exit_code == 0
+    assert done.stderr.count("Accepted without effect: --chunk_size, --initial, --verbose.") == 1
+
+
+def test_a_new_branch_gets_the_commit_and_the_old_one_stays(server, cli, linked):
+    before = heads(server)["main"]
+    (linked / "3.txt").write_text("three")
+
+    assert cli("data", "sync", "-nb").exit_code == 0
+
+    after = heads(server)
+    [branch] = after.keys() - {"main"}
+    assert after["main"] == before
+    assert after[branch] != before
+
+
+def test_force_makes_the_dataset_what_the_folder_is(server, cli, linked, tmp_path, monkeypatch):
+    (tmp_path / "extra.txt").write_text("extra")
+    cli("data", "put", "team/digits", str(tmp_path / "extra.txt"))
+    (linked / "2.txt").write_text("mine")
+
+    assert cli("data", "sync", "--force").exit_code == 0
+
+    assert files_of(server) == {"2.txt": b"mine", "a/1.txt": b"one"}
+
+
+def test_a_folder_without_a_link_says_what_to_do(cli, here):
+    for command in ("sync", "upload", "download", "status", "commits"):
+        done = cli("data", command)
+        assert (done.exit_code, "nearline data init" in done.stderr) == (2, True)
+
+
+def test_a_folder_of_another_server_is_left_alone(server, cli, linked):
+    link = linked / ".nearline" / "config.json"
+    link.write_text(link.read_text().replace("127.0.0.1:8000", "other.example.org"))
+
+    done = cli("data", "sync")
+
+    assert done.exit_code == 2
+    assert "on http://other.example.org" in done.stderr
+
+
+def test_status_lists_what_changed_and_whether_others_committed(cli, linked, tmp_path):
+    (linked / "3.txt").write_text("three")
+    (linked / "2.txt").unlink()
+    (tmp_path / "extra.txt").write_text("extra")
+    cli("data", "put", "team/digits", str(tmp_path / "extra.txt"))
+
+    done = cli("data", "status")
+
+    assert done.stdout.splitlines() == ["+ 3.txt", "- 2.txt"]
+    assert "Others have committed since" in done.stderr
+    assert json.loads(cli("data", "status", "--json").stdout)["is_behind"] is True
+
+
+def test_verify_reads_every_byte(cli, linked):
+    assert "All 2 files are those of" in cli("data", "verify").stderr
+    stat = (linked / "2.txt").stat()
+    (linked / "2.txt").write_text("2wo")
+    os.utime(linked / "2.txt", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+    done = cli("data", "verify", "--json")
+
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["changed"] == ["2.txt"]
+
+
+@pytest.mark.parametrize("name", ["team/digits", URL, "team/digits@main"])
+def test_a_dataset_is_cloned_by_any_of_its_names_into_its_own_name(cli, linked, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+
+    done = cli("data", "clone", name)
+
+    assert "✔ Cloned team/digits" in done.stderr
+    assert (tmp_path / "digits" / "a" / "1.txt").read_text() == "one"
+
+
+def test_an_old_commit_is_cloned(server, cli, linked, tmp_path):
+    first = server.store.commits[0]["id"]
+    (linked / "2.txt").write_text("changed")
+    cli("data", "sync")
+
+    cli("data", "clone", "team/digits", "-c", first[:8], str(tmp_path / "old"))
+
+    assert (tmp_path / "old" / "2.txt").read_text() == "two"
+
+
+def test_a_clone_does_not_touch_a_folder_with_something_in_it(cli, linked, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("mine")
+
+    done = cli("data", "clone", "team/digits", str(tmp_path / "full"))
+
+    assert done.exit_code == 5
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine"]
+
+
+def test_a_clone_for_reading_leaves_the_folder_unlinked(cli, linked, tmp_path):
+    cli("data", "clone", "team/digits", "--read", str(tmp_path / "plain"))
+
+    assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == ["2.txt", "a"]
+
+
+def test_a_tree_is_folders_only(cli, linked, tmp_path):
+    cli("data", "clone", "team/digits", "--tree", str(tmp_path / "tree"))
+
+    assert [path.name for path in (tmp_path / "tree").rglob("*")] == ["a"]
+
+
+def test_a_clone_is_refused_where_there_is_no_room(cli, linked, tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: type("Usage", (), {"free": 1, "total": 10})())
+
+    done = cli("data", "clone", "team/digits", str(tmp_path / "big"))
+
+    assert done.exit_code == 1
+    assert "not enough room" in done.stderr
+    assert not (tmp_path / "big").exists()
+
+
+def test_a_saved_query_is_refused_instead_of_cloning_everything(cli, here):
+    assert cli("data", "clone", "team/digits", "--query", "cats").exit_code == 2
+    assert list(here.iterdir()) == []
+
+
+def test_a_clone_can_point_to_the_cached_copy(server, cli, linked, tmp_path):
+    head = server.store.commits[-1]["id"]
+    copy = tmp_path / "cache" / "digits"
+    copy.mkdir(parents=True)
+    caches = {"dataset": "team/digits", "commit": head, "site": "local", "state": "ready", "path": str(copy)}
+
+    def with_cache(request):
+        if request.url.path.endswith("/cache/commits"):
+            return httpx.Response(200, json=page(caches))
+        return server(request)
+
+    done = connect(with_cache)("data", "clone", "team/digits", "--cache_link", str(tmp_path / "near"))
+
+    assert done.exit_code == 0
+    assert (tmp_path / "near").resolve() == copy
+
+
+def test_files_are_put_under_a_folder_as_one_commit(server, cli, linked, tmp_path):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "x.txt").write_text("x")
+    (tmp_path / "y.txt").write_text("y")
+
+    done = cli("data", "put", URL, str(tmp_path / "more"), str(tmp_path / "y.txt"), "-d", "/train/", "-m", "more")
+
+    assert done.exit_code == 0
+    assert files_of(server).keys() == {"2.txt", "a/1.txt", "train/more/x.txt", "train/y.txt"}
+    assert server.store.commits[-1]["message"] == "more"
+
+
+def test_a_dot_puts_what_lies_here_without_our_own_bookkeeping(server, cli, linked):
+    (linked / "3.txt").write_text("three")
+
+    cli("data", "put", "team/digits", ".")
+
+    assert files_of(server).keys() == {"2.txt", "3.txt", "a/1.txt"}
+
+
+def test_put_with_force_holds_these_files_and_no_others(server, cli, linked, tmp_path):
+    (tmp_path / "only.txt").write_text("only")
+
+    cli("data", "put", "team/digits", str(tmp_path / "only.txt"), "--force")
+
+    assert files_of(server) == {"only.txt": b"only"}
+
+
+def test_a_missing_file_is_named_and_nothing_is_committed(server, cli, linked):
+    done = cli("data", "put", "team/digits", "2.txt", "nothing.txt")
+
+    assert done.exit_code == 3
+    assert "nothing.txt" in done.stderr
+    assert len(server.store.commits) == 1
+
+
+def test_a_folder_that_leads_out_is_refused(server, cli, linked):
+    done = cli("data", "put", "team/digits", "2.txt", "-d", "../up")
+
+    assert done.exit_code == 2
+    assert len(server.store.commits) == 1
+
+
+def test_auto_cache_needs_a_disk(server, cli, linked):
+    done = cli("data", "put", "team/digits", "2.txt", "--auto_cache")
+
+    assert done.exit_code == 2
+    assert "or auto caching external disk is required" in done.stderr
+
+
+def test_a_cache_that_fails_after_a_put_is_a_warning(server, cli, linked, tmp_path):
+    (tmp_path / "x.txt").write_text("x")
+
+    def without_site(request):
+        if request.url.path.endswith("/cache"):
+            return httpx.Response(404, json={"title": "There is no site 'far'.", "code": "x"})
+        return server(request)
+
+    done = connect(without_site)(
+        "data", "put", "team/digits", str(tmp_path / "x.txt"), "--auto_cache", "--external_disk", "far"
+    )
+
+    assert done.exit_code == 0
+    assert "! Couldn't cache commit: There is no site 'far'." in done.stderr
+    assert len(server.store.commits) == 2
+
+
+def test_files_are_removed_by_path_folder_or_pattern(server, cli, linked):
+    assert cli("data", "rm", "team/digits", "a/", "-m", "less").exit_code == 0
+    assert files_of(server) == {"2.txt": b"two"}
+
+    assert cli("data", "rm", "team/digits", "*.txt").exit_code == 0
+    assert files_of(server) == {}
+    assert cli("data", "rm", "team/digits", "nothing*").exit_code == 3
+
+
+def test_files_are_listed_by_commit_and_page(cli, linked):
+    shown = cli("data", "files", URL)
+
+    assert [line.split()[0] for line in shown.stdout.splitlines()] == ["FILE", "2.txt", "a/1.txt"]
+    assert cli("data", "files", URL, "-o", "1", "-l", "1", "--quiet").stdout == "a/1.txt\n"
+
+
+def test_a_name_that_could_steer_the_terminal_is_written_with_escapes(cli, linked):
+    (linked / "evil\x1b[2J\n").write_text("x")
+    cli("data", "sync")
+
+    shown = cli("data", "files", "team/digits").stdout
+
+    assert "evil\\x1b[2J\\n" in shown
+    assert json.loads(cli("data", "files", "team/digits", "--json").stdout)["items"][2]["path"] == "evil\x1b[2J\n"
+
+
+def test_commits_of_this_folder_are_listed(server, cli, linked):
+    for name in (".", URL, "team/digits"):
+        done = cli("data", "commits", name)
+        assert done.stdout.splitlines()[1].split()[-1] == "first"
+    assert [item["id"] for item in json.loads(cli("data", "commits", "--json").stdout)["items"]] == [
+        server.store.commits[0]["id"]
+    ]
+
+
+def test_a_branch_is_made_at_this_folders_commit_and_followed(server, cli, linked):
+    cli("data", "branch", "relabel")
+    (linked / "2.txt").write_text("relabelled")
+    cli("data", "sync")
+
+    branches = heads(server)
+    assert branches["main"] == server.store.commits[-1]["id"]
+    assert branches["relabel"] != branches["main"]
+    assert "relabel" in cli("data", "branch").stdout
+
+
+def test_a_commit_gets_a_tag_that_can_be_cloned_and_removed(server, cli, linked, tmp_path):
+    cli("data", "tag", "v1")
+    (linked / "2.txt").write_text("later")
+    cli("data", "sync")
+
+    cli("data", "clone", "team/digits@v1", str(tmp_path / "v1"))
+
+    assert (tmp_path / "v1" / "2.txt").read_text() == "two"
+    assert cli("data", "tag").stdout.split()[2] == "v1"
+    assert cli("data", "tag", "v1", "--delete").exit_code == 2
+    assert cli("data", "tag", "v1", "--delete", "--yes").exit_code == 0
+    assert server.tags == {}
