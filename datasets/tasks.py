@@ -1,13 +1,19 @@
 """Background work of datasets: what is rung for, and what ticks."""
 
 from core.doorbell import Lane, task
-from datasets.services import cache_hydration, datasets, evictions, scrubs, uploads
+from datasets.services import cache_hydration, datasets, evictions, scrubs, stores, uploads
 
 
 @task("datasets.expire_uploads", lane=Lane.WATCH, every_s=300)
 def expire_uploads() -> None:
     """End upload sessions whose time is over."""
     uploads.expire_uploads()
+
+
+@task("datasets.sweep_stores", lane=Lane.WATCH, every_s=3600)
+def sweep_stores() -> None:
+    """Remove what killed uploads left in folder stores."""
+    stores.sweep_unfinished()
 
 
 @task("datasets.purge_deleted", lane=Lane.CACHE, every_s=60)

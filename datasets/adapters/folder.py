@@ -46,6 +46,18 @@ class FolderStore:
         """Return what takes a body piece by piece. The caller finishes it, and discards it in any case."""
         return GrowingFile(self._root / _UNFINISHED, self.path_of(key), body)
 
+    def sweep(self, *, before: datetime) -> int:
+        """Remove what killed uploads left that nobody wrote to since `before`; return how many files it was."""
+        removed = 0
+        for path in (self._root / _UNFINISHED).glob("*"):
+            try:
+                if path.stat().st_mtime < before.timestamp():
+                    path.unlink()
+                    removed += 1
+            except FileNotFoundError:
+                continue  # it was finished or discarded just now
+        return removed
+
     def get(self, key: str) -> bytes:
         """Return the whole object."""
         try:

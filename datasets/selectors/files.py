@@ -16,6 +16,7 @@ from datasets.engine.layout import pack_key
 from datasets.engine.ports import BlobStore
 from datasets.errors import ContentCorrupt, FileNotInCommit
 from datasets.models import Commit
+from datasets.selectors import trees
 from datasets.selectors.trees import TreeReader, open_tree
 from nearline.content.diff import Change, diff_roots
 from nearline.content.hashing import file_id, new_hasher
@@ -74,11 +75,7 @@ def list_folder(
 ) -> Page[FolderItem | Entry]:
     """Return what lies directly in a folder. Raises FileNotInCommit when there is no such folder."""
     require(actor, permissions.VIEW, commit.dataset.project_id)
-    tree = open_tree(commit)
-    folder = path.strip(b"/")
-    if not tree.has_folder(folder):
-        raise FileNotInCommit(f"The commit {commit.short} has no folder '{_show(folder)}'.")
-    return _page(tree.list_folder(folder, resume_at=_position(cursor), limit=_bounded(limit)))
+    return _page(trees.list_folder(commit, path.strip(b"/"), resume_at=_position(cursor), limit=_bounded(limit)))
 
 
 def list_matching(

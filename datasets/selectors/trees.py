@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
 from datasets.adapters.opening import open_dataset_store
-from datasets.engine.browse import TreeView
+from datasets.engine.browse import Listing, TreeView
 from datasets.engine.layout import range_key, root_key
-from datasets.errors import ContentCorrupt
+from datasets.errors import ContentCorrupt, FileNotInCommit
 from datasets.models import Commit, Dataset
 from nearline.content.errors import ContentError
 from nearline.content.manifest import Entry, RootRange, decode_root, read_range, root_id
@@ -18,6 +18,7 @@ T = TypeVar("T")
 # About 40 MB of decoded entries, and a few MB of roots.
 _CACHED_ENTRIES = 60_000
 _CACHED_ROOTS = 32
+_CACHED_ITEMS = 20_000
 
 
 class TreeReader:
@@ -51,6 +52,10 @@ class TreeReader:
             _ranges.put(key, kept, weight=len(kept))
         return kept
 
+    def keep_range(self, range_id: str, entries: Sequence[Entry]) -> None:
+        """Remember a range that was just read and verified by other means."""
+        _ranges.put((self._dataset_id, range_id), entries, weight=len(entries))
+
     def list_entries(self, root: str) -> Iterator[Entry]:
         """Yield every entry of a tree in order, holding one range at a time."""
         for row in self.read_root(root):
@@ -72,10 +77,28 @@ def open_tree(commit: Commit) -> TreeView:
     return TreeView(reader.read_root(commit.root), reader.load_range)
 
 
+def list_folder(commit: Commit, folder: bytes, *, resume_at: bytes | None, limit: int) -> Listing:
+    """Return a page of a folder. Trees never change, so a page that was made once is kept.
+
+    Raises FileNotInCommit when there is no such folder.
+    """
+    key = (commit.root, f"{folder.hex()} {resume_at.hex() if resume_at else ''} {limit}")
+    kept = _pages.get((commit.dataset_id, *key))
+    if kept is None:
+        tree = open_tree(commit)
+        if not tree.has_folder(folder):
+            shown = folder.decode("utf-8", "backslashreplace")
+            raise FileNotInCommit(f"The commit {commit.short} has no folder '{shown}'.")
+        kept = tree.list_folder(folder, resume_at=resume_at, limit=limit)
+        _pages.put((commit.dataset_id, *key), kept, weight=len(kept.items) + 1)
+    return kept
+
+
 def forget() -> None:
     """Drop what is kept, so that the next reader goes to the store."""
     _roots.clear()
     _ranges.clear()
+    _pages.clear()
 
 
 def _decode_root(data: bytes, root: str) -> Sequence[RootRange]:
@@ -91,10 +114,10 @@ class _Kept(Generic[T]):
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._weight = 0
-        self._values: OrderedDict[tuple[str, str], tuple[T, int]] = OrderedDict()
+        self._values: OrderedDict[tuple[str, ...], tuple[T, int]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: tuple[str, str]) -> T | None:
+    def get(self, key: tuple[str, ...]) -> T | None:
         with self._lock:
             found = self._values.get(key)
             if found is None:
@@ -102,7 +125,7 @@ class _Kept(Generic[T]):
             self._values.move_to_end(key)
             return found[0]
 
-    def put(self, key: tuple[str, str], value: T, *, weight: int) -> None:
+    def put(self, key: tuple[str, ...], value: T, *, weight: int) -> None:
         with self._lock:
             if key in self._values:
                 return
@@ -120,3 +143,4 @@ class _Kept(Generic[T]):
 
 _roots: _Kept[Sequence[RootRange]] = _Kept(_CACHED_ROOTS)
 _ranges: _Kept[Sequence[Entry]] = _Kept(_CACHED_ENTRIES)
+_pages: _Kept[Listing] = _Kept(_CACHED_ITEMS)

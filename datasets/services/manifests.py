@@ -24,6 +24,7 @@ from nearline.content.paths import fold
 
 # So many ranges are fetched ahead of the one being checked.
 _FETCH_AHEAD = 4
+_KEPT_AT_ONCE = 16
 # Few enough for the parameters of one statement of any database.
 _BATCH = 500
 
@@ -64,10 +65,20 @@ def check_tree(dataset: Dataset, root: str) -> CheckedTree:
     store = open_dataset_store(dataset)
     ranges = _read_root(store, root)
     known = _known_ranges(dataset, ranges)
-    read = list(_read_ranges(store, [row for row in ranges if row.range_id not in known]))
-    packs = _check_packs(dataset, read)
-    _keep_ranges(dataset, read, packs)
-    return CheckedTree(ranges, set(packs))
+    packs: set[str] = set()
+    missing: set[str] = set()
+    reading = _read_ranges(dataset, store, [row for row in ranges if row.range_id not in known])
+    # What is right is kept part by part: a client that gave up waiting and asks again finds that much done.
+    while read := list(islice(reading, _KEPT_AT_ONCE)):
+        reach = _reach_of(read)
+        found = _find_packs(dataset, reach)
+        missing |= set(reach) - set(found)
+        packs |= set(found)
+        if not missing:
+            _keep_ranges(dataset, read, found)
+    if missing:
+        raise PackMissing(f"{len(missing)} packs of this commit are not in the store.", packs=sorted(missing))
+    return CheckedTree(ranges, packs)
 
 
 def check_names(dataset: Dataset, tree: CheckedTree) -> None:
@@ -123,7 +134,8 @@ def _known_ranges(dataset: Dataset, ranges: Sequence[RootRange]) -> set[str]:
     return known
 
 
-def _read_ranges(store: ScopedStore, rows: Sequence[RootRange]) -> Iterator[_ReadRange]:
+def _read_ranges(dataset: Dataset, store: ScopedStore, rows: Sequence[RootRange]) -> Iterator[_ReadRange]:
+    reader = TreeReader(dataset)
     waiting = iter(rows)
     with ThreadPoolExecutor(_FETCH_AHEAD, thread_name_prefix="ranges") as pool:
 
@@ -134,16 +146,17 @@ def _read_ranges(store: ScopedStore, rows: Sequence[RootRange]) -> Iterator[_Rea
         while ahead:
             row, future = ahead.pop(0)
             ahead += [fetch(later) for later in islice(waiting, 1)]
-            yield _read_range(row, future)
+            yield _read_range(reader, row, future)
 
 
-def _read_range(row: RootRange, data: Future[bytes]) -> _ReadRange:
+def _read_range(reader: TreeReader, row: RootRange, data: Future[bytes]) -> _ReadRange:
     try:
         entries = check_range(row, data.result())
     except BlobMissing as error:
         raise ManifestRejected(f"The range {row.range_id[:12]} was not uploaded.", range=row.range_id) from error
     except ContentError as error:
         raise ManifestRejected(f"The range {row.range_id[:12]} is not valid: {error}", range=row.range_id) from error
+    reader.keep_range(row.range_id, entries)
     reach: dict[bytes, int] = {}
     for entry in entries:
         for blob in entry.blobs:
@@ -151,19 +164,22 @@ def _read_range(row: RootRange, data: Future[bytes]) -> _ReadRange:
     return _ReadRange(row, collisions.fingerprints(entries), {pack.hex(): end for pack, end in reach.items()})
 
 
-def _check_packs(dataset: Dataset, read: Iterable[_ReadRange]) -> dict[str, Pack]:
+def _reach_of(read: Iterable[_ReadRange]) -> dict[str, int]:
     reach: dict[str, int] = {}
     for found in read:
         for sha256, end in found.reach.items():
             reach[sha256] = max(reach.get(sha256, 0), end)
+    return reach
+
+
+def _find_packs(dataset: Dataset, reach: dict[str, int]) -> dict[str, Pack]:
+    """Return those of the packs that are complete. Raises ManifestRejected when a blob lies past the end of one."""
     packs: dict[str, Pack] = {}
     for batch in _batches(reach):
         complete = Pack.objects.filter(dataset=dataset, sha256__in=batch, state=PackState.COMPLETE)
         packs.update((pack.sha256, pack) for pack in complete)
-    if missing := sorted(set(reach) - set(packs)):
-        raise PackMissing(f"{len(missing)} packs of this commit are not in the store.", packs=missing)
-    for sha256, end in reach.items():
-        if end > packs[sha256].size_bytes:
+    for sha256, pack in packs.items():
+        if reach[sha256] > pack.size_bytes:
             raise ManifestRejected(f"A file is said to lie past the end of the pack {sha256[:12]}.", pack=sha256)
     return packs
 

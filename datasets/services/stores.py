@@ -115,6 +115,12 @@ def find_signed(*, signed: str) -> StoreDownload:
     return StoreDownload(store.path_of(grant.key), found.size_bytes)
 
 
+def sweep_unfinished() -> int:
+    """Remove what killed uploads left in folder stores, once no signed address can go on with it."""
+    before = clock.now() - 4 * SIGNED_LIFETIME
+    return sum(open_folder(store).sweep(before=before) for store in Store.objects.filter(kind=StoreKind.FOLDER))
+
+
 def _open_granted(grant: StoreGrant) -> FolderStore:
     store = Store.objects.filter(pk=grant.store_id, kind=StoreKind.FOLDER).first()
     if store is None:

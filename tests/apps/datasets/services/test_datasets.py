@@ -9,9 +9,9 @@ from core import clock
 from core.errors import InvalidInput
 from datasets.adapters.opening import open_dataset_store
 from datasets.errors import DatasetExists, DatasetNotFound, StoreNotFound
-from datasets.models import Branch, Commit, Dataset, Pack
+from datasets.models import Branch, CachedCommit, CacheSite, Commit, Dataset, Pack
 from datasets.selectors import datasets as dataset_reads
-from datasets.services import datasets
+from datasets.services import caches, datasets
 from tests.factories.datasets import commit_files, make_dataset
 
 
@@ -128,3 +128,32 @@ def test_deleting_twice_is_told_once(dataset, make_actor):
         datasets.delete_dataset(actor=admin, dataset=dataset)
 
     assert AuditEntry.objects.filter(action="datasets.delete").count() == 1
+
+
+def test_copies_of_a_deleted_dataset_leave_first_pinned_ones_too(dataset, member, make_actor, tmp_path):
+    commit = commit_files(member, dataset, {"a": b"1"})
+    site = CacheSite.objects.create(name="local", root=str(tmp_path / "cache"), capacity_bytes=1 << 30)
+    copy = caches.request_cache(member, commit, site)
+    caches.pin(member, copy.pk)
+    datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset)
+
+    before = datasets.purge_deleted()
+    copy.refresh_from_db()
+    state_after_tick = copy.state
+    CachedCommit.objects.filter(pk=copy.pk).update(state="gone")
+    after = datasets.purge_deleted()
+
+    assert (before, state_after_tick, after) == (0, "evicting", 1)
+
+
+def test_a_copy_in_use_keeps_the_bytes_of_a_deleted_dataset(dataset, member, make_actor, tmp_path):
+    commit = commit_files(member, dataset, {"a": b"1"})
+    site = CacheSite.objects.create(name="local", root=str(tmp_path / "cache"), capacity_bytes=1 << 30)
+    copy = caches.request_cache(member, commit, site, holder="job-1")
+    datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset)
+
+    assert datasets.purge_deleted() == 0
+
+    copy.refresh_from_db()
+    assert copy.state == "queued"
+    assert len(list(open_dataset_store(dataset).list_blobs(""))) == 4

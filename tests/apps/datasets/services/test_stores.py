@@ -1,14 +1,18 @@
 """Stores: the default one follows the settings; credentials are never in the clear."""
 
+from datetime import timedelta
+
 import pytest
 
 from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry
+from core import clock
 from datasets.adapters.folder import FolderStore
 from datasets.adapters.opening import credentials_of, encrypt_credentials, open_store
 from datasets.errors import InvalidStore, StoreNotFound
 from datasets.models import Store
 from datasets.services import stores
+from tests.contracts.blob_store import announce
 from tests.factories.datasets import make_store
 
 
@@ -80,3 +84,19 @@ def test_credentials_are_encrypted():
     assert b"very secret" not in ciphertext
     assert credentials_of(Store(credentials=ciphertext)) == credentials
     assert credentials_of(Store(credentials=encrypt_credentials({}))) == {}
+
+
+def test_what_killed_uploads_left_is_swept_and_running_ones_are_not(store_row):
+    store = open_store(store_row)
+    old = store.open_put("packs/a", announce(b"old"))
+    with clock.frozen_at(clock.now() + timedelta(hours=2)):
+        swept = stores.sweep_unfinished()
+    fresh = store.open_put("packs/b", announce(b"fresh"))
+
+    fresh.write(b"fresh")
+    swept_later = stores.sweep_unfinished()
+    fresh.finish()
+    old.discard()
+
+    assert (swept, swept_later) == (1, 0)
+    assert store.get("packs/b") == b"fresh"
