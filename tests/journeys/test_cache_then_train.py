@@ -37,7 +37,6 @@ steps:
   - name: a
     comand: echo
     after: [b]
-    compute: [nowhere.small]
 """
 
 
@@ -119,5 +118,5 @@ def test_a_broken_flow_file_lists_all_problems_with_lines_and_runs_nothing(produ
 
     text = done.stdout + done.stderr
     assert done.returncode == 1
-    assert all(word in text for word in ("comand", "command", "'b'", "nowhere.small"))
+    assert all(word in text for word in ("flow.yaml:4:5", "Did you mean 'command'?", "flow.yaml:5:13", "'b'"))
     assert "Traceback" not in text
