@@ -24,6 +24,7 @@ SEALED_TIME_NS = 315_619_200 * 10**9
 SEALED_FOLDER_MODE = 0o555
 OPEN_FOLDER_MODE = 0o755
 _READ_BYTES = 1 << 20
+_PROBE_LIFE_NS = 60 * 10**9
 
 # From linux/fs.h and linux/fiemap.h.
 _FICLONE = 0x40049409
@@ -275,6 +276,7 @@ def probe_sharing(folder: Path) -> Sharing:
     try:
         with disk_errors():
             write_file(source, entry, [b"x"])
+            _drop_old_probes(folder, since_ns=os.stat(source).st_ctime_ns - _PROBE_LIFE_NS)
             for sharing in (Sharing.REFLINK, Sharing.HARD_LINK):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(target)
@@ -285,6 +287,14 @@ def probe_sharing(folder: Path) -> Sharing:
         for path in (source, target):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
+
+
+def _drop_old_probes(folder: Path, *, since_ns: int) -> None:
+    """Remove what processes that were killed while they tried left."""
+    for path in folder.glob(".probe-*"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_ctime_ns < since_ns:
+                path.unlink()
 
 
 def _clone(source: bytes, target: bytes, entry: Entry) -> None:

@@ -133,7 +133,7 @@ def measure(_):
     files = {}
     for path in Path(site.root).rglob("*"):
         found = path.lstat()
-        if path.is_file() and not path.is_symlink() and ".ready" not in path.parts and path.name != ".clock":
+        if path.is_file() and not path.is_symlink() and ".ready" not in path.parts and not path.name.startswith("."):
             files[found.st_ino] = found.st_size
     rows = CachedCommit.objects.exclude(state="gone")
     return {

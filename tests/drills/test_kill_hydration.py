@@ -105,7 +105,7 @@ def test_a_copy_is_complete_or_not_there_however_often_workers_are_killed(platfo
             rows.append(row)
         assert platform.do("show", rows[1])["shared"] > 20_000_000
         measured = platform.do("measure")
-        assert measured["on_disk"] == measured["charged"]
+        assert measured["on_disk"] == measured["charged"], measured
         chance.shuffle(rows)
         for row in rows:
             platform.do("uncache", row)
