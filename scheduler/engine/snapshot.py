@@ -32,7 +32,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """The queue of a project. `weight` divides what is left beyond the quotas; None: in proportion to the GPU quota."""
+    """The queue of a project. `weight` divides GPUs beyond the quotas; None: in proportion to the GPU quota."""
 
     id: str
     name: str

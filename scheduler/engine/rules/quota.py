@@ -8,6 +8,7 @@ from scheduler.engine.rules.fair_share import Claim, divide
 from scheduler.engine.snapshot import QueueView, Waiting
 
 _UNITS = Amount(ONE_GPU, 1, 1)
+_GPU = 0
 
 
 @dataclass(slots=True)
@@ -32,15 +33,18 @@ class Share:
     allocatable: Amount
 
 
-def weight_of(queue: QueueView) -> float:
-    """Return the weight in dividing what quotas leave over: the one set, else the GPU quota, at least one GPU's."""
+def gpu_weight_of(queue: QueueView) -> float:
+    """Return the weight in dividing GPUs beyond the quotas: the one set, else the GPU quota, at least one GPU's."""
     return max(queue.quota.gpu_milli or 0, ONE_GPU) if queue.weight is None else queue.weight
 
 
 def share_out(
     total: Amount, queues: Sequence[QueueView], usage: Mapping[str, Usage], waiting: Mapping[str, Amount]
 ) -> dict[str, Share]:
-    """Return each queue's share of `total`, given what it holds and what it waits for."""
+    """Return each queue's share of `total`, given what it holds and what it waits for.
+
+    Weights are for GPUs; CPU and memory beyond the quotas are divided evenly.
+    """
     fair: list[dict[str, int]] = []
     for index, unit in enumerate(_UNITS):
         claims = [
@@ -48,7 +52,7 @@ def share_out(
                 queue.id,
                 queue.quota[index],
                 usage[queue.id].held[index] + waiting.get(queue.id, NOTHING)[index],
-                weight_of(queue),
+                gpu_weight_of(queue) if index == _GPU else 1.0,
                 (queue.created_at,),
             )
             for queue in queues
