@@ -79,14 +79,27 @@ _CONVERT: Mapping[object, Callable[[str], object]] = {
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read the settings; keys that are not set are made once and kept in the home folder with mode 0600."""
+    """Read the settings; keys that are not set are made once and kept in the home folder with mode 0600.
+
+    Raises SystemExit with one sentence for a value that makes no sense and a home that cannot be written.
+    """
     values: dict[str, Any] = {}
     for item in fields(Settings):
         text = environ.get(item.metadata["variable"], item.metadata["default"])
-        values[item.name] = _CONVERT[item.type](text)
+        try:
+            values[item.name] = _CONVERT[item.type](text)
+        except ValueError:
+            raise SystemExit(f"{item.metadata['variable']} is '{text}', which is not a number.") from None
     home = values["home"]
-    values["secret_key"] = values["secret_key"] or _kept(home / "secret.key", lambda: secrets.token_urlsafe(48))
-    values["secrets_key"] = values["secrets_key"] or _kept(home / "secrets.key", lambda: Fernet.generate_key().decode())
+    try:
+        values["secret_key"] = values["secret_key"] or _kept(home / "secret.key", lambda: secrets.token_urlsafe(48))
+        values["secrets_key"] = values["secrets_key"] or _kept(
+            home / "secrets.key", lambda: Fernet.generate_key().decode()
+        )
+    except OSError as error:
+        raise SystemExit(
+            f"The folder {home} cannot be written ({error.strerror}). Choose another with NEARLINE_HOME."
+        ) from None
     return Settings(**values)
 
 

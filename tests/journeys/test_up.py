@@ -51,6 +51,12 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path):
     assert_one_sentence(done, "cannot be written")
 
 
+def test_a_port_that_is_no_number_is_named(tmp_path):
+    done = up(Product(tmp_path / "home", environment={"PORT": "eight"}))
+
+    assert_one_sentence(done, "PORT is 'eight', which is not a number.")
+
+
 def test_an_old_python_is_refused_by_make_before_anything_is_made(tmp_path):
     old = tmp_path / "python3"
     old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.8.1 && exit 0\nexit 1\n')
