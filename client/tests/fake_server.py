@@ -64,6 +64,15 @@ class FakeServer:
         """Make the next calls of a method fail with these errors, or call them first when they are functions."""
         self.before.setdefault(method, []).extend(errors)
 
+    def lose_packs(self, count: int) -> None:
+        """Lose packs as a garbage collection would, and refuse the commit that needs them."""
+        lost = sorted(path.name for path in self.object_path(ObjectKind.PACK, "").iterdir())[:count]
+        with self._state() as state:
+            for name in lost:
+                self.object_path(ObjectKind.PACK, name).unlink()
+                del state["packs"][name]
+        raise Conflict("Packs are missing.", code="datasets.pack_missing", details={"packs": lost})
+
     def tree(self, root: str | None = None) -> dict[bytes, bytes]:
         """The content of a commit's tree, read from the stored bytes only."""
         root = root or (self.commits[-1]["root"] if self.commits else None)
