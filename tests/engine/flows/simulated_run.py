@@ -1,0 +1,173 @@
+"""A run in memory: the planner's decisions applied all at once or not at all, and jobs that a script lets happen.
+
+Stands for the database and for compute in tests of the planner. `Job.success` counts how often a job's command ended
+well, which is what "exactly once" is about.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from flows.engine import planner
+from flows.engine.graph import Graph
+from flows.engine.planner import AttemptNow, InputsNow, JobNow, Snapshot, StepNow, TemplateNow
+from flows.engine.states import STEP_ENDS, STEP_STATES, AttemptState, FailureKind, RunState, StepState
+from flows.engine.transitions import (
+    Cancel,
+    End,
+    Finish,
+    Observe,
+    Remind,
+    Reset,
+    Settle,
+    Start,
+    Submit,
+    Supersede,
+)
+
+START = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+@dataclass
+class Job:
+    """A job as compute keeps it."""
+
+    now: JobNow = JobNow()
+
+
+@dataclass
+class World:
+    """A run, its jobs, and the time."""
+
+    graph: Graph
+    steps: dict[str, StepNow]
+    templates: dict[str, TemplateNow]
+    now: datetime = START
+    state: RunState = RunState.RUNNING
+    is_cancelled: bool = False
+    jobs: dict[str, Job] = field(default_factory=dict)
+    attempts: dict[str, AttemptNow] = field(default_factory=dict)
+    successes: Counter[str] = field(default_factory=Counter)
+    results: dict[str, list[dict[str, object]]] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def snapshot(self) -> Snapshot:
+        """Load the run as `services.snapshots` does."""
+        live, ended = [], {}
+        for step in self.steps.values():
+            if step.state in STEP_ENDS:
+                ended.setdefault(step.key, Counter())[step.state] += 1
+            else:
+                live.append(replace(step, attempt=self._attempt_of(step)))
+        return Snapshot(
+            graph=self.graph,
+            steps=tuple(live),
+            ended=ended,
+            results=self.results,
+            parameters={},
+            templates=self.templates,
+            is_cancelled=self.is_cancelled,
+        )
+
+    def look(self, *, dies: bool = False) -> bool:
+        """Plan and, unless the worker dies before its transaction commits, apply; say whether anything changed."""
+        if self.state is not RunState.RUNNING:
+            return False
+        transitions = planner.plan(self.snapshot(), self.now)
+        if dies:
+            return False
+        for transition in transitions:
+            self._apply(transition)
+        return any(not isinstance(transition, Remind) for transition in transitions)
+
+    def settle(self) -> None:
+        """Look until nothing changes."""
+        for _ in range(1000):
+            if not self.look():
+                return
+        raise AssertionError("the planner never comes to rest")
+
+    # --- what compute does
+
+    def waiting(self) -> list[str]:
+        return [name for name, job in self.jobs.items() if not job.now.is_placed and job.now.end is None]
+
+    def running(self) -> list[str]:
+        return [name for name, job in self.jobs.items() if job.now.is_placed and job.now.end is None]
+
+    def place(self, name: str) -> None:
+        self.jobs[name].now = JobNow(is_placed=True)
+
+    def end(self, name: str, failure: FailureKind | None = None) -> None:
+        state = AttemptState.FAILED if failure else AttemptState.SUCCEEDED
+        self.jobs[name].now = JobNow(end=state, failure=failure, reason="it failed" if failure else "")
+        if failure is None:
+            self.successes[self.attempts[name].id.rpartition("/")[0]] += 1
+
+    # --- what services.apply does
+
+    def _attempt_of(self, step: StepNow) -> AttemptNow | None:
+        found = self.attempts.get(f"{step.id}/{step.attempts}")
+        if found is None or step.state in {StepState.PENDING, StepState.BACKOFF}:
+            return None
+        job = self.jobs.get(found.id)
+        return replace(found, job=job.now if job else None)
+
+    def _apply(self, transition) -> None:  # noqa: C901 (one case for each kind of transition)
+        match transition:
+            case Start():
+                self._start(transition)
+            case Submit(step_id, attempt_id, _):
+                self.jobs.setdefault(attempt_id, Job())
+                self.attempts[attempt_id] = replace(
+                    self.attempts[attempt_id], state=AttemptState.QUEUED, since=self.now
+                )
+                self._move(step_id, StepState.QUEUED)
+            case Observe(step_id, attempt_id, _):
+                self.attempts[attempt_id] = replace(self.attempts[attempt_id], state=AttemptState.RUNNING)
+                self._move(step_id, StepState.RUNNING)
+            case Supersede(_, attempt_id, _, start):
+                if self.jobs[attempt_id].now.is_placed:
+                    return
+                self.jobs[attempt_id].now = JobNow(end=AttemptState.CANCELLED)
+                self._start(start)
+            case End(_, attempt_id, state, _, _):
+                self.attempts[attempt_id] = replace(self.attempts[attempt_id], state=state)
+            case Settle(step_id, state, reason, failures, not_before, _):
+                self._move(step_id, state)
+                self.steps[step_id] = replace(self.steps[step_id], failures=failures, not_before=not_before)
+                self.reasons[step_id] = reason
+            case Cancel(attempt_id):
+                job = self.jobs[attempt_id]
+                if job.now.is_placed:
+                    job.now = replace(job.now, is_stopping=True)
+                else:
+                    job.now = JobNow(end=AttemptState.CANCELLED)
+            case Finish(state, _):
+                assert all(step.state in STEP_ENDS for step in self.steps.values())
+                self.state = state
+            case Reset() | Remind():
+                pass
+
+    def _start(self, start: Start) -> None:
+        attempt_id = f"{start.step_id}/{start.number}"
+        assert attempt_id not in self.attempts, "an attempt's number is used once"
+        state = AttemptState.PREPARING if start.prepares else AttemptState.QUEUED
+        self.attempts[attempt_id] = AttemptNow(
+            attempt_id, start.number, state, start.choice, self.now, inputs=InputsNow(is_ready=True)
+        )
+        if not start.prepares:
+            assert attempt_id not in self.jobs
+            self.jobs[attempt_id] = Job()
+        self._move(start.step_id, StepState.PREPARING if start.prepares else StepState.QUEUED)
+        self.steps[start.step_id] = replace(
+            self.steps[start.step_id], attempts=start.number, choice=start.choice, tried=start.tried
+        )
+
+    def _move(self, step_id: str, state: StepState) -> None:
+        step = self.steps[step_id]
+        STEP_STATES.check(step.state, state)
+        self.steps[step_id] = replace(step, state=state)
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)

@@ -1,0 +1,243 @@
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows.engine import graph as graphs
+from flows.engine.planner import JobNow, StepNow, TemplateNow
+from flows.engine.spec import FlowSpec
+from flows.engine.states import AttemptState, FailureKind, RunState, StepState
+from tests.engine.flows.simulated_run import World
+
+
+def world_of(*steps: dict, **templates: TemplateNow) -> World:
+    spec = FlowSpec.model_validate({"flow": "f", "steps": [{"command": "c", **step} for step in steps]})
+    graph = graphs.build(spec, "here.small")
+    names = {choice.template for node in graph.nodes for choice in node.choices}
+    from flows.engine import grids
+
+    instances = grids.expand(spec, {})
+    return World(
+        graph=graph,
+        steps={
+            f"{item.key}[{item.index}]": StepNow(f"{item.key}[{item.index}]", item.key, item.index, StepState.PENDING)
+            for item in instances
+        },
+        templates={name: TemplateNow() for name in names} | templates,
+    )
+
+
+def states(world: World) -> dict[str, str]:
+    return {step_id.removesuffix("[0]"): str(step.state) for step_id, step in world.steps.items()}
+
+
+def test_a_diamond_waits_for_both_sides():
+    world = world_of(
+        {"name": "top"},
+        {"name": "left", "after": ["top"]},
+        {"name": "right", "after": ["top"]},
+        {"name": "bottom", "after": ["left", "right"]},
+    )
+    world.settle()
+    world.end("top[0]/1")
+    world.settle()
+    world.end("left[0]/1")
+    world.settle()
+
+    assert states(world) == {"top": "succeeded", "left": "succeeded", "right": "queued", "bottom": "pending"}
+
+
+def test_a_chain_of_consequences_is_followed_in_one_plan():
+    world = world_of({"name": "a"}, {"name": "b", "after": ["a"]}, {"name": "c", "after": ["b"]})
+    world.settle()
+    world.end("a[0]/1", FailureKind.USER_ERROR)
+    world.look()
+
+    assert states(world) == {"a": "failed", "b": "skipped", "c": "skipped"}
+    assert world.reasons["c[0]"] == "'b' was skipped."
+
+
+def test_each_kind_of_failure_has_its_own_budget_and_waits_longer_each_time():
+    world = world_of({"name": "a", "retries": {"infrastructure": 2, "timeout": 1}})
+    waits = []
+    for number, kind in enumerate(["infrastructure", "timeout", "infrastructure"], start=1):
+        world.settle()
+        world.end(f"a[0]/{number}", FailureKind(kind))
+        world.settle()
+        waits.append((world.steps["a[0]"].not_before - world.now).total_seconds())
+        world.pass_time(waits[-1])
+    world.settle()
+    world.end("a[0]/4", FailureKind.INFRASTRUCTURE)
+    world.settle()
+
+    assert waits == [1.0, 1.0, 2.0]
+    assert states(world) == {"a": "failed"}
+    assert world.steps["a[0]"].failures == {"infrastructure": 3, "timeout": 1}
+
+
+def test_a_step_in_backoff_starts_no_earlier_than_said():
+    world = world_of({"name": "a", "retries": 1})
+    world.settle()
+    world.end("a[0]/1", FailureKind.USER_ERROR)
+    world.settle()
+    world.pass_time(0.9)
+    world.settle()
+
+    assert states(world) == {"a": "backoff"}
+
+
+def test_a_retry_stays_with_the_template_that_was_found_to_work():
+    world = world_of(
+        {"name": "a", "retries": 1, "compute": ["far.big", "here.small"]},
+        **{"far.big": TemplateNow("cannot be reached")},
+    )
+    world.settle()
+    world.templates["far.big"] = TemplateNow()
+    world.end("a[0]/1", FailureKind.USER_ERROR)
+    world.settle()
+    world.pass_time(1)
+    world.settle()
+
+    assert world.attempts["a[0]/2"].choice == 1
+
+
+def test_a_retry_after_the_budget_of_waiting_keeps_what_was_tried():
+    world = world_of({"name": "a", "compute": [{"template": "far.big", "wait": "10s"}, "here.small"]})
+    world.settle()
+    world.pass_time(10)
+    world.settle()
+
+    (tried,) = world.steps["a[0]"].tried
+    assert (tried.template, tried.waited_s, tried.why) == ("far.big", 10.0, "had no room within 10 s")
+    assert world.jobs["a[0]/1"].now.end == "cancelled"
+
+
+def test_a_job_that_was_placed_is_never_left():
+    world = world_of({"name": "a", "compute": [{"template": "far.big", "wait": "10s"}, "here.small"]})
+    world.settle()
+    world.place("a[0]/1")
+    world.pass_time(1000)
+    world.settle()
+
+    assert list(world.attempts) == ["a[0]/1"]
+
+
+def test_where_nothing_else_works_the_step_goes_on_waiting():
+    world = world_of(
+        {"name": "a", "compute": [{"template": "far.big", "wait": "10s"}, "here.small"]},
+        **{"here.small": TemplateNow("cannot be reached")},
+    )
+    world.settle()
+    world.pass_time(1000)
+    world.settle()
+    assert list(world.attempts) == ["a[0]/1"]
+
+    world.templates["here.small"] = TemplateNow()
+    world.settle()
+    assert world.attempts["a[0]/2"].choice == 1
+
+
+def test_a_grid_counts_as_done_when_all_of_it_is():
+    world = world_of({"name": "a", "grid": {"x": [1, 2, 3]}}, {"name": "b", "after": ["a"]})
+    world.settle()
+    world.end("a[0]/1")
+    world.end("a[2]/1")
+    world.settle()
+    assert states(world)["b"] == "pending"
+
+    world.end("a[1]/1")
+    world.settle()
+    assert states(world)["b"] == "queued"
+
+
+def test_the_same_snapshot_gives_the_same_plan():
+    from flows.engine import planner
+
+    world = world_of({"name": "a", "grid": {"x": [1, 2]}}, {"name": "b", "after": ["a"]})
+
+    assert planner.plan(world.snapshot(), world.now) == planner.plan(world.snapshot(), world.now)
+
+
+# --- whatever happens, in whatever order
+
+
+@st.composite
+def flows(draw):
+    count = draw(st.integers(1, 7))
+    steps = []
+    for number in range(count):
+        parents = draw(st.lists(st.sampled_from(range(number)), unique=True, max_size=3)) if number else []
+        step = {"name": f"s{number}", "after": [f"s{parent}" for parent in parents]}
+        if draw(st.booleans()):
+            step["grid"] = {"x": list(range(draw(st.integers(1, 3))))}
+        if draw(st.booleans()):
+            step["compute"] = [{"template": "far.big", "wait": "5s"}, "here.small"]
+        if draw(st.booleans()):
+            step["data"] = [{"dataset": "p/n"}]
+        step["retries"] = {"user_error": draw(st.integers(0, 2)), "infrastructure": 2}
+        steps.append(step)
+    return steps
+
+
+def end_one(failure: FailureKind | None):
+    def deed(world: World, data) -> None:
+        if world.running():
+            world.end(data.draw(st.sampled_from(world.running())), failure)
+
+    return deed
+
+
+def place_one(world: World, data) -> None:
+    if world.waiting():
+        world.place(data.draw(st.sampled_from(world.waiting())))
+
+
+def cancel_seldom(world: World, data) -> None:
+    world.is_cancelled = world.is_cancelled or data.draw(st.integers(0, 9)) == 0
+
+
+DEEDS = {
+    "look": lambda world, _: world.look(),
+    "look twice": lambda world, _: (world.look(), world.look()),
+    "die while looking": lambda world, _: world.look(dies=True),
+    "let time pass": lambda world, data: world.pass_time(data.draw(st.sampled_from([0.5, 3, 100]))),
+    "place": place_one,
+    "succeed": end_one(None),
+    "fail": end_one(FailureKind.USER_ERROR),
+    "lose": end_one(FailureKind.INFRASTRUCTURE),
+    "cancel": cancel_seldom,
+}
+
+
+def go_on(world: World) -> None:
+    """Let everything go well until the run ends."""
+    for _ in range(200):
+        world.settle()
+        for name in world.waiting():
+            world.place(name)
+        for name in world.running():
+            if world.jobs[name].now.is_stopping:
+                world.jobs[name].now = JobNow(end=AttemptState.CANCELLED)
+            else:
+                world.end(name)
+        world.pass_time(100)
+        if world.state is not RunState.RUNNING:
+            return
+
+
+@settings(max_examples=150, deadline=None)
+@given(flows(), st.data())
+def test_every_step_succeeds_at_most_once_and_none_is_forgotten(steps, data):
+    world = world_of(*steps)
+    for _ in range(data.draw(st.integers(0, 40))):
+        DEEDS[data.draw(st.sampled_from(sorted(DEEDS)))](world, data)
+
+    # From here on nothing goes wrong any more, so the run comes to its end.
+    go_on(world)
+
+    assert world.state is not RunState.RUNNING, states(world)
+    succeeded = {step_id for step_id, step in world.steps.items() if step.state is StepState.SUCCEEDED}
+    assert succeeded == set(world.successes)
+    assert all(count == 1 for count in world.successes.values())
+    if world.state is RunState.SUCCEEDED:
+        assert succeeded == set(world.steps)
+    assert not world.waiting()
+    assert not world.running()
