@@ -18,10 +18,9 @@ from datasets.selectors import caches
 from datasets.services.cache_events import change_state
 
 
-def usable_bytes(site: CacheSite) -> int:
-    """Return the site's capacity, or less when its disk cannot give that much. Raises CacheSiteUnavailable."""
-    capacity = caches.measure_capacity(site)
-    return min(site.capacity_bytes, capacity.used_bytes + open_volume(site).usage().free_bytes)
+def measure_disk(site: CacheSite) -> int:
+    """Return how much the disk behind a site could hold for it, whatever its capacity. Raises CacheSiteUnavailable."""
+    return caches.measure_capacity(site).used_bytes + open_volume(site).usage().free_bytes
 
 
 def lock_site(site_id: str) -> CacheSite:

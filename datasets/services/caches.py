@@ -39,8 +39,7 @@ def request_cache(
     found = _join(actor, commit, site, holder, why)
     if found is not None:
         return found
-    usable = cache_space.usable_bytes(site)
-    request = _Request(actor, commit, site, holder, why, usable)
+    request = _Request(actor, commit, site, holder, why, cache_space.measure_disk(site))
     row, plan = request.reserve(commit.size_bytes, may_evict=False)
     if row is not None:
         return row
@@ -52,6 +51,7 @@ def request_cache(
         if row is not None:
             return row
         plans.append(plan)
+    site.refresh_from_db(fields=["capacity_bytes"])
     raise cache_space.explain_full(
         actor, site, min(plans, key=lambda plan: plan.missing_bytes), wanted_for=request.label
     )
@@ -160,7 +160,7 @@ class _Request:
     site: CacheSite
     holder: str | None
     why: str
-    usable_bytes: int
+    disk_bytes: int
 
     @property
     def label(self) -> str:
@@ -180,7 +180,7 @@ class _Request:
         plan = cache_space.plan_room(
             site,
             need_bytes=need_bytes,
-            usable=self.usable_bytes,
+            usable=min(site.capacity_bytes, self.disk_bytes),
             keep=[keep] if keep else [],
             extending=failed.pk if failed else None,
         )
