@@ -55,7 +55,7 @@ def _render(product: Product) -> None:
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         page = context.new_page()
         page.goto(link)
-        page.click("button[type=submit]")
+        page.get_by_role("button", name="Sign in").click()
         for name, path in pages.items():
             page.goto(product.url + path)
             page.wait_for_load_state("networkidle")
