@@ -317,6 +317,7 @@ class Experiment(Record):
     state: str
     parameters: Mapping[str, Any]
     metrics: Mapping[str, Any]
+    tags: Mapping[str, Any]
     created_at: datetime | None
 
     @property

@@ -122,6 +122,7 @@ def experiment(**changed: Any) -> dict[str, Any]:
         "state": "succeeded",
         "parameters": {"lr": 0.1},
         "metrics": {"accuracy": 0.97},
+        "tags": {"kind": "svm"},
         "created_at": AT,
         **changed,
     }

@@ -225,7 +225,7 @@ def test_experiments_are_listed_and_shown(cli, server):
     listed = cli("experiment", "list", "--run", "run_1")
     text = cli("experiment", "show", "ex_1").stdout
 
-    assert "accuracy=0.97" in listed.stdout
+    assert "accuracy=0.97, kind=svm" in listed.stdout
     assert "team/digits@abababab" in text
     assert "cccccccccccc with changes that are not committed" in text
     assert json.loads(cli("experiment", "show", "ex_1", "--json").stdout) == shown

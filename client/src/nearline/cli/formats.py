@@ -44,8 +44,9 @@ def ago(moment: datetime | None, *, now_s: float | None = None) -> str:
     distance = (time.time() if now_s is None else now_s) - moment.timestamp()
     for large, unit in ((86400, "d"), (3600, "h"), (60, "min"), (5, "s")):
         if abs(distance) >= large:
-            amount = int(abs(distance) // (1 if unit == "s" else large))
-            return f"{amount} {unit} ago" if distance > 0 else f"in {amount} {unit}"
+            amount = abs(distance) / (1 if unit == "s" else large)
+            # What has passed has passed whole; what is to come is told to the nearest.
+            return f"{int(amount)} {unit} ago" if distance > 0 else f"in {round(amount)} {unit}"
     return "just now"
 
 

@@ -56,9 +56,7 @@ def root(
 
 def main() -> None:
     """Run the program and end the process with its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        # File names need not be text; they leave as the bytes that they are.
-        stream.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
+    _prepare_streams()
     try:
         try:
             app()
@@ -79,3 +77,9 @@ def main() -> None:
         )
         report(unexpected, as_json=False)
         sys.exit(Failed.exit_code)
+
+
+def _prepare_streams() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # File names need not be text; they leave as the bytes that they are.
+        stream.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]

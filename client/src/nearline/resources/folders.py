@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ __all__ = ["Comparison", "Folder", "Folders", "Outcome", "find_folder", "get_fol
 
 _OWN_NAMES = {FOLDER_NAME, ".cnvrg"}
 _DISK_RESERVE = 0.05
-_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -278,7 +277,8 @@ def _in_words() -> Iterator[None]:
 
 
 def _options(parallel: int | None, progress: OnProgress) -> Options:
-    return Options(threads=parallel or _THREADS, on_progress=progress)
+    options = Options(on_progress=progress)
+    return replace(options, threads=parallel) if parallel else options
 
 
 def _start_branch(folder: Folder, server: Server) -> None:

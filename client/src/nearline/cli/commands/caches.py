@@ -53,8 +53,9 @@ def plan_eviction(
         return
     victims = [(_named(item), formats.size(_bytes(item)), "goes") for item in plan.get("victims", [])]
     obstacles = [(_named(item), formats.size(_bytes(item)), _reason(item)) for item in plan.get("obstacles", [])]
-    for row in align([("COMMIT", "SIZE", "WHAT"), *victims, *obstacles]):
-        session.out.line(row)
+    if victims or obstacles:
+        for row in align([("COMMIT", "SIZE", "WHAT"), *victims, *obstacles]):
+            session.out.line(row)
     missing = plan.get("missing_bytes") or 0
     free, freed = formats.size(plan.get("free_bytes")), formats.size(plan.get("freed_bytes"))
     session.out.note(

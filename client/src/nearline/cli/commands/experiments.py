@@ -1,7 +1,7 @@
 """What steps recorded."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,6 +9,9 @@ from nearline.cli import formats
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Limit, Project
 from nearline.cli.session import session_of
+
+if TYPE_CHECKING:
+    from nearline.models import Experiment
 
 app = CommandGroup(help="What steps recorded: parameters, metrics, artifacts.")
 
@@ -24,10 +27,9 @@ def list_experiments(
     session = session_of(context)
     found = list(session.client().experiments.list(project=project, run=run, limit=limit))
     rows = [
-        (item.id, item.label, formats.state(item.state), _pairs(item.metrics), formats.ago(item.created_at))
-        for item in found
+        (item.id, item.label, formats.state(item.state), _results(item), formats.ago(item.created_at)) for item in found
     ]
-    session.out.table(found, ("EXPERIMENT", "STEP", "STATE", "METRICS", "STARTED"), rows, empty="None was recorded.")
+    session.out.table(found, ("EXPERIMENT", "STEP", "STATE", "RESULTS", "STARTED"), rows, empty="None was recorded.")
 
 
 @app.command("show")
@@ -43,7 +45,7 @@ def show(
         ("State", formats.state(item.state)),
         ("Parameters", _pairs(item.parameters)),
         ("Metrics", _pairs(item.metrics)),
-        ("Tags", _pairs(item.raw.get("tags") or {})),
+        ("Tags", _pairs(item.tags)),
         ("Data", _texts(item.raw.get("data"))),
         ("Code", _code(item.raw.get("code"))),
         ("Where", item.raw.get("template")),
@@ -72,12 +74,17 @@ def compare(
     for kind, values in (
         ("parameter", [item.parameters or {} for item in found]),
         ("metric", [item.metrics or {} for item in found]),
+        ("tag", [item.tags or {} for item in found]),
     ):
         for key in sorted({key for each in values for key in each}):
             texts = [_value(each[key]) if key in each else "-" for each in values]
             rows.append((f"{kind} {key}" + ("" if len(set(texts)) == 1 else " *"), *texts))
     session.out.table(found, ("", *ids), rows, empty="")
     session.out.note("* differs")
+
+
+def _results(item: "Experiment") -> str:
+    return _pairs({**(item.tags or {}), **(item.metrics or {})})
 
 
 def _pairs(values: Mapping[str, Any] | None) -> str:

@@ -71,7 +71,7 @@ def sync(
     context: typer.Context,
     message: Message = "",
     parallel: Parallel = None,
-    commit: Commit = None,
+    commit: Annotated[str | None, typer.Option("--commit", "-c", help="Only get this commit; make none.")] = None,
     *,
     force: Force = False,
     new_branch: NewBranch = False,
@@ -85,10 +85,12 @@ def sync(
     folders = session.client().folders
     with progress_of(session.out) as progress:
         if commit is not None:
-            folders.download(folder, ref=commit, parallel=parallel, progress=progress)
-        outcome = folders.sync(
-            folder, message=message, force=force, new_branch=new_branch, parallel=parallel, progress=progress
-        )
+            # A commit made from here would go on from the newest one, so going back makes none.
+            outcome = folders.download(folder, ref=commit, parallel=parallel, progress=progress)
+        else:
+            outcome = folders.sync(
+                folder, message=message, force=force, new_branch=new_branch, parallel=parallel, progress=progress
+            )
     _tell_outcome(session, outcome, finished="Data sync finished")
 
 

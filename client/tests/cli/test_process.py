@@ -1,0 +1,111 @@
+"""The program as a process: interrupted, left by its reader, surprised."""
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from nearline.cli import main as program
+
+COMMAND = [sys.executable, "-c", "from nearline.cli.main import main; main()"]
+
+
+@pytest.fixture
+def silent_server():
+    """A server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+def interrupt(process: subprocess.Popen) -> tuple[str, str]:
+    """Press Ctrl-C, and again after a while: Python drops an interrupt that comes while it tidies up an object."""
+    for _ in range(5):
+        process.send_signal(signal.SIGINT)
+        try:
+            return process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            continue
+    process.kill()
+    return process.communicate()
+
+
+def test_ctrl_c_is_one_word_and_130(silent_server, tmp_path):
+    url = f"http://127.0.0.1:{silent_server.getsockname()[1]}"
+    process = subprocess.Popen(
+        [*COMMAND, "--url", url, "--token", "t", "whoami"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path)},
+    )
+    silent_server.settimeout(30)
+    connection, _ = silent_server.accept()
+    with connection:
+        connection.recv(1)
+        stdout, stderr = interrupt(process)
+
+    assert (process.returncode, stdout, stderr.strip()) == (130, "", "Interrupted.")
+
+
+def test_a_reader_that_leaves_in_the_middle_is_no_traceback(tmp_path):
+    ready = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                ready.wait(30)
+                body = b'{"items": [' + b",".join([b'{"name": "x"}'] * 5000) + b'], "next_cursor": null}'
+                head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+                connection.sendall(head.encode() + body)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        process = subprocess.Popen(
+            [*COMMAND, "--url", url, "--token", "t", "project", "list"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={"HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path)},
+        )
+        process.stdout.close()
+        ready.set()
+        code = process.wait(30)
+        server.join(30)
+
+    assert (code, process.stderr.read()) == (1, "")
+    process.stderr.close()
+
+
+def test_what_nobody_foresaw_is_a_sentence_and_a_way_to_report_it(monkeypatch, capsys):
+    def surprise():
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(program, "app", surprise)
+    monkeypatch.delenv("NEARLINE_DEBUG", raising=False)
+    monkeypatch.setattr(program, "_prepare_streams", lambda: None)
+
+    with pytest.raises(SystemExit) as ended:
+        program.main()
+
+    assert ended.value.code == 1
+    error = capsys.readouterr().err
+    assert error.startswith("✗ Something broke inside the client: ZeroDivisionError: division by zero\nhint: ")
+    assert "Traceback" not in error
+
+
+def test_whoever_asks_gets_the_traceback(monkeypatch):
+    def surprise():
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(program, "app", surprise)
+    monkeypatch.setattr(program, "_prepare_streams", lambda: None)
+    monkeypatch.setenv("NEARLINE_DEBUG", "1")
+
+    with pytest.raises(ZeroDivisionError):
+        program.main()
