@@ -1,4 +1,4 @@
-"""Train one support vector classifier, measure it on pictures that it did not see, and let it guess the test pictures."""
+"""Train one support vector classifier, measure it on pictures it did not see, and let it guess the test pictures."""
 
 import argparse
 import json
