@@ -37,7 +37,8 @@ class Server:
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path.removeprefix("/api/v1")
-        body = json.loads(request.content) if request.content else None
+        is_json = request.headers.get("Content-Type") == "application/json"
+        body = json.loads(request.content) if is_json else request.content or None
         self.asked.append((request.method, path, dict(request.url.params), body))
         script = self.answers.get((request.method, path))
         if script is None:

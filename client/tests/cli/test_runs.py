@@ -244,3 +244,15 @@ def test_experiments_are_compared_side_by_side_and_differences_marked(cli, serve
     assert ["metric", "loss", "*", "-", "1"] in rows
     assert cli("experiment", "compare", "ex_1", "ex_2", "--json").exit_code == 0
     assert server.asked[-1][2] == {"ids": "ex_1,ex_2"}
+
+
+def test_the_code_beside_a_flow_goes_along_unless_it_shall_not(cli, server, flow_file):
+    (flow_file().parent / "train.py").write_text("print(1)")
+    server.on("POST", "/flows/bundles", {"bundle": "b" * 64, "size_bytes": 1, "files": 1}, status=201)
+    server.on("POST", "/flows", VERSION, status=201)
+
+    cli("flow", "push", "flow.yaml", "--project", "team")
+    cli("flow", "push", "flow.yaml", "--project", "team", "--no-code")
+
+    assert [body.get("bundle") for body in server.bodies("POST", "/flows")] == ["b" * 64, None]
+    assert [query for _, path, query, _ in server.asked if path == "/flows/bundles"] == [{"project": "team"}]
