@@ -5,6 +5,7 @@ from http import HTTPStatus
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from accounts.selectors import actor_of
 from core.errors import ErrorKind, NotFound, PlatformError
 from web.problems import STATUS
 
@@ -48,7 +49,9 @@ def show(request: HttpRequest, error: PlatformError) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 (Django's signature)
-    """Answer to an address that no route matches."""
+    """Answer to an address that no route matches. No middleware has noted the actor, because there is no view."""
+    if request.user.is_authenticated:
+        request.actor = actor_of(request.user)  # type: ignore[attr-defined]
     return show(request, PageNotFound("There is no page at this address."))
 
 

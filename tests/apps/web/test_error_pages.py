@@ -1,0 +1,74 @@
+"""What people see when something goes wrong, and who gets to see a page at all."""
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def browser(member) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(pk=member.user_id))
+    return client
+
+
+def test_who_is_not_signed_in_is_sent_to_the_sign_in_and_back():
+    answer = Client().get("/cache/?need=1GB")
+
+    assert answer.status_code == 302
+    assert answer["Location"] == "/accounts/login/?next=/cache/%3Fneed%3D1GB"
+
+
+def test_a_part_of_a_page_sends_the_whole_page_to_the_sign_in():
+    answer = Client().get("/cache/", headers={"HX-Request": "true"})
+
+    assert answer["HX-Redirect"] == "/accounts/login/"
+
+
+def test_an_anticipated_error_is_a_page_with_what_why_what_to_do_and_code(browser):
+    answer = browser.get("/jobs/nothing/")
+
+    assert answer.status_code == 404
+    shown = answer.content.decode()
+    for part in ("Not found", "There is no job called &#x27;nothing&#x27;", "What to do:", "compute.job_not_found"):
+        assert part in shown
+
+
+def test_for_a_part_of_a_page_it_is_a_note_in_the_corner(browser):
+    answer = browser.get("/jobs/nothing/", headers={"HX-Request": "true"})
+
+    assert (answer.status_code, answer["HX-Retarget"]) == (404, "#toasts")
+    assert "compute.job_not_found" in answer.content.decode()
+
+
+def test_an_address_without_a_page_is_answered_in_the_shell(browser):
+    answer = browser.get("/no/such/page/")
+
+    assert answer.status_code == 404
+    assert "web.page_not_found" in answer.content.decode()
+    assert 'class="rail"' in answer.content.decode()
+
+
+def test_a_damaged_page_link_is_the_callers_fault(browser):
+    assert browser.get("/jobs/?cursor=%25%25").status_code == 400
+
+
+def test_a_form_without_its_token_is_refused_calmly(member):
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(User.objects.get(pk=member.user_id))
+
+    answer = strict.post("/settings/projects/", {"name": "stolen"})
+
+    assert answer.status_code == 403
+    assert "web.request_refused" in answer.content.decode()
+
+
+def test_pages_forbid_scripts_of_others_frames_and_guessing_of_types(browser):
+    answer = browser.get("/")
+
+    assert "default-src 'self'" in answer["Content-Security-Policy"]
+    assert answer["X-Frame-Options"] == "DENY"
+    assert answer["X-Content-Type-Options"] == "nosniff"
