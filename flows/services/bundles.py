@@ -1,5 +1,6 @@
 """The code that comes with a flow: a tar.gz of its folder, kept by hash and unpacked once, for jobs to copy from."""
 
+import gzip
 import hashlib
 import io
 import lzma
@@ -88,14 +89,19 @@ def _unpack(data: bytes, sha256: str) -> int:
 
 def _extract(data: bytes, target: Path) -> int:
     size_bytes = files = 0
-    with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+    with gzip.open(io.BytesIO(data)) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
         for member in archive:
             size_bytes += member.size
             files += 1
             if size_bytes > _MAX_UNPACKED_BYTES or files > _MAX_FILES:
                 raise InvalidBundle(
-                    f"The code unpacks to more than {_MAX_UNPACKED_BYTES // 2**20} MiB or too many files."
+                    f"The code unpacks to more than {_MAX_UNPACKED_BYTES // 2**20} MiB or {_MAX_FILES} files."
                 )
-            # The filter refuses absolute paths, `..`, links that lead out, devices, and drops odd permissions.
+            if member.name.startswith("/"):
+                raise InvalidBundle(f"The code holds an absolute path: {member.name}")
+            # The filter refuses `..`, links that lead out, devices, and drops odd permissions.
             archive.extract(member, target, filter="data")
+        # The end of the stream carries its checksum, which tells a cut-off archive from a whole one.
+        while size_bytes <= _MAX_UNPACKED_BYTES and (padding := stream.read(1 << 20)):
+            size_bytes += len(padding)
     return files

@@ -1,0 +1,150 @@
+import pytest
+
+from accounts.errors import PermissionDenied, ProjectNotFound
+from accounts.permissions import Role
+from accounts.services import secrets
+from flows.errors import InvalidFlow, InvalidParameters, NothingToRetry, RunHasEnded, RunNotFinished
+from flows.models import Flow, FlowVersion, Run
+from flows.services import flows, runs
+from tests.factories.flows import World, state_of
+
+FLOW = """\
+flow: digits
+parameters:
+  epochs: {type: int, default: 3}
+  optimizer: {type: str, choices: [adam, sgd]}
+steps:
+  - {name: train, command: train}
+"""
+
+
+def test_the_same_content_is_the_same_version(world: World, member, project):
+    first = flows.save_version(actor=member, project=project, text=FLOW)
+    again = flows.save_version(actor=member, project=project, text=f"# only a comment\n{FLOW}")
+    changed = flows.save_version(actor=member, project=project, text=FLOW.replace("default: 3", "default: 4"))
+
+    assert first.pk == again.pk
+    assert (first.number, changed.number) == (1, 2)
+    assert Flow.objects.get().name == "digits"
+
+
+def test_the_platform_adds_what_only_it_knows_with_lines(world: World, member, project):
+    text = """\
+flow: f
+steps:
+  - name: a
+    command: c
+    compute: [this-machine.smal, nowhere.big]
+    data: [{dataset: team-a/digits@main}]
+    secrets: [API_KEY]
+"""
+    found = flows.validate_spec(actor=member, project=project, text=text)
+
+    assert [(problem.line, problem.code, problem.message) for problem in found.problems] == [
+        (5, "unknown_template", "There is no compute template 'this-machine.smal'. Did you mean 'this-machine.small'?"),
+        (5, "unknown_template", "There is no compute template 'nowhere.big'."),
+        (
+            6,
+            "unknown_dataset",
+            "There is no dataset team-a/digits, or you are not a member of its project.",
+        ),
+        (7, "unknown_secret", "The project has no secret called 'API_KEY'."),
+    ]
+    assert found.spec is None
+
+
+def test_an_image_is_accepted_with_a_note_where_it_has_no_effect(world: World, member, project):
+    text = "flow: f\nsteps:\n  - {name: a, command: c, image: python, compute: this-machine.small}\n"
+
+    found = flows.validate_spec(actor=member, project=project, text=text)
+
+    assert found.problems == ()
+    assert [(note.line, note.message) for note in found.notes] == [
+        (3, "The image has no effect on this machine: its jobs run as plain processes.")
+    ]
+
+
+def test_an_invalid_flow_is_refused_with_all_problems_and_nothing_is_stored(world: World, member, project):
+    with pytest.raises(InvalidFlow, match="The flow has 2 problems") as caught:
+        flows.save_version(actor=member, project=project, text="flow: f\nsteps: [{nmae: a, command: c}]")
+
+    assert [problem["code"] for problem in caught.value.details["problems"]] == ["missing_key", "unknown_key"]
+    assert Flow.objects.count() == FlowVersion.objects.count() == 0
+
+
+def test_a_viewer_may_look_but_neither_push_nor_run_nor_cancel(world: World, member, viewer, project):
+    version = flows.save_version(actor=member, project=project, text=FLOW)
+    run = runs.start_run(actor=member, version=version, parameters={"optimizer": "adam"})
+
+    for deed in (
+        lambda: flows.save_version(actor=viewer, project=project, text=FLOW.replace("3", "5")),
+        lambda: runs.start_run(actor=viewer, version=version, parameters={"optimizer": "adam"}),
+        lambda: runs.cancel_run(actor=viewer, run=run),
+        lambda: runs.retry_run(actor=viewer, run=run),
+    ):
+        with pytest.raises(PermissionDenied):
+            deed()
+
+    assert FlowVersion.objects.count() == Run.objects.count() == 1
+    assert Run.objects.get().cancel_requested_at is None
+    assert flows.validate_spec(actor=viewer, project=project, text=FLOW).problems == ()
+
+
+def test_a_stranger_learns_nothing(world: World, make_actor, project):
+    stranger = make_actor(None)
+
+    with pytest.raises(ProjectNotFound):
+        flows.validate_spec(actor=stranger, project=project, text=FLOW)
+
+
+def test_parameters_are_read_as_their_types_and_all_faults_are_told(world: World, member, project):
+    version = flows.save_version(actor=member, project=project, text=FLOW)
+
+    run = runs.start_run(actor=member, version=version, parameters={"epochs": "10", "optimizer": "sgd"})
+    assert run.parameters == {"epochs": 10, "optimizer": "sgd"}
+
+    with pytest.raises(InvalidParameters) as caught:
+        runs.start_run(actor=member, version=version, parameters={"epochs": "many", "lr": 1})
+    assert caught.value.details["problems"] == [
+        "There is no parameter 'lr'.",
+        "The parameter 'epochs' is not a whole number: 'many'.",
+        "The parameter 'optimizer' has no default and needs a value.",
+    ]
+    assert Run.objects.count() == 1
+
+
+def test_runs_are_numbered_within_their_flow(world: World, member, project):
+    version = flows.save_version(actor=member, project=project, text=FLOW)
+
+    numbers = [runs.start_run(actor=member, version=version, parameters={"optimizer": "adam"}).number for _ in range(3)]
+
+    assert numbers == [1, 2, 3]
+
+
+def test_only_what_makes_sense_can_be_cancelled_or_retried(world: World, member, project):
+    version = flows.save_version(actor=member, project=project, text=FLOW)
+    run = runs.start_run(actor=member, version=version, parameters={"optimizer": "adam"})
+
+    with pytest.raises(RunNotFinished):
+        runs.retry_run(actor=member, run=run)
+    world.finish_all(run)
+    with pytest.raises(NothingToRetry):
+        runs.retry_run(actor=member, run=run)
+    with pytest.raises(RunHasEnded):
+        runs.cancel_run(actor=member, run=run)
+
+    assert state_of(run) == "succeeded"
+
+
+def test_secrets_are_asked_for_by_name_and_never_in_the_spec(world: World, member, make_actor, project):
+    secrets.set_secret(actor=make_actor(Role.ADMIN), project=project, name="API_KEY", value="hush")
+    run = world.start(member, project, "flow: f\nsteps: [{name: a, command: c, secrets: [API_KEY]}]")
+    world.turn()
+    world.turn()
+
+    from tests.factories.flows import newest_attempt
+
+    job = newest_attempt(run, "a").job
+    assert job.spec["secret_names"] == ["API_KEY"]
+    assert "hush" not in str(job.spec)
+    assert world.driver_of(job.name).jobs.launches[job.name].secrets == {"API_KEY": "hush"}
