@@ -1,6 +1,7 @@
 """A linked folder in the words of the tests."""
 
 import os
+from pathlib import Path
 
 from nearline.transfer import status, sync
 from nearline.transfer.options import Options
@@ -60,6 +61,6 @@ class Folder:
             folders[:] = [name for name in folders if name != b".nearline"]
             for name in [*names, *(f for f in folders if os.path.islink(os.path.join(place, f)))]:
                 path = os.path.join(place, name)
-                content = os.readlink(path) if os.path.islink(path) else open(path, "rb").read()
+                content = os.readlink(path) if os.path.islink(path) else Path(os.fsdecode(path)).read_bytes()
                 found[os.path.relpath(path, root)] = content
         return found

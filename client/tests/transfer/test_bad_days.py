@@ -1,4 +1,4 @@
-"""Storms, lies, lost answers, late addresses, damage: each is survived, or told in one sentence with nothing half done."""
+"""Storms, lies, lost answers, damage: each is survived, or told in one sentence with nothing half done."""
 
 import os
 import random
@@ -165,7 +165,7 @@ def test_bytes_damaged_on_their_way_are_fetched_again(stored, make_folder, serve
 
 @pytest.mark.parametrize("kind", ["pack", "range", "root"])
 def test_what_is_damaged_in_the_store_is_refused_and_nothing_wrong_becomes_visible(stored, make_folder, server, kind):
-    victim = sorted(server.object_path(kind, "").iterdir())[0]
+    victim = min(server.object_path(kind, "").iterdir())
     data = bytearray(victim.read_bytes())
     data[len(data) // 2] ^= 1
     victim.write_bytes(data)
@@ -304,7 +304,7 @@ def test_a_link_in_the_way_is_never_written_through(stored, make_folder, server,
 
 def test_a_hostile_pack_of_the_right_name_cannot_smuggle_other_bytes(stored, make_folder, server):
     """Each blob is checked by its own hash, so a pack whose name lies gets nowhere."""
-    victim = sorted(server.object_path("pack", "").iterdir())[0]
+    victim = min(server.object_path("pack", "").iterdir())
     blobs = packs.read_footer(victim.read_bytes())
     victim.write_bytes(b"evil" * (victim.stat().st_size // 4 + 1))
     other = make_folder("other")

@@ -9,15 +9,6 @@ from nearline.content.packs import MAX_BLOB_BYTES
 from nearline.content.paths import check_path, find_clashes
 from nearline.content.symlinks import check_target
 
-IDS = st.binary(min_size=32, max_size=32)
-COMPONENTS = st.one_of(
-    st.sampled_from([b"a", b"b", b"a b", b"a-b", b"A", b"img+1.png", b"line\nbreak", b"\xff\xfe", "\u00e9".encode()]),
-    st.binary(min_size=1, max_size=6),
-)
-PATHS = st.lists(COMPONENTS, min_size=1, max_size=3).map(b"/".join).filter(lambda path: is_carried(path))
-TIMES = st.integers(-(1 << 63), (1 << 63) - 1)
-MODES = st.integers(0, 0o777)
-
 
 def is_carried(path):
     try:
@@ -25,6 +16,16 @@ def is_carried(path):
     except BadPath:
         return False
     return True
+
+
+IDS = st.binary(min_size=32, max_size=32)
+COMPONENTS = st.one_of(
+    st.sampled_from([b"a", b"b", b"a b", b"a-b", b"A", b"img+1.png", b"line\nbreak", b"\xff\xfe", "\u00e9".encode()]),
+    st.binary(min_size=1, max_size=6),
+)
+PATHS = st.lists(COMPONENTS, min_size=1, max_size=3).map(b"/".join).filter(is_carried)
+TIMES = st.integers(-(1 << 63), (1 << 63) - 1)
+MODES = st.integers(0, 0o777)
 
 
 def is_inside(path, target):

@@ -1,5 +1,6 @@
 """Ranges and roots: the same entries make the same bytes, and bytes are a sound range or refused."""
 
+import contextlib
 import zlib
 
 import pytest
@@ -50,10 +51,8 @@ def test_a_tree_gives_back_its_entries(entries):
 @given(st.binary(max_size=300))
 def test_any_bytes_are_refused_as_range_and_root_or_read(data):
     for decode in (manifest.decode_range, manifest.decode_root, manifest.range_id):
-        try:
+        with contextlib.suppress(ContentError):
             decode(data)
-        except ContentError:
-            pass
 
 
 @given(trees().filter(bool), st.data())
@@ -131,7 +130,7 @@ def test_a_range_that_contradicts_itself_is_refused_when_it_is_written(entries):
 
 
 def test_a_hostile_path_or_link_is_refused_by_name():
-    with pytest.raises(BadPath, match="'../x' contains the component"):
+    with pytest.raises(BadPath, match=r"'\.\./x' contains the component"):
         manifest.encode_range([file_entry(b"../x")])
     with pytest.raises(BadPath, match="'d/link' is a symbolic link that leads out of the dataset"):
         manifest.encode_range([manifest.new_symlink(b"d/link", b"../../x", 0)])
