@@ -14,7 +14,7 @@ from compute.selectors import jobs
 from compute.web import node_cells
 from scheduler.selectors import queues
 
-_ROWS = 20
+_ROWS, _WAITING_ROWS = 20, 8
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def overview_page(request: PageRequest) -> HttpResponse:
         "has_simulated": any(node.is_simulated for node in nodes),
         "shares": _shares(actor),
         "waiting_count": waiting.count(),
-        "waiting": waiting.order_by("pk")[:_ROWS],
+        "waiting": waiting.order_by("pk")[:_WAITING_ROWS],
         "running_count": running.count(),
         "running": running[:_ROWS],
     }
