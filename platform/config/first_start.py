@@ -26,6 +26,7 @@ class FirstStart:
 
 def prepare() -> FirstStart:
     """Bring the database up to date and create what is missing. Can be repeated without harm."""
+    settings.NEARLINE.home.mkdir(parents=True, exist_ok=True)
     call_command("migrate", verbosity=0, interactive=False)
     system = Actor.system("first start")
     admin = User.objects.filter(username=ADMIN).first()

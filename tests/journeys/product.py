@@ -69,9 +69,16 @@ class Product:
         """Start every process and wait until the product is ready to serve."""
         python = str(BIN / "python")
         if is_full():
-            subprocess.run(
-                [python, "manage.py", "setup"], cwd=ROOT, env=self.environment, check=True, capture_output=True
+            done = subprocess.run(
+                [python, "manage.py", "setup"],
+                cwd=ROOT,
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                check=False,
             )
+            if done.returncode != 0:
+                raise AssertionError(f"`manage.py setup` ended with {done.returncode}:\n{done.stderr[-4000:]}")
             self._spawn(
                 "web",
                 [
