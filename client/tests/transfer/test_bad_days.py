@@ -8,6 +8,7 @@ import pytest
 from client.tests.fake_server import FakeServer
 from client.tests.transfer.folders import Folder
 from nearline.content import packs
+from nearline.content.manifest import BlobRef, Entry, EntryKind, build_tree
 from nearline.errors import Conflict, Denied, Failed, ServerFailure, Unavailable
 from nearline.transfer.server import ObjectKind
 
@@ -265,28 +266,61 @@ def test_a_local_edit_between_scan_and_download_is_kept(stored, make_folder, ser
     assert outcome.conflicts == ("000",)
 
 
-def test_names_that_the_target_cannot_hold_apart_are_refused_before_anything_is_written(
-    folder, make_folder, server, monkeypatch
-):
-    monkeypatch.setattr("nearline.transfer.sync.check_names", lambda *_: None)
-    folder.write({"README": b"1", "Readme": b"2"}).sync()
-    other = make_folder("other")
-    monkeypatch.setattr("nearline.transfer.target.TargetFolder.folds_names", lambda _: True)
+def commit_names(server, files):
+    """Commit a tree as a program of someone else might, with names that our own sync would refuse."""
+    builder = packs.PackBuilder()
+    blobs = {name: builder.add(content) for name, content in files.items()}
+    pack = builder.finish()
+    entries = [
+        Entry(
+            name,
+            0o644,
+            b.size,
+            0,
+            b.content_id,
+            EntryKind.FILE,
+            (BlobRef(b.content_id, pack.sha256, b.offset, b.size),),
+        )
+        for name, b in sorted(blobs.items())
+    ]
+    tree = build_tree(entries)
+    upload = server.start_upload("main", "test").id
+    server.object_path(ObjectKind.PACK, pack.name).write_bytes(pack.data)
+    server.complete_packs(upload, [pack.name])
+    for name, data in tree.objects.items():
+        server.object_path(ObjectKind.RANGE, name).write_bytes(data)
+    server.object_path(ObjectKind.ROOT, tree.root_id).write_bytes(tree.root)
+    server.commit(upload, root=tree.root_id, expected_head=None, message="", source="cli", idempotency_key="k")
+
+
+def test_names_that_the_target_cannot_hold_apart_are_refused_before_anything_is_written(folder, server, monkeypatch):
+    commit_names(server, {b"README": b"1", b"Readme": b"2"})
+    real = os.path.lexists
+    # A file system that folds case finds the probe under another spelling.
+    monkeypatch.setattr(os.path, "lexists", lambda path: b"/cASE-" in os.fsencode(path) or real(path))
 
     with pytest.raises(Conflict, match="'README' and 'Readme' differ only in case"):
-        other.download()
+        folder.download()
 
-    assert other.files() == {}
+    assert folder.files() == {}
 
 
-def test_on_a_file_system_that_knows_case_such_names_are_carried(folder, make_folder, monkeypatch):
-    monkeypatch.setattr("nearline.transfer.sync.check_names", lambda *_: None)
-    folder.write({"README": b"1", "Readme": b"2"}).sync()
-    other = make_folder("other")
+def test_on_a_file_system_that_knows_case_such_names_are_carried(folder, server):
+    commit_names(server, {b"README": b"1", b"Readme": b"2"})
 
-    other.download()
+    folder.download()
 
-    assert other.files() == {b"README": b"1", b"Readme": b"2"}
+    assert folder.files() == {b"README": b"1", b"Readme": b"2"}
+    assert folder.sync().is_up_to_date
+
+
+def test_a_tree_that_holds_such_names_already_can_still_be_added_to(folder, server):
+    commit_names(server, {b"README": b"1", b"Readme": b"2"})
+    folder.download()
+
+    folder.write({"more": b"3"}).sync()
+
+    assert set(server.tree()) == {b"README", b"Readme", b"more"}
 
 
 def test_a_link_in_the_way_is_never_written_through(stored, make_folder, server, tmp_path):

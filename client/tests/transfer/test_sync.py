@@ -390,17 +390,40 @@ def test_a_forced_sync_that_is_overtaken_starts_again(pair, server):
     assert len(server.commits) == 3
 
 
-def test_names_that_differ_only_in_case_are_refused_before_anything_is_committed(pair, server):
+def test_names_that_differ_only_in_case_are_refused_before_anything_is_sent(pair, server):
     ours, theirs = pair
     theirs.write({"README": b"1"})
     theirs.sync()
     ours.write({"Readme": b"2"})
+    received = server.bytes_received
 
     with pytest.raises(Conflict, match="'README' and 'Readme' differ only in case"):
         ours.sync()
 
     assert len(server.commits) == 2
+    assert server.bytes_received == received
     assert ours.files()[b"Readme"] == b"2"
+
+
+def test_a_name_that_lost_a_race_against_one_that_differs_only_in_case_is_refused(pair, server):
+    ours, theirs = pair
+    ours.write({"Readme": b"2"})
+    theirs.write({"README": b"1"})
+    server.fail("commit", lambda: theirs.sync() and None)
+
+    with pytest.raises(Conflict, match="'README' and 'Readme' differ only in case"):
+        ours.sync()
+
+    assert set(server.tree()) == {b"a", b"b", b"sub/c", b"README"}
+
+
+def test_a_file_can_change_the_case_of_its_name(pair, server):
+    ours, _ = pair
+    os.rename(ours.path("a"), ours.path("A"))
+
+    ours.sync()
+
+    assert set(server.tree()) == {b"A", b"b", b"sub/c"}
 
 
 def test_two_syncs_of_one_folder_do_not_mix(folder, server):

@@ -21,7 +21,7 @@ from nearline.transfer.outcome import Outcome, show_skipped
 from nearline.transfer.progress import Meter
 from nearline.transfer.scan import Scan, Suspect
 from nearline.transfer.server import Server
-from nearline.transfer.upload import Publisher, check_names, find_entries, find_head, is_stale, missing_packs
+from nearline.transfer.upload import Publisher, check_names, find_entries, find_head, is_stale, missing_packs, names_of
 from nearline.transfer.walk import Found, Skipped, cannot, describe, walk
 
 _RACES = 20
@@ -144,7 +144,7 @@ class _Put:
             changes = list_changes(tree)
             if not changes:
                 return None
-            check_names(tree, changes, self.manifests)
+            check_names(tree, *names_of(changes), self.manifests)
             try:
                 return publisher.publish(head, tree, changes, self._message)
             except Conflict as error:

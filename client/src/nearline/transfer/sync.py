@@ -19,7 +19,7 @@ from nearline.transfer.options import Options
 from nearline.transfer.outcome import Outcome, show_paths, show_skipped
 from nearline.transfer.scan import Scan
 from nearline.transfer.server import Server
-from nearline.transfer.upload import Head, Publisher, check_names, find_head, is_stale, missing_packs
+from nearline.transfer.upload import Head, Publisher, check_names, find_head, is_stale, missing_packs, names_of
 from nearline.transfer.workspace import State, Workspace
 
 # So often others may be faster, or the store may have lost packs, before a sync gives up.
@@ -115,12 +115,14 @@ class _Sync:
         base = head if self._force else Head(state.commit, state.root)
         base_tree, head_tree = folder.load_trees(base.root, head.root)
         scan = folder.scan(base_tree)
+        # Before anything is sent: it would be a pity to learn of it afterwards.
+        added = {suspect.found.path for suspect in scan.suspects if suspect.before is None}
+        self._check_names(head_tree, added, {entry.path for entry in scan.removed})
         ours = self._send_changes(scan, [base_tree, head_tree])
         for _ in range(_RACES):
             theirs = list(diff_roots(base_tree, head_tree, folder.manifests.load_range))
             merged = merge_changes(ours, theirs)
             mine = changes_to_commit(ours, theirs, merged.conflicts)
-            check_names(head_tree, mine, folder.manifests)
             if self._fetch and base != head:
                 applied = folder.apply(merged.changes, merged.conflicts, head_tree)
                 self._note(applied)
@@ -137,12 +139,17 @@ class _Sync:
                     raise
                 head = find_head(folder.server, self._branch)
                 _, head_tree = folder.load_trees(base.root, head.root)
+                self._check_names(head_tree, *names_of(ours))
                 continue
             if base == head:
                 folder.finish(State(commit.id, commit.root))
             folder.cache.forget_stored()
             return self._outcome(scan, commit, mine)
         raise Conflict("Others commit faster than this sync can follow.", code="client.overtaken", hint="Try again.")
+
+    def _check_names(self, tree: Sequence[RootRange], added: set[bytes], removed: set[bytes]) -> None:
+        # A file where others need a folder is for the merge to settle.
+        check_names(tree, added, removed, self._folder.manifests, kinds=("fold",))
 
     def _send_changes(self, scan: Scan, trees: Sequence[Sequence[RootRange]]) -> list[Change]:
         """Store the content of what changed here and return the changes, which say where it lies."""

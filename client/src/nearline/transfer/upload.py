@@ -124,17 +124,29 @@ def find_head(server: Server, branch: str, known: Head | None = None) -> Head:
     return Head(commit, server.get_commit(commit).root)
 
 
-def check_names(ranges: Sequence[RootRange], changes: Sequence[Change], manifests: Manifests) -> None:
-    """Raise Conflict, with both names, when new names cannot stand beside the others on every machine."""
-    added = {change.path for change in changes if change.after is not None and change.before is None}
+def check_names(
+    ranges: Sequence[RootRange],
+    added: Collection[bytes],
+    removed: Collection[bytes],
+    manifests: Manifests,
+    *,
+    kinds: Collection[str] = ("clash", "fold"),
+) -> None:
+    """Raise Conflict, with both names, when new names cannot stand beside those of a tree on every machine."""
     if not added:
         return
-    removed = {change.path for change in changes if change.after is None}
     there = {entry.path for row in ranges for entry in manifests.load_range(row.range_id)}
-    for collision in find_collisions(sorted((there - removed) | added)):
+    for collision in find_collisions(sorted(there.difference(removed).union(added))):
         # A collision that is in the tree already is not this commit's to refuse.
-        if any(_is_below(path, collision.first) or _is_below(path, collision.second) for path in added):
+        is_ours = any(_is_below(path, collision.first) or _is_below(path, collision.second) for path in added)
+        if is_ours and collision.kind in kinds:
             raise collide(collision)
+
+
+def names_of(changes: Sequence[Change]) -> tuple[set[bytes], set[bytes]]:
+    """Return the paths that changes add, and those that they remove."""
+    added = {change.path for change in changes if change.before is None and change.after is not None}
+    return added, {change.path for change in changes if change.after is None}
 
 
 def collide(collision: Collision) -> Conflict:
