@@ -19,7 +19,7 @@ up: $(VENV)/.run $(DIST)/.built ## Set up and run the product on http://127.0.0.
 	@exec $(BIN)/python manage.py up
 
 test: $(VENV)/.dev $(DIST)/.built ## Set up and pass every test that can run on this machine
-	$(BIN)/python -m pytest -q $(TESTS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(TESTS)
 
 check: $(VENV)/.dev $(UI)/node_modules/.installed ## Lint, types, import contracts, docs, types of the UI
 	$(BIN)/ruff check .

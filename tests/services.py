@@ -38,7 +38,7 @@ def main() -> int:
             **stack.enter_context(redis(tools["redis-server"], base)),
             **stack.enter_context(s3(tools["versitygw"], base)),
         }
-        command = [sys.executable, "-m", "pytest", "-q", *(sys.argv[1:] or SUITES)]
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *(sys.argv[1:] or SUITES)]
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 

@@ -4,6 +4,7 @@ It runs embedded (one process on SQLite, a folder as store), or in full when `NE
 `NEARLINE_TEST_REDIS` and `NEARLINE_TEST_S3` name servers: then web, worker and controller are processes of their own.
 """
 
+import itertools
 import json
 import os
 import signal
@@ -233,8 +234,10 @@ def _full_environment() -> dict[str, str]:
     }
 
 
-_redis_databases = iter(range(1, 1000))
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+# Redis has 16 databases; tests that run at the same time must not share one.
+_redis_databases = itertools.cycle(range(1 + 7 * (_WORKER % 2), 8 + 7 * (_WORKER % 2)))
 
 
 def _next_redis_database() -> int:
-    return next(_redis_databases) % 16
+    return next(_redis_databases)
