@@ -13,6 +13,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from flows.engine.problems import Finding, Path, Problem, path_text
 
 MAX_BYTES = 2 * 2**20
+# Reading YAML with the places of all its parts takes some seconds a MiB; longer flows are written by programs, as JSON.
+MAX_YAML_BYTES = 512 * 2**10
 _MAX_PARTS = 200_000
 _MAX_DEPTH = 40
 _TAG = "tag:yaml.org,2002:"
@@ -39,8 +41,9 @@ class Document:
 
 def read(text: str, file_format: str) -> Document:
     """Read a flow file. `file_format` is `yaml` or `json`."""
-    if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
-        return _unreadable(None, None, f"The file is larger than {MAX_BYTES // 2**20} MiB.")
+    most = MAX_BYTES if file_format == "json" else MAX_YAML_BYTES
+    if len(text.encode(errors="surrogatepass")) > most:
+        return _unreadable(None, None, f"The file is larger than {most // 2**10} KiB.")
     return _read_json(text) if file_format == "json" else _read_yaml(text)
 
 

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from core import doorbell
-from flows.models import Attempt
-from flows.services import staging
+from core import clock, doorbell
+from flows.services import snapshots, staging
 
 _BATCH = 500
 
 
 def jobs_changed(job_ids: Sequence[str]) -> None:
-    """Ring once for each live run that has one of these jobs."""
+    """Ring once for each run that has something to do because of one of these jobs."""
     runs: set[str] = set()
+    now = clock.now()
     for start in range(0, len(job_ids), _BATCH):
-        concerned = Attempt.objects.filter(job__in=job_ids[start : start + _BATCH], run__finished_at=None)
+        concerned = snapshots.live_attempts_with_news(now).filter(job__in=job_ids[start : start + _BATCH])
         runs.update(concerned.values_list("run_id", flat=True))
     for run_id in sorted(runs):
         doorbell.ring("flows.advance", run_id=run_id)

@@ -49,6 +49,8 @@ def look_at_inputs(run_id: str) -> None:
 def runs_with_news() -> list[str]:
     """Return the runs in which an attempt has got all its datasets, lost one, or what it waits for has moved on."""
     preparing = AttemptInput.objects.filter(attempt__state="preparing")
+    if not preparing.exists():
+        return []
     complete = preparing.exclude(state=InputState.PENDING).exclude(attempt__inputs__state=InputState.PENDING)
     failed = preparing.filter(state=InputState.FAILED)
     awaited = preparing.filter(state=InputState.PENDING).exclude(cached_commit_id="")
