@@ -1,5 +1,6 @@
 """A sync brings folder and dataset together, as one commit or none."""
 
+import contextlib
 import os
 import random
 import time
@@ -7,6 +8,7 @@ import time
 import pytest
 
 from nearline.errors import Conflict, Failed
+from nearline.transfer.statcache import StatCache
 from nearline.transfer.workspace import State
 
 ODD_NAMES = {
@@ -42,6 +44,30 @@ def test_a_sync_without_changes_makes_no_commit_and_opens_no_session(folder, ser
     assert outcome.is_up_to_date
     assert len(server.commits) == 1
     assert dict(server.calls) == {"list_branches": 1}
+
+
+def test_files_that_did_not_change_are_never_read_again(folder, monkeypatch):
+    folder.write({f"{n:03}": b"content" for n in range(50)})
+    folder.sync()
+    read = []
+    real_read = os.read
+    monkeypatch.setattr(os, "read", lambda *arguments: read.append(arguments) or real_read(*arguments))
+
+    for _ in range(3):
+        folder.sync()
+
+    assert read == []
+
+
+def test_what_is_known_of_a_removed_file_is_forgotten(folder):
+    folder.write({"a": b"1", "b": b"2", "c": b"3"})
+    folder.sync()
+    folder.remove("b")
+
+    folder.sync()
+
+    with contextlib.closing(StatCache(folder.workspace.cache_path)) as cache:
+        assert [known.path for known in cache.list_files()] == [b"a", b"c"]
 
 
 def test_an_empty_folder_makes_no_commit(folder, server):

@@ -13,6 +13,7 @@ from nearline.content.manifest import RootRange
 from nearline.content.paths import find_collisions
 from nearline.transfer import local_changes
 from nearline.transfer.applying import Applied, FolderUpdate
+from nearline.transfer.collector import collecting_rarely
 from nearline.transfer.ignore import IgnoreRules, read_rules
 from nearline.transfer.local_changes import Sending
 from nearline.transfer.manifests import Manifests
@@ -41,7 +42,7 @@ class LinkedFolder:
     @contextmanager
     def open(cls, workspace: Workspace, server: Server, options: Options) -> Iterator[Self]:
         """Open a folder for one transfer. Raises Conflict when another one is under way."""
-        with workspace.lock(), closing(StatCache(workspace.cache_path)) as cache:
+        with collecting_rarely(), workspace.lock(), closing(StatCache(workspace.cache_path)) as cache:
             manifests = Manifests(server, workspace.manifests, patience=options.patience)
             yield cls(workspace, server, options, cache, manifests, os.fsencode(workspace.root))
 

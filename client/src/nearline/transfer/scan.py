@@ -49,6 +49,8 @@ def scan_folder(
             gone.append(cached.path)
             cached = next(cached_files, None)
         content_id = _content_id(found, cached)
+        if cached is not None and cached.path == path:
+            cached = next(cached_files, None)
         before = entry if entry is not None and entry.path == path else None
         if before is None or content_id is None or not is_same(found, content_id, before):
             suspects.append(Suspect(found, before, content_id))
