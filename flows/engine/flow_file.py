@@ -80,7 +80,8 @@ def _read_yaml(text: str) -> Document:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
         what = ", ".join(part for part in (error.context, error.problem) if part)
-        return _unreadable(line, column, f"This is not YAML: {what}.")
+        hint = " A text that holds ': ' needs quotes around it." if "mapping values" in what else ""
+        return _unreadable(line, column, f"This is not YAML: {what}.{hint}")
     except (YAMLError, ValueError) as error:
         return _unreadable(None, None, f"This is not YAML: {error}")
     except RecursionError:

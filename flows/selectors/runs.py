@@ -196,7 +196,9 @@ def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView])
         label=f"{step.key}[{step.index}]" if is_grid else step.key,
         title=said.get("title") or step.key,
         state=step.state,
-        reason=step.reason or (attempts[-1].reason if attempts and not step.has_ended else ""),
+        reason=step.reason
+        or (attempts[-1].reason if attempts and not step.has_ended else "")
+        or _fallback_reason(step),
         depends_on=said.get("after", []),
         parameters=step.parameters,
         template=step.template or None,
@@ -206,3 +208,8 @@ def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView])
         started_at=step.started_at,
         finished_at=step.finished_at,
     )
+
+
+def _fallback_reason(step: Step) -> str:
+    """Say why a step that has nothing else to say runs elsewhere than on its first choice."""
+    return step.why if step.tried else ""
