@@ -19,6 +19,7 @@ from compute.services import watch
 from config import first_start, leader, story
 from core import doorbell
 from core.local_doorbell import LocalDoorbell
+from core.models import Lease
 
 HOST = "127.0.0.1"
 
@@ -35,6 +36,8 @@ class Command(BaseCommand):
         lock = _lock(home)
         listener = _listen(settings.NEARLINE.port)
         start = first_start.prepare()
+        # The lock on the home folder proves that no other process lives: leases that one left behind are void.
+        Lease.objects.all().delete()
         lanes = LocalDoorbell()
         doorbell.install(lanes)
         stop = threading.Event()
