@@ -91,7 +91,8 @@ def _are_sound(entries: Sequence[Entry]) -> bool:
     return (
         ids == blob_ids
         and sizes == blob_sizes
-        and set(kinds) == {EntryKind.FILE}
+        # Counting compares by identity; a set would call the enum's hash, which is Python, for every entry.
+        and kinds.count(EntryKind.FILE) == len(kinds)
         and not any(targets)
         and set(map(len, packs)) == {ID_BYTES}
         and min(sizes) > 0

@@ -9,7 +9,6 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate, chain, repeat
-from operator import itemgetter
 from typing import NamedTuple
 
 from nearline.content import entries as entry_rules
@@ -28,7 +27,6 @@ MAX_RANGE_BLOBS = 1 << 19
 
 # Magic, version, algorithm, flags; entries, blobs of files with several, all blobs, packs.
 _HEADER = struct.Struct("<4sBBHIIII")
-_PATH, _TARGET = itemgetter(0), itemgetter(7)
 # The same as `BlobRef._make` and `Entry._make` without a Python call for each of a million rows.
 _new_blob: Callable[[Iterable[object]], BlobRef] = partial(tuple.__new__, BlobRef)
 _new_entry: Callable[[Iterable[object]], Entry] = partial(tuple.__new__, Entry)
@@ -69,7 +67,7 @@ def build_range(entries: Sequence[Entry]) -> EncodedRange:
     paths, modes, sizes, times, content_ids, kinds, blob_lists, targets = zip(*entries, strict=True)
     blob_counts = list(map(len, blob_lists))
     blobs = list(chain.from_iterable(blob_lists))
-    if name_bytes(entries) > MAX_RANGE_NAME_BYTES or len(blobs) > MAX_RANGE_BLOBS:
+    if _total(paths) + _total(targets) > MAX_RANGE_NAME_BYTES or len(blobs) > MAX_RANGE_BLOBS:
         raise BadManifest(f"The range of '{paths[0].decode('utf-8', 'backslashreplace')}' has too much in it.")
     # The only blob of a file has the id and the size of the file, so these are listed for several blobs only.
     chunks = [blob for several in blob_lists if len(several) > 1 for blob in several] if max(blob_counts) > 1 else []
@@ -163,14 +161,13 @@ def read_range(data: bytes) -> DecodedRange:
     )
     entries = list(map(_new_entry, rows))
     entry_rules.check_entries(entries)
-    if shared != _shared_folders(paths) or name_bytes(entries) > MAX_RANGE_NAME_BYTES:
+    if shared != _shared_folders(paths) or _total(paths) + target_bytes > MAX_RANGE_NAME_BYTES:
         raise BadManifest("The names of this range are not encoded as this format demands.")
     return DecodedRange(range_id, entries)
 
 
-def name_bytes(entries: Sequence[Entry]) -> int:
-    """Return what the names and link targets of these entries take; a range has a bound for it."""
-    return sum(map(len, map(_PATH, entries))) + sum(map(len, map(_TARGET, entries)))
+def _total(texts: Iterable[bytes]) -> int:
+    return sum(map(len, texts))
 
 
 def _read_header(data: bytes) -> _Header:
@@ -200,9 +197,9 @@ def _hash_columns(header: bytes, columns: Sequence[bytes]) -> str:
 
 def _shared_folders(paths: Sequence[bytes]) -> list[int]:
     """Return for each path the length of its folder (with the slash) where that is the folder of the path before."""
-    folders = [path[: path.rfind(b"/") + 1] for path in paths]
+    folders = [path.rpartition(b"/")[0] for path in paths]
     return [
-        len(folder) if folder == previous else 0
+        len(folder) + 1 if folder == previous and folder else 0
         for folder, previous in zip(folders, chain((b"",), folders), strict=False)
     ]
 
