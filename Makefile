@@ -19,7 +19,8 @@ up: $(VENV)/.run $(DIST)/.built ## Set up and run the product on http://127.0.0.
 	@exec $(BIN)/python manage.py up
 
 test: $(VENV)/.dev $(DIST)/.built ## Set up and pass every test that can run on this machine
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(TESTS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore=tests/browser $(TESTS)
+	$(BIN)/python -m pytest -q tests/browser  # a process of its own: the browser's event loop bars Django's database calls
 
 check: $(VENV)/.dev $(UI)/node_modules/.installed ## Lint, types, import contracts, docs, types of the UI
 	$(BIN)/ruff check .
