@@ -44,7 +44,6 @@ def _render(product: Product) -> None:
         "commits": "/datasets/demo/digits/commits/",
         "files": "/datasets/demo/digits/?path=3",
         "run": f"/runs/{run}/",
-        "cache": "/cache/",
         "experiments": "/experiments/",
         "overview": "/",
     }
