@@ -1,6 +1,9 @@
 """What every test shares: no network beyond loopback, people with roles, and nothing else."""
 
+from collections.abc import Iterator
+
 import pytest
+from django.db import connection
 from pytest_socket import socket_allow_hosts
 
 from accounts.actor import Actor
@@ -12,6 +15,17 @@ from accounts.selectors import actor_of
 @pytest.fixture(autouse=True)
 def _loopback_only() -> None:
     socket_allow_hosts(["127.0.0.1", "localhost", "::1"], allow_unix_socket=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup, django_db_blocker) -> Iterator[None]:
+    """End the sessions that threads of tests left open: PostgreSQL drops no database while one is there."""
+    yield
+    with django_db_blocker.unblock():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                others = "datname = current_database() AND pid <> pg_backend_pid()"
+                cursor.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ class Platform:
         self._seconds = 0.0
         home.mkdir()
         environment = {**os.environ, "NEARLINE_HOME": str(home), "NEARLINE_LOG_LEVEL": "ERROR"}
+        environment.pop("DATABASE_URL", None)  # a platform of its own, on SQLite
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "platform_process.py")],
             stdin=subprocess.PIPE,
