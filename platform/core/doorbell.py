@@ -11,6 +11,8 @@ from typing import Protocol
 
 from django.db import transaction
 
+from core.metrics import TASK_SECONDS
+
 
 class Lane(StrEnum):
     """Handlers in one lane may wait for each other; lanes never do (a slow hydration cannot starve `advance`)."""
@@ -69,7 +71,8 @@ def registered() -> dict[str, Task]:
 
 def run(name: str, ids: dict[str, str]) -> None:
     """Run a task here and now."""
-    _tasks[name].handler(**ids)
+    with TASK_SECONDS.labels(name).time():
+        _tasks[name].handler(**ids)
 
 
 def install(doorbell: Doorbell) -> Doorbell:
