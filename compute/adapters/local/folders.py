@@ -109,6 +109,8 @@ class JobFolder:
             raise
         try:
             os.write(descriptor, order.encode() + b"\n")
+        except BrokenPipeError:
+            return  # The shim ended between the open and the write.
         finally:
             os.close(descriptor)
 

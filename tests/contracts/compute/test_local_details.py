@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from compute.adapters.local.driver import LocalDriver
+from compute.adapters.local.folders import JobFolder
 from compute.engine.ports import EndCause, GpuShare, ReportState
 from compute.errors import StartRefused
 from tests.contracts.compute.test_local import LocalPlace
@@ -309,3 +310,18 @@ def test_sigterm_to_the_shim_ends_the_job_in_order(place):
     os.kill(shim, signal.SIGTERM)
 
     assert place.wait_for_end("shutdown").cause is EndCause.STOPPED
+
+
+def test_an_order_to_a_shim_that_ends_at_that_moment_is_without_effect(tmp_path, monkeypatch):
+    folder = JobFolder(tmp_path)
+    reader = folder.open_control()
+    open_fifo = os.open
+
+    def open_and_lose_the_reader(*args):
+        descriptor = open_fifo(*args)
+        os.close(reader)
+        return descriptor
+
+    monkeypatch.setattr("compute.adapters.local.folders.os.open", open_and_lose_the_reader)
+
+    folder.send("stop 0")
