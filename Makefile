@@ -20,6 +20,7 @@ up: $(VENV)/.run $(DIST)/.built ## Set up and run the product on http://127.0.0.
 
 test: $(VENV)/.dev $(DIST)/.built ## Set up and pass every test that can run on this machine
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore=tests/browser $(TESTS)
+	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) test --silent
 	$(BIN)/python -m pytest -q tests/browser  # a process of its own: the browser's event loop bars Django's database calls
 
 check: $(VENV)/.dev $(UI)/node_modules/.installed ## Lint, types, import contracts, docs, types of the UI
