@@ -24,7 +24,7 @@ def main() -> None:
     np.add.at(confusion, (digits["test_y"], guesses), 1)
 
     out = nearline.output()
-    shutil.copy(chosen / "model.pkl", out)
+    shutil.copy(chosen / "model.npz", out)
     (out / "confusion.json").write_text(json.dumps(confusion.tolist()))
     shade = (255 - 255 * confusion / confusion.sum(axis=1, keepdims=True)).astype(np.uint8)
     Image.fromarray(shade).resize((10 * CELL, 10 * CELL), Image.Resampling.NEAREST).save(out / "confusion.png")
