@@ -1,0 +1,58 @@
+// The one look of a node, in the editor and in a run: a card with an icon, a title, a line, and what is to be noted.
+
+import { Handle, type Node, type NodeProps, Position } from "@xyflow/react";
+import { memo } from "react";
+import { Icon } from "./icon.tsx";
+
+export type NodeKind = "dataset" | "command";
+
+// How a state looks, as the server's `look_of` says it: never colour alone.
+export type StateLook = { word: string; css: string; icon: string };
+
+export type GraphNodeData = {
+  title: string;
+  kind: NodeKind;
+  subtitle?: string;
+  note?: string; // a second line at the right: "reused from run 41", "waits for 3 steps"
+  state?: StateLook;
+  badges?: readonly string[];
+  problems?: number;
+  isConnectable?: boolean;
+};
+
+export type GraphNode = Node<GraphNodeData, "card">;
+
+// The same size as in flows/engine/layout.py, so that the server's places fit.
+export const NODE_WIDTH = 208;
+export const NODE_HEIGHT = 58;
+
+const ICONS: Record<NodeKind, string> = { dataset: "database", command: "terminal-2" };
+
+export const nodeTypes = { card: memo(Card) };
+
+function Card({ data, selected }: NodeProps<GraphNode>) {
+  const { title, kind, subtitle, note, state, badges, problems, isConnectable = false } = data;
+  return (
+    <div className={`card-node ${kind} ${state?.css ?? ""} ${selected ? "selected" : ""} ${problems ? "broken" : ""}`}>
+      {kind !== "dataset" && <Handle type="target" position={Position.Left} isConnectable={isConnectable} />}
+      <div className="title">
+        <Icon name={ICONS[kind]} />
+        <b>{title}</b>
+        {badges?.map((badge) => (
+          <span className="tag" key={badge}>
+            {badge}
+          </span>
+        ))}
+        {problems ? <Icon name="alert-triangle" css="fault" /> : state && <Icon name={state.icon} css="state" />}
+      </div>
+      {subtitle && <div className="line">{subtitle}</div>}
+      {note && <div className="line to-right">{note}</div>}
+      <Handle type="source" position={Position.Right} isConnectable={isConnectable} />
+    </div>
+  );
+}
+
+export function nodeLabel({ title, kind, subtitle, note, state, problems }: GraphNodeData): string {
+  const faults = problems ? `${problems} problem${problems > 1 ? "s" : ""}` : "";
+  return [kind === "dataset" ? `dataset ${title}` : title, state?.word, subtitle, note, faults].filter(Boolean).join(", ");
+}
