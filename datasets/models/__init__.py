@@ -11,7 +11,7 @@ from datasets.models.cached_commit import (
 from datasets.models.commit import Branch, Commit, CommitSource, Tag
 from datasets.models.dataset import Dataset
 from datasets.models.store import Store, StoreKind
-from datasets.models.upload import ManifestRange, Pack, PackState, UploadSession, UploadState
+from datasets.models.upload import ManifestRange, Pack, PackState, UploadPart, UploadSession, UploadState
 
 __all__ = [
     "Branch",
@@ -30,6 +30,7 @@ __all__ = [
     "Store",
     "StoreKind",
     "Tag",
+    "UploadPart",
     "UploadSession",
     "UploadState",
 ]

@@ -63,10 +63,11 @@ class ManifestRange(BaseModel):
 
 
 class UploadState(StrEnum):
-    """`open` until it ends with a commit or runs out of time."""
+    """`open` until it ends with a commit, is given up, or runs out of time."""
 
     OPEN = "open"
     COMMITTED = "committed"
+    CANCELLED = "cancelled"
     EXPIRED = "expired"
 
 
@@ -90,3 +91,26 @@ class UploadSession(BaseModel):
 
     def __str__(self) -> str:
         return f"upload to {self.branch} by {self.client_id}"
+
+
+class UploadPart(BaseModel):
+    """Files that came whole through the web process: their content is in packs, `entries` (a range) says where.
+
+    A part with a large file grows piece by piece: until `is_complete` its one entry describes what has come so far.
+    The client chooses `number`; a part that is sent again is the same part.
+    """
+
+    id_prefix = "part"
+
+    upload = models.ForeignKey(UploadSession, on_delete=models.CASCADE, related_name="parts")
+    number = models.PositiveIntegerField()
+    files = models.IntegerField()
+    size_bytes = models.BigIntegerField()
+    is_complete = models.BooleanField()
+    entries = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["upload", "number"], name="one_upload_part_per_number")]
+
+    def __str__(self) -> str:
+        return f"part {self.number} of {self.upload_id}"
