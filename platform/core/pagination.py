@@ -5,6 +5,7 @@ import binascii
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Generic, TypeVar
 
 from django.db.models import Model, Q, QuerySet
@@ -51,3 +52,25 @@ def paginate(rows: QuerySet[M], *, cursor: str | None, limit: int, newest_first:
     found = list(rows.order_by("-pk" if newest_first else "pk")[: limit + 1])
     items = found[:limit]
     return Page(items, encode_cursor(items[-1].pk) if len(found) > limit else None)
+
+
+def paginate_by(rows: QuerySet[M], *, field: str, descending: bool, cursor: str | None, limit: int) -> Page[M]:
+    """Return at most `limit` rows after `cursor`, ordered by a field and, where it is equal, by id.
+
+    `field` is never null and holds text or numbers; it may lead through relations (`project__name`).
+    """
+    limit = max(1, min(limit, MAX_LIMIT))
+    step, sign = ("lt", "-") if descending else ("gt", "")
+    if cursor:
+        last = decode_cursor(cursor)
+        if not isinstance(last, list) or len(last) != 2 or isinstance(last[0], dict | list):  # noqa: PLR2004 (a pair)
+            raise InvalidInput("This page link belongs to another order. Start again from the first page.")
+        value, pk = last
+        beyond = Q(**{f"{field}__{step}": value}) | Q(**{field: value, f"pk__{step}": str(pk)})
+        rows = rows.filter(beyond)
+    found = list(rows.order_by(f"{sign}{field}", f"{sign}pk")[: limit + 1])
+    items = found[:limit]
+    if len(found) <= limit:
+        return Page(items, None)
+    value = reduce(getattr, field.split("__"), items[-1])
+    return Page(items, encode_cursor([value, items[-1].pk]))

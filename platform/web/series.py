@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 _MIB, _GIB = 2**20, 2**30
+_TABLE_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,18 @@ class Chart:
     def to_json(self) -> dict[str, object]:
         """Return what the script in the page reads."""
         return asdict(self)
+
+    @property
+    def step(self) -> int:
+        """Every how many points the table of numbers shows one."""
+        return max(1, -(-len(self.x) // _TABLE_ROWS))
+
+    @property
+    def rows(self) -> list[tuple[float, list[float | None]]]:
+        """The numbers as a table: x, and the value of every line there."""
+        return [
+            (self.x[place], [line.values[place] for line in self.series]) for place in range(0, len(self.x), self.step)
+        ]
 
 
 class Sample(Protocol):

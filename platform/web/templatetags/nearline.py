@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 from core import clock, units
 from web.looks import look_of
 from web.series import Chart
+from web.sorting import Sort
 
 register = template.Library()
 
@@ -167,6 +168,21 @@ def more(context: template.Context, next_cursor: str | None, label: str = "Next 
     return {"request": context["request"], "next_cursor": next_cursor, "label": label}
 
 
+@register.simple_tag(takes_context=True)
+def sort_heading(context: template.Context, word: str, label: str, css: str = "") -> SafeString:
+    """Write a table's heading that orders its rows. The view puts `sort` (`web.sorting.Sort`) into the context."""
+    sort: Sort = context["sort"]
+    is_current = sort.word == word
+    query = context["request"].GET.copy()
+    query.pop("cursor", None)
+    query["sort"] = word if not is_current or sort.descending else f"-{word}"
+    order = ("descending" if sort.descending else "ascending") if is_current else "none"
+    arrow = icon("arrow-down" if sort.descending else "arrow-up") if is_current else ""
+    return format_html(
+        '<th class="{}" aria-sort="{}"><a href="?{}">{}{}</a></th>', css, order, query.urlencode(), label, arrow
+    )
+
+
 @register.inclusion_tag("web/parts/cancel_button.html")
 def keep_button(label: str = "Keep it") -> dict[str, object]:
     """Offer the way out of a dialog."""
@@ -175,7 +191,7 @@ def keep_button(label: str = "Keep it") -> dict[str, object]:
 
 @register.inclusion_tag("web/parts/chart.html")
 def chart(data: Chart, name: str) -> dict[str, object]:
-    """Draw a chart; `name` is unique in the page."""
+    """Draw a chart, with its numbers as a table a click away; `name` is unique in the page."""
     return {"chart": data, "data": data.to_json(), "name": name}
 
 
