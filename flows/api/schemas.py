@@ -27,7 +27,7 @@ class ValidateIn(Schema):
 
 
 class ProblemOut(Schema):
-    """Something to mend, or (with `is_note`) to know."""
+    """Something to mend, or (with `is_note`) to know. `step` is empty for what concerns the whole flow."""
 
     line: int | None
     column: int | None
@@ -35,6 +35,7 @@ class ProblemOut(Schema):
     code: str
     message: str
     is_note: bool
+    step: str
 
 
 class ValidationOut(Schema):

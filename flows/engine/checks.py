@@ -1,17 +1,18 @@
 """Everything that can be said about a flow file without asking anybody else: all problems at once, each with its line.
 
-What needs the platform's knowledge (templates, datasets, secrets) is added by `services.flows`.
+What needs the platform's knowledge (templates, datasets, secrets) is handed on as `needs`; `services.flows` adds it.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from flows.engine import cnvrg_keys, expressions, flow_file, grids, references
+from flows.engine import cnvrg_keys, drafts, expressions, flow_file, grids, references
 from flows.engine.cnvrg_keys import suggest
+from flows.engine.drafts import Draft, Needs
 from flows.engine.names import variable_name
 from flows.engine.problems import Finding, Path, Problem
 from flows.engine.spec import (
@@ -57,18 +58,37 @@ _MODELS: Mapping[str, type[BaseModel]] = {
 
 @dataclass(frozen=True)
 class Checked:
-    """What a flow file says, and what is wrong with it. `spec` is None while anything is."""
+    """What a flow file says, and all that is to be said about it (`found`), in the order of the lines.
 
-    spec: FlowSpec | None
-    problems: tuple[Problem, ...]
-    notes: tuple[Problem, ...]
+    `needs` are of every step that can be read at all, so they can be asked about however broken the file is.
+    """
+
+    read: FlowSpec | None
+    found: tuple[Problem, ...]
     document: flow_file.Document
+    needs: Sequence[Needs] = ()
     translation: cnvrg_keys.Translation | None = None
 
-    def locate(self, path: Path, code: str, message: str) -> Problem:
-        """Give a further finding about the spec its line in the file."""
-        where = self.translation.origin_of(path) if self.translation else path
-        return self.document.locate(Finding(where, code, message))
+    @property
+    def spec(self) -> FlowSpec | None:
+        """The flow; None while there are problems."""
+        return None if self.problems else self.read
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is to be mended."""
+        return tuple(item for item in self.found if not item.is_note)
+
+    @property
+    def notes(self) -> tuple[Problem, ...]:
+        """What hinders nothing."""
+        return tuple(item for item in self.found if item.is_note)
+
+    def with_findings(self, findings: Iterable[Finding]) -> "Checked":
+        """Add what was found about the spec, each with its line in the file; what is known is not told again."""
+        origin_of = self.translation.origin_of if self.translation else lambda path: path
+        located = (self.document.locate(replace(item, path=origin_of(item.path))) for item in findings)
+        return replace(self, found=tuple(sorted({*self.found, *located}, key=_order)))
 
 
 def check(text: str, file_format: str, *, project: str = "") -> Checked:
@@ -76,58 +96,35 @@ def check(text: str, file_format: str, *, project: str = "") -> Checked:
     document = flow_file.read(text, file_format)
     if document.data is None or not isinstance(document.data, dict):
         no_mapping = Problem(1, 1, "", "wrong_type", "A flow file is a mapping with `flow:` and `steps:`.")
-        return Checked(None, tuple(document.problems or [no_mapping]), (), document)
+        return Checked(None, tuple(document.problems or [no_mapping]), document)
     translation = cnvrg_keys.translate(document.data, project) if cnvrg_keys.is_cnvrg(document.data) else None
     data = translation.data if translation else document.data
-    spec, findings = _findings(data)
-    if translation:
-        findings = [
-            *translation.findings,
-            *(Finding(translation.origin_of(item.path), item.code, item.message, item.is_note) for item in findings),
-        ]
-    located = [*document.problems, *(document.locate(finding) for finding in findings)]
-    problems = tuple(sorted((item for item in located if not item.is_note), key=_order))
-    notes = tuple(sorted((item for item in located if item.is_note), key=_order))
-    return Checked(None if problems else spec, problems, notes, document, translation)
+    steps = drafts.read_steps(data)
+    for step in steps:
+        origin = translation.origin_of(step.path) if translation else step.path
+        document.steps[origin] = step.name
+    spec, findings = _findings(data, steps)
+    found = [*document.problems, *(document.locate(item) for item in (translation.findings if translation else ()))]
+    needs = [drafts.needs_of(step) for step in steps]
+    return Checked(spec, tuple(found), document, needs, translation).with_findings(findings)
 
 
-def _order(problem: Problem) -> tuple[int, int, str]:
-    return problem.line or 0, problem.column or 0, problem.message
+def _order(problem: Problem) -> tuple[int, int, str, str]:
+    return problem.line or 0, problem.column or 0, problem.path, problem.message
 
 
-def _findings(data: Mapping[str, object]) -> tuple[FlowSpec | None, list[Finding]]:
+def _findings(data: Mapping[str, object], steps: Sequence[Draft]) -> tuple[FlowSpec | None, list[Finding]]:
     findings: list[Finding] = []
     spec: FlowSpec | None = None
     try:
         spec = FlowSpec.model_validate(data)
     except ValidationError as error:
         findings.extend(_translate_errors(error.errors(), data))
-    raw_steps = data.get("steps")
-    outline = list(enumerate(raw_steps)) if isinstance(raw_steps, list) else []
-    findings.extend(_check_graph([(index, raw) for index, raw in outline if isinstance(raw, dict)]))
-    parameters = spec.parameters if spec else _readable_parameters(data.get("parameters"))
+    findings.extend(_check_graph(steps))
+    parameters = drafts.read_parameters(data)
     findings.extend(_check_parameters(parameters))
-    steps = [(index, step) for index, raw in outline if (step := _readable_step(raw)) is not None]
     findings.extend(_check_steps(steps, parameters))
     return spec, findings
-
-
-def _readable_step(raw: object) -> StepSpec | None:
-    try:
-        return StepSpec.model_validate(raw)
-    except ValidationError:
-        return None
-
-
-def _readable_parameters(raw: object) -> dict[str, ParameterSpec]:
-    found = {}
-    for key, value in raw.items() if isinstance(raw, dict) else ():
-        try:
-            found[str(key)] = ParameterSpec.model_validate(value)
-        except ValidationError:
-            # It is declared, if badly; references to it are not a further problem.
-            found[str(key)] = ParameterSpec(type="str", default="")
-    return found
 
 
 # --- what pydantic found, in our words
@@ -197,42 +194,40 @@ def _document_path(error: ErrorDetails, data: object) -> Path:
 # --- the graph
 
 
-def _check_graph(steps: Sequence[tuple[int, Mapping[str, object]]]) -> Iterator[Finding]:
+def _check_graph(steps: Sequence[Draft]) -> Iterator[Finding]:
     """Check names and arrows of everything that has a name, however broken the rest of it is."""
-    places: dict[str, int] = {}
+    places: dict[str, Path] = {}
     safe: dict[str, str] = {}
-    for index, step in steps:
-        name = step.get("name")
-        if not isinstance(name, str):
+    for step in steps:
+        if not step.name:
             continue
-        if name in places:
-            yield Finding(("steps", index, "name"), "duplicate_name", f"Two steps are called '{name}'.")
-        elif variable_name(name) in safe:
-            other = safe[variable_name(name)]
-            message = f"'{name}' and '{other}' would have the same variables; rename one of them."
-            yield Finding(("steps", index, "name"), "duplicate_name", message)
-        places.setdefault(name, index)
-        safe.setdefault(variable_name(name), name)
+        if step.name in places:
+            yield Finding((*step.path, "name"), "duplicate_name", f"Two steps are called '{step.name}'.")
+        elif variable_name(step.name) in safe:
+            other = safe[variable_name(step.name)]
+            message = f"'{step.name}' and '{other}' would have the same variables; rename one of them."
+            yield Finding((*step.path, "name"), "duplicate_name", message)
+        places.setdefault(step.name, step.path)
+        safe.setdefault(variable_name(step.name), step.name)
     yield from _check_arrows(steps, places)
 
 
-def _check_arrows(steps: Sequence[tuple[int, Mapping[str, object]]], places: Mapping[str, int]) -> Iterator[Finding]:
+def _check_arrows(steps: Sequence[Draft], places: Mapping[str, Path]) -> Iterator[Finding]:
     arrows: list[tuple[str, str]] = []
-    for index, step in steps:
-        after = step.get("after")
-        parents = [item for item in after if isinstance(item, str)] if isinstance(after, list) else []
+    for step in steps:
+        parents = step.parents or []
         for position, parent in enumerate(parents):
             if parent not in places:
-                place: Path = ("steps", index, "after", position)
+                place = (*step.path, "after", position)
                 yield Finding(place, "unknown_parent", f"There is no step '{parent}'.{suggest(parent, list(places))}")
-            elif isinstance(step.get("name"), str):
-                arrows.append((parent, str(step["name"])))
+            elif step.name:
+                arrows.append((parent, step.name))
         for parent in sorted({parent for parent in parents if parents.count(parent) > 1}):
-            yield Finding(("steps", index, "after"), "duplicate_parent", f"'{parent}' is named twice.")
+            yield Finding((*step.path, "after"), "duplicate_parent", f"'{parent}' is named twice.")
     yield from _check_cycles(arrows, places)
 
 
-def _check_cycles(arrows: Sequence[tuple[str, str]], places: Mapping[str, int]) -> Iterator[Finding]:
+def _check_cycles(arrows: Sequence[tuple[str, str]], places: Mapping[str, Path]) -> Iterator[Finding]:
     import networkx as nx  # noqa: PLC0415 (slow to import, and only validation needs it)
 
     graph: nx.DiGraph[str] = nx.DiGraph()  # type: ignore[explicit-any]  # that is how networkx is typed
@@ -243,8 +238,7 @@ def _check_cycles(arrows: Sequence[tuple[str, str]], places: Mapping[str, int]) 
             continue
         circle = nx.find_cycle(graph.subgraph(members), start)
         names = [edge[0] for edge in circle] + [circle[0][0]]
-        place: Path = ("steps", places[names[0]], "after")
-        yield Finding(place, "cycle", f"These steps wait for each other: {' -> '.join(names)}.")
+        yield Finding((*places[names[0]], "after"), "cycle", f"These steps wait for each other: {' -> '.join(names)}.")
 
 
 # --- parameters and what refers to them
@@ -266,32 +260,33 @@ def _check_parameters(parameters: Mapping[str, ParameterSpec]) -> Iterator[Findi
             yield Finding(("parameters", key, "default"), "wrong_value", f"The default {error}")
 
 
-def _check_steps(steps: Sequence[tuple[int, StepSpec]], parameters: Mapping[str, ParameterSpec]) -> Iterator[Finding]:
-    by_name = {step.name: step for _, step in steps}
+def _check_steps(steps: Sequence[Draft], parameters: Mapping[str, ParameterSpec]) -> Iterator[Finding]:
+    by_name = {step.name: step.read for step in steps}
     total = 0
-    for index, step in steps:
-        yield from _check_references(("steps", index), step, parameters)
-        yield from _check_condition(("steps", index, "when"), step, by_name, parameters)
-        yield from _check_grid(("steps", index, "grid"), step)
-        folders = Counter(item.folder for item in step.data)
-        for position, item in enumerate(step.data):
+    for step in steps:
+        yield from _check_references(step, parameters)
+        yield from _check_condition(step, by_name, parameters)
+        yield from _check_grid((*step.path, "grid"), step.read)
+        folders = Counter(item.folder for item in step.read.data)
+        for position, item in enumerate(step.read.data):
             if folders[item.folder] > 1:
                 text = f"Two datasets would be read at the folder '{item.folder}'; give one of them another name."
-                yield Finding(("steps", index, "data", position), "duplicate_name", text)
+                yield Finding((*step.path, "data", position), "duplicate_name", text)
                 break
-        total += grids.count(step)
+        total += grids.count(step.read)
     if total > MAX_INSTANCES:
         text = f"The grids multiply into {total} tries; at most {MAX_INSTANCES} are allowed."
         yield Finding(("steps",), "too_many", text)
 
 
-def _check_references(path: Path, step: StepSpec, parameters: Mapping[str, ParameterSpec]) -> Iterator[Finding]:
-    inside = [*parameters, *step.parameters, *step.grid]
-    texts: list[tuple[Path, str, Sequence[str]]] = [((*path, "command"), step.command, inside)]
-    texts += [((*path, "env", key), value, inside) for key, value in step.env.items()]
+def _check_references(step: Draft, parameters: Mapping[str, ParameterSpec]) -> Iterator[Finding]:
+    path, read = step.path, step.read
+    inside = [*parameters, *step.keys_of("parameters"), *step.keys_of("grid")]
+    texts: list[tuple[Path, str, Sequence[str]]] = [((*path, "command"), read.command, inside)]
+    texts += [((*path, "env", key), value, inside) for key, value in read.env.items()]
     texts += [
         ((*path, "parameters", key), value, list(parameters))
-        for key, value in step.parameters.items()
+        for key, value in read.parameters.items()
         if isinstance(value, str)
     ]
     for place, text, known in texts:
@@ -310,12 +305,13 @@ def _check_references(path: Path, step: StepSpec, parameters: Mapping[str, Param
 
 
 def _check_condition(
-    path: Path, step: StepSpec, by_name: Mapping[str, StepSpec], parameters: Mapping[str, ParameterSpec]
+    step: Draft, by_name: Mapping[str, StepSpec], parameters: Mapping[str, ParameterSpec]
 ) -> Iterator[Finding]:
-    if not step.when:
+    if not step.read.when:
         return
+    path, parents = (*step.path, "when"), step.parents
     try:
-        condition = expressions.parse(step.when)
+        condition = expressions.parse(step.read.when)
     except InvalidExpression as error:
         yield Finding(path, "bad_condition", error.message)
         return
@@ -324,9 +320,9 @@ def _check_condition(
             if reference.metric not in parameters:
                 hint = suggest(reference.metric, list(parameters))
                 yield Finding(path, "unknown_parameter", f"There is no parameter '{reference.metric}'.{hint}")
-        elif reference.step not in step.after:
+        elif parents is not None and reference.step not in parents:
             text = f"'{reference.step}' is not a parent of '{step.name}'; name it under `after`."
-            yield Finding(path, "bad_condition", text + suggest(reference.step, list(step.after)))
+            yield Finding(path, "bad_condition", text + suggest(reference.step, parents))
         elif not reference.fold and reference.step in by_name and by_name[reference.step].grid:
             tries = grids.count(by_name[reference.step])
             text = f"'{reference.step}' is a grid of {tries}; write max({reference}) or min({reference})."

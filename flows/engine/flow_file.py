@@ -24,11 +24,12 @@ Place = tuple[int, int]
 
 @dataclass
 class Document:
-    """Plain data, and where each part of it was written (line and column, from 1)."""
+    """Plain data, and where each part of it was written (line and column, from 1). `steps` names the steps by place."""
 
     data: object
     places: dict[Path, Place] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    steps: dict[Path, str] = field(default_factory=dict)
 
     def locate(self, finding: Finding) -> Problem:
         """Give a finding the line of its part, or of the nearest part around it that was written."""
@@ -36,7 +37,8 @@ class Document:
         while path and path not in self.places:
             path = path[:-1]
         line, column = self.places.get(path, (None, None))
-        return Problem(line, column, path_text(finding.path), finding.code, finding.message, finding.is_note)
+        step = self.steps.get(finding.path[:2], "")
+        return Problem(line, column, path_text(finding.path), finding.code, finding.message, finding.is_note, step)
 
 
 def read(text: str, file_format: str) -> Document:

@@ -7,7 +7,11 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to mend, or (with `is_note`) one thing to know. `line` and `column` count from 1; None: unknown."""
+    """One thing to mend, or (with `is_note`) one thing to know.
+
+    `line` and `column` count from 1; None: unknown. `path` is the place in the file as it was written; `step` names the
+    step that it is about and is empty for what concerns the whole flow.
+    """
 
     line: int | None
     column: int | None
@@ -15,6 +19,7 @@ class Problem:
     code: str
     message: str
     is_note: bool = False
+    step: str = ""
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,9 @@ Value = StrictBool | StrictInt | Annotated[FiniteFloat, Field(strict=True)] | St
 _STEP_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _FLOW_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
-_DATASET = re.compile(r"[a-z][a-z0-9-]{0,62}/[a-z][a-z0-9-]{0,62}(@[^\s@]{1,200})?")
-_TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\.[a-z0-9][a-z0-9._-]{0,62}")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+DATASET = re.compile(r"[a-z][a-z0-9-]{0,62}/[a-z][a-z0-9-]{0,62}(@[^\s@]{1,200})?")
+TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\.[a-z0-9][a-z0-9._-]{0,62}")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -90,7 +90,7 @@ Key = Annotated[
     str, AfterValidator(_matching(_KEY, "cannot name a parameter: use letters, digits, '_' and '-', a letter first."))
 ]
 Variable = Annotated[
-    str, AfterValidator(_matching(_VARIABLE, "cannot name a variable: use letters, digits and '_', a letter first."))
+    str, AfterValidator(_matching(VARIABLE, "cannot name a variable: use letters, digits and '_', a letter first."))
 ]
 Text = Annotated[str, BeforeValidator(_text)]
 
@@ -113,7 +113,7 @@ class DataInput(_Model):
 
     dataset: Annotated[
         str,
-        AfterValidator(_matching(_DATASET, "is not a dataset; write project/dataset or project/dataset@branch.")),
+        AfterValidator(_matching(DATASET, "is not a dataset; write project/dataset or project/dataset@branch.")),
     ]
     name: Annotated[str, AfterValidator(lambda text: text and _matching(_FOLDER, "cannot name a folder.")(text))] = ""
     cached: bool = True
@@ -129,7 +129,7 @@ class TemplateChoice(_Model):
 
     template: Annotated[
         str,
-        AfterValidator(_matching(_TEMPLATE, "is not a template; write resource.template, such as this-machine.small.")),
+        AfterValidator(_matching(TEMPLATE, "is not a template; write resource.template, such as this-machine.small.")),
     ]
     wait: Seconds = DEFAULT_WAIT_S
 
@@ -153,7 +153,8 @@ class GridRange(_Model):
     scale: Literal["linear", "log"] = "linear"
 
 
-def _templates(value: object) -> object:
+def template_entries(value: object) -> object:
+    """Write out the short forms of `compute`: one template, or texts instead of mappings."""
     items = [value] if isinstance(value, str | dict) else value
     if not isinstance(items, list | tuple):
         return value
@@ -226,7 +227,9 @@ class StepSpec(_Model):
     outputs: tuple[str, ...] = ("**",)
     env: dict[Variable, Text] = {}
     secrets: tuple[Variable, ...] = ()
-    compute: Annotated[tuple[TemplateChoice, ...], BeforeValidator(_templates), WithJsonSchema(_TEMPLATES_SCHEMA)] = ()
+    compute: Annotated[
+        tuple[TemplateChoice, ...], BeforeValidator(template_entries), WithJsonSchema(_TEMPLATES_SCHEMA)
+    ] = ()
     retries: Annotated[Retries, BeforeValidator(_retries), WithJsonSchema(_RETRIES_SCHEMA)] = Retries()
     timeout: Seconds | None = None
     when: str = ""

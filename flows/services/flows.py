@@ -1,7 +1,7 @@
 """Flows are checked and kept as versions: the same content is the same version."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.db import transaction
@@ -17,10 +17,10 @@ from core.errors import PlatformError
 from datasets.selectors import datasets as dataset_selectors
 from flows import permissions
 from flows.engine import checks, spec
-from flows.engine.checks import Checked
 from flows.engine.cnvrg_keys import suggest
-from flows.engine.problems import Path, Problem
-from flows.engine.spec import FlowSpec, StepSpec
+from flows.engine.drafts import Needs
+from flows.engine.problems import Finding, Problem
+from flows.engine.spec import FlowSpec
 from flows.errors import InvalidFlow
 from flows.models import Flow, FlowVersion
 from flows.services import bundles
@@ -45,12 +45,8 @@ def validate_spec(*, actor: Actor, project: Project, text: str, file_format: For
     """Find everything that is wrong with a flow file, here and now, each with its line."""
     require(actor, permissions.VIEW_FLOWS, project.pk)
     checked = checks.check(text, file_format, project=project.name)
-    if checked.spec is None:
-        return Validation(None, checked.problems, checked.notes)
-    found = tuple(sorted(_ask_platform(actor, project, checked), key=lambda item: (item.line or 0, item.column or 0)))
-    problems = tuple(item for item in found if not item.is_note)
-    notes = (*checked.notes, *(item for item in found if item.is_note))
-    return Validation(None if problems else checked.spec, problems, notes)
+    checked = checked.with_findings(_ask_platform(actor, project, checked.needs))
+    return Validation(checked.spec, checked.problems, checked.notes)
 
 
 @transaction.atomic
@@ -100,40 +96,36 @@ def _canonical(said: FlowSpec) -> dict[str, Any]:
     return {"schema_version": said.schema_version, **said.model_dump(mode="json", exclude_defaults=True)}
 
 
-def _ask_platform(actor: Actor, project: Project, checked: Checked) -> Iterator[Problem]:
+def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Iterator[Finding]:
     """Check what only the platform knows: templates, datasets, secrets."""
-    assert checked.spec is not None  # noqa: S101 (the caller has looked)
     known = {template.full_name: template for template in templates.list_templates(actor=actor)}
     secrets = set(list_secrets(actor=Actor.system("checks a flow"), project=project).values_list("name", flat=True))
     datasets: dict[str, str] = {}
-    for index, step in enumerate(checked.spec.steps):
-        yield from _check_templates(checked, ("steps", index), step, known)
-        for position, item in enumerate(step.data):
-            if item.dataset not in datasets:
-                datasets[item.dataset] = _dataset_fault(actor, item.dataset)
-            if datasets[item.dataset]:
-                path = ("steps", index, "data", position, "dataset")
-                yield checked.locate(path, "unknown_dataset", datasets[item.dataset])
-        for position, name in enumerate(step.secrets):
+    for needs in steps:
+        yield from _check_templates(needs, known)
+        for path, reference in needs.datasets:
+            if reference not in datasets:
+                datasets[reference] = _dataset_fault(actor, reference)
+            if datasets[reference]:
+                yield Finding(path, "unknown_dataset", datasets[reference])
+        for path, name in needs.secrets:
             if name not in secrets:
                 message = f"The project has no secret called '{name}'.{suggest(name, sorted(secrets))}"
-                yield checked.locate(("steps", index, "secrets", position), "unknown_secret", message)
+                yield Finding(path, "unknown_secret", message)
 
 
-def _check_templates(
-    checked: Checked, path: Path, step: StepSpec, known: Mapping[str, "Template"]
-) -> Iterator[Problem]:
-    if not step.compute and DEFAULT_TEMPLATE not in known:
-        message = f"'{step.name}' names no compute template, and there is no {DEFAULT_TEMPLATE} here."
-        yield checked.locate(path, "unknown_template", message)
-    for position, choice in enumerate(step.compute):
-        if choice.template not in known:
-            message = f"There is no compute template '{choice.template}'.{suggest(choice.template, sorted(known))}"
-            yield checked.locate((*path, "compute", position), "unknown_template", message)
-    found = [known[choice.template] for choice in step.compute if choice.template in known]
-    if step.image and any(template.resource.kind == "local" for template in found):
+def _check_templates(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[Finding]:
+    if needs.takes_default and DEFAULT_TEMPLATE not in known:
+        message = f"'{needs.step}' names no compute template, and there is no {DEFAULT_TEMPLATE} here."
+        yield Finding(needs.path, "unknown_template", message)
+    for path, name in needs.templates:
+        if name not in known:
+            message = f"There is no compute template '{name}'.{suggest(name, sorted(known))}"
+            yield Finding(path, "unknown_template", message)
+    found = [known[name] for _, name in needs.templates if name in known]
+    if needs.has_image and any(template.resource.kind == "local" for template in found):
         message = "The image has no effect on this machine: its jobs run as plain processes."
-        yield replace(checked.locate((*path, "image"), "note", message), is_note=True)
+        yield Finding((*needs.path, "image"), "note", message, is_note=True)
 
 
 def _dataset_fault(actor: Actor, reference: str) -> str:

@@ -37,6 +37,7 @@ steps:
   - name: a
     comand: echo
     after: [b]
+    compute: [nowhere.small]
 """
 
 
@@ -118,5 +119,6 @@ def test_a_broken_flow_file_lists_all_problems_with_lines_and_runs_nothing(produ
 
     text = done.stdout + done.stderr
     assert done.returncode == 1
-    assert all(word in text for word in ("flow.yaml:4:5", "Did you mean 'command'?", "flow.yaml:5:13", "'b'"))
+    words = ("flow.yaml:4:5", "Did you mean 'command'?", "flow.yaml:5:13", "'b'", "flow.yaml:6:15", "nowhere.small")
+    assert [word for word in words if word not in text] == []
     assert "Traceback" not in text

@@ -301,6 +301,7 @@ class Problem(Record):
     line: int | None
     column: int | None
     path: str | None
+    step: str | None
     code: str
     message: str
     is_note: bool = False

@@ -53,6 +53,34 @@ steps:
     assert found.spec is None
 
 
+def test_one_look_tells_the_mistakes_of_the_file_and_those_that_only_the_platform_sees(world: World, member, project):
+    text = """\
+flow: f
+steps:
+  - name: a
+    command: c
+    secrets: [API_KEY]
+    after: [b]
+    data: [{dataset: team-a/digits, cahced: true}]
+  - name: b
+    comand: c
+    after: [a]
+    compute: nowhere.small
+"""
+    found = flows.validate_spec(actor=member, project=project, text=text)
+
+    assert [(problem.line, problem.step, problem.path, problem.code) for problem in found.problems] == [
+        (5, "a", "steps[0].secrets[0]", "unknown_secret"),
+        (6, "a", "steps[0].after", "cycle"),
+        (7, "a", "steps[0].data[0].dataset", "unknown_dataset"),
+        (7, "a", "steps[0].data[0].cahced", "unknown_key"),
+        (8, "b", "steps[1].command", "missing_key"),
+        (9, "b", "steps[1].comand", "unknown_key"),
+        (11, "b", "steps[1].compute[0]", "unknown_template"),
+    ]
+    assert found.spec is None
+
+
 def test_an_image_is_accepted_with_a_note_where_it_has_no_effect(world: World, member, project):
     text = "flow: f\nsteps:\n  - {name: a, command: c, image: python, compute: this-machine.small}\n"
 

@@ -93,8 +93,76 @@ steps:
         (9, "steps[1].command", "There is no parameter 'rate'."),
         (10, "steps[1].after[1]", "There is no step 'prepair'. Did you mean 'prepare'?"),
         (14, "steps[2].timeout", "'soon' is not a duration. Write it like 30s, 5m, 2h or 1d."),
+        (15, "steps[2].when", "'b.accuracy >' ends too early."),
         (18, "steps[3].compute", "'small' is not a template; write resource.template, such as this-machine.small."),
     ]
+
+
+def test_a_problem_names_the_step_that_it_is_about():
+    text = "flow: X\nsteps:\n  - {name: a, command: c, comand: c}\n  - {command: c, after: [zzz]}\n"
+
+    assert [(item.step, item.path) for item in checks.check(text, "yaml").problems] == [
+        ("", "flow"),
+        ("a", "steps[0].comand"),
+        ("", "steps[1].name"),
+        ("", "steps[1].after[0]"),
+    ]
+
+
+def test_what_is_right_in_a_wrong_step_is_checked_and_what_is_wrong_has_no_echo():
+    text = """\
+flow: x
+parameters: {lr: {type: nonsense}}
+steps:
+  - name: Big
+    command: echo ${{ parameters.lr }} ${{ parameters.rate }} ${{ parameters.rate }} ${{ parameters.mode }}
+    parameters: {mode: {a: 1}, note: "${{ parameters.none }}"}
+    env: {a b: "${{ parameters.lost }}", FINE: "${{ parameters.gone }}"}
+  - name: late
+    command: c
+    after: Big
+    when: Big.accuracy > 1
+"""
+
+    assert problems_of(text) == [
+        (2, "parameters.lr.type", "'type' must be 'float', 'int', 'str' or 'bool'."),
+        (
+            4,
+            "steps[0].name",
+            "'Big' cannot name a step: use up to 63 lower-case letters, digits, '_' and '-', a letter first.",
+        ),
+        (5, "steps[0].command", "There is no parameter 'rate'."),
+        (6, "steps[0].parameters.mode", "'mode' must be a number, a text, true or false."),
+        (6, "steps[0].parameters.note", "There is no parameter 'none'."),
+        (7, "steps[0].env.a b", "'a b' cannot name a variable: use letters, digits and '_', a letter first."),
+        (7, "steps[0].env.FINE", "There is no parameter 'gone'."),
+        (10, "steps[1].after", "'after' must be a list."),
+    ]
+
+
+def test_the_needs_of_a_broken_step_keep_their_places_and_leave_out_what_cannot_be_a_name():
+    text = """\
+flow: x
+steps:
+  - name: a
+    compute: [{template: lab.big, wait: soon}, small, lab.small]
+    data: [digits, {dataset: p/n, name: "/"}]
+    secrets: [1, KEY]
+  - name: b
+    compute: {template: lab.one, weight: 1}
+  - {}
+"""
+
+    first, second, third = checks.check(text, "yaml").needs
+
+    assert first.templates == [
+        (("steps", 0, "compute", 0), "lab.big"),
+        (("steps", 0, "compute", 2), "lab.small"),
+    ]
+    assert first.datasets == [(("steps", 0, "data", 1, "dataset"), "p/n")]
+    assert first.secrets == [(("steps", 0, "secrets", 1), "KEY")]
+    assert second.templates == [(("steps", 1, "compute", 0), "lab.one")]
+    assert (first.takes_default, third.takes_default) == (False, True)
 
 
 def test_a_problem_inside_a_long_list_points_at_its_own_column():

@@ -78,6 +78,18 @@ def test_problems_keep_the_lines_of_the_original():
     ]
 
 
+def test_problems_name_the_step_that_a_task_becomes():
+    text = FLOW.replace("computes: [lab.gpu-1", "computes: [gpu").replace("input: python3 report.py", "inptu: report")
+
+    problems = checks.check(text, "yaml", project="team-a").problems
+
+    assert {(item.path, item.step) for item in problems} == {
+        ("tasks[1].computes", "train-resnet50"),
+        ("tasks[2]", "report"),
+        ("tasks[2].inptu", "report"),
+    }
+
+
 def test_unknown_keys_are_told_with_what_was_meant():
     text = FLOW.replace("input: python3 report.py", "inptu: python3 report.py")
 
