@@ -19,6 +19,7 @@ from datasets.selectors import commits as commit_reads
 from datasets.selectors import datasets as dataset_reads
 from datasets.selectors import files
 from datasets.selectors import uploads as upload_reads
+from datasets.selectors.last_changes import find_last_changes
 from datasets.services import branches, commits, datasets, downloads, uploads
 from datasets.services.downloads import Wanted
 from datasets.services.uploads import ObjectKind, Offer
@@ -149,10 +150,14 @@ def list_files(
     ref: str = "latest",
     path: str = "",
     glob: str = "",
+    changed_in: bool = False,
     cursor: str | None = None,
     limit: int = 200,
 ) -> schemas.FilesOut:
-    """List what lies directly in a folder of a commit; with `glob`, all files whose path matches (`**/*.png`)."""
+    """List what lies directly in a folder of a commit; with `glob`, all files whose path matches (`**/*.png`).
+
+    With `changed_in`, each item says which commit changed it last.
+    """
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
     commit = commit_reads.get_commit(request.actor, dataset, ref)
     if glob:
@@ -161,7 +166,8 @@ def list_files(
     else:
         folder = _raw(request, "path")
         found = files.list_folder(request.actor, commit, path=folder, cursor=cursor, limit=limit)
-    items = [schemas.FileOut.of(item) for item in found.items]
+    changes = find_last_changes(request.actor, commit, found.items) if changed_in else {}
+    items = [schemas.FileOut.of(item, changes.get(item.path)) for item in found.items]
     return schemas.FilesOut(path=path, items=items, next_cursor=found.next_cursor)
 
 

@@ -13,6 +13,7 @@ from datasets.engine.ports import PutProof, SignedRequest
 from datasets.models import Branch, CommitSource, Dataset, Tag, UploadSession
 from datasets.selectors.commits import CommitView
 from datasets.selectors.files import DiffPage, kind_of
+from datasets.selectors.last_changes import LastChange
 from datasets.services.downloads import Download
 from datasets.services.uploads import Answer, ObjectKind
 from nearline.content import chunking
@@ -209,8 +210,32 @@ class TagsOut(Schema):
     next_cursor: str | None
 
 
+class LastChangeOut(Schema):
+    """The commit that changed a file, or something in a folder, last."""
+
+    id: str
+    short: str
+    message: str
+    author: str
+    created_at: datetime
+
+    @classmethod
+    def of(cls, change: LastChange) -> "LastChangeOut":
+        """Describe the commit."""
+        return cls(
+            id=change.commit_id,
+            short=change.short,
+            message=change.message,
+            author=change.author,
+            created_at=change.created_at,
+        )
+
+
 class FileOut(Schema):
-    """A file, a link or a folder. `files` is for folders; `mtime` and `content_id` for files; `target` for links."""
+    """A file, a link or a folder. `files` is for folders; `mtime` and `content_id` for files; `target` for links.
+
+    `changed_in` is there where it was asked for, unless that commit lies too far back.
+    """
 
     name: PathText
     path: PathText
@@ -220,14 +245,23 @@ class FileOut(Schema):
     mtime: datetime | None = None
     content_id: str | None = None
     target: PathText | None = None
+    changed_in: LastChangeOut | None = None
 
     @classmethod
-    def of(cls, item: FolderItem | Entry) -> "FileOut":
+    def of(cls, item: FolderItem | Entry, change: LastChange | None = None) -> "FileOut":
         """Describe an item of a listing."""
         path = to_text(item.path)
         name = path.rpartition("/")[2]
+        changed_in = LastChangeOut.of(change) if change else None
         if isinstance(item, FolderItem):
-            return cls(name=name, path=path, kind="folder", size_bytes=item.size_bytes, files=item.files)
+            return cls(
+                name=name,
+                path=path,
+                kind="folder",
+                size_bytes=item.size_bytes,
+                files=item.files,
+                changed_in=changed_in,
+            )
         is_link = item.kind is EntryKind.SYMLINK
         return cls(
             name=name,
@@ -237,6 +271,7 @@ class FileOut(Schema):
             mtime=_moment(item.mtime_ns),
             content_id=item.content_id.hex(),
             target=to_text(item.target) if is_link else None,
+            changed_in=changed_in,
         )
 
 

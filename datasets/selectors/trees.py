@@ -1,23 +1,19 @@
 """Reading roots and ranges of a dataset's trees: verified, and the latest kept decoded for the next reader."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import Generic, TypeVar
 
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.browse import Listing, TreeView
 from datasets.engine.layout import range_key, root_key
 from datasets.errors import ContentCorrupt, FileNotInCommit
 from datasets.models import Commit, Dataset
+from datasets.selectors.kept import Kept
 from nearline.content.errors import ContentError
 from nearline.content.manifest import Entry, RootRange, decode_root, read_range, root_id
 
-T = TypeVar("T")
-
 # About 40 MB of decoded entries, and a few MB of roots.
 _CACHED_ENTRIES = 60_000
-_CACHED_ROOTS = 32
+_CACHED_ROOTS = 100
 _CACHED_ITEMS = 20_000
 
 
@@ -108,39 +104,6 @@ def _decode_root(data: bytes, root: str) -> Sequence[RootRange]:
         raise ContentCorrupt(f"The root {root[:12]} cannot be read: {error}", root=root) from error
 
 
-class _Kept(Generic[T]):
-    """The values used last, up to a total weight. One value heavier than that is kept alone."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._weight = 0
-        self._values: OrderedDict[tuple[str, ...], tuple[T, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: tuple[str, ...]) -> T | None:
-        with self._lock:
-            found = self._values.get(key)
-            if found is None:
-                return None
-            self._values.move_to_end(key)
-            return found[0]
-
-    def put(self, key: tuple[str, ...], value: T, *, weight: int) -> None:
-        with self._lock:
-            if key in self._values:
-                return
-            self._values[key] = (value, weight)
-            self._weight += weight
-            while self._weight > self._capacity and len(self._values) > 1:
-                _, (_, dropped) = self._values.popitem(last=False)
-                self._weight -= dropped
-
-    def clear(self) -> None:
-        with self._lock:
-            self._values.clear()
-            self._weight = 0
-
-
-_roots: _Kept[Sequence[RootRange]] = _Kept(_CACHED_ROOTS)
-_ranges: _Kept[Sequence[Entry]] = _Kept(_CACHED_ENTRIES)
-_pages: _Kept[Listing] = _Kept(_CACHED_ITEMS)
+_roots: Kept[Sequence[RootRange]] = Kept(_CACHED_ROOTS)
+_ranges: Kept[Sequence[Entry]] = Kept(_CACHED_ENTRIES)
+_pages: Kept[Listing] = Kept(_CACHED_ITEMS)

@@ -111,6 +111,34 @@ def test_a_dataset_is_changed_and_deleted(api, make_actor):
     assert api("GET", D).json()["code"] == "datasets.not_found"
 
 
+def test_another_branch_becomes_the_default(api, dataset, commit, make_actor):
+    api("POST", "branches", {"name": "trial", "at": "main"})
+    viewer = Api(make_actor(Role.VIEWER))
+
+    assert viewer("PATCH", D, {"default_branch": "trial"}).status_code == 403
+    assert api("PATCH", D, {"default_branch": "none"}).json()["code"] == "core.invalid_input"
+    assert api("GET", D).json()["default_branch"] == "main"
+    assert api("PATCH", D, {"default_branch": "trial"}).json()["default_branch"] == "trial"
+    assert api("DELETE", "branches/trial").json()["code"] == "datasets.default_branch_kept"
+    assert api("DELETE", "branches/main").status_code == 204
+
+
+def test_a_listing_says_which_commit_changed_what(api, dataset, member, commit):
+    second = commit_files(member, dataset, {"a.txt": b"one", "b/c.png": b"edited"}, message="edit c")
+
+    plain = api("GET", "files").json()["items"]
+    items = {item["path"]: item["changed_in"] for item in api("GET", "files?changed_in=true").json()["items"]}
+
+    assert [item["changed_in"] for item in plain] == [None, None]
+    assert items["a.txt"]["id"] == commit.id
+    assert {key: items["b"][key] for key in ("id", "short", "message", "author")} == {
+        "id": second.id,
+        "short": second.short,
+        "message": "edit c",
+        "author": member.name,
+    }
+
+
 def test_branches_and_tags_come_and_go(api, commit):
     made = api("POST", "branches", {"name": "trial", "at": "main"})
     tagged = api("POST", "tags", {"name": "v1", "commit": "main"})

@@ -165,22 +165,6 @@ def test_an_unchanged_range_is_read_by_no_diff(dataset, member):
     assert found.changed == 1
 
 
-def test_what_was_read_last_is_kept_within_bounds():
-    kept = trees._Kept(10)
-    for number in range(5):
-        kept.put(("d", str(number)), number, weight=4)
-
-    assert [kept.get(("d", str(number))) for number in range(5)] == [None, None, None, 3, 4]
-
-
-def test_one_heavy_value_is_kept_alone():
-    kept = trees._Kept(10)
-    kept.put(("d", "light"), 1, weight=1)
-    kept.put(("d", "heavy"), 2, weight=100)
-
-    assert (kept.get(("d", "light")), kept.get(("d", "heavy"))) == (None, 2)
-
-
 def test_a_stranger_sees_no_files(commit, make_actor):
     stranger = make_actor(None)
 
