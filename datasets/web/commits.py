@@ -1,5 +1,6 @@
 """The history of a dataset: commits, what each changed, and where each is cached, live while something moves."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,8 +10,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from accounts.web.requests import PageRequest, text
-from datasets.engine.cache_states import UNFINISHED
-from datasets.models import CachedCommit, Commit, Dataset
+from datasets.engine.cache_states import UNFINISHED, CacheState
+from datasets.models import CachedCommit, Commit
 from datasets.selectors import caches, datasets, files
 from datasets.selectors import commits as selectors
 from datasets.selectors.commits import CommitView
@@ -43,10 +44,12 @@ def commits_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
     ref = text(request, "ref") or dataset.default_branch
     page = selectors.list_commits(request.actor, dataset, ref=ref, cursor=text(request, "cursor"), limit=_ROWS)
-    moving = caches.list_cached_commits(actor=request.actor).filter(dataset=dataset, state__in=UNFINISHED)
+    # Read once: a copy that the rows show on its way is one of those that keep the page asking.
+    copies = list(caches.list_cached_commits(actor=request.actor).filter(dataset=dataset).order_by("site__name", "pk"))
     context = {
-        "rows": _rows(request, dataset, selectors.view_commits(list(page.items))),
-        "moving": moving.order_by("pk"),
+        "rows": _rows(selectors.view_commits(list(page.items)), copies),
+        "moving": [copy for copy in copies if copy.state in UNFINISHED],
+        "moves": any(copy.state in {*UNFINISHED, CacheState.EVICTING} for copy in copies),
         "dataset": dataset,
         "ref": ref,
     }
@@ -92,13 +95,11 @@ def revert(request: PageRequest, project: str, name: str, commit_id: str) -> Htt
     return redirect("datasets:commits", project=project, name=name)
 
 
-def _rows(request: PageRequest, dataset: Dataset, views: list[CommitView]) -> list[Row]:
-    ids = [view.commit.id for view in views]
-    copies: dict[str, list[CopyView]] = {commit_id: [] for commit_id in ids}
-    found = caches.list_cached_commits(actor=request.actor).filter(dataset=dataset, commit__in=ids)
-    for copy in found.order_by("site__name", "pk"):
-        copies[copy.commit_id].append(CopyView(copy, caches.evicts_at(copy)))
-    return [Row(view, copies[view.commit.id]) for view in views]
+def _rows(views: Sequence[CommitView], copies: Sequence[CachedCommit]) -> list[Row]:
+    by_commit: dict[str, list[CopyView]] = {}
+    for copy in copies:
+        by_commit.setdefault(copy.commit_id, []).append(CopyView(copy, caches.evicts_at(copy)))
+    return [Row(view, by_commit.get(view.commit.id, [])) for view in views]
 
 
 def commit_of(request: PageRequest, project: str, name: str, commit_id: str) -> Commit:

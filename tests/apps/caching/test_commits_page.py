@@ -1,0 +1,53 @@
+"""The commits page keeps asking as long as it shows a copy on its way in or out, whatever changes while it is made."""
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from accounts.models import User
+from datasets.engine.cache_states import CacheState
+from datasets.models import CachedCommit
+from datasets.services import caches
+
+pytestmark = pytest.mark.django_db
+
+PAGE = "/datasets/team-a/xrays/commits/"
+ASKS_AGAIN = 'hx-trigger="every 1s"'
+
+
+@pytest.fixture
+def browser(member) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(pk=member.user_id))
+    return client
+
+
+def becomes_ready_after_the_first_look(execute, sql, params, many, context):
+    """Let the worker finish right after somebody has read the copies."""
+    answer = execute(sql, params, many, context)
+    if sql.startswith("SELECT") and 'FROM "datasets_cachedcommit"' in sql:
+        CachedCommit.objects.filter(state=CacheState.QUEUED).update(state=CacheState.READY)
+    return answer
+
+
+@pytest.mark.parametrize("headers", [{}, {"HX-Request": "true"}], ids=["page", "live part"])
+def test_a_copy_that_is_ready_a_moment_after_it_was_read_is_asked_for_again(browser, member, commit, site, headers):
+    caches.request_cache(member, commit, site)
+
+    with connection.execute_wrapper(becomes_ready_after_the_first_look):
+        shown = browser.get(PAGE, headers=headers).content.decode()
+    later = browser.get(PAGE, headers=headers).content.decode()
+
+    assert ("local 0 %" in shown, ASKS_AGAIN in shown) == (True, True)
+    assert ("local 0 %" in later, ASKS_AGAIN in later, "pill cached" in later) == (False, False, True)
+
+
+def test_a_copy_on_its_way_out_is_asked_for_until_it_is_gone(browser, member, ready):
+    caches.uncache(member, ready.pk)
+
+    leaving = browser.get(PAGE).content.decode()
+    CachedCommit.objects.filter(pk=ready.pk).update(state=CacheState.GONE)
+    gone = browser.get(PAGE).content.decode()
+
+    assert ASKS_AGAIN in leaving
+    assert ASKS_AGAIN not in gone
