@@ -1,6 +1,7 @@
 """Flows and their versions, runs with their steps and attempts, experiments with what they measured."""
 
 from flows.models.experiment import Artifact, Experiment, MetricLast, MetricPoint
+from flows.models.experiment_view import Fact, FactKey, SavedView
 from flows.models.flow import Bundle, Flow, FlowVersion
 from flows.models.run import Attempt, AttemptInput, InputState, Run, RunEvent, Step
 
@@ -10,6 +11,8 @@ __all__ = [
     "AttemptInput",
     "Bundle",
     "Experiment",
+    "Fact",
+    "FactKey",
     "Flow",
     "FlowVersion",
     "InputState",
@@ -17,5 +20,6 @@ __all__ = [
     "MetricPoint",
     "Run",
     "RunEvent",
+    "SavedView",
     "Step",
 ]

@@ -9,7 +9,8 @@ class Experiment(BaseModel):
     """The record of one attempt: parameters, metrics, tags, artifacts, and the versions of code and data.
 
     `log_offset` is how far its log was read for metrics; `harvested_at` is when the end of it was. `logged` are the
-    parameters that the job itself recorded. `artifacts_wanted`: its output folder is still to be stored.
+    parameters that the job itself recorded. `artifacts_wanted`: its output folder is still to be stored. `note` is what
+    people wrote about it, `note_by` and `note_at` who did last, and when.
     """
 
     id_prefix = "exp"
@@ -28,6 +29,9 @@ class Experiment(BaseModel):
     harvested_at = models.DateTimeField(null=True)
     artifacts_wanted = models.BooleanField(default=False)
     artifacts_error = models.TextField(blank=True)
+    note = models.TextField(blank=True)
+    note_by = models.CharField(max_length=200, blank=True)
+    note_at = models.DateTimeField(null=True)
 
     class Meta:
         indexes = [

@@ -16,6 +16,8 @@ from accounts.actor import Actor
 from compute.services import jobs
 from compute.services.jobs import JobRequest
 from core import doorbell
+from core.signals import send_on_commit
+from flows import signals
 from flows.engine import names
 from flows.engine.spec import DataInput
 from flows.engine.states import STEP_ENDS, AttemptState, RunState, StepState
@@ -34,7 +36,7 @@ from flows.engine.transitions import (
 )
 from flows.models import Attempt, AttemptInput, Experiment, Run, RunEvent, Step
 from flows.models.run import LIVE_ATTEMPTS
-from flows.services import job_specs, leases
+from flows.services import facts, job_specs, leases
 from flows.services.snapshots import Loaded
 
 _SYSTEM = Actor.system("flow runs")
@@ -270,7 +272,7 @@ class _Writer:
 
     def _create_experiments(self, attempts: Sequence[Attempt]) -> None:
         said = {step.name: step for step in self._loaded.spec.steps}
-        Experiment.objects.bulk_create(
+        experiments = Experiment.objects.bulk_create(
             [
                 Experiment(
                     project_id=self._run.project_id,
@@ -289,6 +291,7 @@ class _Writer:
             ],
             batch_size=_BATCH,
         )
+        facts.write_given(experiments)
 
     def _cancel_jobs(self) -> None:
         if not self._cancels:
@@ -327,6 +330,8 @@ class _Writer:
         changes["event_seq"] = self._run.event_seq + len(self._events)
         RunEvent.objects.bulk_create(self._events, batch_size=_BATCH)
         Run.objects.filter(pk=self._run.pk).update(**changes)
+        if self._events:
+            send_on_commit(signals.run_changed, run_id=self._run.pk)
 
     def _was_cancelled_meanwhile(self) -> bool:
         """Look again: the row is held since the fence, so a wish that came after the loading is not overwritten."""

@@ -19,9 +19,11 @@ from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
 from core import clock
 from flows.engine import log_tags
+from flows.engine.columns import Kind
 from flows.engine.log_tags import Record, RecordKind
 from flows.models import Attempt, Experiment, MetricLast, MetricPoint
 from flows.models.run import LIVE_ATTEMPTS
+from flows.services import facts
 
 log = structlog.get_logger(__name__)
 
@@ -89,22 +91,48 @@ def _write(readings: Sequence[_Reading], now: datetime) -> None:
     silent = [reading.experiment.pk for reading in readings if not reading.records and reading.is_done]
     for start in range(0, len(silent), _BATCH):
         Experiment.objects.filter(pk__in=silent[start : start + _BATCH]).update(harvested_at=now)
-    won = [reading for reading in readings if (reading.records or not reading.is_done) and _claim(reading, now)]
+    spoken = [reading for reading in readings if reading.records or not reading.is_done]
+    records = _records_of([reading.experiment.pk for reading in spoken if _says(reading)])
+    won = [reading for reading in spoken if _claim(reading, records, now)]
+    facts.write(
+        (reading.experiment, kind, said)
+        for reading in won
+        for kind, said in (
+            (Kind.PARAM, _said(reading, RecordKind.PARAMETER)),
+            (Kind.TAG, _said(reading, RecordKind.TAG)),
+        )
+    )
     _write_points([(reading.experiment, _of_kind(reading, RecordKind.METRIC)) for reading in won], now)
 
 
-def _claim(reading: _Reading, now: datetime) -> bool:
+def _records_of(experiment_ids: Sequence[str]) -> Mapping[str, Experiment]:
+    """Return what experiments recorded so far, held until the transaction ends: people add tags meanwhile."""
+    found: dict[str, Experiment] = {}
+    for start in range(0, len(experiment_ids), _BATCH):
+        rows = Experiment.objects.select_for_update().only("tags", "logged").order_by("pk")
+        found |= {row.pk: row for row in rows.filter(pk__in=experiment_ids[start : start + _BATCH])}
+    return found
+
+
+def _claim(reading: _Reading, records: Mapping[str, Experiment], now: datetime) -> bool:
     """Move the offset on, with the tags and parameters of the piece; False when somebody else read it before."""
     experiment = reading.experiment
     changes: dict[str, Any] = {"log_offset": reading.offset}
     if reading.is_done:
         changes["harvested_at"] = now
     for field, kind in (("tags", RecordKind.TAG), ("logged", RecordKind.PARAMETER)):
-        said = {record.key: _storable(record.value) for record in _of_kind(reading, kind)}
-        if said:
-            changes[field] = {**getattr(experiment, field), **said}
+        if said := _said(reading, kind):
+            changes[field] = {**getattr(records[experiment.pk], field), **said}
     unread = Experiment.objects.filter(pk=experiment.pk, log_offset=experiment.log_offset, harvested_at__isnull=True)
     return bool(unread.update(**changes))
+
+
+def _says(reading: _Reading) -> bool:
+    return any(record.kind in {RecordKind.TAG, RecordKind.PARAMETER} for record in reading.records)
+
+
+def _said(reading: _Reading, kind: RecordKind) -> dict[str, object]:
+    return {record.key: _storable(record.value) for record in _of_kind(reading, kind)}
 
 
 def _write_points(measured: Iterable[tuple[Experiment, Sequence[Record]]], now: datetime) -> None:
@@ -141,6 +169,9 @@ def _write_points(measured: Iterable[tuple[Experiment, Sequence[Record]]], now: 
         update_conflicts=True,
         unique_fields=["experiment", "key"],
         update_fields=["step", "value", "at", "points"],
+    )
+    facts.write_keys(
+        (last.experiment.project_id, Kind.METRIC, last.key) for name, last in lasts.items() if name not in before
     )
 
 
