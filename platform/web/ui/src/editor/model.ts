@@ -1,0 +1,160 @@
+// What a flow file says, read with lenience: a canvas has to show what is half written too.
+
+import type { Document } from "yaml";
+
+export type Value = string | number | boolean;
+export type DataInput = { dataset: string; name: string; cached: boolean };
+export type Choice = { template: string; wait: string };
+export type Range = { type: "float" | "integer"; min: number; max: number; steps: number; scale: "linear" | "log" };
+export type Axis = Value[] | Range;
+export type Retries = { user_error: number; infrastructure: number; out_of_memory: number; timeout: number };
+export type Parameter = { type: string; default: Value | null; choices: Value[]; help: string };
+
+export type Step = {
+  index: number;
+  name: string;
+  title: string;
+  command: string;
+  image: string;
+  parameters: Record<string, Value>;
+  append_parameters: boolean;
+  data: DataInput[];
+  after: string[];
+  outputs: string[];
+  env: Record<string, string>;
+  secrets: string[];
+  compute: Choice[];
+  retries: Retries;
+  timeout: string;
+  when: string;
+  grid: Record<string, Axis>;
+  simulated_duration: string;
+};
+
+export type Flow = {
+  name: string;
+  title: string;
+  description: string;
+  parameters: Record<string, Parameter>;
+  steps: Step[];
+  isForeign: boolean; // written for cnvrg: `tasks` and `relations`, which the canvas does not edit
+};
+
+export const NO_RETRIES: Retries = { user_error: 0, infrastructure: 3, out_of_memory: 0, timeout: 0 };
+export const EMPTY: Flow = { name: "", title: "", description: "", parameters: {}, steps: [], isForeign: false };
+
+export function readFlow(document: Document): Flow {
+  const data = mapping(document.toJS({ maxAliasCount: 1000 }));
+  return {
+    name: text(data["flow"]),
+    title: text(data["title"]),
+    description: text(data["description"]),
+    parameters: each(data["parameters"], readParameter),
+    steps: list(data["steps"]).map((step, index) => readStep(mapping(step), index)),
+    isForeign: "tasks" in data && !("steps" in data),
+  };
+}
+
+function readStep(step: Record<string, unknown>, index: number): Step {
+  return {
+    index,
+    name: text(step["name"]),
+    title: text(step["title"]),
+    command: text(step["command"]),
+    image: text(step["image"]),
+    parameters: each(step["parameters"], value),
+    append_parameters: step["append_parameters"] === true,
+    data: list(step["data"]).map(readData),
+    after: list(step["after"]).map(text).filter(Boolean),
+    outputs: "outputs" in step ? list(step["outputs"]).map(text) : ["**"],
+    env: each(step["env"], text),
+    secrets: list(step["secrets"]).map(text),
+    compute: (Array.isArray(step["compute"]) ? step["compute"] : [step["compute"]]).filter(Boolean).map(readChoice),
+    retries: readRetries(step["retries"]),
+    timeout: text(step["timeout"]),
+    when: text(step["when"]),
+    grid: each(step["grid"], readAxis),
+    simulated_duration: text(step["simulated_duration"]),
+  };
+}
+
+function readData(item: unknown): DataInput {
+  const input = mapping(item);
+  return { dataset: text(input["dataset"]), name: text(input["name"]), cached: input["cached"] !== false };
+}
+
+function readChoice(item: unknown): Choice {
+  const choice = mapping(item);
+  return typeof item === "string" ? { template: item, wait: "" } : { template: text(choice["template"]), wait: text(choice["wait"]) };
+}
+
+// One number stands for all kinds, but those of the platform, which are tried three times at least.
+export function readRetries(item: unknown): Retries {
+  if (typeof item === "number") return { user_error: item, infrastructure: Math.max(item, 3), out_of_memory: item, timeout: item };
+  const given = mapping(item);
+  return { ...NO_RETRIES, ...Object.fromEntries(Object.entries(given).filter(([, count]) => typeof count === "number")) };
+}
+
+function readAxis(item: unknown): Axis {
+  if (Array.isArray(item)) return item.map(value);
+  const range = mapping(item);
+  return {
+    type: range["type"] === "integer" ? "integer" : "float",
+    min: number(range["min"]),
+    max: number(range["max"]),
+    steps: number(range["steps"]),
+    scale: range["scale"] === "log" ? "log" : "linear",
+  };
+}
+
+function readParameter(item: unknown): Parameter {
+  const parameter = mapping(item);
+  const given = parameter["default"];
+  return {
+    type: text(parameter["type"]),
+    default: given === null || given === undefined ? null : value(given),
+    choices: list(parameter["choices"]).map(value),
+    help: text(parameter["help"]),
+  };
+}
+
+export function folderOf(input: DataInput): string {
+  return input.name || (input.dataset.split("@")[0] ?? "").split("/")[1] || "";
+}
+
+// How many tries a step multiplies into; 1 without a grid.
+export function triesOf(step: Step): number {
+  return Object.values(step.grid).reduce((product, axis) => product * (Array.isArray(axis) ? axis.length : axis.steps), 1);
+}
+
+export function datasetsOf(flow: Flow): string[] {
+  return [...new Set(flow.steps.flatMap((step) => step.data.map((input) => input.dataset)).filter(Boolean))];
+}
+
+export function isRequired(parameter: Parameter): boolean {
+  return parameter.default === null;
+}
+
+function mapping(item: unknown): Record<string, unknown> {
+  return typeof item === "object" && item !== null && !Array.isArray(item) ? (item as Record<string, unknown>) : {};
+}
+
+function list(item: unknown): unknown[] {
+  return Array.isArray(item) ? item : [];
+}
+
+function each<T>(item: unknown, readOne: (value: unknown) => T): Record<string, T> {
+  return Object.fromEntries(Object.entries(mapping(item)).map(([key, value]) => [key, readOne(value)]));
+}
+
+function text(item: unknown): string {
+  return typeof item === "string" ? item : typeof item === "number" || typeof item === "boolean" ? String(item) : "";
+}
+
+function number(item: unknown): number {
+  return typeof item === "number" ? item : Number.NaN;
+}
+
+function value(item: unknown): Value {
+  return typeof item === "boolean" || typeof item === "number" ? item : text(item);
+}
