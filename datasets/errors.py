@@ -268,3 +268,11 @@ class NothingToRevert(Conflict):
     """The branch holds the wanted version already."""
 
     code = "datasets.nothing_to_revert"
+
+
+class UploadTooLarge(PlatformError):
+    """One commit through the browser would bring more files or bytes than this installation lets it."""
+
+    code = "datasets.upload_too_large"
+    kind = ErrorKind.QUOTA
+    hint = "Bring it in several commits, or use `nearline data sync`, which has no such limit."

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from accounts.actor import Actor
 from core import clock
-from core.doorbell import ring
+from core.doorbell import ring, ring_surely
 from core.errors import PlatformError
 from core.units import format_bytes
 from datasets.adapters.opening import open_dataset_store
@@ -57,10 +57,10 @@ def reap(*, limit: int = 100) -> int:
     rows = CachedCommit.objects.filter(state__in=[*UNFINISHED, CacheState.EVICTING]).exclude(lease_expires_at__gt=now)
     found = list(rows.order_by("pk").values_list("pk", "state")[:limit])
     for id_, state in found:
-        ring("datasets.evict" if state == CacheState.EVICTING else "datasets.hydrate", cached_commit_id=id_)
+        ring_surely("datasets.evict" if state == CacheState.EVICTING else "datasets.hydrate", cached_commit_id=id_)
     wanted = CachedCommit.objects.filter(state=CacheState.READY, scrub_requested_at__isnull=False)
     for id_ in wanted.order_by("pk").values_list("pk", flat=True)[:limit]:
-        ring("datasets.scrub", cached_commit_id=id_)
+        ring_surely("datasets.scrub", cached_commit_id=id_)
     return len(found)
 
 

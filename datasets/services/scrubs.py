@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from core import clock
-from core.doorbell import ring
+from core.doorbell import ring_surely
 from core.errors import PlatformError
 from core.models import give_back_lease, take_lease
 from datasets.adapters.opening import open_dataset_store
@@ -45,7 +45,7 @@ def ring_due_scrubs(*, limit: int = 20) -> int:
     rows = CachedCommit.objects.filter(due, state=CacheState.READY).order_by("scrubbed_at", "pk")
     ids = list(rows.values_list("pk", flat=True)[:limit])
     for id_ in ids:
-        ring("datasets.scrub", cached_commit_id=id_)
+        ring_surely("datasets.scrub", cached_commit_id=id_)
     return len(ids)
 
 

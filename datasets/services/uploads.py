@@ -19,7 +19,17 @@ from datasets.adapters.scoped import ScopedStore
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import Announcement, SignedRequest
 from datasets.errors import BodyRefused, PackMissing, UploadClosed
-from datasets.models import Branch, Commit, Dataset, ManifestRange, Pack, PackState, UploadSession, UploadState
+from datasets.models import (
+    Branch,
+    Commit,
+    Dataset,
+    ManifestRange,
+    Pack,
+    PackState,
+    UploadPart,
+    UploadSession,
+    UploadState,
+)
 from datasets.selectors import commits as commit_reads
 from datasets.services.stores import SIGNED_LIFETIME
 from nearline.content.packs import MAX_PACK_BYTES
@@ -90,7 +100,7 @@ def offer_packs(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer])
 
     A pack that was sent before, but not confirmed, is looked for in the store once.
     """
-    _touch(actor, upload)
+    prolong(actor, upload)
     for offer in offers:
         if not 0 < offer.body.size_bytes <= MAX_PACK_BYTES:
             raise InvalidInput(f"A pack has 1 to {MAX_PACK_BYTES} bytes.")
@@ -113,7 +123,7 @@ def confirm_packs(*, actor: Actor, upload: UploadSession, packs: Sequence[str]) 
 
     Raises PackMissing naming those that are not; the others are confirmed all the same.
     """
-    _touch(actor, upload)
+    prolong(actor, upload)
     dataset = upload.dataset
     known = {pack.sha256: pack for pack in dataset.packs.filter(sha256__in=packs)}
     pending = [pack for pack in known.values() if pack.state == PackState.PENDING]
@@ -127,7 +137,7 @@ def confirm_packs(*, actor: Actor, upload: UploadSession, packs: Sequence[str]) 
 
 def offer_manifests(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer]) -> list[Answer]:
     """Say which ranges and roots are known to be right, and sign a PUT for each of the others."""
-    _touch(actor, upload)
+    prolong(actor, upload)
     for offer in offers:
         if not 0 < offer.body.size_bytes <= _MAX_MANIFEST_BYTES:
             raise InvalidInput(f"A manifest has 1 to {_MAX_MANIFEST_BYTES} bytes.")
@@ -146,13 +156,32 @@ def offer_manifests(*, actor: Actor, upload: UploadSession, offers: Sequence[Off
     ]
 
 
+@transaction.atomic
+def cancel_upload(*, actor: Actor, upload: UploadSession) -> None:
+    """Give an upload up. What it brought leaves with the next garbage; one that has ended already is left alone."""
+    require(actor, permissions.COMMIT, upload.dataset.project_id)
+    if UploadSession.objects.filter(pk=upload.pk, state=UploadState.OPEN).update(state=UploadState.CANCELLED):
+        upload.parts.all().delete()
+        audit.record(
+            actor, "datasets.cancel_upload", upload, project_id=upload.dataset.project_id, dataset=upload.dataset.name
+        )
+
+
 def expire_uploads() -> int:
-    """End the sessions whose time is over; return how many."""
+    """End the sessions whose time is over and forget the parts of all that ended; return how many ended now."""
     late = UploadSession.objects.filter(state=UploadState.OPEN, expires_at__lte=clock.now())
-    return late.update(state=UploadState.EXPIRED)
+    ended = late.update(state=UploadState.EXPIRED)
+    UploadPart.objects.exclude(upload__state=UploadState.OPEN).delete()
+    return ended
 
 
-def _touch(actor: Actor, upload: UploadSession) -> None:
+def head_of(actor: Actor, upload: UploadSession) -> Commit | None:
+    """Return the commit that the session's branch is at now; None for an empty branch."""
+    return commit_reads.get_branch(actor, upload.dataset, upload.branch).head
+
+
+def prolong(actor: Actor, upload: UploadSession) -> None:
+    """Let a session live on from now. Raises UploadClosed."""
     require(actor, permissions.COMMIT, upload.dataset.project_id)
     now = clock.now()
     is_open = UploadSession.objects.filter(pk=upload.pk, state=UploadState.OPEN, expires_at__gt=now)

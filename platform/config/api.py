@@ -6,7 +6,7 @@ from accounts.api import routes as accounts_routes
 from accounts.api.auth import authenticate
 from compute.api import routes as compute_routes
 from config import api_errors
-from datasets.api import cache_routes
+from datasets.api import cache_routes, part_routes
 from datasets.api import routes as dataset_routes
 from flows.api import routes as flow_routes
 from scheduler.api import routes as scheduler_routes
@@ -22,6 +22,7 @@ api = NinjaAPI(
 api_errors.install(api)
 api.add_router("", accounts_routes.router, tags=["accounts"])
 api.add_router("", dataset_routes.router, tags=["datasets"])
+api.add_router("", part_routes.router, tags=["datasets"])
 api.add_router("", cache_routes.router, tags=["cache"])
 api.add_router("", compute_routes.router, tags=["compute"])
 api.add_router("", scheduler_routes.router, tags=["scheduler"])

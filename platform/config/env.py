@@ -52,6 +52,14 @@ class Settings:
     allowed_hosts: str = setting(
         "NEARLINE_ALLOWED_HOSTS", "127.0.0.1,localhost", "Host names that the web process answers to, comma separated."
     )
+    browser_upload_bytes: int = setting(
+        "NEARLINE_BROWSER_UPLOAD_BYTES",
+        "200000000000",
+        "Most bytes that one commit brings through the browser; larger folders go straight to the store by the CLI.",
+    )
+    browser_upload_files: int = setting(
+        "NEARLINE_BROWSER_UPLOAD_FILES", "500000", "Most files that one commit brings through the browser."
+    )
     log_level: str = setting("NEARLINE_LOG_LEVEL", "WARNING", "Least severe log event that is written.")
     sample: bool = setting("SAMPLE", "1", "0: the first start does not write and train on the sample dataset.")
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 API = """
                                                            nobody stranger viewer member admin root
 GET    /me                                                    401      200    200    200   200  200
+PATCH  /me                                                    401      200    200    200   200  200
 GET    /projects                                              401      200    200    200   200  200
 POST   /projects                                              401      201    201    201   201  201
 GET    /projects/{project}/members                            401      404    200    200   200  200
@@ -26,7 +27,10 @@ GET    /projects/{project}/audit                              401      404    40
 GET    /tokens                                                401      200    200    200   200  200
 POST   /tokens                                                401      201    201    201   201  201
 DELETE /tokens/{token_id}                                     401      204    204    204   204  204
+GET    /users                                                 401      403    403    403   403  200
 POST   /users                                                 401      403    403    403   403  201
+POST   /users/{username}/sign-in-links                        401      403    403    403   403  201
+GET    /audit                                                 401      200    200    200   200  200
 
 GET    /datasets                                              401      200    200    200   200  200
 POST   /datasets                                              401      404    403    201   201  201
@@ -51,6 +55,10 @@ POST   /uploads/{upload_id}/packs                             401      404    40
 POST   /uploads/{upload_id}/packs/complete                    401      404    404    200   404  200
 POST   /uploads/{upload_id}/manifests                         401      404    404    200   404  200
 POST   /uploads/{upload_id}/commit                            401      404    404    201   404  201
+PUT    /uploads/{upload_id}/parts/{number}                    401      404    404    200   404  200
+GET    /uploads/{upload_id}/parts                             401      404    404    200   404  200
+POST   /uploads/{upload_id}/parts/commit                      401      404    404    201   404  201
+DELETE /uploads/{upload_id}                                   401      404    404    204   404  204
 
 GET    /cache/sites                                           401      200    200    200   200  200
 POST   /cache/sites                                           401      403    403    403   403  201
@@ -115,6 +123,15 @@ GET    /accounts/logout/                                      302      200    20
 POST   /accounts/logout/                                      302      302    302    302   302  302
 GET    /sign-in/{secret}/                                     200      200    200    200   200  200
 POST   /sign-in/{secret}/                                     401      401    401    401   401  401
+GET    /accounts/password/change/                           login      302    302    302   302  302
+GET    /accounts/password/set/                              login      200    200    200   200  200
+POST   /accounts/password/set/                              login      302    302    302   302  302
+GET    /settings/profile/                                   login      200    200    200   200  200
+POST   /settings/profile/                                   login      302    302    302   302  302
+GET    /settings/people/                                    login      403    403    403   403  200
+POST   /settings/people/new/                                login      403    403    403   403  302
+POST   /settings/people/{username}/link/                    login      403    403    403   403  200
+GET    /settings/audit/                                     login      200    200    200   200  200
 GET    /settings/tokens/                                    login      200    200    200   200  200
 POST   /settings/tokens/                                    login      200    200    200   200  200
 POST   /settings/tokens/{token_id}/revoke/                  login      302    302    302   302  302
@@ -182,6 +199,7 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("POST /datasets/{project}/{name}/commits/{ref}/cache", {"name": "dataset", "ref": "first"}),
     ("POST /datasets/{project}/{name}/commits/{commit_id}/cache/start/", {"name": "dataset", "commit_id": "first"}),
     ("POST /datasets/{project}/{name}/commits/{commit_id}/revert/", {"name": "dataset", "commit_id": "first"}),
+    ("POST /uploads/{upload_id}/parts/commit", {"upload_id": "parts"}),
     ("/datasets", {"name": "dataset", "ref": "second", "commit_id": "second"}),
     ("/uploads", {"upload_id": "upload"}),
     ("/cache/sites", {"name": "site"}),
@@ -196,7 +214,7 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
 )
 """Which thing of the world a parameter stands for, by the route or its beginning; else the one of the same name."""
 
-WORDS = {"branch": "side", "tag": "v1", "key": "train", "path": "report.txt", "signed": "nonsense"}
+WORDS = {"number": "7", "branch": "side", "tag": "v1", "key": "train", "path": "report.txt", "signed": "nonsense"}
 """Parameters whose value is always the same."""
 
 FLOW = 'flow: digits\nsteps: [{name: train, command: "false"}]\n'
@@ -210,6 +228,12 @@ def bundle() -> bytes:
         member.size = 5
         archive.addfile(member, io.BytesIO(b"pass\n"))
     return packed.getvalue()
+
+
+def part() -> bytes:
+    """Return a part of an upload with one small file."""
+    described = b'{"files": [{"path": "b.txt", "size_bytes": 3, "mtime_ms": 0}]}'
+    return len(described).to_bytes(4, "big") + described + b"two"
 
 
 def queries(values: Mapping[str, str]) -> dict[str, str]:
@@ -237,6 +261,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "PUT /projects/{project}/members/{username}": {"role": "member"},
         "PUT /projects/{project}/secrets/{name}": {"value": "new"},
         "POST /tokens": {"name": "another"},
+        "PATCH /me": {"first_name": "Ada"},
         "POST /users": {"username": "ada", "password": "a long enough password"},
         "POST /datasets": {"project": "team-a", "name": "more"},
         "PATCH /datasets/{project}/{name}": {"description": "seen"},
@@ -248,6 +273,8 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /uploads/{upload_id}/packs": {"packs": [pack]},
         "POST /uploads/{upload_id}/packs/complete": {"packs": [values["pack"]]},
         "POST /uploads/{upload_id}/manifests": {"objects": [manifest]},
+        "PUT /uploads/{upload_id}/parts/{number}": part(),
+        "POST /uploads/{upload_id}/parts/commit": {"expected_head": values["second"]},
         "POST /uploads/{upload_id}/commit": {"root": values["root"], "expected_head": values["second"]},
         "POST /cache/sites": {"name": "more", "root": f"{values['folder']}/more", "capacity_bytes": 10**6},
         "PATCH /cache/sites/{name}": {"idle_days": 2},
@@ -262,6 +289,9 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /flows": {"project": "team-a", "text": FLOW},
         "POST /flows/{project}/{name}/runs": {},
         "POST /accounts/login/": {"login": "nobody", "password": "wrong"},
+        "POST /accounts/password/set/": {"password1": "a new long password", "password2": "a new long password"},
+        "POST /settings/profile/": {"first_name": "Ada", "last_name": "Lovelace"},
+        "POST /settings/people/new/": {"username": "ada"},
         "POST /settings/tokens/": {"name": "another", "days": "30"},
         "POST /settings/projects/": {"name": "team-b"},
         "POST /settings/projects/{name}/roles/": {"username": "newcomer", "role": "viewer"},
@@ -286,6 +316,7 @@ WRITE_NOTHING = frozenset(
         "POST /uploads/{upload_id}/packs",
         "POST /uploads/{upload_id}/packs/complete",
         "POST /uploads/{upload_id}/manifests",
+        "PUT /uploads/{upload_id}/parts/{number}",
         "POST /accounts/login/",
         "POST /accounts/logout/",
     }

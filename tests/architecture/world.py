@@ -1,5 +1,6 @@
 """One of everything that a route can be asked for, and somebody in every role who asks."""
 
+import io
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +16,9 @@ from accounts.services import projects, secrets, tokens
 from compute.models import Job
 from core import doorbell
 from datasets.models import UploadSession
-from datasets.services import branches, cache_sites, caches
+from datasets.services import branches, cache_sites, caches, upload_parts, uploads
 from flows.models import Experiment, Run
+from tests.architecture.routes import part
 from tests.factories import datasets as dataset_factory
 from tests.factories.compute import submit
 from tests.factories.flows import World as Machines
@@ -98,7 +100,10 @@ def _datasets(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         cached = caches.request_cache(member, second, site)
     doorbell.run("datasets.hydrate", {"cached_commit_id": cached.pk})
     assert UploadSession.objects.count() == 3
+    parts = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="browser").upload
+    upload_parts.receive_part(actor=member, upload=parts, number=0, read=io.BytesIO(part()).read)
     return {
+        "parts": parts.pk,
         "dataset": dataset.name,
         "first": first.pk,
         "second": second.pk,

@@ -1,0 +1,59 @@
+"""What the routes of parts take and answer."""
+
+from collections.abc import Iterable, Sequence
+
+from ninja import Field, Schema
+
+from datasets.api.schemas import Hash
+from datasets.services.upload_parts import ReceivedPart
+from nearline.content.manifest import Entry
+from nearline.content.paths import to_text
+
+_NS_PER_MS = 1_000_000
+
+
+class PartOut(Schema):
+    """What the server has of a part. `next_offset`: where its large file goes on; null when the part is complete."""
+
+    files: int
+    size_bytes: int
+    next_offset: int | None
+
+    @classmethod
+    def of(cls, part: ReceivedPart) -> "PartOut":
+        """Describe a part."""
+        return cls(files=part.files, size_bytes=part.size_bytes, next_offset=part.next_offset)
+
+
+class ArrivedFileOut(Schema):
+    """A file that came whole."""
+
+    path: str
+    size_bytes: int
+    mtime_ms: int
+
+
+class ArrivedOut(Schema):
+    """Every file that came whole, and the first number that no part has."""
+
+    items: list[ArrivedFileOut]
+    next_number: int
+
+    @classmethod
+    def of(cls, parts: Iterable[tuple[int, Sequence[Entry]]]) -> "ArrivedOut":
+        """Describe complete parts."""
+        items, last = [], -1
+        for number, entries in parts:
+            last = number
+            items += [
+                ArrivedFileOut(path=to_text(entry.path), size_bytes=entry.size, mtime_ms=entry.mtime_ns // _NS_PER_MS)
+                for entry in entries
+            ]
+        return cls(items=items, next_number=last + 1)
+
+
+class PartsCommitIn(Schema):
+    """The end of an upload by parts: the commit that the branch is expected to be at; null: none."""
+
+    expected_head: Hash | None
+    message: str = Field(default="", max_length=10_000)
