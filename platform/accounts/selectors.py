@@ -1,6 +1,6 @@
 """Reads about people and projects, limited to what the actor may see."""
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from accounts import permissions
 from accounts.actor import Actor
@@ -67,7 +67,36 @@ def get_secret(*, actor: Actor, project: Project, name: str) -> Secret:
     return secret
 
 
-def list_audit_entries(*, actor: Actor, project: Project) -> QuerySet[AuditEntry]:
-    """Return who did what in a project, newest first."""
-    require(actor, permissions.VIEW_AUDIT_LOG, project.id)
-    return AuditEntry.objects.filter(project_id=project.id).order_by("-pk")
+def list_audit_entries(
+    *, actor: Actor, project: Project | None = None, area: str = "", person: str = ""
+) -> QuerySet[AuditEntry]:
+    """Return who did what, newest first: in one project, or wherever the actor is an admin.
+
+    A site admin also sees what belongs to no project. `area` is the part of an action before its dot; `person` a part
+    of who did it.
+    """
+    entries = AuditEntry.objects.order_by("-pk")
+    if project is not None:
+        require(actor, permissions.VIEW_AUDIT_LOG, project.id)
+        entries = entries.filter(project_id=project.id)
+    elif not actor.sees_everything:
+        own = [project_id for project_id, level in actor.levels.items() if level >= permissions.VIEW_AUDIT_LOG.level]
+        entries = entries.filter(project_id__in=own)
+    if area:
+        entries = entries.filter(action__startswith=f"{area}.")
+    return entries.filter(actor_name__icontains=person) if person else entries
+
+
+def list_people(*, actor: Actor) -> QuerySet[User]:
+    """Return everybody by name, with the number of their projects (`project_count`). For site admins."""
+    permissions.require_site_admin(actor, "list people")
+    return User.objects.annotate(project_count=Count("memberships")).order_by("username")
+
+
+def get_person(*, actor: Actor, username: str) -> User:
+    """Return a person; oneself, or for site admins anybody. Raises UserNotFound."""
+    people = User.objects.all() if actor.is_site_admin else User.objects.filter(pk=actor.user_id or 0)
+    person = people.filter(username=username).first()
+    if person is None:
+        raise UserNotFound(f"There is nobody called '{username}'.")
+    return person

@@ -52,6 +52,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "web.project_choice.ProjectChoiceMiddleware",
     "web.middleware.PlatformErrorMiddleware",
 ]
 

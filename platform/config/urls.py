@@ -1,6 +1,6 @@
 """Every address of the product: pages, the API, the folder store, sign-in, health."""
 
-from allauth.account.views import login, logout
+from allauth.account.views import login, logout, password_change, password_set
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 
@@ -19,6 +19,8 @@ urlpatterns = [
     path("accounts/logout/", logout, name="account_logout"),
     path("api/v1/", api.urls),
     path("store/", include(("datasets.web.store_urls", "store"))),
+    path("accounts/password/change/", password_change, name="account_change_password"),
+    path("accounts/password/set/", password_set, name="account_set_password"),
     path("healthz", login_not_required(health.healthz), name="healthz"),
     path("readyz", login_not_required(health.readyz), name="readyz"),
     path("metrics", login_not_required(health.metrics), name="metrics"),

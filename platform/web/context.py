@@ -4,8 +4,7 @@ from django.http import HttpRequest
 
 from accounts.actor import Actor
 from accounts.selectors import list_projects
-from accounts.web.requests import text
-from web import navigation
+from web import navigation, project_choice
 
 MAX_PROJECTS = 200
 
@@ -29,9 +28,9 @@ def frame(request: HttpRequest) -> dict[str, object]:
                 }
                 for position, entry in enumerate(entries)
             ],
-            "section_url": current.url if current else "/",
+            "section_url": current.url if current and current.lists_by_project else "/",
             "activity": navigation.activity(actor),
-            "project": text(request, "project"),
+            "project": project_choice.chosen_project(request),
             "projects": [project.name for project in list_projects(actor=actor)[:MAX_PROJECTS]],
         }
     }

@@ -23,7 +23,8 @@ class Entry:
     """One line of the rail.
 
     `prefixes` are the paths below which the entry is the current one. `count` says what stands at its right, and may
-    return an empty text; it runs on every page and so costs one cheap query at most.
+    return an empty text; it runs on every page and so costs one cheap query at most. The page of an entry that
+    `lists_by_project` shows one project's things for `?project=`.
     """
 
     label: str
@@ -33,10 +34,21 @@ class Entry:
     position: int
     prefixes: tuple[str, ...] = ()
     count: Callable[[Actor], int | str] | None = None
+    lists_by_project: bool = True
 
     def is_current(self, path: str) -> bool:
         """Whether a page at `path` belongs to this entry."""
         return path == self.url or path.startswith(self.prefixes)
+
+
+@dataclass(frozen=True)
+class Tab:
+    """One of the pages that stand together as settings. `site_admin_only`: nobody else gets to see it."""
+
+    label: str
+    url: str
+    position: int
+    site_admin_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,7 @@ class Activity:
 
 
 _entries: dict[str, Entry] = {}
+_tabs: dict[str, Tab] = {}
 _activity: list[Callable[[Actor], Activity]] = []
 
 
@@ -61,6 +74,17 @@ def entries() -> list[Entry]:
     return sorted(_entries.values(), key=lambda entry: (entry.group, entry.position))
 
 
+def add_tab(tab: Tab) -> None:
+    """Put a page among the settings. One with the same label is replaced."""
+    _tabs[tab.label] = tab
+
+
+def tabs(actor: Actor) -> list[Tab]:
+    """Return the settings that the actor may see, from left to right."""
+    seen = [tab for tab in _tabs.values() if actor.is_site_admin or not tab.site_admin_only]
+    return sorted(seen, key=lambda tab: tab.position)
+
+
 def show_activity(count: Callable[[Actor], Activity]) -> None:
     """Choose what counts the top bar's numbers."""
     _activity[:] = [count]
@@ -71,4 +95,9 @@ def activity(actor: Actor) -> Activity | None:
     return _activity[0](actor) if _activity else None
 
 
-add_entry(Entry("Settings", "/settings/tokens/", "settings", Group.SITE, 90, ("/settings/",)))
+add_entry(Entry("Settings", "/settings/profile/", "settings", Group.SITE, 90, ("/settings/",), lists_by_project=False))
+add_tab(Tab("Profile", "/settings/profile/", 10))
+add_tab(Tab("Access tokens", "/settings/tokens/", 20))
+add_tab(Tab("Projects and members", "/settings/members/", 30))
+add_tab(Tab("People", "/settings/people/", 40, site_admin_only=True))
+add_tab(Tab("Audit log", "/settings/audit/", 60))

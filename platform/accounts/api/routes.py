@@ -1,5 +1,6 @@
 """Routes of people, projects and their members, tokens, secrets and the audit log."""
 
+from django.urls import reverse
 from ninja import Router, Status
 
 from accounts import selectors
@@ -8,7 +9,7 @@ from accounts.api import schemas
 from accounts.api.auth import ApiRequest
 from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret
 from accounts.permissions import Role
-from accounts.services import projects, secrets, tokens
+from accounts.services import people, projects, secrets, tokens
 from core.pagination import Page, paginate
 
 router = Router()
@@ -21,6 +22,13 @@ def get_me(request: ApiRequest) -> schemas.MeOut:
     joined = selectors.list_projects(actor=actor).filter(pk__in=actor.project_ids)
     roles = [schemas.ProjectRoleOut(name=project.name, role=_role(actor, project)) for project in joined]
     return schemas.MeOut(name=actor.name, is_site_admin=actor.is_site_admin, projects=roles)
+
+
+@router.patch("/me", response=schemas.MeOut, operation_id="accounts_set_own_name")
+def set_own_name(request: ApiRequest, body: schemas.OwnNameIn) -> schemas.MeOut:
+    """Change what you are called on pages."""
+    people.set_own_name(actor=request.actor, **body.dict())
+    return get_me(request)
 
 
 @router.get("/projects", response=schemas.ProjectsOut, operation_id="accounts_list_projects")
@@ -134,6 +142,32 @@ def create_user(request: ApiRequest, body: schemas.UserIn) -> Status[schemas.Use
     """Add a person. For site admins."""
     user = projects.create_user(actor=request.actor, **body.dict())
     return Status(201, schemas.UserOut(username=user.username, is_site_admin=user.is_superuser))
+
+
+@router.get("/users", response=schemas.UsersOut, operation_id="accounts_list_users")
+def list_users(request: ApiRequest) -> dict[str, object]:
+    """List people by name. For site admins."""
+    found = selectors.list_people(actor=request.actor)
+    return {"items": [schemas.UserOut(username=user.username, is_site_admin=user.is_superuser) for user in found]}
+
+
+@router.post(
+    "/users/{username}/sign-in-links", response={201: schemas.SignInLinkOut}, operation_id="accounts_make_sign_in_link"
+)
+def make_sign_in_link(request: ApiRequest, username: str) -> Status[schemas.SignInLinkOut]:
+    """Make a link that signs a person in once within 30 minutes. For site admins."""
+    secret = people.make_sign_in_link(actor=request.actor, username=username)
+    url = request.build_absolute_uri(reverse("accounts:sign_in_link", args=[secret]))
+    return Status(201, schemas.SignInLinkOut(url=url))
+
+
+@router.get("/audit", response=schemas.AuditOut, operation_id="accounts_list_all_audit_entries")
+def list_all_audit_entries(
+    request: ApiRequest, area: str = "", person: str = "", cursor: str | None = None, limit: int = 100
+) -> Page[AuditEntry]:
+    """List who did what wherever you are an admin, newest first; a site admin sees all of it."""
+    entries = selectors.list_audit_entries(actor=request.actor, area=area, person=person)
+    return paginate(entries, cursor=cursor, limit=limit)
 
 
 def _project_out(actor: Actor, project: Project) -> schemas.ProjectOut:

@@ -27,6 +27,13 @@ class MeOut(Schema):
     projects: list[ProjectRoleOut]
 
 
+class OwnNameIn(Schema):
+    """What the caller is called on pages; the name to sign in with stays."""
+
+    first_name: str = Field(default="", max_length=150)
+    last_name: str = Field(default="", max_length=150)
+
+
 class ProjectIn(Schema):
     """A new project."""
 
@@ -160,3 +167,15 @@ class UserOut(Schema):
 
     username: str
     is_site_admin: bool
+
+
+class UsersOut(Schema):
+    """Everybody."""
+
+    items: list[UserOut]
+
+
+class SignInLinkOut(Schema):
+    """Where the person signs in; it works once."""
+
+    url: str

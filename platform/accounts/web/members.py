@@ -31,14 +31,19 @@ class ProjectForm(forms.Form):
 def members_page(request: PageRequest) -> HttpResponse:
     """Show the members of one project, and the projects to choose from."""
     visible = list(selectors.list_projects(actor=request.actor))
-    name = text(request, "project") or (visible[0].name if visible else None)
+    names = [project.name for project in visible]
+    chosen = request.session.get("project")
+    name = text(request, "project") or (chosen if chosen in names else next(iter(names), None))
     context: dict[str, object] = {"projects": visible, "project_form": ProjectForm(), "roles": _ROLES}
     if name is not None:
         project = selectors.get_project(actor=request.actor, name=name)
+        members = list(selectors.list_members(actor=request.actor, project=project))
+        admins = [member for member in members if member.role == Role.ADMIN]
         context |= {
             "project": project,
             "project_name": project.name,
-            "members": selectors.list_members(actor=request.actor, project=project),
+            "members": members,
+            "last_admin": admins[0] if len(admins) == 1 else None,
             "may_manage": request.actor.level_in(project.id) == Level.ADMIN,
             "form": MemberForm(),
         }

@@ -2,15 +2,20 @@
 
 from django.urls import path
 
-from accounts.web import members, sign_in, tokens
+from accounts.web import audit_log, members, people, profile, sign_in, tokens
 
 app_name = "accounts"
 urlpatterns = [
     path("sign-in/<str:secret>/", sign_in.sign_in_by_link, name="sign_in_link"),
+    path("settings/profile/", profile.profile_page, name="profile"),
     path("settings/tokens/", tokens.tokens_page, name="tokens"),
     path("settings/tokens/<str:token_id>/revoke/", tokens.revoke, name="revoke_token"),
     path("settings/members/", members.members_page, name="members"),
     path("settings/projects/", members.create_project, name="create_project"),
     path("settings/projects/<str:name>/roles/", members.set_role, name="set_role"),
     path("settings/projects/<str:name>/remove/", members.remove, name="remove_member"),
+    path("settings/people/", people.people_page, name="people"),
+    path("settings/people/new/", people.add_person, name="add_person"),
+    path("settings/people/<str:username>/link/", people.make_link, name="make_link"),
+    path("settings/audit/", audit_log.audit_page, name="audit"),
 ]

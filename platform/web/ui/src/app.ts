@@ -9,6 +9,7 @@ import { LogView } from "./log_view.ts";
 import { startMenus } from "./menus.ts";
 import { startPolling } from "./polling.ts";
 import { SeriesChart } from "./series_chart.ts";
+import { startSearch } from "./search.ts";
 import { startThemeSwitch } from "./theme_switch.ts";
 
 startThemeSwitch();
@@ -17,5 +18,6 @@ startDialogs();
 startCopyButtons();
 startKeys();
 startPolling();
+startSearch();
 customElements.define("log-view", LogView);
 customElements.define("series-chart", SeriesChart);

@@ -1,0 +1,101 @@
+"""The pages of a person's own settings, of people and of the audit log."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from accounts.models import AuditEntry, Membership, User
+from accounts.services import projects
+
+pytestmark = pytest.mark.django_db
+
+NEW = "a new and long password"
+
+
+def browser_of(actor) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(pk=actor.user_id))
+    return client
+
+
+def test_a_person_changes_what_they_are_called(member):
+    browser = browser_of(member)
+
+    answer = browser.post("/settings/profile/", {"first_name": "Ada", "last_name": "Lovelace"}, follow=True)
+
+    assert "Your name is changed." in answer.content.decode()
+    assert User.objects.get(pk=member.user_id).get_full_name() == "Ada Lovelace"
+
+
+def test_who_came_by_a_link_chooses_a_password_and_stays_signed_in(member):
+    browser = browser_of(member)
+
+    answer = browser.post("/accounts/password/set/", {"password1": NEW, "password2": NEW}, follow=True)
+
+    assert answer.redirect_chain == [("/settings/profile/", 302)]
+    assert User.objects.get(pk=member.user_id).check_password(NEW)
+    assert AuditEntry.objects.filter(action="accounts.set_password", actor_name="member").count() == 1
+
+
+def test_a_wrong_old_password_changes_nothing(member):
+    user = User.objects.get(pk=member.user_id)
+    user.set_password("the old password")
+    user.save()
+    browser = browser_of(member)
+
+    answer = browser.post(
+        "/accounts/password/change/", {"oldpassword": "wrong", "password1": NEW, "password2": NEW}
+    )
+
+    assert answer.status_code == 200
+    assert 'class="error"' in answer.content.decode()
+    assert User.objects.get(pk=member.user_id).check_password("the old password")
+
+
+def test_an_added_person_gets_in_by_a_link_that_is_shown_once(site_admin):
+    browser = browser_of(site_admin)
+    browser.post("/settings/people/new/", {"username": "ada"})
+
+    shown = browser.post("/settings/people/ada/link/").content.decode()
+    link = re.search(r"/sign-in/[\w-]+/", shown)
+    assert link is not None
+    guest = Client()
+    guest.post(link[0])
+
+    assert guest.get("/settings/profile/").status_code == 200
+    assert link[0] not in browser.get("/settings/people/").content.decode()
+
+
+def test_a_name_that_is_taken_is_said_beside_the_field(site_admin, member):
+    answer = browser_of(site_admin).post("/settings/people/new/", {"username": "member"})
+
+    assert "There is a person called &#x27;member&#x27; already." in answer.content.decode()
+
+
+def test_the_last_admin_cannot_be_removed_nor_demoted(make_actor, project):
+    admin = make_actor("admin", name="boss")
+    browser = browser_of(admin)
+
+    shown = browser.get("/settings/members/?project=team-a").content.decode()
+    refused = browser.post("/settings/projects/team-a/remove/", {"username": "boss"})
+
+    assert "the last admin stays" in shown
+    assert refused.status_code == 409
+    assert Membership.objects.get(project=project).role == "admin"
+
+
+def test_the_audit_log_shows_admins_their_projects_and_site_admins_everything(make_actor, site_admin, member):
+    boss = make_actor(None, name="boss")
+    projects.create_project(actor=boss, name="mine")
+    projects.create_project(actor=site_admin, name="theirs")
+
+    def seen_by(actor, query=""):
+        page = browser_of(actor).get(f"/settings/audit/{query}").content.decode()
+        return {name for name in ("mine", "theirs") if f">{name} <" in page}
+
+    assert seen_by(boss) == {"mine"}
+    assert seen_by(member) == set()
+    assert seen_by(site_admin) == {"mine", "theirs"}
+    assert seen_by(site_admin, "?person=boss") == {"mine"}
+    assert seen_by(site_admin, "?area=flows") == set()

@@ -1,0 +1,74 @@
+"""The project switcher: addresses say what lists show, the session remembers the last choice."""
+
+import pytest
+from django.test import Client
+
+from accounts.models import Project, User
+from tests.factories import compute as make
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def browser(site_admin, project) -> Client:
+    Project.objects.create(name="team-b")
+    client = Client()
+    client.force_login(User.objects.get(pk=site_admin.user_id))
+    return client
+
+
+@pytest.fixture
+def two_jobs(project, browser) -> None:
+    template = make.make_template(make.make_resource()[0])
+    make.submit(project, template, "job-of-a")
+    make.submit(Project.objects.get(name="team-b"), template, "job-of-b")
+
+
+def test_a_chosen_project_limits_its_list_and_those_that_are_opened_later(browser, two_jobs):
+    chosen = browser.get("/jobs/?project=team-b").content.decode()
+    later = browser.get("/datasets/")
+
+    assert "job-of-b" in chosen
+    assert "job-of-a" not in chosen
+    assert (later.status_code, later["Location"]) == (302, "/datasets/?project=team-b")
+
+
+def test_the_rail_leads_to_the_lists_of_the_chosen_project_also_from_elsewhere(browser):
+    browser.get("/datasets/?project=team-b")
+
+    shown = browser.get("/compute/").content.decode()
+
+    assert 'href="/flows/?project=team-b"' in shown
+    assert 'href="/settings/profile/"' in shown
+
+
+def test_all_projects_is_a_choice_too(browser, two_jobs):
+    browser.get("/jobs/?project=team-b")
+
+    browser.get("/jobs/?project=")
+    shown = browser.get("/jobs/")
+
+    assert shown.status_code == 200
+    assert "job-of-a" in shown.content.decode()
+
+
+def test_an_address_with_other_filters_shows_what_it_says(browser, two_jobs):
+    browser.get("/jobs/?project=team-b")
+
+    shown = browser.get("/jobs/?state=pending")
+
+    assert "job-of-a" in shown.content.decode()
+
+
+def test_a_project_that_cannot_be_seen_is_not_remembered(browser):
+    assert browser.get("/jobs/?project=nowhere").status_code == 404
+
+    assert browser.get("/jobs/").status_code == 200
+
+
+def test_a_chosen_project_that_is_no_more_is_forgotten(browser):
+    browser.get("/jobs/?project=team-b")
+    Project.objects.filter(name="team-b").delete()
+
+    assert browser.get("/jobs/?project=team-b").status_code == 404
+    assert browser.get("/jobs/").status_code == 200
