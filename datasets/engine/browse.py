@@ -1,12 +1,15 @@
 """Looking into a tree page by page: only the ranges that a page touches are read, however large the tree is."""
 
-import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import TypeAlias
 
-from nearline.content.manifest import Entry, LoadRange, RootRange
+from datasets.engine.globs import Glob
+from nearline.content.manifest import Entry, RangeEntries, RootRange
+
+LoadEntries: TypeAlias = Callable[[str], RangeEntries]
 
 # A page of matches looks at no more files than this: a rare pattern costs several short requests, not a long one.
 _MATCH_BUDGET = 200_000
@@ -32,7 +35,7 @@ class Listing:
 class TreeView:
     """A tree as its root describes it, and a way to load its ranges when they are needed."""
 
-    def __init__(self, root: Sequence[RootRange], load_range: LoadRange) -> None:
+    def __init__(self, root: Sequence[RootRange], load_range: LoadEntries) -> None:
         self._root = root
         self._load_range = load_range
 
@@ -64,22 +67,28 @@ class TreeView:
                 position = entry.path + b"\0"
         return Listing(items, None)
 
-    def list_matching(self, pattern: re.Pattern[bytes], *, resume_at: bytes | None, limit: int) -> Listing:
-        """Return the files whose whole path matches. A page may be short, even empty, and still not be the last."""
+    def list_matching(self, glob: Glob, *, resume_at: bytes | None, limit: int) -> Listing:
+        """Return the files whose whole path matches. A page may be short, even empty, and still not be the last.
+
+        Only what begins as the pattern does is looked at: a folder written out costs the ranges of that folder.
+        """
         items: list[FolderItem | Entry] = []
-        position = resume_at or b""
-        budget = _MATCH_BUDGET
+        position = max(resume_at or b"", glob.prefix)
+        matches, budget = glob.pattern.fullmatch, _MATCH_BUDGET
         for row in self._root[self._range_at(position) :]:
+            if row.first_path >= glob.end:
+                break
             if budget <= 0:
                 return Listing(items, row.first_path)
             entries = self._load_range(row.range_id)
-            start = bisect_left(entries, position, key=attrgetter("path"))
-            for entry in entries[start:]:
-                if pattern.fullmatch(entry.path):
+            paths = entries.paths
+            first, last = bisect_left(paths, position), bisect_left(paths, glob.end)
+            for index in range(first, last):
+                if matches(paths[index]):
                     if len(items) == limit:
-                        return Listing(items, entry.path)
-                    items.append(entry)
-            budget -= len(entries)
+                        return Listing(items, paths[index])
+                    items.append(entries[index])
+            budget -= last - first
         return Listing(items, None)
 
     def _sum_up(self, folder: bytes, after: bytes) -> FolderItem:
@@ -92,12 +101,8 @@ class TreeView:
                 files, size_bytes = files + row.files, size_bytes + row.size_bytes
                 continue
             entries = self._load_range(row.range_id)
-            inside = entries[
-                bisect_left(entries, start, key=attrgetter("path")) : bisect_left(
-                    entries, after, key=attrgetter("path")
-                )
-            ]
-            files, size_bytes = files + len(inside), size_bytes + sum(entry.size for entry in inside)
+            first, last = bisect_left(entries.paths, start), bisect_left(entries.paths, after)
+            files, size_bytes = files + last - first, size_bytes + sum(entries.sizes[first:last])
         return FolderItem(folder, files, size_bytes)
 
     def _first_from(self, position: bytes) -> Entry | None:
@@ -105,7 +110,7 @@ class TreeView:
         if index == len(self._root):
             return None
         entries = self._load_range(self._root[index].range_id)
-        return entries[bisect_left(entries, position, key=attrgetter("path"))]
+        return entries[bisect_left(entries.paths, position)]
 
     def _range_at(self, position: bytes) -> int:
         return bisect_left(self._root, position, key=attrgetter("last_path"))

@@ -1,10 +1,31 @@
 """Patterns for paths: `*` and `?` stay within one name, `**` crosses folders, `[…]` is a set."""
 
 import re
+from dataclasses import dataclass
+
+from nearline.content.paths import MAX_PATH_BYTES
+
+_SPECIAL = re.compile(rb"[*?\[]")
 
 
-def compile_glob(pattern: bytes) -> re.Pattern[bytes]:
-    """Return an expression to be matched against whole paths; `**/x` also finds `x` at the top."""
+@dataclass(frozen=True)
+class Glob:
+    """A pattern to be matched against whole paths: every match begins with `prefix`, and sorts before `end`."""
+
+    pattern: re.Pattern[bytes]
+    prefix: bytes
+    end: bytes
+
+
+def compile_glob(pattern: bytes) -> Glob:
+    """Return what finds the paths that a pattern means; `**/x` also finds `x` at the top."""
+    special = _SPECIAL.search(pattern)
+    prefix = pattern[: special.start()] if special else pattern
+    # Nothing sorts behind this but paths that begin otherwise: no path is longer, and 255 is the greatest byte.
+    return Glob(_compile(pattern), prefix, prefix + b"\xff" * MAX_PATH_BYTES)
+
+
+def _compile(pattern: bytes) -> re.Pattern[bytes]:
     parts = []
     position = 0
     while position < len(pattern):

@@ -9,10 +9,11 @@ from datasets.errors import ContentCorrupt, FileNotInCommit
 from datasets.models import Commit, Dataset
 from datasets.selectors.kept import Kept
 from nearline.content.errors import ContentError
-from nearline.content.manifest import Entry, RootRange, decode_root, read_range, root_id
+from nearline.content.manifest import Entry, RangeEntries, RootRange, decode_root, read_range, root_id
 
-# About 40 MB of decoded entries, and a few MB of roots.
-_CACHED_ENTRIES = 60_000
+# About 40 MB of ranges (an entry takes some 150 bytes, four times that once it was made), and a few MB of roots.
+_CACHED_ENTRIES = 250_000
+_MADE_WEIGHT = 4
 _CACHED_ROOTS = 100
 _CACHED_ITEMS = 20_000
 
@@ -39,27 +40,29 @@ class TreeReader:
             _roots.put(key, kept, weight=1)
         return kept
 
-    def load_range(self, range_id: str) -> Sequence[Entry]:
+    def load_range(self, range_id: str) -> RangeEntries:
         """Return the entries of a range."""
         key = (self._dataset_id, range_id)
         kept = _ranges.get(key)
         if kept is None:
             kept = self._read_range(range_id)
-            _ranges.put(key, kept, weight=len(kept))
+            self.keep_range(range_id, kept)
         return kept
 
-    def keep_range(self, range_id: str, entries: Sequence[Entry]) -> None:
+    def keep_range(self, range_id: str, entries: RangeEntries) -> None:
         """Remember a range that was just read and verified by other means."""
-        _ranges.put((self._dataset_id, range_id), entries, weight=len(entries))
+        weight = len(entries) * (1 if entries.is_plain else _MADE_WEIGHT)
+        _ranges.put((self._dataset_id, range_id), entries, weight=weight)
 
     def list_entries(self, root: str) -> Iterator[Entry]:
         """Yield every entry of a tree in order, holding one range at a time."""
         for row in self.read_root(root):
             yield from _ranges.get((self._dataset_id, row.range_id)) or self._read_range(row.range_id)
 
-    def _read_range(self, range_id: str) -> Sequence[Entry]:
+    def _read_range(self, range_id: str) -> RangeEntries:
         try:
-            decoded = read_range(self._store.get(range_key(range_id)))
+            # Every range of a commit was checked before the commit was made.
+            decoded = read_range(self._store.get(range_key(range_id)), is_vouched=True)
         except ContentError as error:
             raise ContentCorrupt(f"The store's copy of the range {range_id[:12]} is damaged: {error}") from error
         if decoded.range_id != range_id:
@@ -105,5 +108,5 @@ def _decode_root(data: bytes, root: str) -> Sequence[RootRange]:
 
 
 _roots: Kept[Sequence[RootRange]] = Kept(_CACHED_ROOTS)
-_ranges: Kept[Sequence[Entry]] = Kept(_CACHED_ENTRIES)
+_ranges: Kept[RangeEntries] = Kept(_CACHED_ENTRIES)
 _pages: Kept[Listing] = Kept(_CACHED_ITEMS)

@@ -1,22 +1,25 @@
 """Listings by pages say the same as a plain walk over all paths, and read few ranges."""
 
-import re
 from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datasets.engine.browse import FolderItem, TreeView
-from nearline.content.hashing import EMPTY_ID
-from nearline.content.manifest import Entry, RootRange
+from datasets.engine.globs import compile_glob
+from nearline.content.manifest import RootRange, encode_range, read_range
+from tests.engine.content.strategies import file_entry
 
 name = st.sampled_from([b"a", b"b", b"a.txt", b"a b", b"a0", b"z\xff", b"c-d"])
 paths = st.lists(st.lists(name, min_size=1, max_size=4).map(b"/".join), max_size=60).map(set)
 
 
 def make_view(files, *, per_range=3):
-    entries = [Entry(path, 0o644, len(path), 0, EMPTY_ID) for path in sorted(files)]
-    pieces = [entries[start : start + per_range] for start in range(0, len(entries), per_range)]
+    entries = [file_entry(path, size=len(path)) for path in sorted(files)]
+    pieces = [
+        read_range(encode_range(entries[start : start + per_range])).entries
+        for start in range(0, len(entries), per_range)
+    ]
     root = [
         RootRange(piece[0].path, piece[-1].path, len(piece), sum(e.size for e in piece), str(index))
         for index, piece in enumerate(pieces)
@@ -69,14 +72,26 @@ def test_the_pages_of_a_folder_are_its_children_with_the_right_totals(found, fol
     assert len(items) == len(expected)
 
 
-@given(paths, st.integers(1, 5))
-def test_the_pages_of_a_pattern_are_all_files_that_match(found, limit):
+@given(paths, st.sampled_from([b"**a*", b"a/**", b"a*/b", b"**/a.txt", b"b"]), st.integers(1, 5))
+def test_the_pages_of_a_pattern_are_all_files_that_match(found, glob, limit):
     files = without_clashes(found)
     view, _ = make_view(files)
 
-    items = pages(lambda resume_at: view.list_matching(re.compile(rb".*a[^/]*"), resume_at=resume_at, limit=limit))
+    items = pages(lambda resume_at: view.list_matching(compile_glob(glob), resume_at=resume_at, limit=limit))
 
-    assert [item.path for item in items] == [path for path in sorted(files) if re.fullmatch(rb".*a[^/]*", path)]
+    matches = compile_glob(glob).pattern.fullmatch
+    assert [item.path for item in items] == [path for path in sorted(files) if matches(path)]
+
+
+def test_a_pattern_with_a_folder_reads_only_that_folder():
+    view, reads = make_view(
+        {b"%d/%04d" % (folder, number) for folder in range(9) for number in range(90)}, per_range=30
+    )
+
+    found = pages(lambda resume_at: view.list_matching(compile_glob(b"4/*5"), resume_at=resume_at, limit=100))
+
+    assert len(found) == 9
+    assert set(reads) == {"12", "13", "14"}
 
 
 @given(paths)

@@ -36,7 +36,7 @@ from datasets.engine.globs import compile_glob
     ],
 )
 def test_pattern(pattern, path, matches):
-    assert (compile_glob(pattern).fullmatch(path) is not None) == matches
+    assert (compile_glob(pattern).pattern.fullmatch(path) is not None) == matches
 
 
 @given(st.binary(max_size=20))
@@ -46,5 +46,24 @@ def test_any_text_is_a_pattern(pattern):
 
 @given(st.binary(min_size=1, max_size=20).filter(lambda text: not set(b"*?[") & set(text)))
 def test_a_text_without_wildcards_matches_itself_alone(text):
-    assert compile_glob(text).fullmatch(text)
-    assert not compile_glob(text).fullmatch(text + b"x")
+    assert compile_glob(text).pattern.fullmatch(text)
+    assert not compile_glob(text).pattern.fullmatch(text + b"x")
+
+
+@given(
+    st.lists(st.sampled_from([b"a", b"b/", b"*", b"**/", b"?", b"[ab]"]), max_size=5).map(b"".join),
+    st.lists(st.sampled_from([b"a", b"b/", b"\xff"]), max_size=6).map(b"".join),
+)
+def test_what_matches_lies_within_the_bounds_of_the_pattern(pattern, path):
+    glob = compile_glob(pattern)
+
+    if glob.pattern.fullmatch(path):
+        assert path.startswith(glob.prefix)
+        assert glob.prefix <= path < glob.end
+
+
+@pytest.mark.parametrize(
+    ("pattern", "prefix"), [(b"a/b/*.png", b"a/b/"), (b"**/x", b""), (b"a/b", b"a/b"), (b"a[bc]", b"a")]
+)
+def test_the_prefix_is_all_before_the_first_wildcard(pattern, prefix):
+    assert compile_glob(pattern).prefix == prefix

@@ -11,6 +11,7 @@ from struct import Struct
 from typing import Literal
 
 from nearline.content.errors import BadManifest
+from nearline.content.hashing import ID_BYTES
 
 _HEAD = Struct("<BI")
 _STORED, _ZLIB = 0, 1
@@ -26,13 +27,13 @@ def pack_numbers(code: ArrayCode, values: Iterable[int]) -> bytes:
     return column.tobytes()
 
 
-def unpack_numbers(code: ArrayCode, raw: bytes) -> list[int]:
+def unpack_numbers(code: ArrayCode, raw: bytes) -> "array[int]":
     """Return the integers of a column."""
-    column = array(code)
+    column: array[int] = array(code)
     column.frombytes(raw)
     if sys.byteorder == "big":
         column.byteswap()
-    return column.tolist()
+    return column
 
 
 def write_column(raw: bytes, *, is_compressed: bool) -> bytes:
@@ -71,14 +72,13 @@ class ColumnReader:
         self.raw_columns.append(raw)
         return raw
 
-    def read_numbers(self, code: ArrayCode, count: int) -> list[int]:
+    def read_numbers(self, code: ArrayCode, count: int) -> "array[int]":
         """Return the next column as `count` integers."""
         return unpack_numbers(code, self.read(count * WIDTHS[code], is_compressed=True))
 
-    def read_ids(self, count: int, width: int) -> list[bytes]:
-        """Return the next column as `count` hashes; hashes do not compress, so they are stored as they are."""
-        raw = self.read(count * width, is_compressed=False)
-        return [raw[start : start + width] for start in range(0, len(raw), width)]
+    def read_ids(self, count: int) -> bytes:
+        """Return the next column of `count` hashes in one; hashes do not compress, so they are stored as they are."""
+        return self.read(count * ID_BYTES, is_compressed=False)
 
     def finish(self) -> None:
         """Raise BadManifest when bytes are left over."""

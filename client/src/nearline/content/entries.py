@@ -56,7 +56,14 @@ def new_symlink(path: bytes, target: bytes, mtime_ns: int) -> Entry:
 
 def check_entries(entries: Sequence[Entry]) -> None:
     """Raise BadPath or BadManifest unless these consecutive entries of one tree are sound, sorted and distinct."""
-    names = [entry.path for entry in entries]
+    check_names([entry.path for entry in entries])
+    if not _are_sound(entries):
+        for entry in entries:
+            _check_entry(entry)
+
+
+def check_names(names: Sequence[bytes]) -> None:
+    """Raise BadPath or BadManifest unless these paths may stand in one range in this order."""
     paths.check_paths(names)
     if any(map(ge, names, islice(names, 1, None))):
         unsorted = next(after for before, after in pairwise(names) if before >= after)
@@ -64,9 +71,6 @@ def check_entries(entries: Sequence[Entry]) -> None:
     # Looked for only when there is one: finding the pair takes far longer than seeing that there is none.
     for clash in paths.find_clashes(names) if paths.has_clash(names) else ():
         raise BadManifest(f"'{_show(clash.first)}' is both a file and a folder of '{_show(clash.second)}'.")
-    if not _are_sound(entries):
-        for entry in entries:
-            _check_entry(entry)
 
 
 def _are_sound(entries: Sequence[Entry]) -> bool:

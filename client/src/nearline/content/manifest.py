@@ -24,6 +24,7 @@ from nearline.content.range_codec import (
     range_id,
     read_range,
 )
+from nearline.content.range_entries import RangeEntries
 from nearline.content.root_codec import RootRange, decode_root, describe_range, encode_root, root_id
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "EntryKind",
     "LoadRange",
     "RangeCutter",
+    "RangeEntries",
     "RootRange",
     "Tree",
     "build_range",
@@ -146,9 +148,9 @@ def build_tree(entries: Iterable[Entry]) -> Tree:
     return Tree(ranges, objects)
 
 
-def check_range(expected: RootRange, data: bytes) -> list[Entry]:
+def check_range(expected: RootRange, data: bytes) -> RangeEntries:
     """Return the entries of a range after checking that it is the one which the root means. Raises ContentError."""
-    decoded = read_range(data)
-    if describe_range(decoded.entries, decoded.range_id) != expected:
+    range_id, entries = read_range(data)
+    if RootRange(entries.paths[0], entries.paths[-1], len(entries), sum(entries.sizes), range_id) != expected:
         raise BadManifest(f"The range {expected.range_id[:16]} is not what its root says about it.")
-    return decoded.entries
+    return entries

@@ -6,16 +6,16 @@ docs/reference/format.md has the layout byte by byte.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from itertools import accumulate, chain, repeat
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 from nearline.content import entries as entry_rules
 from nearline.content.columns import ColumnReader, pack_numbers, write_column
-from nearline.content.entries import BlobRef, Entry, EntryKind
+from nearline.content.entries import Entry
 from nearline.content.errors import BadManifest
 from nearline.content.hashing import ALGORITHM, ID_BYTES, new_hasher
+from nearline.content.range_entries import KINDS, Columns, RangeEntries
 
 VERSION = 1
 MAGIC = b"NLRG"
@@ -27,10 +27,6 @@ MAX_RANGE_BLOBS = 1 << 19
 
 # Magic, version, algorithm, flags; entries, blobs of files with several, all blobs, packs.
 _HEADER = struct.Struct("<4sBBHIIII")
-# The same as `BlobRef._make` and `Entry._make` without a Python call for each of a million rows.
-_new_blob: Callable[[Iterable[object]], BlobRef] = partial(tuple.__new__, BlobRef)
-_new_entry: Callable[[Iterable[object]], Entry] = partial(tuple.__new__, Entry)
-_KINDS = (EntryKind.FILE, EntryKind.SYMLINK)
 
 
 class EncodedRange(NamedTuple):
@@ -44,7 +40,7 @@ class DecodedRange(NamedTuple):
     """A range as it was read, and the id that its content has."""
 
     range_id: str
-    entries: list[Entry]
+    entries: RangeEntries
 
 
 class _Header(NamedTuple):
@@ -80,7 +76,7 @@ def build_range(entries: Sequence[Entry]) -> EncodedRange:
         (pack_numbers("H", shared), True),
         (pack_numbers("H", map(len, suffixes)), True),
         (b"".join(suffixes), True),
-        (bytes(map(_KINDS.index, kinds)), True),
+        (bytes(map(KINDS.index, kinds)), True),
         (pack_numbers("H", modes), True),
         (pack_numbers("Q", sizes), True),
         (b"".join(content_ids), False),
@@ -102,7 +98,7 @@ def decode_range(data: bytes) -> list[Entry]:
 
     Raises BadPath or BadManifest and nothing else, and never unfolds more than the bounds of this module.
     """
-    return read_range(data).entries
+    return list(read_range(data).entries)
 
 
 def range_id(data: bytes) -> str:
@@ -110,8 +106,12 @@ def range_id(data: bytes) -> str:
     return read_range(data).range_id
 
 
-def read_range(data: bytes) -> DecodedRange:
-    """Return the id and the entries of a range: both for the price of one reading."""
+def read_range(data: bytes, *, is_vouched: bool = False) -> DecodedRange:
+    """Return the id and the entries of a range: both for the price of one reading.
+
+    With `is_vouched`, the caller compares the id with that of a range which was checked before; what then needs no
+    second check is left out, and nothing may be done with the entries where the ids differ.
+    """
     header = _read_header(data)
     count = header.entries
     reader = ColumnReader(data, _HEADER.size)
@@ -124,45 +124,47 @@ def read_range(data: bytes) -> DecodedRange:
     kinds = reader.read(count, is_compressed=True)
     modes = reader.read_numbers("H", count)
     sizes = reader.read_numbers("Q", count)
-    content_ids = reader.read_ids(count, ID_BYTES)
+    content_ids = reader.read_ids(count)
     blob_counts = reader.read_numbers("I", count)
-    target_lengths = [size if kind else 0 for kind, size in zip(kinds, sizes, strict=True)]
-    target_bytes = sum(target_lengths)
+    target_bytes = sum(size for kind, size in zip(kinds, sizes, strict=True) if kind) if any(kinds) else 0
     if max(kinds) > 1 or target_bytes > MAX_RANGE_NAME_BYTES or sum(blob_counts) != header.blobs:
         raise BadManifest("The entries of this range contradict its header.")
     targets = reader.read(target_bytes, is_compressed=True)
-    chunk_ids = reader.read_ids(header.chunks, ID_BYTES)
+    chunk_ids = reader.read_ids(header.chunks)
     chunk_sizes = reader.read_numbers("I", header.chunks)
-    pack_column = reader.read_numbers("I", header.blobs)
+    pack_ordinals = reader.read_numbers("I", header.blobs)
     offsets = reader.read_numbers("I", header.blobs)
-    packs = reader.read_ids(header.packs, ID_BYTES)
+    raw_packs = reader.read_ids(header.packs)
     range_id = _hash_columns(data[: _HEADER.size], reader.raw_columns)
     times = reader.read_numbers("q", count)
     reader.finish()
 
-    if sum(blobs for blobs in blob_counts if blobs > 1) != header.chunks:
+    if (sum(blobs for blobs in blob_counts if blobs > 1) if max(blob_counts) > 1 else 0) != header.chunks:
         raise BadManifest("The chunks of this range contradict its header.")
-    if list(dict.fromkeys(pack_column)) != list(range(header.packs)) or len(set(packs)) != header.packs:
+    packs = [raw_packs[start : start + ID_BYTES] for start in range(0, len(raw_packs), ID_BYTES)]
+    if list(dict.fromkeys(pack_ordinals)) != list(range(header.packs)) or len(set(packs)) != header.packs:
         raise BadManifest("The packs of this range are not listed in the order of their first use.")
-    blob_ids, blob_sizes = _flatten_blobs(blob_counts, content_ids, sizes, chunk_ids, chunk_sizes)
-    places = map(packs.__getitem__, pack_column)
-    blobs = list(map(_new_blob, zip(blob_ids, places, offsets, blob_sizes, strict=True)))
     paths = _join_paths(shared, suffix_lengths, suffixes)
-    rows = zip(
+    columns = Columns(
         paths,
+        kinds,
         modes,
         sizes,
         times,
         content_ids,
-        [_KINDS[kind] for kind in kinds],
-        _group_blobs(blob_counts, blobs),
-        _slice(targets, target_lengths) if target_bytes else repeat(b"", count),
-        strict=True,
+        blob_counts,
+        targets,
+        chunk_ids,
+        chunk_sizes,
+        pack_ordinals,
+        offsets,
+        packs,
     )
-    entries = list(map(_new_entry, rows))
-    entry_rules.check_entries(entries)
-    if shared != _shared_folders(paths) or _total(paths) + target_bytes > MAX_RANGE_NAME_BYTES:
-        raise BadManifest("The names of this range are not encoded as this format demands.")
+    entries = RangeEntries(columns)
+    if not is_vouched:
+        entries.check()
+        if list(shared) != _shared_folders(paths) or _total(paths) + target_bytes > MAX_RANGE_NAME_BYTES:
+            raise BadManifest("The names of this range are not encoded as this format demands.")
     return DecodedRange(range_id, entries)
 
 
@@ -215,34 +217,3 @@ def _join_paths(shared: Sequence[int], suffix_lengths: Sequence[int], suffixes: 
         previous := previous[:length] + suffix
         for length, suffix in zip(shared, _slice(suffixes, suffix_lengths), strict=True)
     ]
-
-
-def _flatten_blobs(
-    blob_counts: Sequence[int],
-    content_ids: Sequence[bytes],
-    sizes: Sequence[int],
-    chunk_ids: Sequence[bytes],
-    chunk_sizes: Sequence[int],
-) -> tuple[Sequence[bytes], Sequence[int]]:
-    """Return id and size of every blob; the only blob of a file has those of the file and is not listed again."""
-    if min(blob_counts) == max(blob_counts) == 1:
-        return content_ids, sizes
-    flat_ids: list[bytes] = []
-    flat_sizes: list[int] = []
-    taken = 0
-    for count, content_id, size in zip(blob_counts, content_ids, sizes, strict=True):
-        if count == 1:
-            flat_ids.append(content_id)
-            flat_sizes.append(size)
-        elif count:
-            flat_ids += chunk_ids[taken : taken + count]
-            flat_sizes += chunk_sizes[taken : taken + count]
-            taken += count
-    return flat_ids, flat_sizes
-
-
-def _group_blobs(blob_counts: Sequence[int], blobs: list[BlobRef]) -> Iterable[tuple[BlobRef, ...]]:
-    if min(blob_counts) == max(blob_counts) == 1:
-        return zip(blobs, strict=True)
-    ends = list(accumulate(blob_counts))
-    return [tuple(blobs[start:end]) for start, end in zip(chain((0,), ends), ends, strict=False)]

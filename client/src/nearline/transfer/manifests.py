@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from nearline.content.errors import BadManifest, ContentError
-from nearline.content.manifest import Entry, RootRange, decode_root, read_range, root_id
+from nearline.content.manifest import RangeEntries, RootRange, decode_root, read_range, root_id
 from nearline.transfer.objects import ObjectReader
 from nearline.transfer.retry import Patience
 from nearline.transfer.server import ObjectKind, Server
@@ -23,7 +23,7 @@ class Manifests:
         self._folder = folder
         self._patience = patience or Patience()
         self._memory: dict[str, bytes] = {}
-        self._decoded: OrderedDict[str, Sequence[Entry]] = OrderedDict()
+        self._decoded: OrderedDict[str, RangeEntries] = OrderedDict()
 
     def load_root(self, root: str | None) -> list[RootRange]:
         """Return the ranges of a tree; None is the empty tree."""
@@ -38,7 +38,7 @@ class Manifests:
         data = self._fetch(ObjectKind.ROOT, [root])[root]
         return _check_root(root, data)
 
-    def load_range(self, range_id: str) -> Sequence[Entry]:
+    def load_range(self, range_id: str) -> RangeEntries:
         """Return the entries of a range; the last few stay decoded."""
         if range_id in self._decoded:
             self._decoded.move_to_end(range_id)
@@ -71,7 +71,7 @@ class Manifests:
             if path.name not in wanted:
                 path.unlink(missing_ok=True)
 
-    def _load(self, range_id: str) -> Sequence[Entry]:
+    def _load(self, range_id: str) -> RangeEntries:
         kept = self._find(range_id)
         if kept is not None:
             try:
@@ -130,7 +130,7 @@ def _check_root(root: str, data: bytes) -> list[RootRange]:
     return decode_root(data)
 
 
-def _check_range(range_id: str, data: bytes) -> list[Entry]:
+def _check_range(range_id: str, data: bytes) -> RangeEntries:
     found = read_range(data)
     if found.range_id != range_id:
         raise BadManifest(f"These bytes are not the range {range_id[:12]}.")

@@ -1,0 +1,167 @@
+"""The entries of a range as its columns hold them: an entry is made when someone asks for it.
+
+A range that is only looked into, for names or sizes or a few of its files, costs a quarter of one that is read whole,
+and takes a quarter of the memory.
+"""
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate, chain, repeat
+from operator import add
+from typing import NamedTuple, overload
+
+from nearline.content import entries as entry_rules
+from nearline.content.entries import MAX_MODE, BlobRef, Entry, EntryKind
+from nearline.content.hashing import ID_BYTES
+from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
+
+# The same as `BlobRef._make` and `Entry._make` without a Python call for each of a million rows.
+_new_blob: Callable[[Iterable[object]], BlobRef] = partial(tuple.__new__, BlobRef)
+_new_entry: Callable[[Iterable[object]], Entry] = partial(tuple.__new__, Entry)
+KINDS = (EntryKind.FILE, EntryKind.SYMLINK)
+
+
+class Columns(NamedTuple):
+    """What a range lists: a value for each entry, then for each chunk, then for each blob, then the packs.
+
+    Chunks are the blobs of files that have several; an only blob has the id and the size of its file. Blobs stand in
+    the order of their entries. `targets` are the targets of the links, one after another.
+    """
+
+    paths: list[bytes]
+    kinds: bytes
+    modes: "array[int]"
+    sizes: "array[int]"
+    times: "array[int]"
+    content_ids: bytes
+    blob_counts: "array[int]"
+    targets: bytes
+    chunk_ids: bytes
+    chunk_sizes: "array[int]"
+    pack_ordinals: "array[int]"
+    offsets: "array[int]"
+    packs: list[bytes]
+
+
+class RangeEntries(Sequence[Entry]):
+    """The entries of one range, in order. `paths` and `sizes` cost no entry.
+
+    A plain range holds files of one blob each, as most do; the entries of any other are made at once.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self.is_plain = columns.blob_counts.count(1) == len(columns.paths) and not any(columns.kinds)
+        self._made = None if self.is_plain else _make_all(columns)
+
+    @property
+    def paths(self) -> Sequence[bytes]:
+        """The path of every entry."""
+        return self._columns.paths
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The size of every entry, in bytes."""
+        return self._columns.sizes
+
+    def check(self) -> None:
+        """Raise BadPath or BadManifest unless the entries are sound, sorted and distinct."""
+        if self.is_plain and _is_sound(self._columns):
+            entry_rules.check_names(self._columns.paths)
+        else:
+            entry_rules.check_entries(list(self))
+
+    def __len__(self) -> int:
+        return len(self._columns.paths)
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Entry]: ...
+    def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(len(self)))]
+        return _make_one(self._columns, range(len(self))[index]) if self._made is None else self._made[index]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(_make_all(self._columns) if self._made is None else self._made)
+
+
+def _is_sound(columns: Columns) -> bool:
+    """Check the rows of plain files; what the columns cannot even express needs no check."""
+    sizes, offsets = columns.sizes, columns.offsets
+    return (
+        max(columns.modes) <= MAX_MODE
+        and min(sizes) > 0
+        and max(sizes) <= MAX_BLOB_BYTES
+        and max(map(add, offsets, sizes)) <= MAX_PACK_BYTES
+    )
+
+
+def _make_one(columns: Columns, index: int) -> Entry:
+    """Return one entry of a plain range."""
+    size = columns.sizes[index]
+    content_id = columns.content_ids[index * ID_BYTES : (index + 1) * ID_BYTES]
+    blob = BlobRef(content_id, columns.packs[columns.pack_ordinals[index]], columns.offsets[index], size)
+    return Entry(columns.paths[index], columns.modes[index], size, columns.times[index], content_id, blobs=(blob,))
+
+
+def _make_all(columns: Columns) -> list[Entry]:
+    content_ids = _cut(columns.content_ids)
+    sizes = columns.sizes.tolist()
+    blob_ids, blob_sizes = _flatten_blobs(columns, content_ids, sizes)
+    places = map(columns.packs.__getitem__, columns.pack_ordinals)
+    blobs = list(map(_new_blob, zip(blob_ids, places, columns.offsets, blob_sizes, strict=True)))
+    rows = zip(
+        columns.paths,
+        columns.modes,
+        sizes,
+        columns.times,
+        content_ids,
+        [KINDS[kind] for kind in columns.kinds],
+        _group_blobs(columns.blob_counts, blobs),
+        _slice_targets(columns),
+        strict=False,
+    )
+    return list(map(_new_entry, rows))
+
+
+def _flatten_blobs(
+    columns: Columns, content_ids: Sequence[bytes], sizes: Sequence[int]
+) -> tuple[Sequence[bytes], Sequence[int]]:
+    """Return id and size of every blob; the only blob of a file has those of the file and is not listed again."""
+    if min(columns.blob_counts) == max(columns.blob_counts) == 1:
+        return content_ids, sizes
+    chunk_ids = _cut(columns.chunk_ids)
+    flat_ids: list[bytes] = []
+    flat_sizes: list[int] = []
+    taken = 0
+    for count, content_id, size in zip(columns.blob_counts, content_ids, sizes, strict=True):
+        if count == 1:
+            flat_ids.append(content_id)
+            flat_sizes.append(size)
+        elif count:
+            flat_ids += chunk_ids[taken : taken + count]
+            flat_sizes += columns.chunk_sizes[taken : taken + count]
+            taken += count
+    return flat_ids, flat_sizes
+
+
+def _group_blobs(blob_counts: Sequence[int], blobs: list[BlobRef]) -> Iterable[tuple[BlobRef, ...]]:
+    if min(blob_counts) == max(blob_counts) == 1:
+        return zip(blobs, strict=True)
+    ends = list(accumulate(blob_counts))
+    return [tuple(blobs[start:end]) for start, end in zip(chain((0,), ends), ends, strict=False)]
+
+
+def _slice_targets(columns: Columns) -> Iterable[bytes]:
+    if not columns.targets:
+        return repeat(b"")
+    lengths = [size if kind else 0 for kind, size in zip(columns.kinds, columns.sizes, strict=True)]
+    ends = list(accumulate(lengths))
+    return [columns.targets[start:end] for start, end in zip(chain((0,), ends), ends, strict=False)]
+
+
+def _cut(raw: bytes) -> list[bytes]:
+    return [raw[start : start + ID_BYTES] for start in range(0, len(raw), ID_BYTES)]
