@@ -1,11 +1,12 @@
 """Every address of the product: pages, the API, the folder store, sign-in, health."""
 
-from allauth.account.views import login, logout, password_change, password_set
+from allauth.account.views import login, logout
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 
 from config import health
 from config.api import api
+from web.live_stream import live_page
 from web.views import activity, search_page
 
 urlpatterns = [
@@ -15,12 +16,11 @@ urlpatterns = [
     path("", include("accounts.web.urls")),
     path("search/", search_page, name="search"),
     path("activity/", activity, name="activity"),
+    path("live/", live_page, name="live"),
     path("accounts/login/", login, name="account_login"),
     path("accounts/logout/", logout, name="account_logout"),
     path("api/v1/", api.urls),
     path("store/", include(("datasets.web.store_urls", "store"))),
-    path("accounts/password/change/", password_change, name="account_change_password"),
-    path("accounts/password/set/", password_set, name="account_set_password"),
     path("healthz", login_not_required(health.healthz), name="healthz"),
     path("readyz", login_not_required(health.readyz), name="readyz"),
     path("metrics", login_not_required(health.metrics), name="metrics"),

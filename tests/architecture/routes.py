@@ -117,6 +117,7 @@ PAGES = """
 GET    /                                                    login      200    200    200   200  200
 GET    /search/                                             login      200    200    200   200  200
 GET    /activity/                                           login      200    200    200   200  200
+GET    /live/                                               login      404    200    200   200  200
 GET    /accounts/login/                                       200      302    302    302   302  302
 POST   /accounts/login/                                       200      302    302    302   302  302
 GET    /accounts/logout/                                      302      200    200    200   200  200
@@ -248,6 +249,7 @@ def queries(values: Mapping[str, str]) -> dict[str, str]:
         "GET /datasets/{project}/{name}/content/": "path=a.txt",
         "GET /datasets/{project}/{name}/compare/": f"base={values['first']}",
         "GET /experiments/compare/": f"ids={values['experiment']}",
+        "GET /live/": f"topic=run:{values['run']}",
     }
 
 

@@ -8,7 +8,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from core import clock, units
-from web import navigation
+from web import live as live_topics
 from web.looks import look_of
 from web.series import Chart
 from web.sorting import Sort
@@ -163,13 +163,6 @@ def dialog(content: str, name: str, title: str) -> SafeString:
     )
 
 
-@register.inclusion_tag("web/parts/settings_tabs.html", takes_context=True)
-def settings_tabs(context: template.Context) -> dict[str, object]:
-    """Head a page of the settings with the way to all others."""
-    request = context["request"]
-    return {"tabs": navigation.tabs(request.actor), "path": request.path}
-
-
 @register.inclusion_tag("web/parts/more.html", takes_context=True)
 def more(context: template.Context, next_cursor: str | None, label: str = "Next page") -> dict[str, object]:
     """Link to the rows after these, keeping every filter of the address."""
@@ -207,3 +200,22 @@ def chart(data: Chart, name: str) -> dict[str, object]:
 def log_view(source: str, file_url: str, name: str) -> dict[str, object]:
     """Follow a log that grows. `source` answers with JSON, `file_url` with the whole of it."""
     return {"source": source, "file_url": file_url, "name": name}
+
+
+@register.simple_tag(takes_context=True)
+def live(context: template.Context, topic: str, every: int = 15, source: str = "") -> SafeString:
+    """Make the element, which needs an id, ask for itself again when the topic changes, and every so many seconds.
+
+    It asks `source`, or the page's own address, which answers htmx with nothing but the element. A page that is
+    rendered whole notes which version it shows; of a part that was asked for, the browser knows.
+    """
+    request = context["request"]
+    is_part = getattr(request, "htmx", False)
+    shown = "" if is_part else format_html(' data-stamp="{}"', live_topics.read_stamps([topic])[topic])
+    return format_html(
+        'data-live="{}"{} data-every="{}" hx-get="{}" hx-trigger="live" hx-swap="outerHTML"',
+        topic,
+        shown,
+        every,
+        source or request.get_full_path(),
+    )

@@ -6,11 +6,12 @@ export function startPolling(): void {
   document.addEventListener("htmx:beforeRequest", (event) => {
     const region = event.target;
     if (!(region instanceof Element) || !region.getAttribute("hx-trigger")?.startsWith("every")) return;
-    if (document.hidden || region.querySelector(AT_WORK) || isSelectedIn(region)) event.preventDefault();
+    if (document.hidden || isAtWork(region)) event.preventDefault();
   });
 }
 
-function isSelectedIn(region: Element): boolean {
+export function isAtWork(region: Element): boolean {
   const selection = getSelection();
-  return selection !== null && !selection.isCollapsed && selection.containsNode(region, true);
+  const isSelectedIn = selection !== null && !selection.isCollapsed && selection.containsNode(region, true);
+  return isSelectedIn || region.querySelector(AT_WORK) !== null;
 }

@@ -1,0 +1,17 @@
+"""Cheap stamps of jobs, for pages that wait for a change. They tell nothing but that there was one."""
+
+from collections.abc import Collection, Mapping
+
+from django.db.models import Max
+
+from compute.models import Job, JobEvent
+
+
+def stamp_of_all_jobs() -> str:
+    """Return a stamp that is another one whenever any job changed its state."""
+    return str(JobEvent.objects.aggregate(newest=Max("pk"))["newest"])
+
+
+def stamps_of_jobs(names: Collection[str]) -> Mapping[str, str]:
+    """Return for each of these jobs a stamp that is another one whenever it changed its state."""
+    return {name: str(seq) for name, seq in Job.objects.filter(name__in=names).values_list("name", "event_seq")}

@@ -1,0 +1,21 @@
+"""What pages can hear of from datasets: `caches` (any cached commit) and `copies:<dataset id>`."""
+
+from accounts.actor import Actor
+from datasets import signals
+from datasets.errors import DatasetNotFound
+from datasets.selectors import datasets, stamps
+from web import live, live_stream
+
+
+def _anybody(_actor: Actor, _key: str) -> None:
+    """Everybody signed in may hear that some cached commit moved; which one, the page tells to who may see it."""
+
+
+def _check_dataset(actor: Actor, dataset_id: str) -> None:
+    if not datasets.list_datasets(actor=actor).filter(pk=dataset_id).exists():
+        raise DatasetNotFound("There is no such dataset, or you are not a member of its project.")
+
+
+live.add_kind("caches", check=_anybody, stamps=lambda keys: dict.fromkeys(keys, stamps.stamp_of_all_copies()))
+live.add_kind("copies", check=_check_dataset, stamps=stamps.stamps_of_copies)
+signals.cached_commit_changed.connect(live_stream.wake, dispatch_uid="datasets.live")
