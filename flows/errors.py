@@ -28,6 +28,32 @@ class FlowNotFound(NotFound):
     code = "flows.flow_not_found"
 
 
+class FlowMoved(Conflict):
+    """Somebody kept another version while this one was written; `details` hold its number, author and text."""
+
+    code = "flows.flow_moved"
+    hint = "Look at both, then keep yours as the next version or go on from theirs."
+
+
+class DraftMoved(Conflict):
+    """The draft was changed in another window; `details` hold what it says now."""
+
+    code = "flows.draft_moved"
+    hint = "Look at both, then go on with one of them."
+
+
+class DraftTooLarge(InvalidInput):
+    """A draft is larger than any flow may be."""
+
+    code = "flows.draft_too_large"
+
+
+class ExampleNotFound(NotFound):
+    """No example of that name ships with this installation."""
+
+    code = "flows.example_not_found"
+
+
 class RunNotFound(NotFound):
     """No such run, step or attempt, or the caller may not see it."""
 

@@ -11,6 +11,7 @@ from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
 from core.pagination import Page, paginate
 from flows.api import schemas
+from flows.api.editor_routes import router as editor_router
 from flows.api.experiment_routes import router as experiment_router
 from flows.engine import spec
 from flows.models import Flow, FlowVersion, Run
@@ -21,6 +22,7 @@ from flows.services import bundles, flows, runs
 from flows.services.runs import CodeVersion
 
 router = Router()
+router.add_router("", editor_router)
 router.add_router("", experiment_router)
 
 _EVENTS_AT_ONCE = 1000

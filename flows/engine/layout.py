@@ -55,6 +55,16 @@ def lay_out(parents: Mapping[str, Sequence[str]]) -> Layout:
     return Layout(tuple(boxes), width, height)
 
 
+def around(boxes: Sequence[Box]) -> Layout:
+    """Return the layout of rectangles that somebody has placed, moved so that a margin is left of and above them."""
+    left = min((box.x for box in boxes), default=0) - MARGIN
+    top = min((box.y for box in boxes), default=0) - MARGIN
+    moved = tuple(Box(box.key, box.x - left, box.y - top) for box in boxes)
+    width = max((box.x for box in moved), default=0) + NODE_WIDTH + MARGIN
+    height = max((box.y for box in moved), default=0) + NODE_HEIGHT + MARGIN
+    return Layout(moved, width, height)
+
+
 def _columns(parents: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """Put every step right of its last parent."""
     depths: dict[str, int] = {}
@@ -72,13 +82,14 @@ def _order(columns: list[list[str]], parents: Mapping[str, Sequence[str]]) -> li
     for key, sources in parents.items():
         for parent in sources:
             children[parent].append(key)
+    places = {key: place for column in columns for key, place in _places(column).items()}
     for sweep in range(_SWEEPS):
         is_forward = sweep % 2 == 0
         neighbours: Mapping[str, Sequence[str]] = parents if is_forward else children
         for column in columns[1:] if is_forward else columns[-2::-1]:
-            places = {key: place for other in columns for key, place in _places(other).items()}
             centres = {key: _centre(places, neighbours[key], places[key]) for key in column}
             column.sort(key=centres.__getitem__)
+            places.update(_places(column))
     return columns
 
 

@@ -1,5 +1,6 @@
 """Flows and their versions, runs with their steps and attempts, experiments with what they measured."""
 
+from flows.models.draft import FlowDraft
 from flows.models.experiment import Artifact, Experiment, MetricLast, MetricPoint
 from flows.models.experiment_view import Fact, FactKey, SavedView
 from flows.models.flow import Bundle, Flow, FlowVersion
@@ -14,6 +15,7 @@ __all__ = [
     "Fact",
     "FactKey",
     "Flow",
+    "FlowDraft",
     "FlowVersion",
     "InputState",
     "MetricLast",

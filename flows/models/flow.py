@@ -42,7 +42,12 @@ class Bundle(BaseModel):
 
 
 class FlowVersion(BaseModel):
-    """What a flow said at one time; never changes. `text` is what the user wrote, `spec` its canonical form."""
+    """What a flow said at one time: `spec`, which never changes.
+
+    `text` is how the user wrote it, and `layout` where the nodes of its picture stand (left upper corners in pixels by
+    node; empty: where the server lays them out). Neither changes what runs, so both may be edited: a comment that is
+    added or a node that is moved makes no new version.
+    """
 
     id_prefix = "fver"
 
@@ -51,6 +56,7 @@ class FlowVersion(BaseModel):
     hash = models.CharField(max_length=64)
     spec = models.JSONField()
     text = models.TextField()
+    layout = models.JSONField(default=dict)
     format = models.CharField(max_length=10, choices=[("yaml", "yaml"), ("json", "json")])
     bundle = models.CharField(max_length=64, blank=True)
     created_by = models.CharField(max_length=200)

@@ -3,6 +3,7 @@
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from accounts.actor import Actor
+from accounts.models import Project
 from accounts.permissions import require
 from accounts.selectors import get_project
 from flows import permissions
@@ -37,6 +38,13 @@ def list_versions(*, actor: Actor, flow: Flow) -> QuerySet[FlowVersion]:
     """Return the versions of a flow, newest first."""
     require(actor, permissions.VIEW_FLOWS, flow.project_id)
     return FlowVersion.objects.filter(flow=flow).select_related("flow__project").order_by("-number")
+
+
+def newest_number(*, actor: Actor, project: Project, name: str) -> int | None:
+    """Return the number of a flow's newest version; None for a flow that does not exist."""
+    require(actor, permissions.VIEW_FLOWS, project.pk)
+    versions = FlowVersion.objects.filter(flow__project=project, flow__name=name)
+    return versions.order_by("-number").values_list("number", flat=True).first()
 
 
 def get_version(*, actor: Actor, flow: Flow, version: str | None = None) -> FlowVersion:

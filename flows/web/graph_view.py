@@ -74,8 +74,8 @@ def draw_run(run: Run, spec: FlowSpec, steps: Sequence[StepView], inputs: Sequen
     return _place(parts)
 
 
-def draw_flow(spec: FlowSpec) -> GraphView:
-    """Draw a flow that does not run: what it reads, its steps, and where each may run."""
+def draw_flow(spec: FlowSpec, places: Mapping[str, Sequence[int]] | None = None) -> GraphView:
+    """Draw a flow that does not run: what it reads, its steps, and where each may run; where somebody put them."""
     datasets = sorted({item.dataset for step in spec.steps for item in step.data})
     parts = [
         _Part(f"data:{name}", [], Box(_cut(name.partition("/")[2]), "", "dataset", note=name)) for name in datasets
@@ -86,7 +86,7 @@ def draw_flow(spec: FlowSpec) -> GraphView:
         parts.append(
             _Part(step.name, list(dict.fromkeys(parents)), Box(_cut(step.name), "", _cut(_compute(step)), tries))
         )
-    return _place(parts)
+    return _place(parts, places)
 
 
 def label_of(step: StepView, said: StepSpec) -> str:
@@ -94,8 +94,10 @@ def label_of(step: StepView, said: StepSpec) -> str:
     return " ".join([step.key, *(f"{key}={step.parameters.get(key)}" for key in said.grid)])
 
 
-def _place(parts: Sequence[_Part]) -> GraphView:
+def _place(parts: Sequence[_Part], places: Mapping[str, Sequence[int]] | None = None) -> GraphView:
     picture = layout.lay_out({part.key: part.parents for part in parts})
+    if places and all(part.key in places for part in parts):
+        picture = layout.around([layout.Box(part.key, *places[part.key]) for part in parts])
     where = {box.key: box for box in picture.boxes}
     arrows = []
     for part in parts:

@@ -91,6 +91,12 @@ GET    /scheduler/workloads                                   401      200    20
 GET    /flows/schema.json                                     401      200    200    200   200  200
 POST   /flows/validate                                        401      404    200    200   200  200
 POST   /flows/bundles                                         401      404    403    201   201  201
+GET    /flows/drafts                                          401      404    404    200   404  404
+PUT    /flows/drafts                                          401      404    403    200   200  200
+DELETE /flows/drafts                                          401      404    403    204   204  204
+POST   /flows/publish                                         401      404    403    201   201  201
+POST   /flows/layout                                          401      200    200    200   200  200
+GET    /flows/library                                         401      404    200    200   200  200
 GET    /flows                                                 401      200    200    200   200  200
 POST   /flows                                                 401      404    403    201   201  201
 GET    /flows/{project}/{name}                                401      404    200    200   200  200
@@ -243,6 +249,9 @@ def queries(values: Mapping[str, str]) -> dict[str, str]:
         "GET /datasets/{project}/{name}/content": "path=a.txt",
         "GET /datasets/{project}/{name}/diff": f"base={values['first']}",
         "POST /flows/bundles": "project=team-a",
+        "GET /flows/drafts": "project=team-a&key=digits",
+        "DELETE /flows/drafts": "project=team-a&key=digits",
+        "GET /flows/library": "project=team-a",
         "GET /experiments/compare": f"ids={values['experiment']}",
         "GET /experiments/{experiment_id}/metrics": "key=loss",
         "GET /settings/members/": "project=team-a",
@@ -289,6 +298,9 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /flows/validate": {"project": "team-a", "text": FLOW},
         "POST /flows/bundles": bundle(),
         "POST /flows": {"project": "team-a", "text": FLOW},
+        "PUT /flows/drafts": {"project": "team-a", "key": "digits", "text": FLOW, "revision": 1},
+        "POST /flows/publish": {"project": "team-a", "key": "digits", "text": FLOW, "base_version": 1},
+        "POST /flows/layout": {"parents": {"train": []}},
         "POST /flows/{project}/{name}/runs": {},
         "POST /accounts/login/": {"login": "nobody", "password": "wrong"},
         "POST /accounts/password/set/": {"password1": "a new long password", "password2": "a new long password"},
@@ -314,6 +326,9 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
 WRITE_NOTHING = frozenset(
     {
         "POST /flows/validate",
+        "POST /flows/layout",
+        "PUT /flows/drafts",
+        "DELETE /flows/drafts",
         "POST /datasets/{project}/{name}/downloads",
         "POST /uploads/{upload_id}/packs",
         "POST /uploads/{upload_id}/packs/complete",

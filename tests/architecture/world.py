@@ -18,6 +18,8 @@ from core import doorbell
 from datasets.models import UploadSession
 from datasets.services import branches, cache_sites, caches, upload_parts, uploads
 from flows.models import Experiment, Run
+from flows.services import drafts
+from flows.services.drafts import Writing
 from tests.architecture.routes import part
 from tests.factories import datasets as dataset_factory
 from tests.factories.compute import submit
@@ -140,6 +142,7 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
     (job,) = submit(project, template, "by-hand")
     machines.add_resource("spare", folder / "machines" / "spare")
     assert Job.objects.filter(pk=job.pk).exists()
+    drafts.keep_draft(actor=member, project=project, key="digits", writing=Writing(FLOW, base_version=1), revision=0)
     return {
         "flow": "digits",
         "run": running.pk,

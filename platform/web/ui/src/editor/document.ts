@@ -8,7 +8,15 @@ export type Edit = (document: Document) => void;
 export type Fault = { line: number; column: number; message: string };
 export type Read = { document: Document; lines: LineCounter; fault: Fault | null };
 
+// Reading takes tens of milliseconds for hundreds of steps, so what was read last is kept.
+let last: { text: string; read: Read } | null = null;
+
 export function read(text: string): Read {
+  if (last?.text !== text) last = { text, read: parse(text) };
+  return last.read;
+}
+
+function parse(text: string): Read {
   const lines = new LineCounter();
   // Keys that are written twice are the server's to report; the canvas shows the last of them.
   const document = parseDocument(text, { lineCounter: lines, uniqueKeys: false });
@@ -25,6 +33,7 @@ export function edit(text: string, change: Edit): string {
   if (fault) return text;
   const style = styleOf(text);
   const plain = document.toString(style);
+  last = null; // from here on the document says something else
   change(document);
   const edited = document.toString(style);
   if (edited === plain) return text;

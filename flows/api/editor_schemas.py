@@ -1,0 +1,86 @@
+"""What the routes behind the flow editor take and answer."""
+
+from datetime import datetime
+
+from ninja import Schema
+from pydantic import Field
+
+Place = tuple[float, float]
+
+
+class WritingIn(Schema):
+    """What somebody has written. `key` is the flow's name, or one that starts with '+' for a new flow.
+
+    `layout` holds the left upper corners of the nodes in pixels; `base_version` is the number of the version that the
+    writing began from, null for a new flow; `example` names the example whose code it needs.
+    """
+
+    project: str
+    key: str = Field(min_length=1, max_length=64)
+    text: str
+    layout: dict[str, Place] = {}
+    base_version: int | None = None
+    example: str = Field(default="", max_length=63)
+
+
+class DraftIn(WritingIn):
+    """A draft to keep. `revision` is that of the draft it follows; 0: there is none."""
+
+    revision: int = Field(default=0, ge=0)
+
+
+class DraftOut(Schema):
+    """One's own unsaved text of a flow."""
+
+    key: str
+    text: str
+    layout: dict[str, Place]
+    base_version: int | None
+    example: str
+    revision: int
+    updated_at: datetime
+
+
+class KeptOut(Schema):
+    """A draft is kept. `newest_version` is that of the flow now, null while it has none."""
+
+    revision: int
+    updated_at: datetime
+    newest_version: int | None
+
+
+class PublishedOut(Schema):
+    """The version that has what was written; `newest_version` is another one where an older version says the same."""
+
+    flow: str
+    number: int
+    hash: str
+    newest_version: int
+
+
+class GraphIn(Schema):
+    """The parents of every node."""
+
+    parents: dict[str, list[str]] = Field(max_length=20_000)
+
+
+class PlacesOut(Schema):
+    """The left upper corner of every node in pixels."""
+
+    places: dict[str, tuple[int, int]]
+
+
+class ShelfOut(Schema):
+    """Steps to take over. `needs_code`: they run files that came with their flow or example."""
+
+    flow: str
+    title: str
+    is_example: bool
+    needs_code: bool
+    steps: list[dict[str, object]]
+
+
+class LibraryOut(Schema):
+    """Steps that were written before: in flows of the project, and in the examples that ship with the product."""
+
+    shelves: list[ShelfOut]

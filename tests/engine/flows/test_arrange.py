@@ -1,0 +1,24 @@
+"""Places for graphs that are still being drawn."""
+
+from flows.engine.arrange import arrange
+from flows.engine.layout import lay_out
+
+
+def test_an_acyclic_graph_stands_where_the_picture_of_the_run_has_it():
+    parents = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
+
+    assert arrange(parents) == {box.key: (box.x, box.y) for box in lay_out(parents).boxes}
+
+
+def test_names_that_lead_nowhere_are_left_out():
+    assert arrange({"a": ["nowhere"]}) == arrange({"a": []})
+
+
+def test_the_arrow_that_closes_a_circle_moves_nothing():
+    assert arrange({"a": ["c"], "b": ["a"], "c": ["b", "c"]}) == arrange({"b": [], "c": ["b"], "a": ["c"]})
+
+
+def test_a_long_chain_needs_no_recursion():
+    chain = {f"s{number}": [f"s{number + 1}"] for number in range(4999)} | {"s4999": []}
+
+    assert len(arrange(chain)) == 5000
