@@ -120,3 +120,19 @@ def read(value: object) -> Reading:
     if isinstance(value, int | float):
         return Reading(number_of(str(value)), str(value)[:MAX_TEXT])
     return Reading(None, json.dumps(value, sort_keys=True)[:MAX_TEXT])
+
+
+@dataclass(frozen=True)
+class Order:
+    """By which column a list goes. What has no value there comes last, in both directions."""
+
+    column: Column
+    is_falling: bool
+
+    def __str__(self) -> str:
+        return f"{'-' if self.is_falling else ''}{self.column}"
+
+
+def parse_order(text: str) -> Order:
+    """Read `metrics.accuracy`, or `-metrics.accuracy` for the highest first. Raises InvalidColumn."""
+    return Order(parse(text.removeprefix("-")), text.startswith("-"))

@@ -72,10 +72,10 @@ class Migration(migrations.Migration):
                 ('key', models.CharField(max_length=200)),
                 ('number', models.FloatField(null=True)),
                 ('text', models.TextField()),
-                ('experiment', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='facts', to='flows.experiment')),
+                ('experiment', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='facts', to='flows.experiment')),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('experiment', 'kind', 'key'), name='one_fact_per_key')],
+                'constraints': [models.UniqueConstraint(fields=('kind', 'key', 'experiment'), name='one_fact_per_key')],
             },
         ),
         migrations.CreateModel(
@@ -103,6 +103,10 @@ class Migration(migrations.Migration):
             options={
                 'constraints': [models.UniqueConstraint(fields=('project', 'name'), name='one_view_per_name')],
             },
+        ),
+        migrations.AddIndex(
+            model_name='metriclast',
+            index=models.Index(fields=['key', 'experiment', 'value'], name='values_of_metric'),
         ),
         migrations.RunPython(note_what_is_recorded, migrations.RunPython.noop),
     ]

@@ -18,14 +18,14 @@ class Fact(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="facts", db_index=False)
+    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="facts")
     kind = models.CharField(max_length=10, choices=_KINDS)
     key = models.CharField(max_length=MAX_KEY)
     number = models.FloatField(null=True)
     text = models.TextField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["experiment", "kind", "key"], name="one_fact_per_key")]
+        constraints = [models.UniqueConstraint(fields=["kind", "key", "experiment"], name="one_fact_per_key")]
 
     def __str__(self) -> str:
         return f"{self.kind}.{self.key} = {self.text}"

@@ -51,8 +51,7 @@ class Comparison:
 
 def list_experiments(*, actor: Actor, project: str | None = None, run: str | None = None) -> QuerySet[Experiment]:
     """Return the experiments that the actor may see, newest first; of one project or one run where asked for."""
-    rows = Experiment.objects.select_related("project", "run__flow", "step", "attempt__job__resource")
-    rows = rows.defer("attempt__job__spec")
+    rows = with_relations(Experiment.objects.all())
     if not actor.sees_everything:
         rows = rows.filter(project_id__in=actor.project_ids)
     if project is not None:
@@ -60,6 +59,11 @@ def list_experiments(*, actor: Actor, project: str | None = None, run: str | Non
     if run is not None:
         rows = rows.filter(run=run)
     return rows.order_by("-pk")
+
+
+def with_relations(rows: QuerySet[Experiment]) -> QuerySet[Experiment]:
+    """Fetch along what every list shows of an experiment's run and job."""
+    return rows.select_related("project", "run__flow", "step", "attempt__job__resource").defer("attempt__job__spec")
 
 
 def get_experiment(*, actor: Actor, experiment_id: str) -> Experiment:

@@ -1,0 +1,104 @@
+"""Filters of experiments as conditions of the database: every value is a parameter of the query, never a part of it."""
+
+from datetime import timedelta
+
+from django.db.models import DurationField, Exists, ExpressionWrapper, F, FloatField, OuterRef, Q, QuerySet
+from django.db.models.functions import Cast
+
+from flows.engine.columns import Column, Kind, Nature
+from flows.engine.filters import All, Any, Contains, Filter, Is, Known, Not
+from flows.models import Experiment, Fact, MetricLast
+
+PATHS = {
+    "title": "title",
+    "state": "attempt__state",
+    "project": "project__name",
+    "flow": "run__flow__name",
+    "run": "run_number",
+    "step": "step__key",
+    "template": "attempt__template",
+    "by": "run__created_by",
+    "note": "note",
+    "created": "created_at",
+    "took": "took",
+}
+"""Where the plain columns are, once the two of them that are computed were added."""
+
+_LOOKUPS = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
+
+
+def with_computed(rows: QuerySet[Experiment]) -> QuerySet[Experiment]:
+    """Return the experiments with `took` (nothing while they run) and `run_number` to filter, sort and group by."""
+    return rows.alias(
+        took=ExpressionWrapper(F("attempt__finished_at") - F("attempt__started_at"), output_field=DurationField()),
+        run_number=Cast("run__number", FloatField()),
+    )
+
+
+def matching(rows: QuerySet[Experiment], wanted: Filter) -> QuerySet[Experiment]:
+    """Return those experiments, out of rows with the computed columns, that a filter lets through."""
+    return rows.filter(_condition(wanted))
+
+
+def _condition(wanted: Filter) -> Q:
+    match wanted:
+        case All(parts):
+            return Q(*map(_condition, parts)) if parts else Q()
+        case Any(parts):
+            columns = {part.column if isinstance(part, Is) else None for part in parts}
+            column = columns.pop()
+            if columns or column is None or column.kind is Kind.PLAIN:
+                return Q(*map(_condition, parts), _connector=Q.OR)
+            # One look at the one row that holds the value, instead of one for each.
+            return _recorded(column, Q(*(_of_row(part) for part in parts if isinstance(part, Is)), _connector=Q.OR))
+        case Not(inner):
+            return ~_condition(inner)
+        case Known(column) | Contains(column) | Is(column):
+            return _plain(wanted) if column.kind is Kind.PLAIN else _recorded(column, _of_row(wanted))
+
+
+def _plain(wanted: Is | Contains | Known) -> Q:
+    """Return a condition on a field that every experiment has."""
+    column = wanted.column
+    known = Q(took__isnull=False) if column.nature is Nature.SECONDS else Q()
+    match wanted:
+        case Contains(text=text):
+            return Q(**{f"{PATHS[column.key]}__icontains": text})
+        case Is(sign=sign, value=value):
+            against = {Nature.NUMBER: value.number, Nature.MOMENT: value.moment, Nature.TEXT: value.text}.get(
+                column.nature, timedelta(seconds=value.number or 0)
+            )
+            return known & _signed(PATHS[column.key], sign, against)
+    return known
+
+
+def _of_row(wanted: Is | Contains | Known) -> Q:
+    """Return a condition on the row that holds a recorded value."""
+    match wanted:
+        case Known():
+            return Q()
+        case Contains(text=text):
+            return Q(text__icontains=text)
+    sign, value = wanted.sign, wanted.value
+    match wanted.column.kind:
+        case Kind.METRIC:
+            return _signed("value", sign, value.number)
+        case Kind.DATA:
+            begins = Q(text__startswith=value.text.lower())
+            return begins if sign == "=" else ~begins
+    return _signed("text", sign, value.text) if value.number is None else _signed("number", sign, value.number)
+
+
+def _signed(field: str, sign: str, value: object) -> Q:
+    """Compare a field; a value of None stands for NaN, which equals only itself here."""
+    if sign in _LOOKUPS:
+        return Q(**{f"{field}__{_LOOKUPS[sign]}": value})
+    # Not by the negation of an equality: SQL knows neither of the two for a field that holds nothing.
+    equals = Q(**{f"{field}__isnull": True}) if value is None else Q(**{field: value, f"{field}__isnull": False})
+    return equals if sign == "=" else ~equals
+
+
+def _recorded(column: Column, condition: Q) -> Q:
+    if column.kind is Kind.METRIC:
+        return Q(Exists(MetricLast.objects.filter(condition, experiment=OuterRef("pk"), key=column.key)))
+    return Q(Exists(Fact.objects.filter(condition, experiment=OuterRef("pk"), kind=column.kind, key=column.key)))
