@@ -10,7 +10,7 @@ def expire_uploads() -> None:
     uploads.expire_uploads()
 
 
-@task("datasets.sweep_stores", lane=Lane.WATCH, every_s=3600)
+@task("datasets.sweep_stores", lane=Lane.CACHE, every_s=3600)
 def sweep_stores() -> None:
     """Remove what killed uploads left in folder stores."""
     stores.sweep_unfinished()

@@ -31,6 +31,7 @@ def lead(
     holder = holder or f"{socket.gethostname()}:{os.getpid()}"
     due = dict.fromkeys((name for name, task in doorbell.registered().items() if task.every_s), 0.0)
     renew_at, is_leader = 0.0, False
+    doorbell.install_lanes(lanes)
     while not stop.wait(_STEP_S):
         now = clock.monotonic()
         if now >= renew_at:
@@ -46,7 +47,8 @@ def lead(
         for name, task in doorbell.registered().items():
             if task.every_s and now >= due[name]:
                 due[name] = now + task.every_s
-                lanes.ring(task, {})
+                lanes.queue(task, {})
+    doorbell.install_lanes(None)
     if is_leader:
         give_back_lease(_LEASE, holder=holder)
 

@@ -105,6 +105,9 @@ CACHES = {
     else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
 }
 
+# Which class carries rings for background work: between the threads of one process, between processes by a broker.
+DOORBELLS = {"process": "core.local_doorbell.LocalDoorbell", "broker": "config.worker.CeleryDoorbell"}
+
 # --- sign-in: local accounts, throttled by allauth's rate limits; nobody signs up by themselves
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]

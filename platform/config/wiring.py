@@ -1,13 +1,19 @@
 """Which adapter serves which port in this process, chosen from the settings."""
 
 from django.conf import settings
+from django.utils.module_loading import import_string
 
 from core import doorbell
+from core.local_doorbell import LocalDoorbell
 
 
 def wire() -> None:
     """Install the doorbell. Without a broker rings stay silent until `manage.py up` starts its threads."""
     if settings.NEARLINE.broker_url:
-        from config.worker import CeleryDoorbell  # noqa: PLC0415 (Celery is loaded only where it is used)
+        doorbell.install(import_string(settings.DOORBELLS["broker"])())
 
-        doorbell.install(CeleryDoorbell())
+
+def make_lanes() -> LocalDoorbell:
+    """Return the threads that are lanes and doorbell in one, for a process that is the whole product."""
+    lanes: LocalDoorbell = import_string(settings.DOORBELLS["process"])()
+    return lanes

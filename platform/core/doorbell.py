@@ -43,6 +43,13 @@ class Doorbell(Protocol):
         """Ask for `task` to be run with `ids` as keyword arguments, soon, somewhere."""
 
 
+class Lanes(Doorbell, Protocol):
+    """Threads of this process that run tasks. The leader has them; what they run never depends on a message."""
+
+    def queue(self, task: Task, ids: dict[str, str]) -> None:
+        """Have `task` run here, soon, unless the same waits already."""
+
+
 class Silent:
     """A doorbell that carries nothing: rings are found by the next tick. For tests and one-off commands."""
 
@@ -52,6 +59,7 @@ class Silent:
 
 _tasks: dict[str, Task] = {}
 _doorbell: Doorbell = Silent()
+_lanes: Lanes | None = None
 
 
 def task(name: str, *, lane: Lane, every_s: float | None = None) -> Callable[[Handler], Handler]:
@@ -82,9 +90,27 @@ def install(doorbell: Doorbell) -> Doorbell:
     return before
 
 
+def install_lanes(lanes: Lanes | None) -> None:
+    """Say which threads of this process run what its ticks find; None: it has none. Called by the leader."""
+    global _lanes  # noqa: PLW0603 (a process has one set of lanes, as it has one doorbell)
+    _lanes = lanes
+
+
 def ring(name: str, **ids: str) -> None:
     """Ring for a task now."""
     _doorbell.ring(_tasks[name], ids)
+
+
+def ring_surely(name: str, **ids: str) -> None:
+    """Ring for what a tick found: for any worker, and on this process's own threads, where no message can be lost.
+
+    Whoever comes second finds nothing left to do. A task without a tick of its own is rung for in this way by the tick
+    that finds its work.
+    """
+    if _lanes is not None:
+        _lanes.queue(_tasks[name], ids)
+    if _doorbell is not _lanes:
+        ring(name, **ids)
 
 
 def enqueue_on_commit(name: str, **ids: str) -> None:

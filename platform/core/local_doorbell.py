@@ -1,4 +1,4 @@
-"""The doorbell of the embedded product: threads in this process, one queue a lane, equal rings merged."""
+"""Threads of this process, a queue for each lane: where a leader's ticks run, and the embedded product's doorbell."""
 
 import threading
 from collections import OrderedDict
@@ -46,7 +46,11 @@ class LocalDoorbell:
             thread.join(timeout_s)
 
     def ring(self, task: Task, ids: dict[str, str]) -> None:
-        """Queue the ring unless an equal one waits."""
+        """Carry a ring to our own threads."""
+        self.queue(task, ids)
+
+    def queue(self, task: Task, ids: dict[str, str]) -> None:
+        """Queue a task unless an equal ring waits."""
         with self._condition:
             self._waiting[task.lane][(task.name, tuple(sorted(ids.items())))] = None
             self._condition.notify_all()
@@ -64,14 +68,20 @@ class LocalDoorbell:
 
     def _serve(self, lane: Lane) -> None:
         while (ring := self._take(lane)) is not None:
-            name, ids = ring
-            close_old_connections()
             try:
-                run(name, dict(ids))
+                _answer(ring)
             except Exception:
-                log.exception("task.failed", task=name, **dict(ids))
+                log.exception("task.failed", task=ring[0], **dict(ring[1]))
             finally:
-                close_old_connections()
                 with self._condition:
                     self._running.discard(ring)
                     self._condition.notify_all()
+
+
+def _answer(ring: Ring) -> None:
+    name, ids = ring
+    close_old_connections()
+    try:
+        run(name, dict(ids))
+    finally:
+        close_old_connections()

@@ -104,3 +104,35 @@ def test_a_slow_lane_does_not_hold_another_up(bell, register):
 
     assert done.wait(5)
     release.set()
+
+
+def test_what_a_tick_finds_is_done_here_though_every_ring_is_lost(bell, register):
+    seen, done = [], threading.Event()
+    register("test.note", lambda run_id: (seen.append(run_id), done.set()))
+    before = doorbell.install(doorbell.Silent())
+    doorbell.install_lanes(bell)
+    bell.start()
+
+    doorbell.ring("test.note", run_id="lost")
+    doorbell.ring_surely("test.note", run_id="found")
+
+    assert done.wait(5)
+    doorbell.install_lanes(None)
+    doorbell.install(before)
+    assert seen == ["found"]
+
+
+def test_what_a_tick_finds_is_rung_for_once_where_rings_go_to_the_same_threads(bell, register):
+    seen, done = [], threading.Event()
+    register("test.note", lambda: (seen.append(1), done.set()))
+    before = doorbell.install(bell)
+    doorbell.install_lanes(bell)
+
+    doorbell.ring_surely("test.note")
+    bell.start()
+
+    assert done.wait(5)
+    bell.stop()
+    doorbell.install_lanes(None)
+    doorbell.install(before)
+    assert seen == [1]

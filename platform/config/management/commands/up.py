@@ -16,9 +16,8 @@ from django.core.management.base import BaseCommand, CommandError
 from accounts.actor import Actor
 from accounts.services import tokens
 from compute.services import watch
-from config import first_start, leader, story
+from config import first_start, leader, story, wiring
 from core import doorbell
-from core.local_doorbell import LocalDoorbell
 from core.models import Lease
 
 HOST = "127.0.0.1"
@@ -38,7 +37,7 @@ class Command(BaseCommand):
         start = first_start.prepare()
         # The lock on the home folder proves that no other process lives: leases that one left behind are void.
         Lease.objects.all().delete()
-        lanes = LocalDoorbell()
+        lanes = wiring.make_lanes()
         doorbell.install(lanes)
         stop = threading.Event()
         lanes.start()
