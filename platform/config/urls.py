@@ -1,6 +1,6 @@
 """Every address of the product: pages, the API, the folder store, sign-in, health."""
 
-from allauth.account.views import login, logout
+from allauth.account.views import login, logout, password_change, password_set
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 
@@ -19,6 +19,8 @@ urlpatterns = [
     path("live/", live_page, name="live"),
     path("accounts/login/", login, name="account_login"),
     path("accounts/logout/", logout, name="account_logout"),
+    path("accounts/password/change/", password_change, name="account_change_password"),
+    path("accounts/password/set/", password_set, name="account_set_password"),
     path("api/v1/", api.urls),
     path("store/", include(("datasets.web.store_urls", "store"))),
     path("healthz", login_not_required(health.healthz), name="healthz"),

@@ -9,6 +9,7 @@ from django.utils.safestring import SafeString
 
 from core import clock, units
 from web import live as live_topics
+from web import navigation
 from web.looks import look_of
 from web.series import Chart
 from web.sorting import Sort
@@ -161,6 +162,13 @@ def dialog(content: str, name: str, title: str) -> SafeString:
         title,
         SafeString(content),
     )
+
+
+@register.inclusion_tag("web/parts/settings_tabs.html", takes_context=True)
+def settings_tabs(context: template.Context) -> dict[str, object]:
+    """Head a page of the settings with the way to all others."""
+    request = context["request"]
+    return {"tabs": navigation.tabs(request.actor), "path": request.path}
 
 
 @register.inclusion_tag("web/parts/more.html", takes_context=True)
