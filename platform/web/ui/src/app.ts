@@ -9,6 +9,7 @@ import { startLive } from "./live.ts";
 import { LogView } from "./log_view.ts";
 import { startMenus } from "./menus.ts";
 import { startPolling } from "./polling.ts";
+import { startSearch } from "./search.ts";
 import { SeriesChart } from "./series_chart.ts";
 import { startThemeSwitch } from "./theme_switch.ts";
 
@@ -17,6 +18,7 @@ startMenus();
 startDialogs();
 startCopyButtons();
 startKeys();
+startSearch();
 startPolling();
 startLive();
 customElements.define("log-view", LogView);
