@@ -57,6 +57,13 @@ class InvalidJobSpec(InvalidInput):
     code = "compute.invalid_job_spec"
 
 
+class DataNotCached(Conflict):
+    """A job names a commit that is not ready on the cache site of its resource."""
+
+    code = "compute.data_not_cached"
+    hint = "Cache the commit there first: on the dataset's page, or with `nearline data cache REFERENCE --wait`."
+
+
 class InvalidResource(InvalidInput):
     """What a resource or a template is declared to be does not make sense."""
 

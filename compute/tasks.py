@@ -1,6 +1,6 @@
 """Background work of compute: ids in, one service, done. Each tick finds what a lost ring left."""
 
-from compute.services import cleaning, launches, observe, resources, stops
+from compute.services import cleaning, launches, observe, resources, stops, submissions
 from core import doorbell
 from core.doorbell import Lane
 
@@ -30,6 +30,12 @@ def stop_jobs() -> None:
 def probe_resources() -> None:
     """Ask the resources for their nodes."""
     resources.probe_all()
+
+
+@doorbell.task("compute.release_data", lane=Lane.WATCH, every_s=15.0)
+def release_data() -> None:
+    """Let go of the cached commits of ended jobs."""
+    submissions.release_data()
 
 
 @doorbell.task("compute.clean", lane=Lane.NOTIFY, every_s=3600.0)

@@ -9,6 +9,13 @@ class QueueNotFound(NotFound):
     code = "scheduler.queue_not_found"
 
 
+class NodeNotFound(NotFound):
+    """No compute resource has reported such a node, or it is no more."""
+
+    code = "scheduler.node_not_found"
+    hint = "List the nodes with `nearline compute list`."
+
+
 class InvalidRequest(InvalidInput):
     """A workload asks for amounts that make no sense."""
 

@@ -22,7 +22,10 @@ class Queue(BaseModel):
 
 
 class Node(BaseModel):
-    """A machine of a compute resource, as last reported. `revision` counts the changes of what was reported."""
+    """A machine of a compute resource, as last reported. `revision` counts the changes of what was reported.
+
+    A drained node takes nothing new, by an admin's word, whatever is reported; what runs there goes on.
+    """
 
     id_prefix = "node"
 
@@ -32,6 +35,7 @@ class Node(BaseModel):
     cpu_millicores = models.PositiveBigIntegerField()
     memory_bytes = models.PositiveBigIntegerField()
     is_ready = models.BooleanField(default=True)
+    is_drained = models.BooleanField(default=False)
     is_simulated = models.BooleanField(default=False)
     labels = models.JSONField(default=dict)
     revision = models.PositiveBigIntegerField(default=1)

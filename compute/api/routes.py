@@ -6,6 +6,7 @@ from typing import Any
 from ninja import Router, Status
 
 from accounts.api.auth import ApiRequest
+from accounts.selectors import get_project
 from compute.api import schemas
 from compute.engine import log_text
 from compute.engine.log_text import LogText
@@ -13,7 +14,7 @@ from compute.models import Job, Resource, Template
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
-from compute.services import jobs, resources, templates
+from compute.services import jobs, resources, submissions, templates
 from core.pagination import Page, paginate
 
 router = Router()
@@ -66,6 +67,15 @@ def list_jobs(
     """List jobs, newest first."""
     found = job_selectors.list_jobs(actor=request.actor, project=project, state=state)
     return paginate(found, cursor=cursor, limit=limit).map(_job_out)
+
+
+@router.post("/compute/jobs", response={201: schemas.JobOut}, operation_id="compute_submit_job")
+def submit_job(request: ApiRequest, body: schemas.JobIn) -> Status[dict[str, Any]]:
+    """Submit one job. It waits for room, and says why as long as it does."""
+    project = get_project(actor=request.actor, name=body.project)
+    wanted = submissions.Submission(**body.model_dump(exclude={"project"}))
+    job = submissions.submit_job(actor=request.actor, project=project, wanted=wanted)
+    return Status(201, _job_out(job_selectors.get_job(actor=request.actor, name=job.name)))
 
 
 @router.get("/compute/jobs/{name}", response=schemas.JobDetailOut, operation_id="compute_get_job")

@@ -143,6 +143,18 @@ class UsageOut(Schema):
     memory_bytes: int
 
 
+class JobIn(Schema):
+    """A job to submit. `data` names commits that are cached beside the template's resource."""
+
+    project: str
+    template: str
+    command: str = Field(min_length=1, max_length=100_000)
+    name: str = ""
+    image: str = ""
+    data: list[str] = []
+    simulated_duration_s: float = Field(60.0, ge=0, description="On nodes that do not exist: how long it takes.")
+
+
 class CancelIn(Schema):
     """Why a job is cancelled, for those who read its history."""
 

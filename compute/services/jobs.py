@@ -36,7 +36,10 @@ DEFAULT_PRIORITY = 50
 
 @dataclass(frozen=True)
 class JobRequest:
-    """What is submitted. `kind` is a word for people and for `CNVRG_JOB_TYPE`, such as `experiment`."""
+    """What is submitted. `kind` is a word for people and for `CNVRG_JOB_TYPE`, such as `experiment`.
+
+    `on_behalf_of` names the person whose job it is, where the platform submits for one.
+    """
 
     project_id: str
     name: str
@@ -44,6 +47,7 @@ class JobRequest:
     template_id: str
     spec: JobSpec
     priority: int = DEFAULT_PRIORITY
+    on_behalf_of: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec", replace(self.spec, name=self.name))
@@ -132,7 +136,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         gpu_milli=template.gpu_milli,
         priority=request.priority,
         spec=request.spec.to_json(),
-        submitted_by=actor.name,
+        submitted_by=request.on_behalf_of or actor.name,
         event_seq=1,
     )
 

@@ -60,7 +60,10 @@ def ensure_first_resources() -> None:
 def attach_resource(
     *, actor: Actor, name: str, kind: ResourceKind, declared: Sequence[Mapping[str, Any]] = ()
 ) -> Resource:
-    """Add a resource. `declared` lists the nodes of a simulated one. Raises ResourceExists and InvalidResource."""
+    """Add a resource once it has answered. `declared` lists the nodes of a simulated one.
+
+    Raises ResourceExists, InvalidResource, and ResourceUnreachable; then nothing is kept.
+    """
     require_site_admin(actor, "attach compute resources")
     check_name(name)
     if (kind is ResourceKind.SIMULATED) != bool(declared):
@@ -69,7 +72,10 @@ def attach_resource(
         raise InvalidResource("Two of the nodes have the same name.")
     with transaction.atomic():
         resource = _create(actor, name, kind, [dict(node) for node in declared])
-    probe_resource(resource=resource)
+        found = drivers.driver_of(resource).probe()
+        if not found:
+            raise InvalidResource(f"{name} answers, but has no nodes.")
+        _report(resource, found)
     return resource
 
 
@@ -100,13 +106,7 @@ def probe_resource(*, resource: Resource) -> None:
     except ResourceUnreachable as error:
         note_unreachable(resource=resource, error=error)
         return
-    nodes.report_nodes(
-        resource_id=resource.pk,
-        resource_name=resource.name,
-        is_simulated=resource.is_simulated,
-        nodes=[_report_of(node) for node in found],
-    )
-    _write_contact(resource)
+    _report(resource, found)
 
 
 def note_contact(*, resource: Resource) -> None:
@@ -145,6 +145,16 @@ def _shapes_of(machine: NodeFacts) -> Mapping[str, Shape]:
         cpu_millicores = max(1000, machine.cpu_millicores // len(machine.gpus) // 1000 * 1000)
         shapes["gpu"] = Shape(min(cpu_millicores, 8000), min(32 * GIB, machine.memory_bytes // 2), 1000)
     return shapes
+
+
+def _report(resource: Resource, found: Sequence[NodeFacts]) -> None:
+    nodes.report_nodes(
+        resource_id=resource.pk,
+        resource_name=resource.name,
+        is_simulated=resource.is_simulated,
+        nodes=[_report_of(node) for node in found],
+    )
+    _write_contact(resource)
 
 
 def _write_contact(resource: Resource) -> None:

@@ -33,7 +33,9 @@ def _find_jobs(actor: Actor, text: str) -> Sequence[Hit]:
 navigation.add_entry(Entry("Overview", "/", "layout-dashboard", Group.WORK, 10))
 navigation.add_entry(Entry("Jobs", "/jobs/", "list-details", Group.WORK, 50, ("/jobs/",), _count_live))
 navigation.add_entry(
-    Entry("Compute", "/compute/", "server-2", Group.PLACES, 20, ("/compute/",), _count_resources, lists_by_project=False)
+    Entry(
+        "Compute", "/compute/", "server-2", Group.PLACES, 20, ("/compute/",), _count_resources, lists_by_project=False
+    )
 )
 navigation.show_activity(_count_activity)
 search.add_source("Jobs", "list-details", _find_jobs)

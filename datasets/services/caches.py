@@ -124,6 +124,11 @@ def release_holds(holder: str) -> int:
     return len(ids)
 
 
+def list_holders(*, prefix: str) -> list[str]:
+    """Return who holds cached commits, among the holders whose name begins so. For the app that gave the names."""
+    return sorted(set(CacheHold.objects.filter(holder__startswith=prefix).values_list("holder", flat=True)))
+
+
 def touch(cached_commit_id: str, by: str) -> None:
     """Note that a cached commit was used just now, which restarts its idle clock. Written at most once a minute."""
     now = clock.now()

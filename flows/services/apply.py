@@ -263,6 +263,7 @@ class _Writer:
                 kind="experiment",
                 template_id=self._loaded.template_ids[attempt.template],
                 spec=specs.build(step, attempt),
+                on_behalf_of=self._run.created_by,
             )
             for step, attempt in ready
         ]

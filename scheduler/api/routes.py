@@ -10,7 +10,7 @@ from scheduler.models import Queue, Workload
 from scheduler.selectors import nodes as node_selectors
 from scheduler.selectors import queues as queue_selectors
 from scheduler.selectors import workloads as workload_selectors
-from scheduler.services import queues
+from scheduler.services import nodes, queues
 
 router = Router()
 
@@ -33,8 +33,16 @@ def list_nodes(
     request: ApiRequest, resource: str | None = None, cursor: str | None = None, limit: int = 100
 ) -> Page[object]:
     """List the nodes of all compute resources and what is held on them."""
-    nodes = node_selectors.list_nodes(actor=request.actor, resource=resource)
-    return paginate(nodes, cursor=cursor, limit=limit).map(schemas.NodeOut.of)
+    found = node_selectors.list_nodes(actor=request.actor, resource=resource)
+    return paginate(found, cursor=cursor, limit=limit).map(schemas.NodeOut.of)
+
+
+@router.patch("/scheduler/nodes/{node_id}", response=schemas.NodeOut, operation_id="scheduler_set_drained")
+def set_drained(request: ApiRequest, node_id: str, body: schemas.NodeIn) -> schemas.NodeOut:
+    """Let a node take nothing new, or open it again; what runs there goes on. For site admins."""
+    node = node_selectors.get_node(actor=request.actor, node_id=node_id)
+    nodes.set_drained(actor=request.actor, node=node, is_drained=body.is_drained)
+    return schemas.NodeOut.of(node_selectors.get_node(actor=request.actor, node_id=node_id))
 
 
 @router.get("/scheduler/workloads", response=schemas.WorkloadsOut, operation_id="scheduler_list_workloads")

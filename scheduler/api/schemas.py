@@ -62,6 +62,7 @@ class NodeOut(Schema):
     name: str
     resource: str
     is_ready: bool
+    is_drained: bool
     is_simulated: bool
     labels: dict[str, str]
     cpu_millicores: int
@@ -80,6 +81,7 @@ class NodeOut(Schema):
             name=node.name,
             resource=node.resource_name,
             is_ready=node.is_ready,
+            is_drained=node.is_drained,
             is_simulated=node.is_simulated,
             labels=node.labels,
             cpu_millicores=node.cpu_millicores,
@@ -97,6 +99,12 @@ class NodeOut(Schema):
                 for gpu in devices
             ],
         )
+
+
+class NodeIn(Schema):
+    """What an admin may say about a node: a drained one takes nothing new."""
+
+    is_drained: bool
 
 
 class NodesOut(Schema):

@@ -10,6 +10,7 @@ class WaitCode(StrEnum):
     NO_ROOM = "no_room"
     NEVER_FITS = "never_fits"
     UNREACHABLE = "resource_unreachable"
+    DRAINED = "drained"
     BEYOND_QUOTA = "beyond_quota"
 
 

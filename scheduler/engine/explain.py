@@ -51,14 +51,21 @@ def _reason_of_shape(session: Session, shape: Shape) -> Reason:
             WaitCode.NEVER_FITS,
             f"never fits: {_compare([NodeRoom(room.node) for room in known], shape, name, 'has')}",
         )
+    drained = [room.node.name for room in known if room.node.is_ready and room.node.is_drained]
+    if not ready and drained:
+        return WaitCode.DRAINED, f"drained: {name} takes no new work on {_list(drained)} until an admin opens it again"
     if not ready:
         count = "its only node is" if len(known) == 1 else f"none of its {len(known)} nodes is"
         return WaitCode.UNREACHABLE, f"resource unreachable: {name} does not answer, {count} ready"
     text = _compare(ready, shape, name, "free")
     away = [room.node.name for room in known if not room.node.is_ready]
-    if away:
-        text += f"; not ready: {', '.join(away[:3])}{' and others' if len(away) > 3 else ''}"  # noqa: PLR2004
+    text += f"; not ready: {_list(away)}" if away else ""
+    text += f"; drained: {_list(drained)}" if drained else ""
     return WaitCode.NO_ROOM, text
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")  # noqa: PLR2004
 
 
 def _compare(rooms: list[NodeRoom], shape: Shape, resource: str, state: str) -> str:

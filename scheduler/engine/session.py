@@ -30,12 +30,12 @@ class Session:
             self.usage[placed.queue_id].add(placed.holds, is_preemptible=placed.is_preemptible)
             if placed.node_id in self.rooms:
                 self.rooms[placed.node_id].take(placed.holds, placed.gpus)
-        self.total = _sum_up([node for node in nodes if node.is_ready])
+        self.total = _sum_up([node for node in nodes if node.is_open])
         self._ready: dict[str, list[NodeRoom]] = {}
         self._known: dict[str, list[NodeRoom]] = {}
         for room in self.rooms.values():
             self._known.setdefault(room.node.resource_id, []).append(room)
-            if room.node.is_ready:
+            if room.node.is_open:
                 self._ready.setdefault(room.node.resource_id, []).append(room)
         self._waiting = Counter(workload.shape for workload in snapshot.waiting)
         self._ranked: dict[Shape, list[Score]] = {}

@@ -18,7 +18,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A machine. `devices` holds the indexes of its GPUs."""
+    """A machine. `devices` holds the indexes of its GPUs. A drained one takes nothing new."""
 
     id: str
     name: str
@@ -28,6 +28,12 @@ class NodeView:
     memory_bytes: int
     devices: tuple[int, ...] = ()
     is_ready: bool = True
+    is_drained: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether work may start on it."""
+        return self.is_ready and not self.is_drained
 
 
 @dataclass(frozen=True, slots=True)

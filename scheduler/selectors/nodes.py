@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
+from scheduler.errors import NodeNotFound
 from scheduler.models import Node
 
 
@@ -23,6 +24,14 @@ def list_nodes(*, actor: Actor, resource: str | None = None) -> QuerySet[Node]: 
     """Return nodes with their devices and placements at hand, newest first; those of one resource where asked for."""
     nodes = Node.objects.order_by("-pk").prefetch_related("gpus", "placements__workload")
     return nodes if resource is None else nodes.filter(resource_name=resource)
+
+
+def get_node(*, actor: Actor, node_id: str) -> Node:
+    """Return a node. Raises NodeNotFound."""
+    node = list_nodes(actor=actor).filter(pk=node_id).first()
+    if node is None:
+        raise NodeNotFound(f"There is no node '{node_id}'.")
+    return node
 
 
 def held_on(node: Node) -> Held:

@@ -139,6 +139,7 @@ def _node(node: Node) -> NodeView:
         memory_bytes=node.memory_bytes,
         devices=tuple(sorted(gpu.index for gpu in node.gpus.all())),
         is_ready=node.is_ready,
+        is_drained=node.is_drained,
     )
 
 

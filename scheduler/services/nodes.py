@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 import structlog
 from django.db import transaction
 
+from accounts import audit
+from accounts.actor import Actor
+from accounts.permissions import require_site_admin
 from core import doorbell
 from scheduler.models import Gpu, Node, Placement
 
@@ -76,6 +79,20 @@ def mark_unreachable(*, resource_id: str) -> None:
     if lost:
         log.warning("scheduler.resource_unreachable", resource=lost[0].resource_name, nodes=len(lost))
         doorbell.enqueue_on_commit("scheduler.cycle")
+
+
+@transaction.atomic
+def set_drained(*, actor: Actor, node: Node, is_drained: bool) -> Node:
+    """Let a node take nothing new from now on, or open it again. What runs there goes on."""
+    require_site_admin(actor, "drain nodes")
+    node = Node.objects.select_for_update().get(pk=node.pk)
+    if node.is_drained != is_drained:
+        node.is_drained = is_drained
+        node.revision += 1
+        node.save(update_fields=["is_drained", "revision"])
+        audit.record(actor, "scheduler.drain_node" if is_drained else "scheduler.open_node", node)
+        doorbell.enqueue_on_commit("scheduler.cycle")
+    return node
 
 
 _FACTS = ("resource_name", "cpu_millicores", "memory_bytes", "is_ready", "is_simulated", "labels")

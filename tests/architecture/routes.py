@@ -78,6 +78,7 @@ DELETE /compute/resources/{name}                              401      403    40
 GET    /compute/templates                                     401      200    200    200   200  200
 POST   /compute/templates                                     401      403    403    403   403  201
 GET    /compute/jobs                                          401      200    200    200   200  200
+POST   /compute/jobs                                          401      404    403    201   201  201
 GET    /compute/jobs/{name}                                   401      404    200    200   200  200
 GET    /compute/jobs/{name}/log                               401      404    200    200   200  200
 GET    /compute/jobs/{name}/usage                             401      404    200    200   200  200
@@ -86,6 +87,7 @@ POST   /compute/jobs/{name}/cancel                            401      404    40
 GET    /scheduler/queues                                      401      200    200    200   200  200
 PATCH  /scheduler/queues/{project}                            401      404    403    403   403  200
 GET    /scheduler/nodes                                       401      200    200    200   200  200
+PATCH  /scheduler/nodes/{node_id}                             401      403    403    403   403  200
 GET    /scheduler/workloads                                   401      200    200    200   200  200
 
 GET    /flows/schema.json                                     401      200    200    200   200  200
@@ -293,7 +295,9 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /datasets/{project}/{name}/commits/{ref}/cache": {},
         "POST /compute/resources": {"name": "more", "kind": "simulated", "nodes": [{"name": "n-1", **shape}]},
         "POST /compute/templates": {"resource": "lab", "name": "more", **shape},
+        "POST /compute/jobs": {"project": "team-a", "template": "lab.small", "command": "true"},
         "POST /compute/jobs/{name}/cancel": {},
+        "PATCH /scheduler/nodes/{node_id}": {"is_drained": True},
         "PATCH /scheduler/queues/{project}": {"gpu_quota_milli": 1000},
         "POST /flows/validate": {"project": "team-a", "text": FLOW},
         "POST /flows/bundles": bundle(),

@@ -21,6 +21,7 @@ from flows.models import Experiment, Run
 from flows.services import drafts
 from flows.services.drafts import Writing
 from tests.architecture.routes import part
+from scheduler.models import Node
 from tests.factories import datasets as dataset_factory
 from tests.factories.compute import submit
 from tests.factories.flows import World as Machines
@@ -150,6 +151,7 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         "ended": ended.pk,
         "experiment": Experiment.objects.get(attempt__run=ended).pk,
         "job": job.name,
+        "node_id": Node.objects.get(resource_name="spare").pk,
         "resource": "spare",
     }
 

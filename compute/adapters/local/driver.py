@@ -27,6 +27,7 @@ from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFact
 from compute.errors import StartRefused
 
 _GRACE_S = 10.0
+_LATE_USAGE_BYTES = 16 * 1024
 
 
 class LocalDriver:
@@ -148,12 +149,22 @@ class LocalDriver:
         return LogChunk(data, offset + len(data), is_complete=has_ended and offset + len(data) >= size)
 
     def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:
-        """Read the samples; a line that is being written is left for the next time."""
+        """Read the samples, from the end where only late ones are asked for; one that is being written is left out."""
         try:
-            lines = self._folder(name).usage.read_text().splitlines(keepends=True)
+            with self._folder(name).usage.open("rb") as file:
+                size = part = file.seek(0, os.SEEK_END)
+                if after is not None:
+                    part = min(size, _LATE_USAGE_BYTES)
+                while True:
+                    file.seek(size - part)
+                    # What comes before the first line end may be half a line.
+                    lines = file.read(part).splitlines(keepends=True)[0 if part == size else 1 :]
+                    samples = [_sample(json.loads(line)) for line in lines if line.endswith(b"\n")]
+                    if part == size or (after is not None and samples and samples[0].at <= after):
+                        break
+                    part = min(size, 8 * part)
         except FileNotFoundError:
             return []
-        samples = (_sample(json.loads(line)) for line in lines if line.endswith("\n"))
         return [sample for sample in samples if after is None or sample.at > after]
 
     def output_folder(self, name: str) -> Path:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from accounts.errors import PermissionDenied
 from core import doorbell
 from scheduler.models import Gpu, Node, Placement
 from scheduler.services import cycle, nodes, workloads
@@ -12,6 +13,43 @@ pytestmark = pytest.mark.django_db
 
 def names_and_readiness() -> dict[str, bool]:
     return dict(Node.objects.values_list("name", "is_ready"))
+
+
+def test_a_drained_node_takes_nothing_new_and_keeps_what_it_has(project, site_admin):
+    report_nodes(report("n1", 2))
+    enqueue(project, "before", gpus=1)
+    cycle.run_once()
+    nodes.set_drained(actor=site_admin, node=Node.objects.get(), is_drained=True)
+    [late] = enqueue(project, "after", gpus=1)
+
+    cycle.run_once()
+    report_nodes(report("n1", 2))
+
+    late.refresh_from_db()
+    assert (late.state, late.reason_code) == ("pending", "drained")
+    assert late.reason == "drained: lab takes no new work on n1 until an admin opens it again"
+    assert Placement.objects.get().workload.name == "before"
+    assert Node.objects.get().is_drained
+
+
+def test_an_opened_node_is_used_again(project, site_admin):
+    report_nodes(report("n1", 2))
+    node = nodes.set_drained(actor=site_admin, node=Node.objects.get(), is_drained=True)
+    enqueue(project, "job", gpus=1)
+    cycle.run_once()
+
+    nodes.set_drained(actor=site_admin, node=node, is_drained=False)
+    cycle.run_once()
+
+    assert Placement.objects.get().workload.name == "job"
+
+
+def test_only_a_site_admin_drains(member):
+    report_nodes(report("n1"))
+
+    with pytest.raises(PermissionDenied):
+        nodes.set_drained(actor=member, node=Node.objects.get(), is_drained=True)
+    assert not Node.objects.get().is_drained
 
 
 def test_a_first_report_creates_nodes_and_devices():

@@ -1,0 +1,93 @@
+"""One job as a person submits it: a command, a template, an image, and datasets that lie ready beside it.
+
+What the job reads is held on its cache site from here until the job has ended, so that it cannot be evicted meanwhile.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from accounts.actor import Actor
+from accounts.models import Project
+from accounts.permissions import require
+from compute import permissions
+from compute.engine.job_spec import DataMount, is_safe_name
+from compute.engine.states import JOB_STATES
+from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken
+from compute.models import Job, Template
+from compute.selectors import templates
+from compute.services import jobs
+from compute.services.jobs import JobRequest, JobSpec
+from core import clock, ids
+from datasets.selectors import caches as cache_selectors
+from datasets.selectors import datasets as dataset_selectors
+from datasets.services import caches
+
+KIND = "job"
+MOST_NAME = 63
+_HOLDER = "job:"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a person asks for. `data` names commits (`project/dataset@ref`); without a name the job gets one.
+
+    `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing.
+    """
+
+    template: str
+    command: str
+    name: str = ""
+    image: str = ""
+    data: Sequence[str] = ()
+    simulated_duration_s: float = 60.0
+
+
+def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
+    """Let a job wait for its room and return it.
+
+    Raises TemplateNotFound, InvalidJobSpec, JobNameTaken, and DataNotCached for what is not beside the template yet.
+    """
+    require(actor, permissions.SUBMIT_JOBS, project.pk)
+    template = templates.get_template(actor=actor, full_name=wanted.template)
+    name = wanted.name or ids.new_id(KIND, now_ms=clock.now_ms()).replace("_", "-")
+    if not is_safe_name(name) or len(name) > MOST_NAME:
+        raise InvalidJobSpec(f"'{name}' cannot name a job: use at most {MOST_NAME} letters, digits, '.', '_' and '-'.")
+    if Job.objects.filter(name=name).exists():
+        raise JobNameTaken(f"There is a job called '{name}' already.")
+    with transaction.atomic():
+        mounts = [_hold(actor, template, reference, name) for reference in wanted.data]
+        if len({mount.name for mount in mounts}) < len(mounts):
+            raise InvalidJobSpec("Two of the datasets have the same name, so they would lie in the same folder.")
+        spec = JobSpec(
+            name=name,
+            command=wanted.command.strip(),
+            image=wanted.image.strip() or None,
+            data=tuple(mounts),
+            simulated_duration_s=wanted.simulated_duration_s,
+        )
+        request = JobRequest(project_id=project.pk, name=name, kind=KIND, template_id=template.pk, spec=spec)
+        (job,) = jobs.submit_many(actor=actor, requests=[request])
+    return job
+
+
+def release_data() -> None:
+    """Let go of what ended jobs read: the tick."""
+    held = {holder.removeprefix(_HOLDER) for holder in caches.list_holders(prefix=_HOLDER)}
+    ended = Job.objects.filter(name__in=held, state__in=sorted(JOB_STATES.final))
+    for name in sorted(ended.values_list("name", flat=True)):
+        caches.release_holds(_HOLDER + name)
+
+
+def _hold(actor: Actor, template: Template, reference: str, name: str) -> DataMount:
+    site_name = template.resource.cache_site
+    if not site_name:
+        raise InvalidJobSpec(f"{template.resource.name} has no cache site, so its jobs cannot read datasets.")
+    found = dataset_selectors.resolve(actor, reference)
+    site = cache_selectors.get_site(actor=actor, name=site_name)
+    copy = cache_selectors.get_cached(found.commit.pk, site.pk)
+    if copy is None or copy.state != "ready" or copy.path is None:
+        raise DataNotCached(f"{reference} is not cached on {site.name}, where {template.full_name} would read it.")
+    caches.hold(actor, copy.pk, _HOLDER + name, f"read by {name}")
+    return DataMount(found.dataset.name, str(copy.path))
