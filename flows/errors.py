@@ -120,6 +120,13 @@ class NothingToRetry(Conflict):
     hint = "Start a new run instead."
 
 
+class OutputsGone(Conflict):
+    """What the steps to try again would read has been deleted; `details.step` names the step that wrote it."""
+
+    code = "flows.outputs_gone"
+    hint = "Retry from that step on, or start a new run."
+
+
 class RunHasEnded(Conflict):
     """The run has ended and cannot be cancelled."""
 

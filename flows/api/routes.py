@@ -137,10 +137,11 @@ def cancel_run(request: ApiRequest, run_id: str) -> dict[str, Any]:
 
 
 @router.post("/runs/{run_id}/retry", response=schemas.RunDetailOut, operation_id="flows_retry_run")
-def retry_run(request: ApiRequest, run_id: str) -> dict[str, Any]:
-    """Try the steps again that did not succeed; what succeeded is kept."""
+def retry_run(request: ApiRequest, run_id: str, body: schemas.RetryIn | None = None) -> dict[str, Any]:
+    """Try the steps again that did not succeed; or one step, and all after it. The rest is kept."""
     run = run_selectors.get_run(actor=request.actor, run_id=run_id)
-    return _run_detail(request, runs.retry_run(actor=request.actor, run=run))
+    wish = body or schemas.RetryIn()
+    return _run_detail(request, runs.retry_run(actor=request.actor, run=run, step=wish.step, index=wish.index))
 
 
 @router.get("/runs/{run_id}/steps/{key}/log", response=schemas.LogOut, operation_id="flows_read_log")

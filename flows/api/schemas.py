@@ -133,6 +133,13 @@ class RunIn(Schema):
     code: CodeIn | None = None
 
 
+class RetryIn(Schema):
+    """From which step on to try again, `index` naming one try of a grid; without a step, whatever did not succeed."""
+
+    step: str = ""
+    index: int | None = Field(default=None, ge=0)
+
+
 class RunFilter(Schema):
     """Which runs are listed."""
 

@@ -41,6 +41,14 @@ class Graph:
         """The nodes by name."""
         return {node.key: node for node in self.nodes}
 
+    def below(self, key: str) -> frozenset[str]:
+        """Return the names of all steps that come after one, however far."""
+        found: set[str] = set()
+        for node in self.nodes:
+            if key in node.after or not found.isdisjoint(node.after):
+                found.add(node.key)
+        return frozenset(found)
+
     @cached_property
     def measured(self) -> frozenset[str]:
         """The steps whose measurements some condition looks at."""

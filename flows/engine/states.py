@@ -55,10 +55,10 @@ RUN_STATES = transitions(
     {
         RunState.PENDING: [RunState.RUNNING, *_RUN_ENDS],
         RunState.RUNNING: _RUN_ENDS,
-        # A retry opens a run again; its succeeded steps are kept.
+        # A retry opens a run again; the steps that it does not name are kept.
         RunState.FAILED: [RunState.RUNNING],
         RunState.CANCELLED: [RunState.RUNNING],
-        RunState.SUCCEEDED: [],
+        RunState.SUCCEEDED: [RunState.RUNNING],
     }
 )
 RUN_ENDS = frozenset(_RUN_ENDS)
@@ -74,11 +74,11 @@ STEP_STATES = transitions(
         StepState.QUEUED: [StepState.RUNNING, StepState.PREPARING, StepState.QUEUED, *_ENDS_OF_ATTEMPT],
         StepState.RUNNING: _ENDS_OF_ATTEMPT,
         StepState.BACKOFF: [*_STARTED, StepState.FAILED, StepState.CANCELLED],
-        # A retry of the run opens what did not succeed again.
+        # A retry opens what did not succeed again; one from a step on, that step and all after it.
         StepState.FAILED: [StepState.PENDING],
         StepState.SKIPPED: [StepState.PENDING],
         StepState.CANCELLED: [StepState.PENDING],
-        StepState.SUCCEEDED: [],
+        StepState.SUCCEEDED: [StepState.PENDING],
     }
 )
 STEP_ENDS = frozenset(_STEP_ENDS)

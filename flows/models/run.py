@@ -22,8 +22,9 @@ LIVE_ATTEMPTS = sorted(state.value for state in ATTEMPT_STATES.live)
 class Run(BaseModel):
     """One execution of a flow version. `wake_at` is when it wants to be looked at, news or not; None: only on news.
 
-    `datasets` maps each dataset reference of the flow to the commit that it meant when the run started. The lease
-    (`lock_token`, `locked_until`) says who advances it now.
+    `retry_key` and `retry_index` say from which step on a retry that is asked for opens it again; empty: whatever did
+    not succeed. `datasets` maps each dataset reference of the flow to the commit that it meant when the run started.
+    The lease (`lock_token`, `locked_until`) says who advances it now.
     """
 
     id_prefix = "run"
@@ -44,6 +45,8 @@ class Run(BaseModel):
     finished_at = models.DateTimeField(null=True)
     cancel_requested_at = models.DateTimeField(null=True)
     retry_requested_at = models.DateTimeField(null=True)
+    retry_key = models.CharField(max_length=63, blank=True)
+    retry_index = models.PositiveIntegerField(null=True)
     wake_at = models.DateTimeField(null=True)
     event_seq = models.PositiveIntegerField(default=0)
     lock_token = models.CharField(max_length=32, blank=True)

@@ -318,7 +318,7 @@ class _Writer:
     def _write_run(self) -> None:
         changes: dict[str, Any] = {"wake_at": self._next_wake()}
         if self._loaded.is_retry:
-            changes["retry_requested_at"] = None
+            changes.update(retry_requested_at=None, retry_key="", retry_index=None)
         if self._run.cancel_requested_at is None and self._was_cancelled_meanwhile():
             changes["wake_at"] = self._now
         if self._run.state == RunState.PENDING:

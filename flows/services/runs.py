@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import F, Max
 
 from accounts import audit
 from accounts.actor import Actor
@@ -16,8 +16,8 @@ from flows.engine import grids
 from flows.engine.expressions import Value
 from flows.engine.spec import FlowSpec
 from flows.engine.states import RUN_ENDS, RunState
-from flows.errors import NothingToRetry, RunHasEnded, RunNotFinished
-from flows.models import Flow, FlowVersion, Run, RunEvent, Step
+from flows.errors import NothingToRetry, OutputsGone, RunHasEnded, RunNotFinished, RunNotFound
+from flows.models import Attempt, Flow, FlowVersion, Run, RunEvent, Step
 from flows.services import snapshots
 
 _BATCH = 500
@@ -98,15 +98,23 @@ def cancel_run(*, actor: Actor, run: Run) -> Run:
 
 
 @transaction.atomic
-def retry_run(*, actor: Actor, run: Run) -> Run:
-    """Try the steps of an ended run again that did not succeed. Raises RunNotFinished and NothingToRetry."""
+def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = None) -> Run:
+    """Try the steps of an ended run again that did not succeed; or `step`, and all after it, whatever became of them.
+
+    `index` names one try of a grid. What is not tried again keeps its result, and its outputs are used.
+    Raises RunNotFinished, NothingToRetry, RunNotFound for a step that it does not have, and OutputsGone.
+    """
     require(actor, permissions.RUN_FLOW, run.project_id)
     now = clock.now()
     run.refresh_from_db()
     if not run.has_ended:
         raise RunNotFinished(f"Run #{run.number} has not ended yet.")
-    if not Step.objects.filter(run=run).exclude(state="succeeded").exists():
+    steps = Step.objects.filter(run=run)
+    if step and not steps.filter(key=step, **({} if index is None else {"index": index})).exists():
+        raise RunNotFound(f"Run #{run.number} has no step '{step}'" + ("." if index is None else f" [{index}]."))
+    if not step and not steps.exclude(state="succeeded").exists():
         raise NothingToRetry(f"Every step of run #{run.number} succeeded.")
+    _check_outputs(run, step, index)
     # Nothing advances a run that has ended, so it is opened by compare-and-set from here.
     ended = Run.objects.filter(pk=run.pk, state__in=sorted(RUN_ENDS))
     if ended.update(
@@ -115,12 +123,31 @@ def retry_run(*, actor: Actor, run: Run) -> Run:
         finished_at=None,
         cancel_requested_at=None,
         retry_requested_at=now,
+        retry_key=step,
+        retry_index=index,
         wake_at=now,
     ):
-        audit.record(actor, "flows.retry_run", run)
+        audit.record(actor, "flows.retry_run", run, **({"step": step} if step else {}))
     doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
     run.refresh_from_db()
     return run
+
+
+def _check_outputs(run: Run, step: str, index: int | None) -> None:
+    """Raise OutputsGone when a step that would be tried again reads what has been deleted in the meantime."""
+    graph = snapshots.graph_of(run.version_id)
+    if step:
+        again = {step, *graph.below(step)}
+        # The other tries of a grid are kept, and read by what comes after it.
+        read = {parent for key in again for parent in graph.by_key[key].after}
+        read -= again if index is None else again - {step}
+    else:
+        failed = Step.objects.filter(run=run).exclude(state="succeeded").values_list("key", flat=True)
+        read = {parent for key in set(failed) for parent in graph.by_key[key].after}
+    kept = Attempt.objects.filter(run=run, step__key__in=read, state="succeeded", number=F("step__attempt_count"))
+    gone = kept.filter(job__files_deleted_at__isnull=False).values_list("step__key", flat=True).order_by("pk").first()
+    if gone is not None:
+        raise OutputsGone(f"The outputs of '{gone}' are needed again and have been deleted.", step=gone)
 
 
 def _resolve_datasets(actor: Actor, spec: FlowSpec) -> dict[str, dict[str, str]]:

@@ -1,6 +1,7 @@
 """Reading a run into the planner's snapshot: a fixed number of queries, whatever the size of the run."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -65,6 +66,11 @@ def spec_of(version_id: str) -> FlowSpec:
     return _parsed(version_id)[0]
 
 
+def graph_of(version_id: str) -> Graph:
+    """Return the graph of a version."""
+    return _parsed(version_id)[1]
+
+
 def live_attempts_with_news(now: datetime) -> QuerySet[Attempt]:
     """Return live attempts, of all runs, about which there is something to do."""
     due = Q(remind_at__lte=now)
@@ -92,16 +98,16 @@ def load(run: Run, now: datetime) -> Loaded:
     live = Step.objects.filter(run=run)
     if not is_retry:
         live = live.exclude(state__in=_ENDED_STEPS)
-    rows = {step.pk: step for step in live if step.state != StepState.SUCCEEDED}
+    found = list(live)
+    reopened = {step.pk: step for step in found if is_retry and _is_reopened(run, graph, step)}
+    rows = {step.pk: step for step in found if step.pk in reopened or not step.has_ended}
     attempts = _attempts(run, now)
-    reopened = [step.pk for step in rows.values() if is_retry and step.state in _REOPENED]
     steps = [_step_now(step, attempts.get(step.pk)) for step in rows.values()]
-    is_reopened = set(reopened)
     facts, template_ids = _templates(graph)
     snapshot = Snapshot(
         graph=graph,
-        steps=tuple(planner.as_reset(step) if step.id in is_reopened else step for step in steps),
-        ended=_ended(run, is_retry=is_retry),
+        steps=tuple(planner.as_reset(step) if step.id in reopened else step for step in steps),
+        ended=_ended(run, besides=reopened.values()),
         results=_results(run, graph),
         parameters=cast("Mapping[str, Value]", run.parameters),
         templates=facts,
@@ -112,12 +118,21 @@ def load(run: Run, now: datetime) -> Loaded:
     return Loaded(run, spec, snapshot, rows, template_ids, is_retry)
 
 
-def _ended(run: Run, *, is_retry: bool) -> dict[str, dict[StepState, int]]:
-    counts: dict[str, dict[StepState, int]] = {}
-    states = ["succeeded"] if is_retry else _ENDED_STEPS
-    found = Step.objects.filter(run=run, state__in=states).order_by().values_list("key", "state")
+def _is_reopened(run: Run, graph: Graph, step: Step) -> bool:
+    """Whether the retry that was asked for opens a step again."""
+    if not run.retry_key:
+        return step.state in _REOPENED
+    is_named = step.key == run.retry_key and run.retry_index in {None, step.index}
+    return is_named or step.key in graph.below(run.retry_key)
+
+
+def _ended(run: Run, *, besides: Iterable[Step]) -> dict[str, Counter[StepState]]:
+    counts: dict[str, Counter[StepState]] = {}
+    found = Step.objects.filter(run=run, state__in=_ENDED_STEPS).order_by().values_list("key", "state")
     for key, state, count in found.annotate(count=Count("pk")):
-        counts.setdefault(key, {})[StepState(state)] = count
+        counts.setdefault(key, Counter())[StepState(state)] = count
+    for step in besides:
+        counts[step.key][StepState(step.state)] -= 1
     return counts
 
 

@@ -212,6 +212,18 @@ def test_runs_are_cancelled_and_retried(cli, server):
 
     assert json.loads(cli("run", "cancel", "run_1", "--json").stdout)["state"] == "cancelled"
     assert json.loads(cli("run", "retry", "run_1", "--json").stdout)["state"] == "running"
+    assert server.bodies("POST", "/runs/run_1/retry") == [{}]
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"), [("train", {"step": "train", "index": None}), ("train[2]", {"step": "train", "index": 2})]
+)
+def test_a_retry_can_begin_at_a_step(cli, server, name, sent):
+    server.on("POST", "/runs/run_1/retry", run("running"))
+
+    assert cli("run", "retry", "run_1", "--from", name).exit_code == 0
+
+    assert server.bodies("POST", "/runs/run_1/retry") == [sent]
 
 
 def test_experiments_are_listed_and_shown(cli, server):

@@ -31,9 +31,10 @@ class Runs:
         """Stop what runs and start nothing more."""
         return Run.read(self._http.post("/runs" + quoted(run_id) + "/cancel", may_repeat=True))
 
-    def retry(self, run_id: str) -> Run:
-        """Try the failed steps again; what succeeded is kept."""
-        return Run.read(self._http.post("/runs" + quoted(run_id) + "/retry"))
+    def retry(self, run_id: str, *, step: str = "", index: int | None = None) -> Run:
+        """Try the failed steps again; or `step` (one try of a grid: `index`) and all after it. The rest is kept."""
+        wish = {"step": step, "index": index} if step else None
+        return Run.read(self._http.post("/runs" + quoted(run_id) + "/retry", wish))
 
     def wait(
         self,

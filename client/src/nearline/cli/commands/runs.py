@@ -22,6 +22,9 @@ _STEERING = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f
 app = CommandGroup(help="Executions of flows: show, logs, cancel, retry.")
 
 RunId = Annotated[str, typer.Argument(metavar="ID", help="As `nearline run list` shows it.")]
+From = Annotated[
+    str, typer.Option("--from", metavar="STEP", help="Retry this step, succeeded or not, and all after it: `train[2]`.")
+]
 
 
 @app.command("list")
@@ -99,21 +102,28 @@ def cancel(context: typer.Context, run_id: RunId) -> None:
 
 
 @app.command("retry")
-def retry(context: typer.Context, run_id: RunId, *, wait: Wait = False, timeout: Timeout = None) -> None:
-    """Try the failed steps again; what succeeded is kept."""
+def retry(
+    context: typer.Context, run_id: RunId, *, start: From = "", wait: Wait = False, timeout: Timeout = None
+) -> None:
+    """Try the failed steps again; or one step and all after it. The rest is kept."""
     session = session_of(context)
-    run = session.client().runs.retry(run_id)
+    step, index = _parse_step(start)
+    run = session.client().runs.retry(run_id, step=step, index=index)
     if wait:
         follow_run(session, run.id, timeout_s=timeout)
     else:
         show_run(session, run)
 
 
+def _parse_step(name: str) -> tuple[str, int | None]:
+    match = re.fullmatch(r"(.+?)\[(\d+)\]", name)
+    return (match[1], int(match[2])) if match else (name, None)
+
+
 def _find_step(run: "Run", name: str) -> "Step":
-    match = re.fullmatch(r"(.+?)(?:\[(\d+)\])?", name)
-    key, index = (match[1], match[2]) if match else (name, None)
+    key, index = _parse_step(name)
     for step in run.steps:
-        if name == step.label or (step.key == key and (index is None or step.index == int(index))):
+        if name == step.label or (step.key == key and index in {None, step.index}):
             return step
     known = ", ".join(step.label for step in run.steps)
     raise NotFound(f"Run {run.id} has no step '{name}'.", hint=f"Its steps are: {known}.")

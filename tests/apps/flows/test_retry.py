@@ -1,0 +1,142 @@
+"""Trying again: all that did not succeed, or one step and everything after it."""
+
+import pytest
+
+from accounts.errors import PermissionDenied
+from accounts.models import AuditEntry
+from compute.models import Job
+from core import clock
+from flows.errors import NothingToRetry, OutputsGone, RunNotFinished, RunNotFound
+from flows.models import Attempt, Run, RunEvent, Step
+from flows.services import runs
+from tests.factories.api import call
+from tests.factories.flows import World
+
+FLOW = """
+flow: four
+steps:
+  - {name: prepare, command: "true"}
+  - {name: train, after: [prepare], command: "true", grid: {lr: [0.1, 0.01]}}
+  - {name: judge, after: [train], command: "true"}
+  - {name: aside, command: "true"}
+"""
+
+
+@pytest.fixture
+def finished(world: World, member, project) -> Run:
+    run = world.start(member, project, FLOW)
+    world.finish_all(run)
+    assert set(states(run).values()) == {"succeeded"}
+    return Run.objects.get(pk=run.pk)
+
+
+def states(run: Run) -> dict[str, str]:
+    return {f"{step.key}{step.index}": step.state for step in Step.objects.filter(run=run)}
+
+
+def tries(run: Run) -> dict[str, int]:
+    return {f"{step.key}{step.index}": step.attempt_count for step in Step.objects.filter(run=run)}
+
+
+def test_a_retry_from_a_step_runs_it_and_all_after_it_and_keeps_the_rest(world: World, member, finished):
+    runs.retry_run(actor=member, run=finished, step="train")
+    world.turn()
+    assert states(finished) == {
+        "prepare0": "succeeded", "train0": "queued", "train1": "queued", "judge0": "pending", "aside0": "succeeded",
+    }  # fmt: skip
+
+    world.finish_all(finished)
+
+    assert tries(finished) == {"prepare0": 1, "train0": 2, "train1": 2, "judge0": 2, "aside0": 1}
+    assert Run.objects.values_list("state", "retry_key", "retry_requested_at").get() == ("succeeded", "", None)
+
+
+def test_one_try_of_a_grid_can_be_named(world: World, member, finished):
+    runs.retry_run(actor=member, run=finished, step="train", index=1)
+    world.finish_all(finished)
+
+    assert tries(finished) == {"prepare0": 1, "train0": 1, "train1": 2, "judge0": 2, "aside0": 1}
+
+
+def test_what_comes_after_reads_the_new_outputs_and_the_kept_ones(world: World, member, finished):
+    runs.retry_run(actor=member, run=finished, step="train", index=1)
+    world.turn()
+    world.turn()
+    world.finish(finished, "train", 1)
+    world.turn()
+
+    job = Job.objects.get(attempt__step__key="judge", attempt__number=2)
+    [mount] = job.spec["inputs"]
+    first = job.__class__.objects.get(attempt__step__key="judge", attempt__number=1)
+    assert mount["step"] == "train"
+    assert mount["path"] != first.spec["inputs"][0]["path"]
+
+
+def test_what_failed_elsewhere_stays_failed(world: World, member, project):
+    run = world.start(member, project, FLOW)
+    world.turn()
+    world.turn()
+    world.finish(run, "aside", exit_code=1)
+    world.finish_all(run)
+
+    runs.retry_run(actor=member, run=run, step="judge")
+    world.finish_all(run)
+
+    assert states(run)["aside0"] == "failed"
+    assert tries(run)["judge0"] == 2
+    assert Run.objects.get(pk=run.pk).reason == "'aside' failed."
+
+
+def test_who_may_only_look_may_not_retry(viewer, finished):
+    entries, events = AuditEntry.objects.count(), RunEvent.objects.count()
+
+    with pytest.raises(PermissionDenied):
+        runs.retry_run(actor=viewer, run=finished, step="train")
+
+    assert Run.objects.get().state == "succeeded"
+    assert (AuditEntry.objects.count(), RunEvent.objects.count()) == (entries, events)
+
+
+@pytest.mark.parametrize(("step", "index"), [("none", None), ("train", 2), ("prepare", 1)])
+def test_a_step_that_is_not_there_is_refused(member, finished, step, index):
+    with pytest.raises(RunNotFound):
+        runs.retry_run(actor=member, run=finished, step=step, index=index)
+
+    assert Run.objects.get().state == "succeeded"
+
+
+def test_a_run_that_goes_on_is_not_retried(world: World, member, project):
+    run = world.start(member, project, FLOW)
+    world.turn()
+
+    with pytest.raises(RunNotFinished):
+        runs.retry_run(actor=member, run=run, step="train")
+
+    assert Run.objects.get().retry_key == ""
+
+
+def test_without_a_step_a_run_that_succeeded_has_nothing_to_retry(member, finished):
+    with pytest.raises(NothingToRetry):
+        runs.retry_run(actor=member, run=finished)
+
+
+def test_outputs_that_were_tidied_away_cannot_be_read_again(member, finished):
+    Job.objects.filter(attempt__step__key="prepare").update(files_deleted_at=clock.now())
+
+    with pytest.raises(OutputsGone) as refusal:
+        runs.retry_run(actor=member, run=finished, step="train")
+
+    assert refusal.value.details == {"step": "prepare"}
+    assert Run.objects.get().state == "succeeded"
+    runs.retry_run(actor=member, run=finished, step="prepare")
+    assert Run.objects.get().retry_key == "prepare"
+    assert Attempt.objects.filter(step__key="prepare").count() == 1
+
+
+def test_the_api_takes_the_step(world: World, member, finished):
+    body = {"step": "train", "index": 1}
+
+    answer = call(member, "POST", f"/runs/{finished.pk}/retry", body)
+
+    assert (answer.status, answer.body["state"]) == (200, "running")
+    assert Run.objects.values_list("retry_key", "retry_index").get() == ("train", 1)
