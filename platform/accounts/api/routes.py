@@ -145,10 +145,10 @@ def create_user(request: ApiRequest, body: schemas.UserIn) -> Status[schemas.Use
 
 
 @router.get("/users", response=schemas.UsersOut, operation_id="accounts_list_users")
-def list_users(request: ApiRequest) -> dict[str, object]:
-    """List people by name. For site admins."""
-    found = selectors.list_people(actor=request.actor)
-    return {"items": [schemas.UserOut(username=user.username, is_site_admin=user.is_superuser) for user in found]}
+def list_users(request: ApiRequest, cursor: str | None = None, limit: int = 100) -> Page[object]:
+    """List people, oldest first. For site admins."""
+    page = paginate(selectors.list_people(actor=request.actor), cursor=cursor, limit=limit, newest_first=False)
+    return page.map(lambda user: schemas.UserOut(username=user.username, is_site_admin=user.is_superuser))
 
 
 @router.post(

@@ -170,9 +170,10 @@ class UserOut(Schema):
 
 
 class UsersOut(Schema):
-    """Everybody."""
+    """A page of people."""
 
     items: list[UserOut]
+    next_cursor: str | None
 
 
 class SignInLinkOut(Schema):
