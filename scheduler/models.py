@@ -104,7 +104,8 @@ class Workload(BaseModel):
 class Placement(BaseModel):
     """The room that a workload holds now: `gpus` lists pairs of device index and thousandths of that device.
 
-    The row exists exactly as long as the workload is `placed`, so the sum over all rows is what is in use.
+    The row exists exactly as long as the workload is `placed`, so the sum over all rows is what is in use. `is_taken`:
+    the app that runs jobs knows of it.
     """
 
     id_prefix = "place"
@@ -112,6 +113,10 @@ class Placement(BaseModel):
     workload = models.OneToOneField(Workload, on_delete=models.CASCADE, related_name="placement")
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")
     gpus = models.JSONField(default=list)
+    is_taken = models.BooleanField(default=False)
+
+    class Meta:
+        indexes = [models.Index(fields=["id"], name="placements_to_take", condition=models.Q(is_taken=False))]
 
     def __str__(self) -> str:
         return f"{self.workload_id} on {self.node_id}"

@@ -142,8 +142,8 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
 
 
 def _create(jobs: Sequence[Job]) -> None:
-    for job, workload in zip(jobs, workloads.enqueue_many([_workload_of(job) for job in jobs]), strict=True):
-        job.workload_id = workload.pk
+    for job, workload_id in zip(jobs, workloads.enqueue_many([_workload_of(job) for job in jobs]), strict=True):
+        job.workload_id = workload_id
     Job.objects.bulk_create(jobs, batch_size=journal.BATCH)
     JobEvent.objects.bulk_create(
         [

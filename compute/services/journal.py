@@ -4,13 +4,16 @@ One call is a handful of statements however many jobs it changes: rows are locke
 that are not allowed fall out, equal changes share one UPDATE, and the events are created together.
 """
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
 from django.db import connection
-from django.db.models import F
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import DateTimeField, F, Func, Value
+from django.db.models.sql.compiler import SQLCompiler
 
 from compute import signals
 from compute.engine.states import JOB_STATES, JobState
@@ -19,9 +22,11 @@ from core.signals import send_on_commit
 from scheduler.services import workloads
 
 T = TypeVar("T")
+_Sql = tuple[str, tuple[str | int, ...]]
 
 # SQLite allows some ten thousand values in one statement; shorter ones also plan faster everywhere.
 BATCH = 500
+_LOCKED_FIELDS = ("token", "state", "event_seq", "starts", "lease_expires_at", "workload_id")
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,10 @@ def record_steps(steps: Sequence[Step], *, now: datetime) -> list[str]:
     allowed = [step for step in steps if step.job_id in rows and _is_allowed(step, rows[step.job_id])]
     for group in _equal_steps(allowed):
         sources = JOB_STATES.sources_of(group[0].to)
-        for batch in batches([step.job_id for step in group]):
-            jobs = Job.objects.filter(pk__in=batch, state__in=sources)
-            jobs.update(state=group[0].to, event_seq=F("event_seq") + 1, **group[0].fields)
-    _write_times(allowed)
+        for batch in batches(group):
+            jobs = Job.objects.filter(pk__in=[step.job_id for step in batch], state__in=sources)
+            times = {column: _Moment.of_each(batch, column) for column in group[0].times}
+            jobs.update(state=group[0].to, event_seq=F("event_seq") + 1, **group[0].fields, **times)
     JobEvent.objects.bulk_create(
         [
             JobEvent(
@@ -66,11 +71,11 @@ def record_steps(steps: Sequence[Step], *, now: datetime) -> list[str]:
 
 
 def lock_jobs(job_ids: Collection[str]) -> list[Job]:
-    """Return these jobs in the order of their keys, held until the caller's transaction ends, without their specs."""
+    """Return these jobs in the order of their keys, held until the caller's transaction ends; only what steps need."""
     return [
         job
         for batch in batches(sorted(set(job_ids)))
-        for job in Job.objects.select_for_update().filter(pk__in=batch).defer("spec").order_by("pk")
+        for job in Job.objects.select_for_update().filter(pk__in=batch).only(*_LOCKED_FIELDS).order_by("pk")
     ]
 
 
@@ -84,21 +89,28 @@ def _is_allowed(step: Step, job: Job) -> bool:
 
 
 def _equal_steps(steps: Sequence[Step]) -> Collection[list[Step]]:
-    groups: dict[tuple[JobState, str], list[Step]] = {}
+    groups: dict[tuple[JobState, str, frozenset[str]], list[Step]] = {}
     for step in steps:
-        groups.setdefault((step.to, repr(sorted(step.fields.items()))), []).append(step)
+        equal = (step.to, repr(sorted(step.fields.items())), frozenset(step.times))
+        groups.setdefault(equal, []).append(step)
     return groups.values()
 
 
-def _write_times(steps: Sequence[Step]) -> None:
-    """Write what differs from job to job: one prepared statement a column. The rows are locked already."""
-    table, adapt = Job._meta.db_table, connection.ops.adapt_datetimefield_value
-    with connection.cursor() as cursor:
-        for column in ("started_at", "finished_at"):
-            values = [(adapt(step.times[column]), step.job_id) for step in steps if column in step.times]
-            if values:
-                statement = f"UPDATE {table} SET {column} = %s WHERE id = %s"  # noqa: S608 (names of our own)
-                cursor.executemany(statement, values)
+class _Moment(Func):
+    """Looks a row's moment up by its id in one JSON value: what differs from row to row is one statement too."""
+
+    output_field = DateTimeField()
+
+    @classmethod
+    def of_each(cls, steps: Sequence[Step], column: str) -> "_Moment":
+        adapt = connection.ops.adapt_datetimefield_value
+        return cls(Value(json.dumps({step.job_id: str(adapt(step.times[column])) for step in steps})), F("id"))
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: object) -> _Sql:
+        return self.as_sql(compiler, connection, template="(%(expressions)s)::timestamptz", arg_joiner="::jsonb ->> ")
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: object) -> _Sql:
+        return self.as_sql(compiler, connection, template="json_extract(%(expressions)s)", arg_joiner=", '$.' || ")
 
 
 def _release(workload_ids: Sequence[str | None]) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import structlog
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F
 
 from accounts.errors import SecretNotFound
 from accounts.services import secrets
@@ -21,6 +21,7 @@ from compute.errors import ResourceUnreachable, StartRefused
 from compute.models import Job
 from compute.services import journal
 from core import clock, doorbell
+from scheduler.services import workloads
 
 log = structlog.get_logger(__name__)
 
@@ -32,8 +33,8 @@ _AT_ONCE = 200
 def start_placed_jobs() -> None:
     """Start all jobs whose workload has got its room."""
     # Asked without a lock first: most ticks find nothing.
-    while _list_placed().exists() and (ids := _claim()):
-        _start(ids)
+    while workloads.has_rooms_to_take():
+        _start(_claim())
 
 
 def start_again(job_ids: Collection[str]) -> None:
@@ -51,32 +52,33 @@ def start_again(job_ids: Collection[str]) -> None:
     _start(ids)
 
 
+def void_leases() -> None:
+    """End the leases of a platform that is known to be dead. What its driver does not know is then repaired at once.
+
+    A start in which the platform died says nothing about the job, so it is not counted.
+    """
+    Job.objects.filter(state=JobState.STARTING).update(starts=F("starts") - 1, lease_expires_at=None)
+    Job.objects.filter(state=JobState.STOPPING).update(lease_expires_at=None)
+
+
 @transaction.atomic
 def _claim() -> list[str]:
-    """Take the next placed jobs: pending becomes starting, with the node and the GPUs of the placement."""
+    """Take the next rooms: the jobs that wait for them go from pending to starting."""
     now = clock.now()
-    found = _list_placed().select_related("workload__placement__node").defer("spec").order_by("pk")[:_AT_ONCE]
+    rooms = {room.workload_id: room for room in workloads.take_rooms(_AT_ONCE)}
+    waiting = Job.objects.filter(workload_id__in=rooms, state=JobState.PENDING).order_by("pk")
     steps = []
-    for job in found:
-        placement = job.workload.placement  # type: ignore[union-attr]  # the query asks for jobs that have one
-        fields = {
-            "node_name": placement.node.name,
-            "gpus": placement.gpus,
-            "starts": 1,
-            "lease_expires_at": now + LEASE,
-        }
-        message = f"Starts on {placement.node.name}{_gpus_in_words(placement.gpus)}."
-        steps.append(journal.Step(job.pk, job.token, JobState.STARTING, message, fields))
+    for job_id, token, workload_id in waiting.values_list("pk", "token", "workload_id"):
+        room = rooms[str(workload_id)]
+        fields = {"node_name": room.node_name, "gpus": room.gpus, "starts": 1, "lease_expires_at": now + LEASE}
+        message = f"Starts on {room.node_name}{_gpus_in_words(room.gpus)}."
+        steps.append(journal.Step(job_id, token, JobState.STARTING, message, fields))
     return journal.record_steps(steps, now=now)
-
-
-def _list_placed() -> QuerySet[Job]:
-    return Job.objects.filter(state=JobState.PENDING, workload__state="placed", workload__placement__isnull=False)
 
 
 def _start(job_ids: Sequence[str]) -> None:
     failures: list[journal.Step] = []
-    jobs = Job.objects.filter(pk__in=job_ids).select_related("resource", "project").order_by("pk")
+    jobs = Job.objects.filter(pk__in=job_ids).prefetch_related("resource", "project").order_by("pk")
     for job in jobs:
         try:
             drivers.driver_of(job.resource).start(_launch_of(job))

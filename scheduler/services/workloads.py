@@ -33,11 +33,20 @@ class WorkloadRequest:
     is_preemptible: bool = True
 
 
-@transaction.atomic
-def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[Workload]:
-    """Let workloads wait for room, the first request being the oldest, and return them in the order of the requests.
+@dataclass(frozen=True)
+class Room:
+    """What a workload has got: a node and, as pairs of index and thousandths, devices of it."""
 
-    A name that exists already returns the workload that has it, unchanged, so a repeated call does no harm. Raises
+    workload_id: str
+    node_name: str
+    gpus: Sequence[Sequence[int]]
+
+
+@transaction.atomic
+def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
+    """Let workloads wait for room, the first request being the oldest; return their ids in the order of the requests.
+
+    A name that exists already gives the workload that has it, unchanged, so a repeated call does no harm. Raises
     InvalidRequest, and then none is enqueued.
     """
     for request in requests:
@@ -63,9 +72,27 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[Workload]:
         ignore_conflicts=True,
         batch_size=500,
     )
-    found = {row.name: row for row in _by_name([request.name for request in requests])}
+    found = _ids_by_name([request.name for request in requests])
     doorbell.enqueue_on_commit("scheduler.cycle")
     return [found[request.name] for request in requests]
+
+
+def has_rooms_to_take() -> bool:
+    """Whether a workload has got a room of which nobody knows yet."""
+    return Placement.objects.filter(is_taken=False).exists()
+
+
+@transaction.atomic
+def take_rooms(limit: int) -> list[Room]:
+    """Hand over rooms, the oldest first, each of them once: to the caller whose transaction commits.
+
+    One table and an index of exactly these rows: a join of waiting jobs with what they got is planned badly by a
+    database that has no statistics yet, or old ones, because both sides are empty most of the time.
+    """
+    rows = Placement.objects.select_for_update(of=("self",)).filter(is_taken=False).select_related("node")
+    taken = list(rows.order_by("pk")[:limit])
+    Placement.objects.filter(pk__in=[row.pk for row in taken]).update(is_taken=True)
+    return [Room(row.workload_id, row.node.name, row.gpus) for row in taken]
 
 
 @transaction.atomic
@@ -92,12 +119,12 @@ def _end(workload_ids: Collection[str], states: Collection[WorkloadState]) -> li
     return ids
 
 
-def _by_name(names: list[str]) -> list[Workload]:
-    return [
-        row
+def _ids_by_name(names: list[str]) -> dict[str, str]:
+    return {
+        name: workload_id
         for start in range(0, len(names), 500)
-        for row in Workload.objects.filter(name__in=names[start : start + 500])
-    ]
+        for name, workload_id in Workload.objects.filter(name__in=names[start : start + 500]).values_list("name", "pk")
+    }
 
 
 def _check(request: WorkloadRequest) -> None:

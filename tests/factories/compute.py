@@ -52,10 +52,13 @@ def submit(project: Project, template: Template, *names: str, **spec) -> list[Jo
 
 def place(submitted: Sequence[Job], *, gpus: Sequence[Sequence[int]] = ()) -> None:
     """Give jobs their room on the first node of their resource, as a cycle of the scheduler does."""
-    for job in submitted:
-        node = Node.objects.filter(resource_id=job.resource_id).order_by("name").first()
-        Workload.objects.filter(pk=job.workload_id).update(state="placed", placed_at=clock.now())
-        Placement.objects.create(workload_id=job.workload_id, node=node, gpus=list(gpus))
+    nodes = {node.resource_id: node for node in Node.objects.order_by("-name")}
+    ids = [job.workload_id for job in submitted]
+    for start in range(0, len(ids), 500):
+        Workload.objects.filter(pk__in=ids[start : start + 500]).update(state="placed", placed_at=clock.now())
+    Placement.objects.bulk_create(
+        Placement(workload_id=job.workload_id, node=nodes[job.resource_id], gpus=list(gpus)) for job in submitted
+    )
 
 
 def start(submitted: Sequence[Job], **placement) -> None:

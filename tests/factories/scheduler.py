@@ -99,4 +99,6 @@ def request(project: Project, name: str, gpus: float = 0, *, resource: str = "re
 
 def enqueue(project: Project, *names: str, gpus: float = 0, **more) -> list[Workload]:
     """Let workloads of one shape wait."""
-    return workloads.enqueue_many([request(project, name, gpus, **more) for name in names])
+    ids = workloads.enqueue_many([request(project, name, gpus, **more) for name in names])
+    found = Workload.objects.in_bulk(ids)
+    return [found[workload_id] for workload_id in ids]

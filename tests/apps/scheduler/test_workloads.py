@@ -3,11 +3,13 @@
 from datetime import UTC, datetime
 
 import pytest
+from django.db import transaction
 
 from core import clock
 from scheduler.errors import InvalidRequest
 from scheduler.models import Placement, Queue, Workload
 from scheduler.services import cycle, workloads
+from scheduler.services.workloads import Room
 from tests.factories.scheduler import enqueue, report, report_nodes, request
 
 pytestmark = pytest.mark.django_db
@@ -44,8 +46,10 @@ def test_the_same_name_again_returns_the_same_workload(project):
 
 
 def test_many_are_enqueued_in_few_queries(project, django_assert_max_num_queries):
+    requests = [request(project, f"job-{i}") for i in range(300)]
+
     with django_assert_max_num_queries(12):
-        enqueue(project, *[f"job-{i}" for i in range(300)])
+        workloads.enqueue_many(requests)
 
     assert Workload.objects.count() == 300
 
@@ -84,6 +88,21 @@ def test_what_got_its_room_meanwhile_is_not_withdrawn(project):
 
     assert state_of(workload) == "placed"
     assert Placement.objects.count() == 1
+
+
+def test_a_room_is_handed_over_once_to_the_transaction_that_commits(project):
+    report_nodes(report("n1"))
+    (workload,) = enqueue(project, "job")
+    cycle.run_once()
+
+    with transaction.atomic():
+        workloads.take_rooms(10)
+        transaction.set_rollback(True)
+
+    assert workloads.has_rooms_to_take()
+    assert workloads.take_rooms(10) == [Room(workload.pk, "n1", [])]
+    assert workloads.take_rooms(10) == []
+    assert not workloads.has_rooms_to_take()
 
 
 def test_a_release_gives_the_room_back_once(project):
