@@ -37,6 +37,11 @@ def expiry(now: datetime) -> datetime:
     return now + LEASE
 
 
+def void_leases() -> None:
+    """End the leases of workers that are known to be dead, so that others go on at once."""
+    CachedCommit.objects.filter(lease_expires_at__isnull=False).update(lease_expires_at=None)
+
+
 class Heartbeat:
     """Keeps a lease alive on a thread of its own and writes progress at most twice a second.
 

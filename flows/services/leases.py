@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from core import clock
 from flows.errors import LeaseLost
-from flows.models import Run
+from flows.models import AttemptInput, Run
 
 _LENGTH = timedelta(seconds=5)
 _LIVE = ("pending", "running")
@@ -33,3 +33,10 @@ def fence(run_id: str, token: str) -> None:
     held = Run.objects.filter(pk=run_id, lock_token=token)
     if not held.update(locked_until=clock.now() + _LENGTH):
         raise LeaseLost("Another worker goes on with this run.")
+
+
+def void_leases() -> None:
+    """End the leases of workers that are known to be dead, so that others go on at once."""
+    now = clock.now()
+    Run.objects.filter(locked_until__gt=now).update(lock_token="", locked_until=now)
+    AttemptInput.objects.filter(locked_until__gt=now).update(locked_until=now)

@@ -80,7 +80,7 @@ class Product:
             )
             if done.returncode != 0:
                 raise AssertionError(f"`manage.py setup` ended with {done.returncode}:\n{done.stderr[-4000:]}")
-            self._spawn(
+            self.spawn(
                 "web",
                 [
                     python,
@@ -93,7 +93,7 @@ class Product:
                     "warning",
                 ],
             )
-            self._spawn(
+            self.spawn(
                 "worker",
                 [
                     python,
@@ -114,13 +114,14 @@ class Product:
                     "WARNING",
                 ],
             )
-            self._spawn("controller", [python, "manage.py", "controller"])
+            self.spawn("controller", [python, "manage.py", "controller"])
         else:
-            self._spawn("up", [python, "manage.py", "up"])
+            self.spawn("up", [python, "manage.py", "up"])
         self._wait_until_ready()
         return self
 
-    def _spawn(self, name: str, command: list[str]) -> None:
+    def spawn(self, name: str, command: list[str]) -> None:
+        """Start a process of this installation; its output goes to a log beside the home folder."""
         log = (self.home.parent / f"{self.home.name}.{name}.log").open("ab")
         self.processes[name] = subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=log, stderr=log)
 

@@ -16,9 +16,8 @@ from django.core.management.base import BaseCommand, CommandError
 from accounts.actor import Actor
 from accounts.services import tokens
 from compute.services import watch
-from config import first_start, leader, story, wiring
+from config import first_start, leader, recovery, story, wiring
 from core import doorbell
-from core.models import Lease
 
 HOST = "127.0.0.1"
 
@@ -35,8 +34,7 @@ class Command(BaseCommand):
         lock = _lock(home)
         listener = _listen(settings.NEARLINE.port)
         start = first_start.prepare()
-        # The lock on the home folder proves that no other process lives: leases that one left behind are void.
-        Lease.objects.all().delete()
+        recovery.void_leases()
         lanes = wiring.make_lanes()
         doorbell.install(lanes)
         stop = threading.Event()

@@ -1,0 +1,60 @@
+"""Does what a platform does in the moment before it is killed: takes everything for itself, and goes no further.
+
+`last_deeds.py COMMIT_REFERENCE FLOW_FILE` asks for the commit, takes up its hydration, starts a run of the flow,
+claims its first jobs without handing one to a driver, takes the run itself, and kills itself. Its leases last a day:
+who waits for them to run out waits in vain.
+"""
+
+# ruff: noqa: E402, T201 (Django wants to be set up first; the answer is a line on stdout)
+
+import os
+import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import django
+
+django.setup()
+
+from accounts.actor import Actor
+from accounts.models import Project
+from compute.models import Job
+from compute.services import launches
+from core import clock
+from core.models import take_lease
+from datasets.models import CachedCommit
+from datasets.selectors import caches as cache_reads
+from datasets.selectors.datasets import resolve
+from datasets.services import cache_hydration, caches
+from flows.models import Run
+from flows.services import advance, flows, leases, runs
+from scheduler.services import cycle
+
+SYSTEM = Actor.system("drill")
+DAY = timedelta(days=1)
+
+
+def main(reference: str, flow_file: str) -> None:
+    """Leave everything in the middle."""
+    until = clock.now() + DAY
+    row = caches.request_cache(SYSTEM, resolve(SYSTEM, reference).commit, cache_reads.get_site(actor=SYSTEM))
+    cache_hydration._claim(row.pk)
+    project = Project.objects.get(name=reference.partition("/")[0])
+    version = flows.save_version(actor=SYSTEM, project=project, text=Path(flow_file).read_text())
+    run = runs.start_run(actor=SYSTEM, version=version, parameters={})
+    advance.advance_run(run.pk)
+    cycle.run_once()
+    claimed = launches._claim()
+    leases.take(run.pk)
+    CachedCommit.objects.update(lease_expires_at=until)
+    Job.objects.filter(pk__in=claimed).update(lease_expires_at=until, starts=launches._MOST_STARTS)
+    Run.objects.update(locked_until=until)
+    for name in ("leader", "scheduler.cycle"):
+        take_lease(name, holder="dead", for_s=DAY.total_seconds())
+    print(row.pk, run.pk, len(claimed), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
