@@ -85,7 +85,8 @@ class ScriptedDriver:
         data = text[offset : offset + limit]
         report = self.jobs.reports.get(name)
         has_ended = report is not None and report.state is not ReportState.RUNNING
-        return LogChunk(data, offset + len(data), is_complete=has_ended and offset + len(data) >= len(text))
+        is_complete = has_ended and offset + len(data) >= len(text)
+        return LogChunk(data, offset + len(data), is_complete=is_complete, size_bytes=len(text))
 
     def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:
         """Return the samples of the script."""

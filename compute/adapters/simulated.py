@@ -140,10 +140,11 @@ class SimulatedDriver:
         """Return the text that follows from the job's file and the clock."""
         play, now = self._find(name), clock.now()
         if play is None:
-            return LogChunk(b"", offset, is_complete=False)
+            return LogChunk(b"", offset, is_complete=False, size_bytes=0)
         text = play.log(now)
         data = text[offset : offset + limit]
-        return LogChunk(data, offset + len(data), is_complete=now >= play.ends_at and offset + len(data) >= len(text))
+        is_complete = now >= play.ends_at and offset + len(data) >= len(text)
+        return LogChunk(data, offset + len(data), is_complete=is_complete, size_bytes=len(text))
 
     def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:
         """Return even use of all that the job was given, once a second."""

@@ -103,11 +103,12 @@ class JobReport:
 
 @dataclass(frozen=True)
 class LogChunk:
-    """Some bytes of a job's log. `is_complete`: the job has ended and nothing follows `next_offset`."""
+    """Some bytes of a log of `size_bytes` so far. `is_complete`: its job has ended, nothing follows `next_offset`."""
 
     data: bytes
     next_offset: int
     is_complete: bool
+    size_bytes: int
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Reads about jobs: the rows, and through their drivers the logs, the use of CPU and memory, and the outputs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -55,10 +56,11 @@ def read_log(*, actor: Actor, job: Job, offset: int = 0, limit: int = MAX_LOG_BY
     if offset < 0 or limit < 0:
         raise InvalidInput("The offset and the limit cannot be negative.")
     if job.state == JobState.PENDING:
-        return LogChunk(b"", offset, is_complete=False)
+        return LogChunk(b"", offset, is_complete=False, size_bytes=0)
     chunk = drivers.driver_of(job.resource).read_log(job.name, offset, min(limit, MAX_LOG_BYTES))
     # A job that never came to run, or whose files are deleted, has no log that could still grow.
-    return chunk if chunk.data or not job.has_ended else LogChunk(b"", chunk.next_offset, is_complete=True)
+    is_over = job.has_ended and not chunk.data and chunk.next_offset >= chunk.size_bytes
+    return replace(chunk, is_complete=True) if is_over else chunk
 
 
 def usage(*, actor: Actor, job: Job, after: datetime | None = None) -> Sequence[UsageSample]:

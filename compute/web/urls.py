@@ -2,15 +2,16 @@
 
 from django.urls import path
 
-from compute.web import jobs, overview, resources
+from compute.web import jobs, logs, overview, resources
 
 app_name = "compute"
 urlpatterns = [
     path("", overview.overview_page, name="overview"),
     path("jobs/", jobs.jobs_page, name="jobs"),
     path("jobs/<str:name>/", jobs.job_page, name="job"),
-    path("jobs/<str:name>/log/", jobs.read_log, name="job_log"),
-    path("jobs/<str:name>/log.txt", jobs.download_log, name="job_log_file"),
+    path("jobs/<str:name>/log/", logs.read_log, name="job_log"),
+    path("jobs/<str:name>/log/places/", logs.find_in_log, name="job_log_places"),
+    path("jobs/<str:name>/log.txt", logs.download_log, name="job_log_file"),
     path("jobs/<str:name>/cancel/", jobs.cancel, name="cancel_job"),
     path("compute/", resources.compute_page, name="compute"),
 ]

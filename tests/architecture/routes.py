@@ -174,6 +174,7 @@ POST   /cache/{cached_commit_id}/scrub/                     login      404    40
 GET    /jobs/                                               login      200    200    200   200  200
 GET    /jobs/{name}/                                        login      404    200    200   200  200
 GET    /jobs/{name}/log/                                    login      404    200    200   200  200
+GET    /jobs/{name}/log/places/                             login      404    200    200   200  200
 GET    /jobs/{name}/log.txt                                 login      404    200    200   200  200
 POST   /jobs/{name}/cancel/                                 login      404    403    302   302  302
 GET    /compute/                                            login      200    200    200   200  200
@@ -260,6 +261,7 @@ def queries(values: Mapping[str, str]) -> dict[str, str]:
         "GET /datasets/{project}/{name}/content/": "path=a.txt",
         "GET /datasets/{project}/{name}/compare/": f"base={values['first']}",
         "GET /experiments/compare/": f"ids={values['experiment']}",
+        "GET /jobs/{name}/log/places/": "text=a",
         "GET /live/": f"topic=run:{values['run']}",
     }
 

@@ -145,8 +145,9 @@ class LocalDriver:
                 data = file.read(limit)
                 size = os.fstat(file.fileno()).st_size
         except FileNotFoundError:
-            return LogChunk(b"", offset, is_complete=False)
-        return LogChunk(data, offset + len(data), is_complete=has_ended and offset + len(data) >= size)
+            return LogChunk(b"", offset, is_complete=False, size_bytes=0)
+        end = offset + len(data)
+        return LogChunk(data, end, is_complete=has_ended and end >= size, size_bytes=size)
 
     def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:
         """Read the samples, from the end where only late ones are asked for; one that is being written is left out."""

@@ -26,7 +26,7 @@ def test_a_log_is_read_from_an_offset(running, driver, viewer):
     driver.print("train", "one\ntwo\n")
 
     assert job_selectors.read_log(actor=viewer, job=running, offset=4, limit=3) == LogChunk(
-        b"two", 7, is_complete=False
+        b"two", 7, is_complete=False, size_bytes=8
     )
 
 
@@ -38,7 +38,7 @@ def test_the_log_of_a_job_that_never_ran_is_empty_and_complete(project, template
 
     after = job_selectors.read_log(actor=viewer, job=job)
 
-    assert (before.is_complete, after) == (False, LogChunk(b"", 0, is_complete=True))
+    assert (before.is_complete, after) == (False, LogChunk(b"", 0, is_complete=True, size_bytes=0))
 
 
 def test_a_negative_offset_is_refused(running, viewer):

@@ -10,7 +10,7 @@ def read_all(data: bytes, size: int) -> str:
     while True:
         piece = data[offset : offset + size]
         end = offset + len(piece)
-        found = decode(LogChunk(piece, end, is_complete=end == len(data)))
+        found = decode(LogChunk(piece, end, is_complete=end == len(data), size_bytes=len(data)))
         text, offset = text + found.text, found.next_offset
         if found.is_complete:
             return text
@@ -24,10 +24,10 @@ def test_text_read_in_pieces_is_the_whole_text(text, size):
 
 
 def test_a_character_that_is_not_all_there_is_left_for_the_next_time():
-    found = decode(LogChunk("a€".encode()[:3], 3, is_complete=False))
+    found = decode(LogChunk("a€".encode()[:3], 3, is_complete=False, size_bytes=4))
 
     assert (found.text, found.next_offset) == ("a", 1)
 
 
 def test_bytes_that_are_no_text_are_shown_as_such():
-    assert decode(LogChunk(b"a\xff\xfeb", 4, is_complete=True)).text == "a��b"
+    assert decode(LogChunk(b"a\xff\xfeb", 4, is_complete=True, size_bytes=4)).text == "a��b"

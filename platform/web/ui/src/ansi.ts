@@ -3,9 +3,12 @@
 const ESCAPE = /\x1b(?:\[([0-9;]*)m|\[[0-9;?]*[A-Za-ln-z]|\][^\x07]*\x07|[()][A-B0-2])/g;
 const FIRST_COLOUR = 30;
 
-export function paint(text: string): Node[] {
+/** What a text looks like, and the styles that are on at its end, for the text that follows it. */
+export type Painted = { nodes: Node[]; styles: readonly number[] };
+
+export function paint(text: string, before: readonly number[] = []): Painted {
   const nodes: Node[] = [];
-  let styles: number[] = [];
+  let styles = before;
   let last = 0;
   // A carriage return rewrites its line, as progress bars do: what was written last is kept.
   const plain = text.replace(/\r\n/g, "\n").replace(/[^\n]*\r(?=[^\n])/g, "");
@@ -15,10 +18,10 @@ export function paint(text: string): Node[] {
     if (match[1] !== undefined) styles = restyle(styles, match[1]);
   }
   push(nodes, plain.slice(last), styles);
-  return nodes;
+  return { nodes, styles };
 }
 
-function restyle(styles: number[], codes: string): number[] {
+function restyle(styles: readonly number[], codes: string): readonly number[] {
   let now = styles;
   for (const code of codes.split(";").map(Number)) {
     if (code === 0) now = [];
@@ -28,7 +31,7 @@ function restyle(styles: number[], codes: string): number[] {
   return now;
 }
 
-function push(nodes: Node[], text: string, styles: number[]): void {
+function push(nodes: Node[], text: string, styles: readonly number[]): void {
   if (!text) return;
   const node = document.createTextNode(text);
   if (styles.length === 0) {

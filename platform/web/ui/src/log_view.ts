@@ -1,67 +1,253 @@
-// <log-view>: follows a growing log by asking for what lies after the last offset, as long as the job lives.
-// The server answers JSON {text, next_offset, is_complete}; the text is coloured here and never read as HTML.
+// <log-view>: a log of any length. It opens at the end and follows what is written; what lies above or below is fetched
+// when somebody scrolls there, and what is far away is let go, so that memory stays bounded. Searching is the server's
+// work, as most of the log is not here. The text is coloured here and never read as HTML.
 
-import { paint } from "./ansi.ts";
+import { LogLines } from "./log_lines.ts";
 import { markMatches } from "./log_search.ts";
 
-type Chunk = { text: string; next_offset: number; is_complete: boolean };
+type Part = { offset: number; text: string; next_offset: number; size_bytes: number; is_complete: boolean };
+type Places = { count: number; offsets: number[] };
 
 const POLL_MS = 1000;
-const NEAR_END_PX = 30;
+const SEARCH_AFTER_MS = 300;
+const NEAR_PX = 600;
+const AT_END_PX = 30;
+const PART_BYTES = 64 * 1024;
+const MOST_PARTS = 8;
+const WRAP_KEY = "log-wrap";
 
 export class LogView extends HTMLElement {
-  #offset = 0;
+  #parts: LogLines[] = [];
+  #size = 0;
+  #isOver = false;
+  #isBusy = false;
   #timer = 0;
+  #searchTimer = 0;
+  #wanted = "";
+  #places: Places = { count: 0, offsets: [] };
+  #place = -1;
 
   connectedCallback(): void {
-    this.#part("search")?.addEventListener("input", () => this.#search());
-    void this.#poll();
+    const screen = this.#screen;
+    screen.addEventListener("scroll", () => void this.#fill(), { passive: true });
+    this.#part("search")?.addEventListener("input", () => this.#searchSoon());
+    this.#part("search")?.addEventListener("keydown", (event) => this.#onSearchKey(event));
+    this.#part("previous")?.addEventListener("click", () => void this.#goTo(this.#place - 1));
+    this.#part("next")?.addEventListener("click", () => void this.#goTo(this.#place + 1));
+    this.#part("follow")?.addEventListener("change", () => this.#isFollowing && void this.#open());
+    this.#part("wrap")?.addEventListener("change", () => this.#wrap());
+    this.#restoreWrap();
+    void this.#open();
   }
 
   disconnectedCallback(): void {
     clearTimeout(this.#timer);
+    clearTimeout(this.#searchTimer);
+  }
+
+  // --- reading
+
+  /** Show the end of the log and go on from there. */
+  async #open(): Promise<void> {
+    clearTimeout(this.#timer);
+    const part = await this.#read({});
+    if (!this.isConnected) return;
+    if (part) {
+      this.#show([part]);
+      this.#screen.scrollTop = this.#screen.scrollHeight;
+      void this.#fill();
+    }
+    this.#pollSoon(part);
   }
 
   async #poll(): Promise<void> {
-    const chunk = await this.#read();
+    const last = this.#parts.at(-1);
+    // Who looks at an earlier place does not need the news; how long the log is, `fill` sees when they come down.
+    const part = document.hidden || !last || !this.#holdsEnd ? null : await this.#read({ offset: last.end });
     if (!this.isConnected) return;
-    if (chunk) this.#append(chunk);
-    if (chunk?.is_complete) this.#say("state", "complete");
-    else this.#timer = window.setTimeout(() => void this.#poll(), chunk?.text ? 0 : POLL_MS);
+    if (part?.text) {
+      const wasAtEnd = this.#isAtEnd;
+      this.#append(part);
+      // Who scrolled up is reading: the log then grows below without moving.
+      if (wasAtEnd && this.#isFollowing) {
+        this.#dropFirst();
+        this.#screen.scrollTop = this.#screen.scrollHeight;
+      } else this.#dropLast();
+    }
+    this.#pollSoon(part);
   }
 
-  async #read(): Promise<Chunk | null> {
+  #pollSoon(part: Part | null): void {
+    this.#isOver = part ? part.is_complete : this.#isOver;
+    if (this.#isOver) this.#say("state", "complete");
+    else this.#timer = window.setTimeout(() => void this.#poll(), part?.text && part.next_offset < part.size_bytes ? 0 : POLL_MS);
+    if (this.#isOver && this.#size === 0) this.#screen.textContent = "The job wrote nothing.";
+  }
+
+  /** Fetch what somebody is about to scroll to, and let go of what is far from it. */
+  async #fill(): Promise<void> {
+    const screen = this.#screen;
+    const [first, last] = [this.#parts[0], this.#parts.at(-1)];
+    if (this.#isBusy || !first || !last) return;
+    this.#isBusy = true;
+    const isNearEnd = screen.scrollHeight - screen.scrollTop - screen.clientHeight < NEAR_PX;
     try {
-      const address = new URL(this.dataset["src"] ?? "", location.href);
-      address.searchParams.set("offset", String(this.#offset));
+      if (first.offset > 0 && screen.scrollTop < NEAR_PX) {
+        const part = await this.#read({ before: first.offset });
+        if (part && this.#parts[0] === first) this.#prepend(part);
+      } else if (isNearEnd && !this.#holdsEnd) {
+        const part = await this.#read({ offset: last.end });
+        if (part?.text && this.#parts.at(-1) === last) {
+          this.#append(part);
+          this.#dropFirst();
+        }
+      }
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  async #read(query: { offset?: number; before?: number }): Promise<Part | null> {
+    const part = await this.#ask<Part>("", query);
+    if (part) this.#size = part.size_bytes;
+    return part;
+  }
+
+  async #ask<Answer>(below: string, query: Record<string, string | number>): Promise<Answer | null> {
+    try {
+      const address = new URL(`${this.dataset["src"] ?? ""}${below}`, location.href);
+      for (const [name, value] of Object.entries(query)) address.searchParams.set(name, String(value));
       const answer = await fetch(address);
       if (!answer.ok) throw new Error(String(answer.status));
-      this.#say("state", "following");
-      return (await answer.json()) as Chunk;
+      this.#say("state", this.#isOver ? "complete" : "following");
+      return (await answer.json()) as Answer;
     } catch {
       this.#say("state", "the server does not answer; trying again");
       return null;
     }
   }
 
-  #append(chunk: Chunk): void {
-    const screen = this.querySelector("pre");
-    if (!screen) return;
-    const isAtEnd = screen.scrollHeight - screen.scrollTop - screen.clientHeight < NEAR_END_PX;
-    screen.append(...paint(chunk.text));
-    this.#offset = chunk.next_offset;
-    if (chunk.is_complete && this.#offset === 0) screen.textContent = "The job wrote nothing.";
-    if (this.#part("search")?.value) this.#search();
-    // Who scrolled up is reading: the log then grows below without moving.
-    if (isAtEnd && this.#part("follow")?.checked !== false) screen.scrollTop = screen.scrollHeight;
+  // --- the window of parts
+
+  #show(parts: Part[]): void {
+    this.#parts = [];
+    this.#screen.replaceChildren();
+    for (const part of parts) this.#append(part);
   }
 
-  #search(): void {
-    const screen = this.querySelector("pre");
+  #append({ offset, text, next_offset: end }: Part): void {
+    const last = this.#parts.at(-1);
+    const lines = last && !last.isFull(PART_BYTES) ? last : this.#begin(offset, last?.styles);
+    lines.append(text, end);
+    this.#mark(lines);
+  }
+
+  #begin(offset: number, styles: readonly number[] = []): LogLines {
+    const lines = new LogLines(offset, styles);
+    this.#parts.push(lines);
+    this.#screen.append(lines.element);
+    return lines;
+  }
+
+  #prepend({ offset, text, next_offset: end }: Part): void {
+    const screen = this.#screen;
+    const lines = new LogLines(offset);
+    lines.append(text, end);
+    const before = screen.scrollHeight - screen.scrollTop;
+    this.#parts.unshift(lines);
+    screen.prepend(lines.element);
+    screen.scrollTop = screen.scrollHeight - before;
+    this.#mark(lines);
+    this.#dropLast();
+  }
+
+  #dropFirst(): void {
+    const screen = this.#screen;
+    while (this.#parts.length > MOST_PARTS) {
+      const before = screen.scrollHeight - screen.scrollTop;
+      this.#parts.shift()?.element.remove();
+      screen.scrollTop = screen.scrollHeight - before;
+    }
+  }
+
+  #dropLast(): void {
+    while (this.#parts.length > MOST_PARTS) this.#parts.pop()?.element.remove();
+  }
+
+  get #holdsEnd(): boolean {
+    return (this.#parts.at(-1)?.end ?? 0) >= this.#size;
+  }
+
+  get #isAtEnd(): boolean {
+    return this.#screen.scrollHeight - this.#screen.scrollTop - this.#screen.clientHeight < AT_END_PX;
+  }
+
+  get #isFollowing(): boolean {
+    return this.#part("follow")?.checked !== false;
+  }
+
+  // --- searching
+
+  #searchSoon(): void {
+    clearTimeout(this.#searchTimer);
+    this.#searchTimer = window.setTimeout(() => void this.#search(), SEARCH_AFTER_MS);
+  }
+
+  async #search(): Promise<void> {
     const wanted = this.#part("search")?.value ?? "";
-    if (!screen) return;
-    const count = markMatches(screen, wanted);
-    this.#say("found", wanted ? `${count} found` : "");
+    const found = wanted ? await this.#ask<Places>("places/", { text: wanted }) : null;
+    if (wanted !== (this.#part("search")?.value ?? "")) return;
+    this.#wanted = wanted;
+    this.#places = found ?? { count: 0, offsets: [] };
+    for (const part of this.#parts) this.#mark(part);
+    if (this.#places.count) await this.#goTo(this.#places.offsets.length - 1);
+    else this.#say("found", wanted ? "not found" : "");
+  }
+
+  #onSearchKey(event: KeyboardEvent): void {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    void this.#goTo(this.#place + (event.shiftKey ? 1 : -1));
+  }
+
+  /** Show the log around one of the places, counted from the first that the server told. */
+  async #goTo(number: number): Promise<void> {
+    const { offsets, count } = this.#places;
+    if (!offsets.length) return;
+    this.#place = (number + offsets.length) % offsets.length;
+    const place = offsets[this.#place] ?? 0;
+    const [above, below] = [place > 0 ? await this.#read({ before: place }) : null, await this.#read({ offset: place })];
+    if (!below) return;
+    this.#show(above ? [above] : []);
+    const lines = this.#begin(place);
+    lines.append(below.text, below.next_offset);
+    this.#mark(lines);
+    const mark = lines.element.querySelector("mark");
+    mark?.classList.add("current");
+    (mark ?? lines.element).scrollIntoView({ block: "center" });
+    this.#say("found", `${count - offsets.length + this.#place + 1} of ${count}`);
+  }
+
+  #mark(lines: LogLines): void {
+    if (this.#wanted || lines.element.querySelector("mark")) markMatches(lines.element, this.#wanted);
+  }
+
+  // --- what stands around it
+
+  #wrap(): void {
+    const isWrapped = this.#part("wrap")?.checked !== false;
+    this.#screen.classList.toggle("unwrapped", !isWrapped);
+    localStorage.setItem(WRAP_KEY, String(isWrapped));
+  }
+
+  #restoreWrap(): void {
+    const box = this.#part("wrap");
+    if (box) box.checked = localStorage.getItem(WRAP_KEY) !== "false";
+    this.#wrap();
+  }
+
+  get #screen(): HTMLElement {
+    return this.querySelector("pre") as HTMLElement;
   }
 
   #part(name: string): HTMLInputElement | null {

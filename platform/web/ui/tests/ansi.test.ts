@@ -22,7 +22,7 @@ Object.assign(globalThis, {
 });
 
 function painted(text: string): [string, string][] {
-  return (paint(text) as unknown as (FakeText | FakeSpan)[]).map((node) => [
+  return (paint(text).nodes as unknown as (FakeText | FakeSpan)[]).map((node) => [
     node instanceof FakeSpan ? node.className : "",
     node.text,
   ]);

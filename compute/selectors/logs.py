@@ -1,0 +1,79 @@
+"""Long logs: the part before a place, read from its end on, and where in the whole of it a text occurs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from accounts.actor import Actor
+from compute.engine import log_text
+from compute.engine.log_text import LogText
+from compute.models import Job
+from compute.selectors import jobs
+from core.errors import InvalidInput
+
+MOST_PLACES = 2000
+_LONGEST_SEARCH = 200
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """Part of a log that begins at the byte `offset`."""
+
+    offset: int
+    text: LogText
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a text occurs: how often in all, and the bytes at which the last ones begin, at most `MOST_PLACES`."""
+
+    count: int
+    offsets: list[int]
+
+
+def read_part(*, actor: Actor, job: Job, offset: int, limit: int) -> LogPart:
+    """Return what was printed from a byte on; whole lines as long as more follows."""
+    chunk = jobs.read_log(actor=actor, job=job, offset=offset, limit=limit)
+    end = chunk.data.rfind(b"\n") + 1
+    if end and chunk.next_offset < chunk.size_bytes:
+        chunk = replace(chunk, data=chunk.data[:end], next_offset=offset + end)
+    return LogPart(offset, log_text.decode(chunk))
+
+
+def read_before(*, actor: Actor, job: Job, before: int | None, limit: int) -> LogPart:
+    """Return the lines that end before a byte; None: the last lines of all. At most `limit` bytes."""
+    size = jobs.read_log(actor=actor, job=job, offset=0, limit=0).size_bytes
+    end = size if before is None else min(before, size)
+    start = max(0, end - limit)
+    chunk = jobs.read_log(actor=actor, job=job, offset=start, limit=end - start)
+    skipped = log_text.skip_to_line(chunk.data) if start else 0
+    return LogPart(start + skipped, log_text.decode(replace(chunk, data=chunk.data[skipped:])))
+
+
+def find_in_log(*, actor: Actor, job: Job, text: str) -> Places:
+    """Return where a text occurs in the whole log so far, whatever the case of its ASCII letters."""
+    wanted = text.encode().lower()
+    if not wanted or len(wanted) > _LONGEST_SEARCH:
+        raise InvalidInput(f"Search for 1 to {_LONGEST_SEARCH} bytes.")
+    count, offsets = 0, []
+    for place in _places(actor, job, wanted):
+        count += 1
+        offsets.append(place)
+        if len(offsets) == 2 * MOST_PLACES:
+            del offsets[:MOST_PLACES]
+    return Places(count, offsets[-MOST_PLACES:])
+
+
+def _places(actor: Actor, job: Job, wanted: bytes) -> Iterator[int]:
+    offset, kept = 0, b""
+    while (chunk := jobs.read_log(actor=actor, job=job, offset=offset)).data:
+        data = kept + chunk.data.lower()
+        start = offset - len(kept)
+        found = data.find(wanted)
+        past = 0
+        while found >= 0:
+            yield start + found
+            past = found + len(wanted)
+            found = data.find(wanted, past)
+        # What a match may begin with is looked at again with what follows, but no match twice.
+        kept = data[max(past, len(data) - len(wanted) + 1) :]
+        offset = chunk.next_offset
