@@ -9,11 +9,12 @@ from ninja import Router
 
 from accounts.api.auth import ApiRequest
 from core import streaming
-from core.pagination import Page, paginate
+from core.pagination import Page
 from flows.api import schemas
 from flows.models import Experiment
-from flows.selectors import experiments
-from flows.selectors.experiments import Curve
+from flows.selectors import curves, experiment_lists, experiments
+from flows.selectors.curves import Curve
+from flows.services import annotations
 
 router = Router()
 
@@ -24,14 +25,20 @@ _SHOWN_INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 @router.get("/experiments", response=schemas.ExperimentPageOut, operation_id="experiments_list")
 def list_experiments(
     request: ApiRequest,
+    *,
     project: str | None = None,
     run: str | None = None,
+    filter: str | None = None,  # noqa: A002 (the name that the address has)
+    sort: str | None = None,
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[object]:
-    """List experiments with the last values of their metrics, newest first."""
-    found = experiments.list_experiments(actor=request.actor, project=project, run=run)
-    page = paginate(found, cursor=cursor, limit=limit)
+    """List experiments with the last values of their metrics, newest first.
+
+    `filter` is such as `metrics.accuracy > 0.9 and params.lr in (0.1, 0.3)`, `sort` such as `-metrics.accuracy`.
+    """
+    found = experiment_lists.find(actor=request.actor, project=project, run=run, where=filter, order=sort)
+    page = experiment_lists.page_of(found, is_sorted=bool(sort), cursor=cursor, limit=limit)
     metrics = experiments.metrics_of(list(page.items))
     return page.map(lambda row: _experiment_out(row, metrics[row.pk]))
 
@@ -62,14 +69,42 @@ def get_experiment(request: ApiRequest, experiment_id: str) -> dict[str, Any]:
         "artifacts_error": row.artifacts_error,
         "usage": experiments.list_usage(actor=request.actor, experiment=row),
         "job_name": row.attempt.job_name,
+        "note": row.note,
+        "note_by": row.note_by,
+        "note_at": row.note_at,
     }
+
+
+@router.put("/experiments/{experiment_id}/note", response=schemas.NoteOut, operation_id="experiments_write_note")
+def write_note(request: ApiRequest, experiment_id: str, body: schemas.NoteIn) -> Experiment:
+    """Replace the note of an experiment. A 409 says that somebody wrote another since `seen_at`."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    return annotations.write_note(actor=request.actor, experiment=row, text=body.note, seen_at=body.seen_at)
+
+
+@router.put(
+    "/experiments/{experiment_id}/tags/{path:key}", response=schemas.TagsOut, operation_id="experiments_set_tag"
+)
+def set_tag(request: ApiRequest, experiment_id: str, key: str, body: schemas.TagIn) -> Experiment:
+    """Add a tag to an experiment, or give it another value."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    return annotations.set_tag(actor=request.actor, experiment=row, key=key, value=body.value)
+
+
+@router.delete(
+    "/experiments/{experiment_id}/tags/{path:key}", response=schemas.TagsOut, operation_id="experiments_remove_tag"
+)
+def remove_tag(request: ApiRequest, experiment_id: str, key: str) -> Experiment:
+    """Take a tag away from an experiment."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    return annotations.remove_tag(actor=request.actor, experiment=row, key=key)
 
 
 @router.get("/experiments/{experiment_id}/metrics", response=schemas.CurveOut, operation_id="experiments_read_metric")
 def read_metric(request: ApiRequest, experiment_id: str, key: str) -> Curve:
     """Return the points of one metric; of many, those that show its shape."""
     row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
-    return experiments.read_curve(actor=request.actor, experiment=row, key=key)
+    return curves.read_curve(actor=request.actor, experiment=row, key=key)
 
 
 @router.get(

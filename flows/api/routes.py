@@ -13,6 +13,7 @@ from core.pagination import Page, paginate
 from flows.api import schemas
 from flows.api.editor_routes import router as editor_router
 from flows.api.experiment_routes import router as experiment_router
+from flows.api.saved_view_routes import router as saved_view_router
 from flows.engine import spec
 from flows.models import Flow, FlowVersion, Run
 from flows.selectors import flows as flow_selectors
@@ -24,6 +25,7 @@ from flows.services.runs import CodeVersion
 router = Router()
 router.add_router("", editor_router)
 router.add_router("", experiment_router)
+router.add_router("", saved_view_router)
 
 _EVENTS_AT_ONCE = 1000
 

@@ -333,6 +333,9 @@ class ExperimentDetailOut(ExperimentOut):
     artifacts_error: str
     usage: list[UsageOut]
     job_name: str
+    note: str
+    note_by: str
+    note_at: datetime | None
 
 
 class ExperimentPageOut(Schema):
@@ -365,3 +368,56 @@ class ComparisonOut(Schema):
     parameters: dict[str, list[object]]
     metrics: dict[str, list[object]]
     tags: dict[str, list[object]]
+
+
+class NoteIn(Schema):
+    """What to write about an experiment. `seen_at` is `note_at` as it was read; null: there was no note."""
+
+    note: str
+    seen_at: datetime | None = None
+
+
+class NoteOut(Schema):
+    """What people wrote about an experiment, who did last, and when."""
+
+    note: str
+    note_by: str
+    note_at: datetime | None
+
+
+class TagIn(Schema):
+    """The value of a tag; an empty one is that of a tag that says all by its name."""
+
+    value: str = ""
+
+
+class TagsOut(Schema):
+    """The tags of an experiment."""
+
+    tags: dict[str, object]
+
+
+class ViewIn(Schema):
+    """A view of a project's experiments: the query of its page's address, such as `q=tags.best&sort=-took`."""
+
+    project: str
+    name: str
+    query: str
+
+
+class ViewOut(Schema):
+    """A saved view, and who keeps it."""
+
+    id: str
+    project: str = Field(alias="project.name")
+    name: str
+    query: str
+    owner: str = Field(alias="owner.username")
+    created_at: datetime
+
+
+class ViewPageOut(Schema):
+    """Some saved views."""
+
+    items: list[ViewOut]
+    next_cursor: str | None

@@ -1,8 +1,7 @@
-"""Reads about experiments: lists with last values, one in full, several side by side, curves, files."""
+"""Reads about experiments: lists with last values, one in full, several side by side, files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -14,29 +13,10 @@ from core.errors import InvalidInput
 from flows import permissions
 from flows.adapters.artifact_folder import artifact_store
 from flows.errors import ArtifactNotFound, ExperimentNotFound
-from flows.models import Artifact, Experiment, MetricPoint
+from flows.models import Artifact, Experiment
 from flows.selectors import measurements
 
 MAX_COMPARED = 50
-MAX_POINTS = 2000
-
-
-@dataclass(frozen=True)
-class Point:
-    """One measurement. `value` is a text for NaN and the infinities."""
-
-    step: int
-    value: float | str
-    at: datetime
-
-
-@dataclass(frozen=True)
-class Curve:
-    """The points of one metric, thinned out where there are many: `total` counts all of them."""
-
-    key: str
-    points: Sequence[Point]
-    total: int
 
 
 @dataclass(frozen=True)
@@ -74,6 +54,19 @@ def get_experiment(*, actor: Actor, experiment_id: str) -> Experiment:
     return row
 
 
+def get_many(*, actor: Actor, experiment_ids: Sequence[str]) -> list[Experiment]:
+    """Return several experiments in the order given. Raises ExperimentNotFound and InvalidInput."""
+    if not 0 < len(experiment_ids) <= MAX_COMPARED:
+        raise InvalidInput(f"Between 1 and {MAX_COMPARED} experiments can be compared at once.")
+    found = {row.pk: row for row in list_experiments(actor=actor).filter(pk__in=experiment_ids)}
+    missing = [experiment_id for experiment_id in experiment_ids if experiment_id not in found]
+    if missing:
+        raise ExperimentNotFound(
+            f"There is no experiment {', '.join(missing)}, or you are not a member of its project."
+        )
+    return [found[experiment_id] for experiment_id in experiment_ids]
+
+
 def parameters_of(experiment: Experiment) -> dict[str, object]:
     """Return what the experiment was given, and what its code said it chose itself."""
     return {**experiment.parameters, **experiment.logged}
@@ -88,6 +81,13 @@ def list_artifacts(*, actor: Actor, experiment: Experiment) -> QuerySet[Artifact
     """Return the files that an experiment left, by path."""
     require(actor, permissions.VIEW_FLOWS, experiment.project_id)
     return Artifact.objects.filter(experiment=experiment).order_by("path")
+
+
+def list_artifacts_of(*, actor: Actor, experiments: Sequence[Experiment]) -> QuerySet[Artifact]:
+    """Return the files that several experiments left, by path."""
+    for project_id in {experiment.project_id for experiment in experiments}:
+        require(actor, permissions.VIEW_FLOWS, project_id)
+    return Artifact.objects.filter(experiment__in=[row.pk for row in experiments]).order_by("path", "pk")
 
 
 def open_artifact(*, actor: Actor, experiment: Experiment, path: str) -> tuple[Artifact, Iterator[bytes]]:
@@ -108,27 +108,9 @@ def list_usage(*, actor: Actor, experiment: Experiment) -> Sequence[object]:
     return [] if job is None else job_selectors.usage(actor=actor, job=job)
 
 
-def read_curve(*, actor: Actor, experiment: Experiment, key: str) -> Curve:
-    """Return the points of a metric; of many, the lowest, the highest and the last of each stretch."""
-    require(actor, permissions.VIEW_FLOWS, experiment.project_id)
-    rows = list(
-        MetricPoint.objects.filter(experiment=experiment, key=key).order_by("id").values_list("step", "value", "at")
-    )
-    kept = [Point(step, measurements.shown(value), at) for step, value, at in _thin_out(rows)]
-    return Curve(key, kept, len(rows))
-
-
 def compare(*, actor: Actor, experiment_ids: Sequence[str]) -> Comparison:
-    """Put several experiments side by side, in the order given. Raises ExperimentNotFound and InvalidInput."""
-    if not 0 < len(experiment_ids) <= MAX_COMPARED:
-        raise InvalidInput(f"Between 1 and {MAX_COMPARED} experiments can be compared at once.")
-    found = {row.pk: row for row in list_experiments(actor=actor).filter(pk__in=experiment_ids)}
-    missing = [experiment_id for experiment_id in experiment_ids if experiment_id not in found]
-    if missing:
-        raise ExperimentNotFound(
-            f"There is no experiment {', '.join(missing)}, or you are not a member of its project."
-        )
-    rows = [found[experiment_id] for experiment_id in experiment_ids]
+    """Put several experiments side by side, in the order given. Raises what `get_many` does."""
+    rows = get_many(actor=actor, experiment_ids=experiment_ids)
     metrics = metrics_of(rows)
     return Comparison(
         experiments=rows,
@@ -146,21 +128,3 @@ def url_of(experiment: Experiment) -> str:
 def _side_by_side(columns: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
     keys = sorted({key for column in columns for key in column})
     return {key: [column.get(key) for column in columns] for key in keys}
-
-
-Row = tuple[int, float | None, datetime]
-
-
-def _thin_out(rows: list[Row]) -> list[Row]:
-    if len(rows) <= MAX_POINTS:
-        return rows
-    stretches = MAX_POINTS // 3
-    kept: list[Row] = []
-    for number in range(stretches):
-        start, end = number * len(rows) // stretches, (number + 1) * len(rows) // stretches
-        places = range(start, end)
-        measured = [place for place in places if rows[place][1] is not None] or list(places)
-        lowest = min(measured, key=lambda place: rows[place][1] or 0.0)
-        highest = max(measured, key=lambda place: rows[place][1] or 0.0)
-        kept.extend(rows[place] for place in sorted({lowest, highest, end - 1}))
-    return kept

@@ -1,27 +1,86 @@
-"""Metrics as charts: one chart a metric, one line an experiment."""
+"""Metrics over time: the points that the page's script draws, and the same as a table to read."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from accounts.actor import Actor
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import render
+
+from accounts.web.requests import PageRequest
+from core.errors import InvalidInput
 from flows.models import Experiment
-from flows.selectors import experiments
-from web.series import Chart, Series
+from flows.selectors import curves, experiments
+from flows.selectors.curves import Curve
 
-MOST_CURVES = 24
+MOST_COMPARED = 20
+MOST_CHARTS = 40
 _HUES = 8
+_POINTS, _LEAST_POINTS = 8000, 300
+_TABLE_ROWS = 500
 
 
-def metric_charts(actor: Actor, rows: Sequence[Experiment], keys: Sequence[str]) -> list[Chart]:
-    """Return a chart for each metric that some experiment measured more than once."""
-    charts = []
-    for key in keys[:MOST_CURVES]:
-        curves = [experiments.read_curve(actor=actor, experiment=row, key=key) for row in rows]
-        if all(curve.total <= 1 for curve in curves):
-            continue
-        steps = sorted({point.step for curve in curves for point in curve.points})
-        series = []
-        for number, (row, curve) in enumerate(zip(rows, curves, strict=True)):
-            values = {point.step: point.value for point in curve.points if isinstance(point.value, float)}
-            series.append(Series(row.title, number % _HUES, [values.get(step) for step in steps]))
-        charts.append(Chart(key, steps, "step", "", series))
-    return charts
+@dataclass(frozen=True)
+class Line:
+    """One experiment among those of a chart: its number, by which it is known without colour, and its colour."""
+
+    experiment: Experiment
+    number: int
+    hue: int
+
+
+def lines_of(rows: Sequence[Experiment]) -> list[Line]:
+    """Give experiments numbers and colours, in their order."""
+    return [Line(row, place + 1, place % _HUES) for place, row in enumerate(rows)]
+
+
+def ids_of(request: PageRequest) -> list[str]:
+    """Return the experiments that the address names, by `ids` once or often, apart by commas."""
+    given = [part.strip() for value in request.GET.getlist("ids") for part in value.split(",")]
+    return list(dict.fromkeys(part for part in given if part))
+
+
+def read_points(request: PageRequest) -> HttpResponse:
+    """Answer with one metric of some experiments as JSON: steps, moments (milliseconds since 1970) and values.
+
+    A value that is no number is null: a gap in the line.
+    """
+    rows, key = _asked_for(request)
+    found = curves.read_curves(
+        actor=request.actor, experiments=rows, key=key, most=max(_LEAST_POINTS, _POINTS // len(rows))
+    )
+    return JsonResponse({"key": key, "series": [_series(row, curve) for row, curve in zip(rows, found, strict=True)]})
+
+
+def numbers_page(request: PageRequest) -> HttpResponse:
+    """Show one metric of some experiments as a table, a row a step."""
+    rows, key = _asked_for(request)
+    found = curves.read_curves(actor=request.actor, experiments=rows, key=key, most=_TABLE_ROWS)
+    by_step = [{point.step: point.value for point in curve.points} for curve in found]
+    steps = sorted({step for values in by_step for step in values})
+    shown = steps[:: -(-len(steps) // _TABLE_ROWS) or 1]
+    context = {
+        "key": key,
+        "lines": lines_of(rows),
+        "ids": ",".join(row.pk for row in rows),
+        "rows": [(step, [values.get(step) for values in by_step]) for step in shown],
+        "total": max(curve.total for curve in found),
+    }
+    return render(request, "flows/experiment_numbers.html", context)
+
+
+def _asked_for(request: PageRequest) -> tuple[list[Experiment], str]:
+    key = request.GET.get("key", "")
+    if not key:
+        raise InvalidInput("The address does not say which metric.")
+    rows = experiments.get_many(actor=request.actor, experiment_ids=ids_of(request)[:MOST_COMPARED])
+    return rows, key
+
+
+def _series(row: Experiment, curve: Curve) -> dict[str, object]:
+    return {
+        "id": row.pk,
+        "steps": [point.step for point in curve.points],
+        "times": [round(point.at.timestamp() * 1000) for point in curve.points],
+        "values": [point.value if isinstance(point.value, float) else None for point in curve.points],
+        "total": curve.total,
+    }

@@ -1,137 +1,133 @@
-"""Experiments: the table, one in full, several side by side, and the files that they left."""
+"""One experiment: everything that an attempt was given and what it left, its note, its tags and its files."""
 
-import mimetypes
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import shlex
+from datetime import datetime
 from typing import cast
 from urllib.parse import quote
 
+from django.contrib import messages
 from django.http import HttpResponse, HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
 
-from accounts.selectors import list_projects
+from accounts.permissions import Level
 from accounts.web.requests import PageRequest, text
-from core.pagination import paginate
+from compute.errors import ResourceUnreachable
+from compute.selectors import jobs
+from core.errors import InvalidInput
 from core.streaming import stream
 from flows.models import Experiment
-from flows.selectors import experiments as selectors
-from flows.web.curves import metric_charts
-from web.series import Sample, usage_charts
+from flows.selectors import curves, experiments
+from flows.services import annotations
+from flows.web.artifact_previews import picture_type, preview_of
+from flows.web.curves import MOST_CHARTS, lines_of
+from web.series import Chart, Sample, usage_charts
 
-_ROWS = 50
-_COLUMNS = 5
-_MOST_CURVES = 8
-_PIXELS = {"image/png", "image/jpeg", "image/gif", "image/webp"}
-
-
-@dataclass(frozen=True)
-class Row:
-    """An experiment with the cells of the chosen columns."""
-
-    experiment: Experiment
-    hue: int
-    parameters: Sequence[object]
-    metrics: Sequence[object]
-
-
-def experiments_page(request: PageRequest) -> HttpResponse:
-    """List experiments, newest first, with the parameters and metrics that the address chooses as columns."""
-    project, run = text(request, "project"), text(request, "run")
-    found = selectors.list_experiments(actor=request.actor, project=project, run=run)
-    page = paginate(found, cursor=text(request, "cursor"), limit=_ROWS)
-    rows = list(page.items)
-    metrics = selectors.metrics_of(rows)
-    parameters = {row.pk: selectors.parameters_of(row) for row in rows}
-    all_parameters, all_metrics = _keys(list(parameters.values())), _keys(list(metrics.values()))
-    chosen_parameters = request.GET.getlist("p") or _telling(all_parameters, list(parameters.values()))
-    chosen_metrics = request.GET.getlist("m") or all_metrics[:_COLUMNS]
-    context = {
-        "rows": [
-            Row(
-                row,
-                number % 8,
-                [parameters[row.pk].get(key) for key in chosen_parameters],
-                [metrics[row.pk].get(key) for key in chosen_metrics],
-            )
-            for number, row in enumerate(rows)
-        ],
-        "all_parameters": all_parameters,
-        "all_metrics": all_metrics,
-        "chosen_parameters": chosen_parameters,
-        "chosen_metrics": chosen_metrics,
-        "next_cursor": page.next_cursor,
-        "total": found.count(),
-        "project": project,
-        "projects": list_projects(actor=request.actor),
-        "run": run,
-        "moves": any(row.attempt.finished_at is None for row in rows),
-    }
-    return render(request, "flows/experiments_table.html" if request.htmx else "flows/experiments.html", context)
+_MOST_FILES = 500
 
 
 def experiment_page(request: PageRequest, experiment_id: str) -> HttpResponse:
     """Show everything that an attempt was given and what it left."""
-    row = selectors.get_experiment(actor=request.actor, experiment_id=experiment_id)
-    metrics = selectors.metrics_of([row])[row.pk]
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    usage, is_reachable = _usage(request, row)
+    shown = text(request, "artifact")
     context = {
         "experiment": row,
         "project_name": row.project.name,
         "attempt": row.attempt,
         "job": row.attempt.job,
-        "parameters": selectors.parameters_of(row),
-        "metrics": metrics,
+        "command": row.attempt.job and _as_text(jobs.get_spec(row.attempt.job).command),
+        "again": _again(row),
+        "parameters": experiments.parameters_of(row),
+        "metrics": experiments.metrics_of([row])[row.pk],
         "decision": row.step.decision,
-        "artifacts": selectors.list_artifacts(actor=request.actor, experiment=row)[:500],
-        "charts": metric_charts(request.actor, [row], list(metrics)),
-        "usage": usage_charts(cast("Sequence[Sample]", selectors.list_usage(actor=request.actor, experiment=row))),
+        "artifacts": experiments.list_artifacts(actor=request.actor, experiment=row)[:_MOST_FILES],
+        "shown": shown,
+        "preview": shown and _preview(request, row, shown),
+        "lines": lines_of([row]),
+        "ids": row.pk,
+        "curved": curves.list_curved(actor=request.actor, experiments=[row])[:MOST_CHARTS],
+        "usage": usage,
+        "usage_is_reachable": is_reachable,
+        "may_write": (request.actor.level_in(row.project_id) or 0) >= Level.WRITE,
     }
     return render(request, "flows/experiment.html", context)
 
 
-def compare_page(request: PageRequest) -> HttpResponse:
-    """Put experiments side by side: what differs, and their curves over each other."""
-    given = [part for value in request.GET.getlist("ids") for part in value.split(",")]
-    wanted = list(dict.fromkeys(part.strip() for part in given if part.strip()))
-    found = selectors.compare(actor=request.actor, experiment_ids=wanted)
-    context = {
-        "experiments": [(row, number % 8) for number, row in enumerate(found.experiments)],
-        "groups": [
-            ("Parameters", _differing(found.parameters)),
-            ("Metrics", _differing(found.metrics)),
-            ("Tags", _differing(found.tags)),
-        ],
-        "charts": metric_charts(request.actor, list(found.experiments), list(found.metrics)[:_MOST_CURVES]),
-    }
-    return render(request, "flows/compare.html", context)
+@require_POST
+def write_note(request: PageRequest, experiment_id: str) -> HttpResponse:
+    """Replace the note."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    note, seen_at = request.POST.get("note", ""), _moment(request.POST.get("seen_at", ""))
+    annotations.write_note(actor=request.actor, experiment=row, text=note, seen_at=seen_at)
+    messages.success(request, "The note is kept.")
+    return redirect("flows:experiment", row.pk)
+
+
+@require_POST
+def set_tag(request: PageRequest, experiment_id: str) -> HttpResponse:
+    """Add a tag; `split=patient` gives it a value."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    key, _, value = request.POST.get("tag", "").partition("=")
+    annotations.set_tag(actor=request.actor, experiment=row, key=key, value=value)
+    return redirect("flows:experiment", row.pk)
+
+
+@require_POST
+def remove_tag(request: PageRequest, experiment_id: str) -> HttpResponse:
+    """Take a tag away."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    annotations.remove_tag(actor=request.actor, experiment=row, key=request.POST.get("tag", ""))
+    return redirect("flows:experiment", row.pk)
 
 
 def read_artifact(request: PageRequest, experiment_id: str, path: str) -> HttpResponseBase:
     """Send a file that an experiment left: a plain picture to be shown when asked for it, else to be saved."""
-    row = selectors.get_experiment(actor=request.actor, experiment_id=experiment_id)
-    artifact, pieces = selectors.open_artifact(actor=request.actor, experiment=row, path=path)
-    kind = mimetypes.guess_type(path)[0]
-    is_shown = "show" in request.GET and kind in _PIXELS
-    response = stream(request, pieces, content_type=kind if is_shown and kind else "application/octet-stream")
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    artifact, pieces = experiments.open_artifact(actor=request.actor, experiment=row, path=path)
+    kind = picture_type(path) if "show" in request.GET else None
+    response = stream(request, pieces, content_type=kind or "application/octet-stream")
     response["Content-Length"] = str(artifact.size_bytes)
     name = quote(path.rsplit("/", 1)[-1], safe="")
-    response["Content-Disposition"] = "inline" if is_shown else f"attachment; filename*=UTF-8''{name}"
+    response["Content-Disposition"] = "inline" if kind else f"attachment; filename*=UTF-8''{name}"
     response["Content-Security-Policy"] = "default-src 'none'; sandbox"
     response["X-Content-Type-Options"] = "nosniff"
     return response
 
 
-def _keys(columns: Sequence[Mapping[str, object]]) -> list[str]:
-    return sorted({key for column in columns for key in column})
+def _moment(given: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(given) if given else None
+    except ValueError as error:
+        raise InvalidInput("The form does not say which note it is about. Reload the page and try again.") from error
 
 
-def _telling(keys: Sequence[str], columns: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return a few keys, those first whose values differ between the rows."""
+def _usage(request: PageRequest, row: Experiment) -> tuple[list[Chart], bool]:
+    """Return the charts of what the job used, and whether the place where it ran answers at all."""
+    try:
+        samples = experiments.list_usage(actor=request.actor, experiment=row)
+    except ResourceUnreachable:
+        return [], False
+    return usage_charts(cast("list[Sample]", samples)), True
 
-    def is_same(key: str) -> bool:
-        return len({str(column.get(key)) for column in columns}) <= 1
 
-    return sorted(keys, key=is_same)[:_COLUMNS]
+def _preview(request: PageRequest, row: Experiment, path: str) -> dict[str, object]:
+    artifact, pieces = experiments.open_artifact(actor=request.actor, experiment=row, path=path)
+    return {"artifact": artifact, "shown": preview_of(path, artifact.size_bytes, pieces)}
 
 
-def _differing(rows: Mapping[str, Sequence[object]]) -> list[tuple[str, Sequence[object], bool]]:
-    return [(key, values, len({str(value) for value in values}) > 1) for key, values in rows.items()]
+def _as_text(command: str | tuple[str, ...]) -> str:
+    return command if isinstance(command, str) else shlex.join(command)
+
+
+def _again(row: Experiment) -> str:
+    """Return the command that runs the same again: this version of the flow and its code, these values, this data."""
+    run = row.run
+    parts = ["nearline", "flow", "run", f"{row.project.name}/{run.flow.name}"]
+    if version := str(run.code.get("version") or ""):
+        parts += ["--version", version[:12]]
+    for key, value in run.parameters.items():
+        parts += ["-P", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
+    for reference, facts in sorted(run.datasets.items()):
+        parts += ["--data", f"{reference}={facts['commit'][:12]}"]
+    return shlex.join(parts)

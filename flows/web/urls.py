@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from flows.web import experiments, flows, runs
+from flows.web import curves, experiment_compare, experiment_table, experiments, flows, runs, saved_views
 
 app_name = "flows"
 _ONE = "flows/<str:project>/<str:name>/"
+_EXPERIMENT = "experiments/<str:experiment_id>/"
 urlpatterns = [
     path("flows/", flows.flows_page, name="flows"),
     path("flows/new/", flows.edit_page, name="new"),
@@ -17,8 +18,16 @@ urlpatterns = [
     path("runs/<str:run_id>/retry/", runs.retry, name="retry"),
     path("runs/<str:run_id>/again/", runs.run_again, name="again"),
     path("runs/<str:run_id>/steps/<str:key>/log/", runs.read_log, name="log"),
-    path("experiments/", experiments.experiments_page, name="experiments"),
-    path("experiments/compare/", experiments.compare_page, name="compare"),
-    path("experiments/<str:experiment_id>/", experiments.experiment_page, name="experiment"),
-    path("experiments/<str:experiment_id>/artifacts/<path:path>", experiments.read_artifact, name="artifact"),
+    path("experiments/", experiment_table.experiments_page, name="experiments"),
+    path("experiments/csv/", experiment_table.experiments_csv, name="experiments_csv"),
+    path("experiments/compare/", experiment_compare.compare_page, name="compare"),
+    path("experiments/points/", curves.read_points, name="points"),
+    path("experiments/numbers/", curves.numbers_page, name="numbers"),
+    path("experiments/views/", saved_views.save, name="save_view"),
+    path("experiments/views/<str:view_id>/delete/", saved_views.delete, name="delete_view"),
+    path(_EXPERIMENT, experiments.experiment_page, name="experiment"),
+    path(f"{_EXPERIMENT}note/", experiments.write_note, name="note"),
+    path(f"{_EXPERIMENT}tags/", experiments.set_tag, name="set_tag"),
+    path(f"{_EXPERIMENT}tags/remove/", experiments.remove_tag, name="remove_tag"),
+    path(f"{_EXPERIMENT}artifacts/<path:path>", experiments.read_artifact, name="artifact"),
 ]

@@ -115,6 +115,12 @@ GET    /experiments/compare                                   401      404    20
 GET    /experiments/{experiment_id}                           401      404    200    200   200  200
 GET    /experiments/{experiment_id}/metrics                   401      404    200    200   200  200
 GET    /experiments/{experiment_id}/artifacts/{path}          401      404    200    200   200  200
+PUT    /experiments/{experiment_id}/note                      401      404    403    200   200  200
+PUT    /experiments/{experiment_id}/tags/{key}                401      404    403    200   200  200
+DELETE /experiments/{experiment_id}/tags/{key}                401      404    403    200   200  200
+GET    /experiment-views                                      401      200    200    200   200  200
+POST   /experiment-views                                      401      404    403    201   201  201
+DELETE /experiment-views/{view_id}                            401      404    403    204   204  204
 
 GET    /openapi.json                                          200      200    200    200   200  200
 GET    /                                                      404      404    404    404   404  404
@@ -161,12 +167,14 @@ POST   /datasets/{project}/{name}/names/delete/             login      404    40
 GET    /datasets/{project}/{name}/settings/                 login      404    200    200   200  200
 POST   /datasets/{project}/{name}/settings/                 login      404    403    302   302  302
 POST   /datasets/{project}/{name}/delete/                   login      404    403    403   302  302
+GET    /datasets/{project}/{name}/commits/{commit_id}/                   login  404  200  200  200  200
 POST   /datasets/{project}/{name}/commits/{commit_id}/revert/           login  404  403  302  302  302
 GET    /datasets/{project}/{name}/commits/{commit_id}/cache/            login  404  200  200  200  200
 GET    /datasets/{project}/{name}/commits/{commit_id}/cache/forecast/   login  404  200  200  200  200
 POST   /datasets/{project}/{name}/commits/{commit_id}/cache/start/      login  404  403  302  302  302
 
 GET    /cache/                                              login      200    200    200   200  200
+GET    /cache/{cached_commit_id}/clear/                        login      404    200    200   200  200
 POST   /cache/{cached_commit_id}/clear/                     login      404    403    302   302  302
 POST   /cache/{cached_commit_id}/pin/                       login      404    403    302   302  302
 POST   /cache/{cached_commit_id}/scrub/                     login      404    403    302   302  302
@@ -192,8 +200,16 @@ POST   /runs/{run_id}/cancel/                               login      404    40
 POST   /runs/{run_id}/retry/                                login      404    403    302   302  302
 POST   /runs/{run_id}/again/                                login      404    403    302   302  302
 GET    /experiments/                                        login      200    200    200   200  200
+GET    /experiments/csv/                                    login      200    200    200   200  200
 GET    /experiments/compare/                                login      404    200    200   200  200
+GET    /experiments/points/                                 login      404    200    200   200  200
+GET    /experiments/numbers/                                login      404    200    200   200  200
+POST   /experiments/views/                                  login      404    403    302   302  302
+POST   /experiments/views/{view_id}/delete/                 login      404    403    302   302  302
 GET    /experiments/{experiment_id}/                        login      404    200    200   200  200
+POST   /experiments/{experiment_id}/note/                   login      404    403    302   302  302
+POST   /experiments/{experiment_id}/tags/                   login      404    403    302   302  302
+POST   /experiments/{experiment_id}/tags/remove/            login      404    403    302   302  302
 GET    /experiments/{experiment_id}/artifacts/{path}        login      404    200    200   200  200
 
 GET    /store/{signed}                                        403      403    403    403   403  403
@@ -220,7 +236,8 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/flows", {"name": "flow"}),
     ("/runs/{run_id}/retry", {"run_id": "failed"}),
     ("/runs", {"run_id": "run"}),
-    ("/experiments", {"experiment_id": "experiment"}),
+    ("/experiments", {"experiment_id": "experiment", "view_id": "view"}),
+    ("/experiment-views", {"view_id": "view"}),
 )
 """Which thing of the world a parameter stands for, by the route or its beginning; else the one of the same name."""
 
@@ -259,8 +276,14 @@ def queries(values: Mapping[str, str]) -> dict[str, str]:
         "GET /experiments/{experiment_id}/metrics": "key=loss",
         "GET /settings/members/": "project=team-a",
         "GET /datasets/{project}/{name}/content/": "path=a.txt",
+        "GET /datasets/{project}/{name}/thumbnail/": "path=a.txt",
+        "GET /datasets/{project}/{name}/edit/": "path=a.txt",
+        "POST /datasets/{project}/{name}/edit/rename/": "path=a.txt",
+        "POST /datasets/{project}/{name}/edit/remove/": "path=a.txt",
         "GET /datasets/{project}/{name}/compare/": f"base={values['first']}",
         "GET /experiments/compare/": f"ids={values['experiment']}",
+        "GET /experiments/points/": f"ids={values['experiment']}&key=loss",
+        "GET /experiments/numbers/": f"ids={values['experiment']}&key=loss",
         "GET /jobs/{name}/log/places/": "text=a",
         "GET /live/": f"topic=run:{values['run']}",
     }
@@ -308,6 +331,13 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /flows/publish": {"project": "team-a", "key": "digits", "text": FLOW, "base_version": 1},
         "POST /flows/layout": {"parents": {"train": []}},
         "POST /flows/{project}/{name}/runs": {},
+        "PUT /experiments/{experiment_id}/note": {"note": "Look again."},
+        "PUT /experiments/{experiment_id}/tags/{key}": {"value": "yes"},
+        "POST /experiment-views": {"project": "team-a", "name": "mine", "query": "q=tags.best"},
+        "POST /experiments/views/": {"project": "team-a", "name": "mine", "query": "q=tags.best"},
+        "POST /experiments/{experiment_id}/note/": {"note": "Look again."},
+        "POST /experiments/{experiment_id}/tags/": {"tag": "split=patient"},
+        "POST /experiments/{experiment_id}/tags/remove/": {"tag": "split"},
         "POST /accounts/login/": {"login": "nobody", "password": "wrong"},
         "POST /accounts/password/set/": {"password1": "a new long password", "password2": "a new long password"},
         "POST /settings/profile/": {"first_name": "Ada", "last_name": "Lovelace"},
@@ -319,6 +349,13 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /datasets/new/": {"project": "team-a", "name": "more"},
         "POST /datasets/{project}/{name}/names/create/": {"kind": "branch", "label": "new", "at": "latest"},
         "POST /datasets/{project}/{name}/names/delete/": {"kind": "branch", "label": "side"},
+        "POST /datasets/{project}/{name}/edit/rename/": {"branch": "main", "head": values["second"], "to": "b.txt"},
+        "POST /datasets/{project}/{name}/edit/remove/": {"branch": "main", "head": values["second"]},
+        "POST /datasets/{project}/{name}/names/move/": {
+            "label": "side",
+            "expected": values["first"],
+            "at": values["second"],
+        },
         "POST /datasets/{project}/{name}/settings/": {"description": "seen", "kind": "images"},
         "POST /datasets/{project}/{name}/delete/": {"confirmed": "xrays"},
         "POST /datasets/{project}/{name}/commits/{commit_id}/revert/": {"branch": "main"},

@@ -18,7 +18,7 @@ from core import doorbell
 from datasets.models import UploadSession
 from datasets.services import branches, cache_sites, caches, upload_parts, uploads
 from flows.models import Experiment, Run
-from flows.services import drafts
+from flows.services import drafts, saved_views
 from flows.services.drafts import Writing
 from tests.architecture.routes import part
 from scheduler.models import Node
@@ -153,6 +153,7 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         "job": job.name,
         "node_id": Node.objects.get(resource_name="spare").pk,
         "resource": "spare",
+        "view": saved_views.save_view(actor=member, project=project, name="kept", query="q=tags.best").pk,
     }
 
 

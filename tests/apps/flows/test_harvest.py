@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 from flows.models import Artifact, Experiment, MetricLast, MetricPoint
-from flows.selectors import experiments
+from flows.selectors import curves, experiments
 from flows.services import artifacts, harvest
 from tests.factories.flows import World, newest_attempt, state_of
 
@@ -104,9 +104,9 @@ def test_many_points_are_thinned_out_without_losing_the_extremes(world: World, r
     ]
     MetricPoint.objects.bulk_create(rows)
 
-    curve = experiments.read_curve(actor=member, experiment=experiment, key="loss")
+    curve = curves.read_curve(actor=member, experiment=experiment, key="loss")
 
     assert curve.total == 10_000
-    assert len(curve.points) <= experiments.MAX_POINTS
+    assert len(curve.points) <= curves.MAX_POINTS
     assert max(point.value for point in curve.points) == 100.0
     assert curve.points[-1].step == 9999

@@ -1,0 +1,133 @@
+"""Experiments side by side: what differs, their curves over each other, their files beside each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.http import HttpResponse
+from django.shortcuts import render
+
+from accounts.actor import Actor
+from accounts.web.requests import PageRequest
+from core.errors import InvalidInput
+from flows.engine import columns
+from flows.engine.columns import Column, Kind
+from flows.models import Artifact, Experiment
+from flows.selectors import curves, experiments
+from flows.selectors.experiments import Comparison
+from flows.web.artifact_previews import is_picture
+from flows.web.curves import MOST_CHARTS, MOST_COMPARED, ids_of, lines_of
+
+_MOST_AXES = 12
+_MOST_FILES = 100
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A row of the comparison: what each experiment has under a name. `differs`: not the same everywhere."""
+
+    name: str
+    values: Sequence[object]
+    differs: bool
+
+
+@dataclass(frozen=True)
+class File:
+    """A path, and the artifact of each experiment there (None: it left none)."""
+
+    path: str
+    artifacts: Sequence[Artifact | None]
+    differs: bool
+    is_picture: bool
+
+
+def compare_page(request: PageRequest) -> HttpResponse:
+    """Put experiments side by side; `all` in the address shows what is the same in all of them, too."""
+    wanted = ids_of(request)
+    if len(wanted) > MOST_COMPARED:
+        raise InvalidInput(f"At most {MOST_COMPARED} experiments can be compared on a page; these are {len(wanted)}.")
+    found = experiments.compare(actor=request.actor, experiment_ids=wanted)
+    shows_all = "all" in request.GET
+    groups = [(title, _facts(values)) for title, values in _groups(found)]
+    files = _files(request.actor, found.experiments)
+    context = {
+        "lines": lines_of(found.experiments),
+        "ids": ",".join(wanted),
+        "shows_all": shows_all,
+        "same": sum(not fact.differs for _, facts in groups for fact in facts)
+        + sum(not file.differs for file in files),
+        "groups": [(title, [fact for fact in facts if shows_all or fact.differs]) for title, facts in groups],
+        "pictures": [file for file in files if file.is_picture and (shows_all or file.differs)],
+        "files": [file for file in files if not file.is_picture and (shows_all or file.differs)],
+        "curved": curves.list_curved(actor=request.actor, experiments=found.experiments)[:MOST_CHARTS],
+        "axes": _axes(found) if len(wanted) > 1 else None,
+    }
+    return render(request, "flows/compare.html", context)
+
+
+def _groups(found: Comparison) -> list[tuple[str, Mapping[str, Sequence[object]]]]:
+    rows = found.experiments
+    commits = [{item["dataset"]: item["commit"][:8] for item in row.datasets if item.get("dataset")} for row in rows]
+    took = [
+        row.attempt.finished_at and row.attempt.started_at and row.attempt.finished_at - row.attempt.started_at
+        for row in rows
+    ]
+    where: dict[str, Sequence[object]] = {
+        "flow": [f"{row.run.flow.name} #{row.run.number}" for row in rows],
+        "step": [row.step.key for row in rows],
+        "compute": [row.attempt.template for row in rows],
+        "code": [_code(row) for row in rows],
+        "took": [None if not each else each.total_seconds() for each in took],
+        **{name: [each.get(name) for each in commits] for name in sorted({name for each in commits for name in each})},
+    }
+    return [("Parameters", found.parameters), ("Metrics", found.metrics), ("Tags", found.tags), ("Where from", where)]
+
+
+def _code(row: Experiment) -> str | None:
+    commit, diff = str(row.code.get("commit") or "")[:12], str(row.code.get("diff_hash") or "")[:8]
+    return f"{commit} + {diff}" if diff else commit or None
+
+
+def _facts(values: Mapping[str, Sequence[object]]) -> list[Fact]:
+    return [Fact(name, each, len({str(value) for value in each}) > 1) for name, each in values.items()]
+
+
+def _files(actor: Actor, rows: Sequence[Experiment]) -> list[File]:
+    """Return the paths under which several experiments left a file."""
+    found: dict[str, dict[str, Artifact]] = {}
+    for artifact in experiments.list_artifacts_of(actor=actor, experiments=rows):
+        found.setdefault(artifact.path, {})[artifact.experiment_id] = artifact
+    shared = [(path, each) for path, each in sorted(found.items()) if len(each) > 1 or len(rows) == 1]
+    return [
+        File(
+            path=path,
+            artifacts=[each.get(row.pk) for row in rows],
+            differs=len({artifact.content_hash for artifact in each.values()}) > 1 or len(each) < len(rows),
+            is_picture=is_picture(path),
+        )
+        for path, each in shared[:_MOST_FILES]
+    ]
+
+
+def _axes(found: Comparison) -> dict[str, object]:
+    """Return what the parallel coordinates are drawn from: the parameters that differ, then the metrics that do."""
+    axes = []
+    for kind, values in ((Kind.PARAM, found.parameters), (Kind.METRIC, found.metrics)):
+        for key, each in values.items():
+            readings = [None if value is None else columns.read(value) for value in each]
+            if len({reading and reading.text for reading in readings}) > 1:
+                axes.append(
+                    {
+                        "label": key,
+                        "kind": kind,
+                        "low_is_good": Column(kind, key).is_lower_better,
+                        "values": [
+                            reading and (reading.text if reading.number is None else reading.number)
+                            for reading in readings
+                        ],
+                    }
+                )
+    lines = lines_of(found.experiments)
+    return {
+        "axes": axes[:_MOST_AXES],
+        "lines": [{"id": line.experiment.pk, "title": line.experiment.title, "hue": line.hue} for line in lines],
+    }
