@@ -48,6 +48,8 @@ def hydrate_cached_commit(*, cached_commit_id: str) -> None:
     except PlatformError as error:
         _fail(row, error)
     finally:
+        # Whatever went wrong, a database that was busy for too long say, the next worker need not wait for the expiry.
+        cache_leases.give_back(row)
         _ring_next(row)
 
 

@@ -37,6 +37,11 @@ def expiry(now: datetime) -> datetime:
     return now + LEASE
 
 
+def give_back(row: CachedCommit) -> None:
+    """End the lease of a worker that has stopped, if it still is this one."""
+    CachedCommit.objects.filter(pk=row.pk, lease_token=row.lease_token).update(lease_expires_at=None)
+
+
 def void_leases() -> None:
     """End the leases of workers that are known to be dead, so that others go on at once."""
     CachedCommit.objects.filter(lease_expires_at__isnull=False).update(lease_expires_at=None)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from django.db import OperationalError, connection
 
 from core import clock, doorbell
 from datasets.adapters.volumes import open_volume
@@ -46,6 +47,22 @@ def test_rings_that_come_twice_and_late_change_nothing(member, commit, site, wor
 
     assert CachedCommit.objects.filter(pk=row.pk).values().get() == before
     assert CachedCommitEvent.objects.filter(state="hydrating").count() == 1
+
+
+def test_a_worker_that_meets_an_unforeseen_error_lets_the_next_go_on_at_once(member, commit, site, worker):
+    row = caches.request_cache(member, commit, site)
+
+    def be_busy(execute, sql, params, many, context):
+        if sql.startswith('UPDATE "datasets_cachedcommit"') and "hydrating" in params:
+            raise OperationalError("database is locked")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(be_busy), pytest.raises(OperationalError):
+        cache_hydration.hydrate_cached_commit(cached_commit_id=row.pk)
+    cache_hydration.hydrate_cached_commit(cached_commit_id=row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, row.files_done) == ("ready", len(FILES))
 
 
 def test_while_one_worker_has_the_lease_another_does_nothing(member, commit, site, worker, time):
