@@ -144,6 +144,12 @@ class Job(BaseModel):
         return self.name
 
     @property
+    def gpu_held_milli(self) -> int:
+        """What it holds of GPUs now, in thousandths."""
+        holds = self.state in {JobState.STARTING, JobState.RUNNING, JobState.STOPPING}
+        return sum(milli for _, milli in self.gpus) if holds else 0
+
+    @property
     def has_ended(self) -> bool:
         """Whether nothing more can happen to it."""
         return JobState(self.state) in JOB_STATES.final

@@ -10,5 +10,6 @@ class SchedulerConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the background tasks and the receivers."""
+        """Register background work, connect receivers and join the shell."""
         from scheduler import receivers, tasks  # noqa: F401 (imported for their registrations)
+        from scheduler.web import navigation  # noqa: F401

@@ -22,8 +22,13 @@ from core.errors import InvalidInput
 MAX_LOG_BYTES = 1 << 20
 
 
-def list_jobs(*, actor: Actor, project: str | None = None, state: str | None = None) -> QuerySet[Job]:
-    """Return the jobs that the actor may see, newest first; those of one project or in one state where asked for."""
+def list_jobs(
+    *, actor: Actor, project: str | None = None, state: str | None = None, text: str = "", person: str = ""
+) -> QuerySet[Job]:
+    """Return the jobs that the actor may see, newest first; those of one project or in one state where asked for.
+
+    `text` is a part of their name, `person` a part of who submitted them.
+    """
     jobs = Job.objects.select_related("resource", "project", "workload").order_by("-pk")
     if not actor.sees_everything:
         jobs = jobs.filter(project_id__in=actor.project_ids)
@@ -33,7 +38,9 @@ def list_jobs(*, actor: Actor, project: str | None = None, state: str | None = N
         if state not in set(JobState):
             raise InvalidInput(f"'{state}' is no state of a job. There are: {', '.join(JobState)}.")
         jobs = jobs.filter(state=state)
-    return jobs
+    if text:
+        jobs = jobs.filter(name__icontains=text)
+    return jobs.filter(submitted_by__icontains=person) if person else jobs
 
 
 def get_job(*, actor: Actor, name: str) -> Job:

@@ -57,6 +57,11 @@ def ensure_first_resources() -> None:
     probe_all()
 
 
+def require_attach(*, actor: Actor) -> None:
+    """Let the call pass if the actor may attach resources. Raises PermissionDenied."""
+    require_site_admin(actor, "attach compute resources")
+
+
 def attach_resource(
     *, actor: Actor, name: str, kind: ResourceKind, declared: Sequence[Mapping[str, Any]] = ()
 ) -> Resource:
@@ -64,7 +69,7 @@ def attach_resource(
 
     Raises ResourceExists, InvalidResource, and ResourceUnreachable; then nothing is kept.
     """
-    require_site_admin(actor, "attach compute resources")
+    require_attach(actor=actor)
     check_name(name)
     if (kind is ResourceKind.SIMULATED) != bool(declared):
         raise InvalidResource("A simulated resource declares its nodes; every other kind finds them by itself.")

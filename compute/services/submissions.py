@@ -27,6 +27,8 @@ from datasets.services import caches
 KIND = "job"
 MOST_NAME = 63
 _HOLDER = "job:"
+_RESERVED = frozenset({"new"})
+"""Names whose page would be another one."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +46,20 @@ class Submission:
     simulated_duration_s: float = 60.0
 
 
+def require_submit(*, actor: Actor, project: Project) -> None:
+    """Let the call pass if the actor may submit jobs in a project. Raises PermissionDenied and ProjectNotFound."""
+    require(actor, permissions.SUBMIT_JOBS, project.pk)
+
+
 def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     """Let a job wait for its room and return it.
 
     Raises TemplateNotFound, InvalidJobSpec, JobNameTaken, and DataNotCached for what is not beside the template yet.
     """
-    require(actor, permissions.SUBMIT_JOBS, project.pk)
+    require_submit(actor=actor, project=project)
     template = templates.get_template(actor=actor, full_name=wanted.template)
     name = wanted.name or ids.new_id(KIND, now_ms=clock.now_ms()).replace("_", "-")
-    if not is_safe_name(name) or len(name) > MOST_NAME:
+    if not is_safe_name(name) or len(name) > MOST_NAME or name in _RESERVED:
         raise InvalidJobSpec(f"'{name}' cannot name a job: use at most {MOST_NAME} letters, digits, '.', '_' and '-'.")
     if Job.objects.filter(name=name).exists():
         raise JobNameTaken(f"There is a job called '{name}' already.")

@@ -1,31 +1,43 @@
 """The list of jobs, one job, and cancelling it."""
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
+from accounts.permissions import Level
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import JobState
+from compute.selectors import forecasts
 from compute.selectors import jobs as selectors
 from compute.services import jobs
-from core.pagination import paginate
+from compute.web.progress import progress_of
 from web.series import usage_charts
+from web.sorting import read_sort
 
 _ROWS = 50
+_SORTS = {"name": "name", "project": "project__name", "state": "state", "gpus": "gpu_milli", "age": "pk"}
 
 
 def jobs_page(request: PageRequest) -> HttpResponse:
-    """List jobs, newest first."""
+    """List jobs in the order and within the limits that the address says."""
     project, state = text(request, "project"), text(request, "state")
-    found = selectors.list_jobs(actor=request.actor, project=project, state=state)
-    page = paginate(found, cursor=text(request, "cursor"), limit=_ROWS)
+    wanted, person = text(request, "q") or "", text(request, "person") or ""
+    found = selectors.list_jobs(actor=request.actor, project=project, state=state, text=wanted, person=person)
+    sort = read_sort(request, _SORTS, "-age")
+    page = sort.paginate(found.defer("spec"), cursor=text(request, "cursor"), limit=_ROWS)
     context = {
         "page": page,
+        "sort": sort,
+        "total": found.count(),
         "states": list(JobState),
         "state": state,
         "project": project,
+        "project_name": project,
+        "wanted": wanted,
+        "person": person,
         "projects": list_projects(actor=request.actor),
         "moves": any(not job.has_ended for job in page.items),
     }
@@ -36,12 +48,17 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
     """Show one job: what it is, why it is where it is, what happened to it, its log and what it used."""
     job = selectors.get_job(actor=request.actor, name=name)
     spec = selectors.get_spec(job)
+    command = spec.command if isinstance(spec.command, str) else " ".join(spec.command)
     context = {
         "job": job,
         "project_name": job.project.name,
         "spec": spec,
-        "command": spec.command if isinstance(spec.command, str) else " ".join(spec.command),
+        # Where the platform keeps its files is nobody's business and only in the way of reading.
+        "command": command.replace(str(settings.NEARLINE.home), "$NEARLINE_HOME"),
         "events": selectors.list_events(actor=request.actor, job=job),
+        "progress": progress_of(job, forecasts.forecast_durations([job]).get(job.pk)),
+        "wait": forecasts.forecast_wait(job) if job.state == JobState.PENDING else None,
+        "may_cancel": (request.actor.level_in(job.project_id) or 0) >= Level.WRITE,
         "charts": [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job)),
     }
     return render(request, "compute/job_live.html" if request.htmx else "compute/job.html", context)

@@ -36,9 +36,11 @@ class Cell:
 class NodeView:
     """A node and what is held on it."""
 
+    id: str
     name: str
     resource: str
     is_ready: bool
+    is_drained: bool
     is_simulated: bool
     cpu_millicores: int
     cpu_held_millicores: int
@@ -67,9 +69,11 @@ def _view_of(node: "Node", hues: Mapping[str, tuple[int, str]]) -> NodeView:
     held = nodes.held_on(node)
     devices = sorted(node.gpus.all(), key=lambda gpu: gpu.index)
     return NodeView(
+        id=node.pk,
         name=node.name,
         resource=node.resource_name,
         is_ready=node.is_ready,
+        is_drained=node.is_drained,
         is_simulated=node.is_simulated,
         cpu_millicores=node.cpu_millicores,
         cpu_held_millicores=held.cpu_millicores,

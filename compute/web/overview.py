@@ -4,17 +4,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Count, Sum, Value
+from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 from django.shortcuts import render
 
 from accounts.actor import Actor
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import JobState
-from compute.selectors import jobs
+from compute.selectors import forecasts as durations
+from compute.selectors import jobs, utilisation
 from compute.web import node_cells
+from compute.web.progress import progress_of
 from scheduler.selectors import queues
 
-_ROWS, _WAITING_ROWS = 20, 8
+_ROWS, _WAITING_ROWS, _MEASURED = 20, 8, 50
 
 
 @dataclass(frozen=True)
@@ -36,22 +40,30 @@ def overview_page(request: PageRequest) -> HttpResponse:
     running = jobs.list_jobs(actor=actor, project=project).filter(
         state__in=[JobState.STARTING, JobState.RUNNING, JobState.STOPPING]
     )
+    shown = list(running[:_ROWS])
+    forecasts = durations.forecast_durations(shown)
     context = {
         "nodes": nodes,
         "nodes_ready": sum(node.is_ready for node in nodes),
         "gpu_total": sum(node.gpu_milli for node in nodes),
         "gpu_held": sum(node.gpu_held_milli for node in nodes),
-        "gpu_models": sorted({node.gpu_model for node in nodes if node.gpu_model}),
-        "cpu_total": sum(node.cpu_millicores for node in nodes if not node.is_simulated),
-        "cpu_held": sum(node.cpu_held_millicores for node in nodes if not node.is_simulated),
+        "gpu_models": sorted({_short(node.gpu_model) for node in nodes if node.gpu_model}),
         "has_simulated": any(node.is_simulated for node in nodes),
         "shares": _shares(actor),
-        "waiting_count": waiting.count(),
-        "waiting": waiting.order_by("pk")[:_WAITING_ROWS],
+        "waiting_total": waiting.aggregate(jobs=Count("pk"), gpu_milli=Coalesce(Sum("gpu_milli"), Value(0))),
+        "waiting": list(waiting.order_by("pk").defer("spec")[:_WAITING_ROWS]),
         "running_count": running.count(),
-        "running": running[:_ROWS],
+        "running": [(job, progress_of(job, forecasts.get(job.pk))) for job in shown],
+        "utilisation": utilisation.measure_utilisation(list(running.defer("spec")[:_MEASURED])),
+        "project_name": project,
     }
     return render(request, "compute/overview_live.html" if request.htmx else "compute/overview.html", context)
+
+
+def _short(model: str) -> str:
+    """Return what people call a device: `Tesla V100-SXM2-32GB` is a `V100 32GB`."""
+    words = model.replace("-", " ").split()
+    return " ".join(word for word in words if word not in {"Tesla", "NVIDIA"} and not word.startswith(("SXM", "PCI")))
 
 
 def _shares(actor: Actor) -> list[Share]:

@@ -1,15 +1,29 @@
-"""Compute resources, their nodes and their templates."""
+"""Compute resources, their nodes and their templates; attaching and detaching them, and draining nodes."""
 
 from dataclasses import dataclass
 
+from django import forms
+from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
 
+from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
-from compute.models import Resource, Template
-from compute.selectors import resources, templates
+from compute.errors import InvalidResource, ResourceExists, ResourceUnreachable, TemplateExists
+from compute.models import Resource, ResourceKind, Template
+from compute.selectors import resources as selectors
+from compute.selectors import templates as template_selectors
+from compute.services import resources, templates
+from compute.services.templates import Shape
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
+from core import units
+from core.errors import InvalidInput
+from scheduler.selectors.nodes import get_node
+from scheduler.services import nodes
+
+_MOST_NODES = 1000
 
 
 @dataclass(frozen=True)
@@ -21,16 +35,127 @@ class ResourceView:
     templates: list[Template]
 
 
+class SizeField(forms.CharField):
+    """A number of bytes as people write it: `512 GB`, `32Gi`."""
+
+    def clean(self, value: str | None) -> int:
+        """Return the bytes."""
+        try:
+            return units.parse_bytes(super().clean(value) or "0")
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from error
+
+
+class AttachForm(forms.Form):
+    """A place where jobs shall run. The fields about nodes are for simulated ones; every other kind finds its own."""
+
+    name = forms.CharField(max_length=63, help_text="Lower-case letters, digits and dashes.")
+    kind = forms.ChoiceField(
+        choices=[
+            (ResourceKind.SIMULATED, "simulated: nodes that do not exist, with real bookkeeping"),
+            (ResourceKind.LOCAL, "local: this machine"),
+        ]
+    )
+    nodes = forms.IntegerField(min_value=1, max_value=_MOST_NODES, initial=2, label="Nodes")
+    cpu = forms.IntegerField(min_value=1, max_value=100_000, initial=40, label="CPU cores of each")
+    memory = SizeField(initial="512 GB", label="Memory of each")
+    gpus = forms.IntegerField(min_value=0, max_value=64, initial=8, label="GPUs of each")
+    gpu_model = forms.CharField(max_length=100, initial="V100 32GB", required=False, label="GPU model")
+    gpu_memory = SizeField(initial="32 GB", label="Memory of each GPU")
+
+
+class TemplateForm(forms.Form):
+    """A named shape that jobs may have on a resource."""
+
+    name = forms.CharField(max_length=63)
+    cpu = forms.FloatField(min_value=0.001, initial=4, label="CPU cores")
+    memory = SizeField(initial="16 GB")
+    gpus = forms.FloatField(min_value=0, initial=1, label="GPUs", help_text="0.5 is half of one device.")
+
+
 def compute_page(request: PageRequest) -> HttpResponse:
     """Show where jobs can run."""
-    nodes = node_cells.list_node_views(request.actor)
-    shapes = list(templates.list_templates(actor=request.actor))
+    seen = node_cells.list_node_views(request.actor)
+    shapes = list(template_selectors.list_templates(actor=request.actor))
     views = [
         ResourceView(
             resource,
-            [node for node in nodes if node.resource == resource.name],
+            [node for node in seen if node.resource == resource.name],
             [shape for shape in shapes if shape.resource_id == resource.pk],
         )
-        for resource in resources.list_resources(actor=request.actor)
+        for resource in selectors.list_resources(actor=request.actor)
     ]
     return render(request, "compute/compute.html", {"views": views})
+
+
+def attach_page(request: PageRequest) -> HttpResponse:
+    """Show the form that attaches a resource; a POST asks the resource for its nodes and keeps it if it answers."""
+    resources.require_attach(actor=request.actor)
+    form = AttachForm(request.POST or None)
+    if form.is_valid():
+        said = form.cleaned_data
+        kind = ResourceKind(said["kind"])
+        try:
+            resource = resources.attach_resource(
+                actor=request.actor, name=said["name"], kind=kind, declared=_declared(said, kind)
+            )
+        except (InvalidName, InvalidResource, ResourceExists, ResourceUnreachable) as error:
+            form.add_error(None, f"{error.message} {error.hint}".strip())
+        else:
+            messages.success(
+                request, f"{resource.name} answers and is attached. Give it a template to send jobs there."
+            )
+            return redirect("compute:compute")
+    return render(request, "compute/attach.html", {"form": form})
+
+
+@require_POST
+def detach(request: PageRequest, name: str) -> HttpResponse:
+    """Take a resource away."""
+    resources.detach_resource(actor=request.actor, resource=selectors.get_resource(actor=request.actor, name=name))
+    messages.success(request, f"{name} is detached. The history of its jobs stays.")
+    return redirect("compute:compute")
+
+
+@require_POST
+def add_template(request: PageRequest, name: str) -> HttpResponse:
+    """Add a template to a resource."""
+    resource = selectors.get_resource(actor=request.actor, name=name)
+    form = TemplateForm(request.POST)
+    if form.is_valid():
+        said = form.cleaned_data
+        shape = Shape(round(1000 * said["cpu"]), said["memory"], round(1000 * said["gpus"]))
+        try:
+            template = templates.create_template(actor=request.actor, resource=resource, name=said["name"], shape=shape)
+        except (InvalidName, InvalidResource, TemplateExists) as error:
+            messages.error(request, f"{error.message} {error.hint}".strip())
+        else:
+            messages.success(request, f"Jobs can ask for {template.full_name} from now on.")
+    else:
+        wrong = "; ".join(f"{form[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
+        messages.error(request, f"The template is not added. {wrong}")
+    return redirect("compute:compute")
+
+
+@require_POST
+def drain(request: PageRequest, node_id: str) -> HttpResponse:
+    """Let a node take nothing new, or open it again."""
+    is_drained = request.POST.get("drained") == "1"
+    node = get_node(actor=request.actor, node_id=node_id)
+    nodes.set_drained(actor=request.actor, node=node, is_drained=is_drained)
+    words = "takes nothing new; what runs there goes on" if is_drained else "takes work again"
+    messages.success(request, f"{node.name} {words}.")
+    return redirect("compute:compute")
+
+
+def _declared(said: dict[str, object], kind: ResourceKind) -> list[dict[str, object]]:
+    if kind is not ResourceKind.SIMULATED:
+        return []
+    shape = {
+        "cpu_millicores": 1000 * int(str(said["cpu"])),
+        "memory_bytes": said["memory"],
+        "gpus": said["gpus"],
+        "gpu_model": said["gpu_model"],
+        "gpu_memory_bytes": said["gpu_memory"],
+    }
+    return [{"name": f"{said['name']}-{number}", **shape} for number in range(1, int(str(said["nodes"])) + 1)]

@@ -2,16 +2,21 @@
 
 from django.urls import path
 
-from compute.web import jobs, logs, overview, resources
+from compute.web import jobs, logs, overview, resources, submit
 
 app_name = "compute"
 urlpatterns = [
     path("", overview.overview_page, name="overview"),
     path("jobs/", jobs.jobs_page, name="jobs"),
+    path("jobs/new/", submit.submit_page, name="submit"),
     path("jobs/<str:name>/", jobs.job_page, name="job"),
     path("jobs/<str:name>/log/", logs.read_log, name="job_log"),
     path("jobs/<str:name>/log/places/", logs.find_in_log, name="job_log_places"),
     path("jobs/<str:name>/log.txt", logs.download_log, name="job_log_file"),
     path("jobs/<str:name>/cancel/", jobs.cancel, name="cancel_job"),
     path("compute/", resources.compute_page, name="compute"),
+    path("compute/attach/", resources.attach_page, name="attach"),
+    path("compute/nodes/<str:node_id>/drain/", resources.drain, name="drain"),
+    path("compute/<str:name>/detach/", resources.detach, name="detach"),
+    path("compute/<str:name>/templates/", resources.add_template, name="add_template"),
 ]

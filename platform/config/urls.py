@@ -12,6 +12,7 @@ from web.views import activity, search_page
 urlpatterns = [
     path("", include("compute.web.urls")),
     path("", include("datasets.web.urls")),
+    path("", include("scheduler.web.urls")),
     path("", include("flows.web.urls")),
     path("", include("accounts.web.urls")),
     path("search/", search_page, name="search"),

@@ -13,12 +13,13 @@ _PENDING = Q(workloads__state=WorkloadState.PENDING)
 
 
 def list_queues(*, actor: Actor) -> QuerySet[Queue]:
-    """Return queues with their project, what they hold (`gpu_held_milli` and so on), and how many workloads wait."""
+    """Return queues with their project, what they hold (`gpu_held_milli` and so on), and what waits in them."""
     queues = Queue.objects.select_related("project").order_by("-pk")
     if not actor.sees_everything:
         queues = queues.filter(project_id__in=actor.project_ids)
     return queues.annotate(
         gpu_held_milli=_sum("gpu_milli"),
+        gpu_waiting_milli=Coalesce(Sum("workloads__gpu_milli", filter=_PENDING), Value(0)),
         cpu_held_millicores=_sum("cpu_millicores"),
         memory_held_bytes=_sum("memory_bytes"),
         placed_workloads=Count("workloads", filter=_PLACED),

@@ -7,7 +7,7 @@ are skipped, nodes that change take nothing until the next cycle.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 from django.db import transaction
@@ -20,6 +20,7 @@ from scheduler import signals
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Explain, Place
 from scheduler.engine.resources import Amount, Quota
+from scheduler.engine.session import Session
 from scheduler.engine.snapshot import NodeView, Placed, Policy, QueueView, Shape, Snapshot, Waiting
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Placement, Queue, Workload
@@ -63,6 +64,22 @@ def run_once(policy: Policy = _POLICY) -> CycleReport:
             return _run(policy, holder)
     finally:
         give_back_lease(_LEASE, holder=holder)
+
+
+def fair_shares(changed: Mapping[str, QueueView] | None = None) -> Mapping[str, int]:
+    """Return by queue the GPUs, in thousandths, that a cycle would count on for it now. Nothing happens.
+
+    `changed` holds queues as they would be after a change that somebody thinks about.
+    """
+    snapshot = _load().snapshot
+    queues = [(changed or {}).get(queue.id, queue) for queue in snapshot.queues]
+    session = Session(replace(snapshot, queues=queues), _POLICY)
+    return {queue_id: share.fair.gpu_milli for queue_id, share in session.shares.items()}
+
+
+def view_queue(queue: Queue) -> QueueView:
+    """Return a queue as the engine sees it. The project should be loaded."""
+    return _queue(queue)
 
 
 def _run(policy: Policy, holder: str) -> CycleReport:

@@ -39,10 +39,15 @@ def ensure_queue(*, project_id: str) -> str:
     return ensure_queues([project_id])[project_id]
 
 
+def require_set_quota(*, actor: Actor) -> None:
+    """Let the call pass if the actor may change quotas. Raises PermissionDenied."""
+    require_site_admin(actor, "set quotas")
+
+
 @transaction.atomic
 def set_quota(*, actor: Actor, queue: Queue, **changes: Unpack[Quota]) -> Queue:
     """Change what a queue is guaranteed; what is not named stays. The next cycle works with it. Raises InvalidQuota."""
-    require_site_admin(actor, "set quotas")
+    require_set_quota(actor=actor)
     if not all(_is_sound(name, amount) for name, amount in changes.items()):
         raise InvalidQuota("A quota or a weight is below zero, too large or not a number.")
     for name, amount in changes.items():

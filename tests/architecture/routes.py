@@ -187,6 +187,16 @@ GET    /jobs/{name}/log.txt                                 login      404    20
 POST   /jobs/{name}/cancel/                                 login      404    403    302   302  302
 GET    /compute/                                            login      200    200    200   200  200
 
+GET    /jobs/new/                                           login      200    200    200   200  200
+POST   /jobs/new/                                           login      404    403    302   302  302
+GET    /compute/attach/                                     login      403    403    403   403  200
+POST   /compute/attach/                                     login      403    403    403   403  302
+POST   /compute/nodes/{node_id}/drain/                      login      403    403    403   403  302
+POST   /compute/{name}/detach/                              login      403    403    403   403  302
+POST   /compute/{name}/templates/                           login      403    403    403   403  302
+GET    /quotas/                                             login      200    200    200   200  200
+POST   /quotas/{project}/                                   login      404    403    403   403  302
+
 GET    /flows/                                              login      200    200    200   200  200
 GET    /flows/new/                                          login      200    200    200   200  200
 POST   /flows/new/                                          login      404    403    302   302  302
@@ -232,6 +242,7 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/cache", {"cached_commit_id": "cached"}),
     ("/compute/resources", {"name": "resource"}),
     ("/compute/jobs", {"name": "job"}),
+    ("/compute/{name}/", {"name": "resource"}),
     ("/jobs", {"name": "job"}),
     ("/flows", {"name": "flow"}),
     ("/runs/{run_id}/retry", {"run_id": "failed"}),
@@ -340,6 +351,14 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /experiments/{experiment_id}/tags/remove/": {"tag": "split"},
         "POST /accounts/login/": {"login": "nobody", "password": "wrong"},
         "POST /accounts/password/set/": {"password1": "a new long password", "password2": "a new long password"},
+        "POST /jobs/new/": {"project": "team-a", "template": "lab.small", "command": "true"},
+        "POST /compute/attach/": {
+            **{"name": "more", "kind": "simulated", "nodes": "1", "cpu": "1", "memory": "1 GB", "gpus": "0"},
+            "gpu_memory": "0",
+        },
+        "POST /compute/nodes/{node_id}/drain/": {"drained": "1"},
+        "POST /compute/{name}/templates/": {"name": "more", "cpu": "1", "memory": "1 GB", "gpus": "0"},
+        "POST /quotas/{project}/": {"gpus": "2"},
         "POST /settings/profile/": {"first_name": "Ada", "last_name": "Lovelace"},
         "POST /settings/people/new/": {"username": "ada"},
         "POST /settings/tokens/": {"name": "another", "days": "30"},

@@ -18,6 +18,7 @@ register = template.Library()
 
 _SPRITE = "web/dist/icons.svg"
 _NOTHING = "\N{EN DASH}"
+_FOLD_BEYOND = 30
 
 
 @register.simple_tag
@@ -115,6 +116,14 @@ def between(start: datetime | None, end: datetime | None) -> str:
 def short(commit_id: str) -> str:
     """Shorten a commit's id as everywhere."""
     return commit_id[:8]
+
+
+@register.filter
+def fold(name: str) -> str:
+    """Shorten a long name in its middle, as both ends tell names apart; the whole is its tooltip."""
+    if len(name) <= _FOLD_BEYOND:
+        return name
+    return format_html('<span title="{}">{}\N{HORIZONTAL ELLIPSIS}{}</span>', name, name[:8], name[8 - _FOLD_BEYOND :])
 
 
 @register.simple_tag

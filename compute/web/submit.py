@@ -1,0 +1,89 @@
+"""The form that submits a job."""
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+
+from accounts.permissions import Level
+from accounts.selectors import get_project, list_projects
+from accounts.web.requests import PageRequest, text
+from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken, TemplateNotFound
+from compute.models import Template
+from compute.selectors import templates
+from compute.services import submissions
+from compute.services.submissions import Submission
+from core import units
+from datasets.selectors import caches
+
+_MOST_COPIES = 100
+
+
+class JobForm(forms.Form):
+    """What shall run, and where."""
+
+    project = forms.ChoiceField()
+    template = forms.ChoiceField(help_text="What the job gets, and on which resource.")
+    command = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 5, "class": "form-control", "spellcheck": "false"}),
+        max_length=100_000,
+        help_text="A shell runs it in an empty folder.",
+    )
+    name = forms.CharField(max_length=63, required=False, help_text="Left empty, it gets one.")
+    image = forms.CharField(max_length=300, required=False, help_text="For resources that run containers.")
+    reads = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
+    simulated_duration_s = forms.FloatField(
+        required=False, min_value=0, initial=60, label="Seconds", help_text="How long it takes on a simulated node."
+    )
+
+    def __init__(self, request: PageRequest) -> None:
+        """Offer what the person may use."""
+        initial = {"project": text(request, "project"), "template": text(request, "template")}
+        super().__init__(request.POST or None, initial={key: value for key, value in initial.items() if value})
+        actor = request.actor
+        writable = [each.name for each in list_projects(actor=actor) if (actor.level_in(each.pk) or 0) >= Level.WRITE]
+        self.fields["project"].choices = [(name, name) for name in writable]  # type: ignore[attr-defined]
+        shapes = templates.list_templates(actor=actor)
+        self.fields["template"].choices = [(shape.full_name, _describe(shape)) for shape in shapes]  # type: ignore[attr-defined]
+        ready = [copy for copy in caches.list_cached_commits(actor=actor)[:_MOST_COPIES] if copy.state == "ready"]
+        self.fields["reads"].choices = [  # type: ignore[attr-defined]
+            (caches.label_of(copy), f"{caches.label_of(copy)} on {copy.site.name}") for copy in ready
+        ]
+
+
+def submit_page(request: PageRequest) -> HttpResponse:
+    """Show the form; a POST submits the job and shows it."""
+    if request.method == "POST":
+        # Who may not submit there is told so, whatever else is wrong with the form.
+        project = get_project(actor=request.actor, name=request.POST.get("project", ""))
+        submissions.require_submit(actor=request.actor, project=project)
+    form = JobForm(request)
+    if form.is_valid():
+        try:
+            job = submissions.submit_job(actor=request.actor, project=project, wanted=_submission_of(form))
+        except (DataNotCached, InvalidJobSpec, JobNameTaken, TemplateNotFound) as error:
+            form.add_error(None, f"{error.message} {error.hint}".strip())
+        else:
+            messages.success(request, f"{job.name} waits for its room.")
+            return redirect("compute:job", name=job.name)
+    return render(request, "compute/submit.html", {"form": form})
+
+
+def _submission_of(form: JobForm) -> Submission:
+    said = form.cleaned_data
+    duration_s = said["simulated_duration_s"]
+    return Submission(
+        template=said["template"],
+        command=said["command"],
+        name=said["name"],
+        image=said["image"],
+        data=said["reads"],
+        simulated_duration_s=Submission.simulated_duration_s if duration_s is None else duration_s,
+    )
+
+
+def _describe(shape: Template) -> str:
+    parts = [f"{shape.cpu_millicores / 1000:g} CPU", units.format_bytes(shape.memory_bytes)]
+    if shape.gpu_milli:
+        parts.append(f"{units.format_gpus(shape.gpu_milli)} GPU")
+    return f"{shape.full_name}: {', '.join(parts)}{' (simulated)' if shape.resource.is_simulated else ''}"
