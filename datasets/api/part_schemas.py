@@ -1,11 +1,11 @@
 """What the routes of parts take and answer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ninja import Field, Schema
 
 from datasets.api.schemas import Hash
-from datasets.services.upload_parts import ReceivedPart
+from datasets.services.upload_parts import ArrivedPart, ReceivedPart
 from nearline.content.manifest import Entry
 from nearline.content.paths import to_text
 
@@ -32,24 +32,40 @@ class ArrivedFileOut(Schema):
     size_bytes: int
     mtime_ms: int
 
+    @classmethod
+    def of(cls, entry: Entry) -> "ArrivedFileOut":
+        """Describe a file."""
+        return cls(path=to_text(entry.path), size_bytes=entry.size, mtime_ms=entry.mtime_ns // _NS_PER_MS)
+
+
+class UnfinishedFileOut(Schema):
+    """A large file of which `size_bytes` came in the part `number`."""
+
+    number: int
+    path: str
+    size_bytes: int
+    mtime_ms: int
+
 
 class ArrivedOut(Schema):
-    """Every file that came whole, and the first number that no part has."""
+    """Every file that came, and the first number that no part has."""
 
     items: list[ArrivedFileOut]
+    unfinished: list[UnfinishedFileOut]
     next_number: int
 
     @classmethod
-    def of(cls, parts: Iterable[tuple[int, Sequence[Entry]]]) -> "ArrivedOut":
-        """Describe complete parts."""
-        items, last = [], -1
-        for number, entries in parts:
-            last = number
-            items += [
-                ArrivedFileOut(path=to_text(entry.path), size_bytes=entry.size, mtime_ms=entry.mtime_ns // _NS_PER_MS)
-                for entry in entries
-            ]
-        return cls(items=items, next_number=last + 1)
+    def of(cls, parts: Iterable[ArrivedPart]) -> "ArrivedOut":
+        """Describe what came."""
+        answer = cls(items=[], unfinished=[], next_number=0)
+        for part in parts:
+            answer.next_number = part.number + 1
+            files = [ArrivedFileOut.of(entry) for entry in part.entries]
+            if part.is_complete:
+                answer.items += files
+            else:
+                answer.unfinished += [UnfinishedFileOut(number=part.number, **file.model_dump()) for file in files]
+        return answer
 
 
 class PartsCommitIn(Schema):

@@ -6,9 +6,10 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
 from core import clock
-from datasets import permissions
+from core.signals import send_on_commit
+from datasets import permissions, signals
 from datasets.engine.names import check_label
-from datasets.errors import DefaultBranchKept, EmptyBranch, NameTaken, ReferenceNotFound
+from datasets.errors import DefaultBranchKept, EmptyBranch, NameTaken, ReferenceNotFound, StaleParent
 from datasets.models import Branch, Commit, Dataset, Tag
 from datasets.selectors import commits
 
@@ -86,6 +87,28 @@ def delete_tag(*, actor: Actor, dataset: Dataset, name: str) -> None:
         actor, "datasets.delete_tag", tag, project_id=dataset.project_id, dataset=dataset.name, commit=tag.commit_id
     )
     tag.delete()
+
+
+@transaction.atomic
+def move_branch(*, actor: Actor, dataset: Dataset, name: str, to: Commit, expected: str | None) -> None:
+    """Let a branch point to another commit of its dataset; no commit is lost, but some may have no name any more.
+
+    Raises ReferenceNotFound, and StaleParent when the branch is not at `expected` any more.
+    """
+    require(actor, permissions.MANAGE_BRANCHES, dataset.project_id)
+    branch = commits.get_branch(actor, dataset, name)
+    if not move_head(branch, expected=expected, to=to):
+        raise StaleParent(f"'{name}' has moved on since you read it.", head=branch.head_id, branch=name)
+    audit.record(
+        actor,
+        "datasets.move_branch",
+        branch,
+        project_id=dataset.project_id,
+        dataset=dataset.name,
+        before=expected,
+        after=to.id,
+    )
+    send_on_commit(signals.commit_recorded, commit_id=to.id)
 
 
 def move_head(branch: Branch, *, expected: str | None, to: Commit) -> bool:

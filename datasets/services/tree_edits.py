@@ -59,8 +59,8 @@ def commit_parts(*, actor: Actor, upload: UploadSession, expected_head: str | No
     if incomplete := upload.parts.filter(is_complete=False).count():
         raise InvalidInput(f"{incomplete} files have not come whole yet.")
     entries: dict[bytes, Entry] = {}
-    for _, part in upload_parts.list_arrived(actor=actor, upload=upload):
-        entries.update((entry.path, entry) for entry in part)
+    for part in upload_parts.list_arrived(actor=actor, upload=upload):
+        entries.update((entry.path, entry) for entry in part.entries)
     if not entries:
         raise InvalidInput("No file has come yet.")
 

@@ -68,11 +68,20 @@ def receive_part(*, actor: Actor, upload: UploadSession, number: int, read: Read
         return _tell(_keep(upload, number, entries, known=None, is_complete=True))
 
 
-def list_arrived(*, actor: Actor, upload: UploadSession) -> Iterator[tuple[int, Sequence[Entry]]]:
-    """Yield, for each complete part, its number and its entries."""
+@dataclass(frozen=True)
+class ArrivedPart:
+    """What came in a part. The one entry of an incomplete part says how much of its file came so far."""
+
+    number: int
+    is_complete: bool
+    entries: Sequence[Entry]
+
+
+def list_arrived(*, actor: Actor, upload: UploadSession) -> Iterator[ArrivedPart]:
+    """Yield what came, by the numbers of the parts."""
     require(actor, permissions.COMMIT, upload.dataset.project_id)
-    for part in upload.parts.filter(is_complete=True).order_by("number").iterator(chunk_size=16):
-        yield part.number, read_range(bytes(part.entries)).entries
+    for part in upload.parts.order_by("number").iterator(chunk_size=16):
+        yield ArrivedPart(part.number, part.is_complete, read_range(bytes(part.entries)).entries)
 
 
 def _receive_files(dataset: Dataset, base: TreeView, files: Sequence[IncomingFile], read: Read) -> list[Entry]:

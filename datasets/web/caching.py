@@ -8,6 +8,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
+from accounts.permissions import Level
 from accounts.web.requests import PageRequest, text
 from datasets.models import CachedCommit, CacheSite
 from datasets.selectors import cache_plans, caches
@@ -56,9 +57,10 @@ def cache(request: PageRequest, project: str, name: str, commit_id: str) -> Http
     return _go(request, reverse("datasets:commits", args=[project, name]))
 
 
-@require_POST
 def clear(request: PageRequest, cached_commit_id: str) -> HttpResponse:
-    """Let a cached copy leave now."""
+    """Ask whether a cached copy shall leave, and say what that means; a POST lets it leave now."""
+    if request.method != "POST":
+        return _ask_to_clear(request, cached_commit_id)
     copy = services.uncache(request.actor, cached_commit_id)
     messages.success(request, f"{caches.label_of(copy)} leaves {copy.site.name}.")
     return _go(request, _back(request))
@@ -80,6 +82,18 @@ def scrub(request: PageRequest, cached_commit_id: str) -> HttpResponse:
     copy = services.scrub(request.actor, cached_commit_id)
     messages.success(request, f"Every file of {caches.label_of(copy)} is being read and compared.")
     return _go(request, _back(request))
+
+
+def _ask_to_clear(request: PageRequest, cached_commit_id: str) -> HttpResponse:
+    copy = caches.get_cached_commit(actor=request.actor, cached_commit_id=cached_commit_id)
+    context = {
+        "copy": copy,
+        "label": caches.label_of(copy),
+        "users": sorted(hold.why or hold.holder for hold in copy.holds.all()),
+        "may_write": (request.actor.level_in(copy.dataset.project_id) or 0) >= Level.WRITE,
+        "back": text(request, "back") or "",
+    }
+    return render(request, "datasets/clear_dialog.html" if request.htmx else "datasets/clear_page.html", context)
 
 
 def _last_rate(site: CacheSite) -> float | None:

@@ -7,20 +7,23 @@ from datetime import datetime
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from accounts.permissions import Level
 from accounts.web.requests import PageRequest, text
+from core import clock
 from datasets.engine.cache_states import UNFINISHED, CacheState
 from datasets.models import CachedCommit, Commit
-from datasets.selectors import caches, datasets, files
+from datasets.selectors import caches, datasets, differences
 from datasets.selectors import commits as selectors
 from datasets.selectors.commits import CommitView
 from datasets.services import commits
 from datasets.web import heading
-from datasets.web.paths import link_path, show_path
 
 _ROWS = 30
-_CHANGES = 100
+_BRANCHES = 200
+_SOON_S = 6 * 3600
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,11 @@ class CopyView:
 
     copy: CachedCommit
     evicts_at: datetime | None
+
+    @property
+    def goes_soon(self) -> bool:
+        """Whether idleness ends it within hours."""
+        return self.evicts_at is not None and (self.evicts_at - clock.now()).total_seconds() < _SOON_S
 
 
 @dataclass(frozen=True)
@@ -52,36 +60,42 @@ def commits_page(request: PageRequest, project: str, name: str) -> HttpResponse:
         "moves": any(copy.state in {*UNFINISHED, CacheState.EVICTING} for copy in copies),
         "dataset": dataset,
         "ref": ref,
+        "may_write": (request.actor.level_in(dataset.project_id) or 0) >= Level.WRITE,
     }
     if request.htmx:
         return render(request, "datasets/commits_live.html", context)
-    context |= heading.of(request.actor, dataset, tab="commits")
-    context |= {"next_cursor": page.next_cursor, "refs": heading.references(request.actor, dataset)}
+    context |= heading.of(request.actor, dataset, tab="commits", ref=ref)
+    context |= {"next_cursor": page.next_cursor}
+    if context["rows"]:
+        context["commit"] = selectors.get_commit(request.actor, dataset, ref)
     return render(request, "datasets/commits.html" if context["rows"] else "datasets/no_commits.html", context)
 
 
-def compare_page(request: PageRequest, project: str, name: str) -> HttpResponse:
-    """Show what changed between two commits; without `base`, against the parent."""
-    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
-    commit = selectors.get_commit(request.actor, dataset, text(request, "ref") or dataset.default_branch)
-    base_name = text(request, "base") or commit.parent_id
-    context = heading.of(request.actor, dataset, tab="commits") | {"commit": commit}
-    if base_name is None:
-        return render(request, "datasets/compare.html", context)
-    base = selectors.get_commit(request.actor, dataset, base_name)
-    diff = files.list_differences(request.actor, base, commit, cursor=text(request, "cursor"), limit=_CHANGES)
-    changes = [
-        {
-            "kind": files.kind_of(change),
-            "name": show_path(change.path),
-            "link": link_path(change.path),
-            "before": change.before.size if change.before else None,
-            "after": change.after.size if change.after else None,
-        }
-        for change in diff.page.items
-    ]
-    context |= {"base": base, "diff": diff, "changes": changes, "next_cursor": diff.page.next_cursor}
-    return render(request, "datasets/compare.html", context)
+def commit_dialog(request: PageRequest, project: str, name: str, commit_id: str) -> HttpResponse:
+    """Offer what can be done with a commit: go back to it, or name it. Without script it is a page of its own."""
+    commit = commit_of(request, project, name, commit_id)
+    dataset = commit.dataset
+    is_revert = text(request, "what") != "name"
+    branches = list(selectors.list_branches(request.actor, dataset).select_related("head").order_by("name")[:_BRANCHES])
+    wanted = text(request, "branch") or dataset.default_branch
+    branch = next((each for each in branches if each.name == wanted), None)
+    counts = None
+    if is_revert and branch is not None and branch.head is not None:
+        branch.head.dataset = dataset
+        counts = differences.count_differences(request.actor, branch.head, commit)
+    context = {
+        "commit": commit,
+        "dataset": dataset,
+        "project_name": project,
+        "branches": branches,
+        "branch": branch,
+        "counts": counts,
+        "title": f"Go back to {commit.short}?" if is_revert else f"Name {commit.short}",
+        "form": "datasets/revert_form.html" if is_revert else "datasets/name_form.html",
+        "is_revert": is_revert,
+        "may_write": (request.actor.level_in(dataset.project_id) or 0) >= Level.WRITE,
+    }
+    return render(request, "datasets/commit_dialog.html" if request.htmx else "datasets/commit_page.html", context)
 
 
 @require_POST
@@ -90,9 +104,15 @@ def revert(request: PageRequest, project: str, name: str, commit_id: str) -> Htt
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
     commit = selectors.get_commit(request.actor, dataset, commit_id)
     branch = request.POST.get("branch") or dataset.default_branch
-    made = commits.revert(actor=request.actor, dataset=dataset, commit=commit, branch_name=branch)
+    made = commits.revert(
+        actor=request.actor,
+        dataset=dataset,
+        commit=commit,
+        branch_name=branch,
+        message=request.POST.get("message", "").strip(),
+    )
     messages.success(request, f"{branch} is at {made.short}, with the files of {commit.short}.")
-    return redirect("datasets:commits", project=project, name=name)
+    return redirect(f"{reverse('datasets:commits', args=[project, name])}?ref={branch}")
 
 
 def _rows(views: Sequence[CommitView], copies: Sequence[CachedCommit]) -> list[Row]:

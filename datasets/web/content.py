@@ -6,14 +6,17 @@ from django.http import HttpResponse, HttpResponseBase
 
 from accounts.web.requests import PageRequest, text
 from core.streaming import parse_range, stream
-from datasets.selectors import commits, datasets, files
+from datasets.selectors import commits, datasets, files, pictures
 from datasets.services import caches
+from datasets.web.kinds import shown_type
 from datasets.web.paths import read_path, show_path
-from datasets.web.previews import is_picture, picture_type
+
+_SMALL_EDGE, _LARGE_EDGE = 224, 1024
+_EMPTY_PICTURE = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c000000000100010000020144003b")
 
 
 def read_content(request: PageRequest, project: str, name: str) -> HttpResponseBase:
-    """Send a file: a plain picture to be shown, when asked for it; anything else only to be saved."""
+    """Send a file: plain pixels, sounds and films to be shown, when asked for; anything else only to be saved."""
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
     ref = text(request, "ref") or dataset.default_branch
     commit = commits.get_commit(request.actor, dataset, ref)
@@ -25,23 +28,37 @@ def read_content(request: PageRequest, project: str, name: str) -> HttpResponseB
     except ValueError:
         return HttpResponse(status=416, headers={"Content-Range": f"bytes */{content.size_bytes}"})
     first, size = span or (0, content.size_bytes)
-    is_shown = "show" in request.GET and is_picture(entry)
+    kind = shown_type(entry) if "show" in request.GET else None
     response = stream(
         request,
         content.read(first, size),
         status=206 if span else 200,
-        content_type=(picture_type(entry.path) if is_shown else None) or "application/octet-stream",
+        content_type=kind or "application/octet-stream",
     )
     response["Content-Length"] = str(size)
     response["Accept-Ranges"] = "bytes"
     if span:
         response["Content-Range"] = f"bytes {first}-{first + size - 1}/{content.size_bytes}"
-    response["Content-Disposition"] = "inline" if is_shown else _attachment(entry.path)
+    response["Content-Disposition"] = "inline" if kind else _attachment(entry.path)
     response["Content-Security-Policy"] = "default-src 'none'; sandbox"
     response["X-Content-Type-Options"] = "nosniff"
     # The content of a commit never changes; that of a branch does.
     is_fixed = ref == commit.id
     response["Cache-Control"] = "private, max-age=31536000, immutable" if is_fixed else "private, no-cache"
+    return response
+
+
+def read_thumbnail(request: PageRequest, project: str, name: str) -> HttpResponse:
+    """Send a small picture of a file, made by us: `edge` pixels at most. What is no picture is an empty one."""
+    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
+    ref = text(request, "ref") or dataset.default_branch
+    commit = commits.get_commit(request.actor, dataset, ref)
+    edge = _LARGE_EDGE if "large" in request.GET else _SMALL_EDGE
+    small = pictures.get_thumbnail(request.actor, commit, path=read_path(request, "path"), edge=edge)
+    response = HttpResponse(small or _EMPTY_PICTURE, content_type="image/webp" if small else "image/gif")
+    response["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Cache-Control"] = "private, max-age=31536000, immutable" if ref == commit.id else "private, no-cache"
     return response
 
 

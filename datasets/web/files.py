@@ -1,8 +1,8 @@
 """The files of a commit: folders page by page, pictures as thumbnails, and a preview beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from urllib.parse import quote
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -11,28 +11,29 @@ from accounts.web.requests import PageRequest, text
 from core.pagination import Page
 from datasets.engine.browse import FolderItem
 from datasets.models import Commit, Dataset
-from datasets.selectors import commits, datasets, files
+from datasets.selectors import commits, datasets, files, last_changes
+from datasets.selectors.last_changes import LastChange
 from datasets.services import caches
 from datasets.web import heading
+from datasets.web.kinds import ICONS, has_thumbnail, kind_of
 from datasets.web.paths import link_path, read_path, show_path
-from datasets.web.previews import is_picture, preview_of
-from nearline.content.manifest import Entry, EntryKind
+from datasets.web.previews import preview_of
+from nearline.content.manifest import Entry
 
-_ROWS = 60
-_NS = 1_000_000_000
+_ROWS, _THUMBNAILS = 100, 60
 
 
 @dataclass(frozen=True)
 class Item:
-    """A row or a thumbnail. `link` is its path as addresses carry it."""
+    """A row or a thumbnail. `link` is its path as addresses carry it; `changed` is None when that lies far back."""
 
     name: str
     link: str
-    kind: str
+    icon: str
     size_bytes: int
     files: int | None
-    changed_at: datetime | None
-    is_picture: bool
+    changed: LastChange | None
+    has_thumbnail: bool
     is_selected: bool
 
 
@@ -47,15 +48,16 @@ class Crumb:
 def files_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     """Show a folder, or the files that match a pattern, and a preview of the chosen file."""
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
-    context = heading.of(request.actor, dataset, tab="files")
     ref = text(request, "ref") or dataset.default_branch
-    context |= {"ref": ref, "refs": heading.references(request.actor, dataset)}
+    context = heading.of(request.actor, dataset, tab="files", ref=ref)
     if datasets.newest_commit_of(dataset) is None and ref == dataset.default_branch:
         return render(request, "datasets/no_commits.html", context)
     commit = commits.get_commit(request.actor, dataset, ref)
     folder, selected, glob = read_path(request, "path"), read_path(request, "file"), text(request, "glob")
-    page = _list(request, commit, folder, glob)
-    items = [_item_of(item, b"" if glob else folder, selected) for item in page.items]
+    view = text(request, "view")
+    page = _list(request, commit, folder, glob, limit=_THUMBNAILS if view == "grid" else _ROWS)
+    changes = last_changes.find_last_changes(request.actor, commit, page.items)
+    items = [_item_of(item, b"" if glob else folder, selected, changes) for item in page.items]
     context |= {
         "commit": commit,
         "items": items,
@@ -64,8 +66,13 @@ def files_page(request: PageRequest, project: str, name: str) -> HttpResponse:
         "folder_link": link_path(folder),
         "parent_link": link_path(folder.rpartition(b"/")[0]),
         "crumbs": _crumbs(folder),
+        "has_folders": any(item.icon == "folder" for item in items),
+        # What a link to a file of this listing keeps of the address.
+        "stay": _stay(request, folder, glob),
+        "ref_suffix": f"&path={link_path(folder)}",
         "glob": glob or "",
-        "as_grid": _as_grid(text(request, "view"), items),
+        "as_grid": _as_grid(view, items),
+        "may_edit": context["may_write"] and context["upload_branch"] == ref,
     }
     if selected:
         context |= _selected(request, dataset, commit, selected)
@@ -73,27 +80,37 @@ def files_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     return render(request, "datasets/files.html", context)
 
 
-def _list(request: PageRequest, commit: Commit, folder: bytes, glob: str | None) -> Page[FolderItem | Entry]:
+def _list(
+    request: PageRequest, commit: Commit, folder: bytes, glob: str | None, *, limit: int
+) -> Page[FolderItem | Entry]:
     cursor = text(request, "cursor")
     if glob:
         pattern = glob if "/" in glob or glob.startswith("**") else f"**/{glob}"
-        return files.list_matching(request.actor, commit, glob=pattern.encode(), cursor=cursor, limit=_ROWS)
-    return files.list_folder(request.actor, commit, path=folder, cursor=cursor, limit=_ROWS)
+        return files.list_matching(request.actor, commit, glob=pattern.encode(), cursor=cursor, limit=limit)
+    return files.list_folder(request.actor, commit, path=folder, cursor=cursor, limit=limit)
 
 
-def _item_of(item: FolderItem | Entry, folder: bytes, selected: bytes) -> Item:
+def _item_of(
+    item: FolderItem | Entry, folder: bytes, selected: bytes, changes: Mapping[bytes, LastChange | None]
+) -> Item:
     name = show_path(item.path[len(folder) + 1 if folder else 0 :])
+    link, changed = link_path(item.path), changes[item.path]
     if isinstance(item, FolderItem):
-        return Item(name, link_path(item.path), "folder", item.size_bytes, item.files, None, False, False)  # noqa: FBT003
-    kind = "link" if item.kind is EntryKind.SYMLINK else "photo" if is_picture(item) else "file"
-    changed_at = datetime.fromtimestamp(item.mtime_ns // _NS, UTC)
-    return Item(name, link_path(item.path), kind, item.size, None, changed_at, is_picture(item), item.path == selected)
+        return Item(name, link, "folder", item.size_bytes, item.files, changed, False, False)  # noqa: FBT003
+    icon = ICONS[kind_of(item)]
+    return Item(name, link, icon, item.size, None, changed, has_thumbnail(item), item.path == selected)
 
 
 def _as_grid(view: str | None, items: Sequence[Item]) -> bool:
     if view in {"grid", "list"}:
         return view == "grid"
-    return bool(items) and all(item.is_picture for item in items)
+    return bool(items) and all(item.has_thumbnail for item in items)
+
+
+def _stay(request: PageRequest, folder: bytes, glob: str | None) -> str:
+    place = f"glob={quote(glob)}" if glob else f"path={link_path(folder)}"
+    cursor = text(request, "cursor")
+    return f"{place}&cursor={quote(cursor)}" if cursor else place
 
 
 def _crumbs(folder: bytes) -> list[Crumb]:
@@ -111,6 +128,7 @@ def _selected(request: PageRequest, dataset: Dataset, commit: Commit, path: byte
             "entry": content.entry,
             "content_id": content.entry.content_id.hex(),
             "preview": preview_of(content),
+            "changed": last_changes.find_last_changes(request.actor, commit, [content.entry])[path],
             "reference": f"{dataset.project.name}/{dataset.name}@{commit.short}",
         }
     }

@@ -10,12 +10,12 @@ from django.views.decorators.http import require_POST
 from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
-from core.pagination import paginate
 from datasets.models import Dataset
-from datasets.selectors import commits
+from datasets.selectors import caches, commits, hub
 from datasets.selectors import datasets as selectors
 from datasets.selectors.commits import CommitView
 from datasets.services import datasets
+from web.sorting import read_sort
 
 _ROWS = 50
 
@@ -29,25 +29,33 @@ class Row:
 
 
 def hub_page(request: PageRequest) -> HttpResponse:
-    """List datasets, newest first."""
-    project, wanted = text(request, "project"), text(request, "q")
-    found = selectors.list_datasets(actor=request.actor, project=project or "", text=wanted or "")
-    page = paginate(found, cursor=text(request, "cursor"), limit=_ROWS)
+    """List datasets: filtered, and sorted by the headings."""
+    wanted = {name: text(request, name) or "" for name in ("q", "project", "kind", "cached")}
+    sort = read_sort(request, hub.SORTS, "-new")
+    found = hub.list_rows(
+        actor=request.actor,
+        project=wanted["project"],
+        text=wanted["q"],
+        kind=wanted["kind"],
+        cached=wanted["cached"],
+    )
+    page = sort.paginate(found, cursor=text(request, "cursor"), limit=_ROWS)
     heads = {dataset.pk: selectors.newest_commit_of(dataset) for dataset in page.items}
     views = {view.commit.id: view for view in commits.view_commits([head for head in heads.values() if head])}
-    writable = [
-        each for each in list_projects(actor=request.actor) if (request.actor.level_in(each.id) or 0) >= Level.WRITE
-    ]
+    projects = list(list_projects(actor=request.actor))
     context = {
         "rows": [
             Row(dataset, views[head.id] if (head := heads[dataset.pk]) is not None else None) for dataset in page.items
         ],
         "next_cursor": page.next_cursor,
-        "total": found.count(),
-        "project": project,
+        "sort": sort,
+        "totals": hub.measure(actor=request.actor),
         "wanted": wanted,
-        "projects": list_projects(actor=request.actor),
-        "writable": writable,
+        "is_filtered": any(wanted.values()),
+        "kinds": hub.list_kinds(actor=request.actor),
+        "sites": list(caches.list_sites(actor=request.actor)),
+        "projects": projects,
+        "writable": [each for each in projects if (request.actor.level_in(each.id) or 0) >= Level.WRITE],
     }
     return render(request, "datasets/hub.html", context)
 
@@ -61,6 +69,9 @@ def create(request: PageRequest) -> HttpResponse:
         project=project,
         name=request.POST.get("name", "").strip(),
         description=request.POST.get("description", "").strip(),
+        kind=request.POST.get("kind", "").strip(),
     )
-    messages.success(request, f"{project.name}/{dataset.name} exists. Its first commit comes from a folder of yours.")
+    messages.success(
+        request, f"{project.name}/{dataset.name} exists. Drop files on this page to bring its first commit."
+    )
     return redirect("datasets:files", project=project.name, name=dataset.name)

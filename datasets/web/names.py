@@ -40,6 +40,19 @@ def create_name(request: PageRequest, project: str, name: str) -> HttpResponse:
 
 
 @require_POST
+def move_branch(request: PageRequest, project: str, name: str) -> HttpResponse:
+    """Let a branch point to another commit."""
+    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
+    label = request.POST.get("label", "")
+    commit = commits.get_commit(request.actor, dataset, request.POST.get("at", "").strip())
+    branches.move_branch(
+        actor=request.actor, dataset=dataset, name=label, to=commit, expected=request.POST.get("expected") or None
+    )
+    messages.success(request, f"{label} is at {commit.short}.")
+    return redirect("datasets:names", project=project, name=name)
+
+
+@require_POST
 def delete_name(request: PageRequest, project: str, name: str) -> HttpResponse:
     """Delete a branch or a tag; commits stay."""
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
@@ -60,6 +73,8 @@ def settings_page(request: PageRequest, project: str, name: str) -> HttpResponse
             "kind": request.POST.get("kind", "").strip() or "general",
             "idle_days": _number(days) if days else None,
         }
+        if default_branch := request.POST.get("default_branch"):
+            changes["default_branch"] = default_branch
         services.update_dataset(actor=request.actor, dataset=dataset, changes=changes)
         messages.success(request, "Saved.")
         return redirect("datasets:settings", project=project, name=name)

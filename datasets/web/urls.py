@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from datasets.web import cache_sites, caching, commits, content, files, hub, names
+from datasets.web import cache_sites, caching, commits, compare, content, edits, files, hub, names, usage
 
 app_name = "datasets"
 _ONE = "datasets/<str:project>/<str:name>/"
@@ -11,13 +11,20 @@ urlpatterns = [
     path("datasets/new/", hub.create, name="create"),
     path(_ONE, files.files_page, name="files"),
     path(f"{_ONE}content/", content.read_content, name="content"),
+    path(f"{_ONE}thumbnail/", content.read_thumbnail, name="thumbnail"),
+    path(f"{_ONE}edit/", edits.edit_path, name="edit_path"),
+    path(f"{_ONE}edit/rename/", edits.rename, name="rename_path"),
+    path(f"{_ONE}edit/remove/", edits.remove, name="remove_path"),
     path(f"{_ONE}commits/", commits.commits_page, name="commits"),
-    path(f"{_ONE}compare/", commits.compare_page, name="compare"),
+    path(f"{_ONE}compare/", compare.compare_page, name="compare"),
     path(f"{_ONE}names/", names.names_page, name="names"),
     path(f"{_ONE}names/create/", names.create_name, name="create_name"),
     path(f"{_ONE}names/delete/", names.delete_name, name="delete_name"),
+    path(f"{_ONE}names/move/", names.move_branch, name="move_branch"),
+    path(f"{_ONE}usage/", usage.usage_page, name="usage"),
     path(f"{_ONE}settings/", names.settings_page, name="settings"),
     path(f"{_ONE}delete/", names.delete, name="delete"),
+    path(f"{_ONE}commits/<str:commit_id>/", commits.commit_dialog, name="commit_dialog"),
     path(f"{_ONE}commits/<str:commit_id>/revert/", commits.revert, name="revert"),
     path(f"{_ONE}commits/<str:commit_id>/cache/", caching.cache_dialog, name="cache_dialog"),
     path(f"{_ONE}commits/<str:commit_id>/cache/forecast/", caching.cache_forecast, name="cache_forecast"),

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from django.urls import reverse
 
 from accounts.actor import Actor
-from flows.selectors import experiments, flows, runs
+from datasets.selectors import usage
+from flows.selectors import dataset_uses, experiments, flows, runs
 from web import navigation, search
 from web.navigation import Entry, Group
 from web.search import Hit
@@ -48,6 +49,7 @@ navigation.add_entry(Entry("Flows", "/flows/", "sitemap", Group.WORK, 30, ("/flo
 navigation.add_entry(
     Entry("Experiments", "/experiments/", "flask", Group.WORK, 40, ("/experiments/",), _count_experiments)
 )
+usage.add_source(dataset_uses.find_uses)
 search.add_source("Flows", "sitemap", _find_flows)
 search.add_source("Runs", "player-play", _find_runs)
 search.add_source("Experiments", "flask", _find_experiments)

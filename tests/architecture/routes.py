@@ -159,11 +159,17 @@ GET    /datasets/                                           login      200    20
 POST   /datasets/new/                                       login      404    403    302   302  302
 GET    /datasets/{project}/{name}/                          login      404    200    200   200  200
 GET    /datasets/{project}/{name}/content/                  login      404    200    200   200  200
+GET    /datasets/{project}/{name}/thumbnail/                login      404    200    200   200  200
+GET    /datasets/{project}/{name}/edit/                     login      404    200    200   200  200
+POST   /datasets/{project}/{name}/edit/rename/              login      404    403    302   302  302
+POST   /datasets/{project}/{name}/edit/remove/              login      404    403    302   302  302
 GET    /datasets/{project}/{name}/commits/                  login      404    200    200   200  200
 GET    /datasets/{project}/{name}/compare/                  login      404    200    200   200  200
 GET    /datasets/{project}/{name}/names/                    login      404    200    200   200  200
 POST   /datasets/{project}/{name}/names/create/             login      404    403    302   302  302
 POST   /datasets/{project}/{name}/names/delete/             login      404    403    302   302  302
+POST   /datasets/{project}/{name}/names/move/               login      404    403    302   302  302
+GET    /datasets/{project}/{name}/usage/                    login      404    200    200   200  200
 GET    /datasets/{project}/{name}/settings/                 login      404    200    200   200  200
 POST   /datasets/{project}/{name}/settings/                 login      404    403    302   302  302
 POST   /datasets/{project}/{name}/delete/                   login      404    403    403   302  302
@@ -174,7 +180,7 @@ GET    /datasets/{project}/{name}/commits/{commit_id}/cache/forecast/   login  4
 POST   /datasets/{project}/{name}/commits/{commit_id}/cache/start/      login  404  403  302  302  302
 
 GET    /cache/                                              login      200    200    200   200  200
-GET    /cache/{cached_commit_id}/clear/                        login      404    200    200   200  200
+GET    /cache/{cached_commit_id}/clear/                     login      404    200    200   200  200
 POST   /cache/{cached_commit_id}/clear/                     login      404    403    302   302  302
 POST   /cache/{cached_commit_id}/pin/                       login      404    403    302   302  302
 POST   /cache/{cached_commit_id}/scrub/                     login      404    403    302   302  302

@@ -23,3 +23,8 @@ startPolling();
 startLive();
 customElements.define("log-view", LogView);
 customElements.define("series-chart", SeriesChart);
+
+// Loaded on the pages that hold one and nowhere else.
+if (document.querySelector("upload-panel")) {
+  void import("./datasets/upload_panel.ts").then(({ UploadPanel }) => customElements.define("upload-panel", UploadPanel));
+}

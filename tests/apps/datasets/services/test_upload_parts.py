@@ -220,13 +220,16 @@ def test_a_cancelled_upload_takes_nothing_more_and_forgets_its_parts(member, upl
 
 def test_what_arrived_can_be_listed_to_go_on_later(member, upload):
     send(member, upload, 4, {"b": b"bb", "a": b"a"})
+    begun = send(member, upload, 6, {"large": noise(PART_BYTES)}, offset=0, total=PART_BYTES + 1)
 
-    arrived = [
-        (number, [(entry.path, entry.size) for entry in entries])
-        for number, entries in upload_parts.list_arrived(actor=member, upload=upload)
+    arrived = list(upload_parts.list_arrived(actor=member, upload=upload))
+
+    assert [(part.number, part.is_complete) for part in arrived] == [(4, True), (6, False)]
+    assert [(entry.path, entry.size) for part in arrived for entry in part.entries] == [
+        (b"a", 1),
+        (b"b", 2),
+        (b"large", begun.next_offset),
     ]
-
-    assert arrived == [(4, [(b"a", 1), (b"b", 2)])]
 
 
 def test_the_parts_of_ended_uploads_are_forgotten(member, upload):

@@ -1,0 +1,95 @@
+"""What differs between two commits of a dataset: how much in all, and page by page. Counts are kept: trees stay."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from core.errors import InvalidInput
+from core.pagination import Page, decode_cursor, encode_cursor
+from datasets import permissions
+from datasets.models import Commit
+from datasets.selectors import files
+from datasets.selectors.kept import Kept
+from datasets.selectors.trees import TreeReader
+from nearline.content.diff import Change, diff_roots
+from nearline.content.manifest import RootRange
+
+KINDS = ("added", "removed", "changed")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many files were added, removed and changed."""
+
+    added: int
+    removed: int
+    changed: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.added + self.removed + self.changed
+
+
+def count_differences(actor: Actor, base: Commit | None, other: Commit) -> Counts:
+    """Return how much changed from `base` (None: the empty tree) to `other`."""
+    require(actor, permissions.VIEW, other.dataset.project_id)
+    key = (base.root if base is not None else "", other.root)
+    known = _counts.get(key)
+    if known is None:
+        reader = TreeReader(other.dataset)
+        known = Counts(*files.count_changes(reader, *_roots(reader, base, other)))
+        _counts.put(key, known)
+    return known
+
+
+def list_differences(
+    actor: Actor, base: Commit | None, other: Commit, *, kind: str = "", cursor: str | None, limit: int
+) -> Page[Change]:
+    """Return a page of what changed from `base` to `other`, in the order of paths; of one of `KINDS` when it is given.
+
+    Only the ranges from the cursor on are read. Raises InvalidInput.
+    """
+    require(actor, permissions.VIEW, other.dataset.project_id)
+    if kind and kind not in KINDS:
+        raise InvalidInput(f"There is no kind of change called '{kind}': it is {', '.join(KINDS)}.")
+    reader = TreeReader(other.dataset)
+    after = _position(cursor)
+    before, now = ([row for row in ranges if row.last_path > after] for ranges in _roots(reader, base, other))
+    changes = (
+        change
+        for change in diff_roots(before, now, reader.load_range)
+        if change.path > after and (not kind or files.kind_of(change) == kind)
+    )
+    found = list(islice(changes, limit + 1))
+    items = found[:limit]
+    return Page(items, encode_cursor(items[-1].path.hex()) if len(found) > limit else None)
+
+
+def find_difference(actor: Actor, base: Commit | None, other: Commit, *, path: bytes) -> Change | None:
+    """Return what happened to one path; None when nothing did."""
+    require(actor, permissions.VIEW, other.dataset.project_id)
+    reader = TreeReader(other.dataset)
+    around = (
+        [row for row in ranges if row.first_path <= path <= row.last_path] for ranges in _roots(reader, base, other)
+    )
+    before, now = around
+    return next((change for change in diff_roots(before, now, reader.load_range) if change.path == path), None)
+
+
+def _roots(reader: TreeReader, base: Commit | None, other: Commit) -> tuple[Sequence[RootRange], Sequence[RootRange]]:
+    return (reader.read_root(base.root) if base is not None else ()), reader.read_root(other.root)
+
+
+def _position(cursor: str | None) -> bytes:
+    if not cursor:
+        return b""
+    try:
+        return bytes.fromhex(str(decode_cursor(cursor)))
+    except ValueError as error:
+        raise InvalidInput("This page link is damaged. Start again from the first page.") from error
+
+
+_counts: Kept[Counts] = Kept(2000)

@@ -1,0 +1,35 @@
+"""Pictures of a commit, small: made once for a content, and kept for the next reader."""
+
+from accounts.actor import Actor
+from datasets.adapters import pictures
+from datasets.models import Commit
+from datasets.selectors import files
+from datasets.selectors.kept import Kept
+
+MAX_SOURCE_BYTES = 32 * 1024 * 1024
+"""Larger files are not read for a thumbnail."""
+
+_KEPT_BYTES = 16 * 1024 * 1024
+_HEAD_BYTES = 64 * 1024
+
+
+def get_thumbnail(actor: Actor, commit: Commit, *, path: bytes, edge: int) -> bytes | None:
+    """Return a file as a WebP with no side longer than `edge`; None when it is no picture. Raises FileNotInCommit."""
+    content = files.open_file(actor, commit, path=path)
+    if content.size_bytes > MAX_SOURCE_BYTES:
+        return None
+    key = (content.entry.content_id.hex(), str(edge))
+    small = _kept.get(key)
+    if small is None:
+        small = pictures.shrink(b"".join(content.read()), edge)
+        if small is not None:
+            _kept.put(key, small, weight=len(small))
+    return small
+
+
+def describe(content: files.FileContent) -> str:
+    """Return the size in pixels and their kind, such as `1024 x 1024, 8 bit grey`; empty when unknown."""
+    return pictures.describe(b"".join(content.read(0, _HEAD_BYTES)))
+
+
+_kept: Kept[bytes] = Kept(_KEPT_BYTES)
