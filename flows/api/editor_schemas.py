@@ -9,7 +9,7 @@ Place = tuple[float, float]
 
 
 class WritingIn(Schema):
-    """What somebody has written. `key` is the flow's name, or one that starts with '+' for a new flow.
+    """What somebody has written. `key` is the flow's name, or one that starts with '~' for a new flow.
 
     `layout` holds the left upper corners of the nodes in pixels; `base_version` is the number of the version that the
     writing began from, null for a new flow; `example` names the example whose code it needs.

@@ -55,20 +55,27 @@ def points(axis: GridRange) -> tuple[Value, ...]:
 
 def complete(declared: Mapping[str, ParameterSpec], given: Mapping[str, Value]) -> dict[str, Value]:
     """Return the value of every parameter of a run. Raises InvalidParameters naming all that is wrong at once."""
-    faults = [f"There is no parameter '{key}'.{suggest(key, list(declared))}" for key in given if key not in declared]
-    values: dict[str, Value] = {}
+    faults = list(find_faults(declared, given).values())
+    if faults:
+        raise InvalidParameters(" ".join(faults), problems=faults)
+    values = {key: given.get(key, parameter.default) for key, parameter in declared.items()}
+    return {key: convert(declared[key], value) for key, value in values.items() if value is not None}
+
+
+def find_faults(declared: Mapping[str, ParameterSpec], given: Mapping[str, Value]) -> dict[str, str]:
+    """Say by name what is wrong with the values given for a run; empty: nothing is."""
+    unknown = [key for key in given if key not in declared]
+    faults = {key: f"There is no parameter '{key}'.{suggest(key, list(declared))}" for key in unknown}
     for key, parameter in declared.items():
         value = given.get(key, parameter.default)
         if value is None:
-            faults.append(f"The parameter '{key}' has no default and needs a value.")
+            faults[key] = f"The parameter '{key}' has no default and needs a value."
             continue
         try:
-            values[key] = convert(parameter, value)
+            convert(parameter, value)
         except ValueError as error:
-            faults.append(f"The parameter '{key}' {error}")
-    if faults:
-        raise InvalidParameters(" ".join(faults), problems=faults)
-    return values
+            faults[key] = f"The parameter '{key}' {error}"
+    return faults
 
 
 def convert(parameter: ParameterSpec, value: Value) -> Value:

@@ -1,15 +1,19 @@
 """What somebody writes on a flow before it is kept as a version."""
 
+import re
+
 from django.conf import settings
 from django.db import models
 
 from core.orm import BaseModel
 
+_NAME = re.compile(r"^flow:[ \t]*([^\n#]+)", re.MULTILINE)
+
 
 class FlowDraft(BaseModel):
     """One person's unsaved text of a flow; nobody else sees it.
 
-    `key` is the flow's name, or one that starts with '+' for a flow that does not exist yet. `base_version` is the
+    `key` is the flow's name, or one that starts with '~' for a flow that does not exist yet. `base_version` is the
     number of the version that the draft began from (None: a new flow); `example` names the example whose code it
     needs. `revision` counts what was kept, so that two windows of one person cannot overwrite each other.
     """
@@ -28,6 +32,12 @@ class FlowDraft(BaseModel):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "project", "key"], name="one_draft_per_flow")]
+
+    @property
+    def name(self) -> str:
+        """What the text calls its flow, for lists; the file may be half written."""
+        found = _NAME.search(self.text)
+        return found[1].strip("\"' ") if found else "without a name"
 
     def __str__(self) -> str:
         return f"{self.key} of {self.user_id}"

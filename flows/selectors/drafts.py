@@ -8,7 +8,7 @@ from accounts.permissions import require
 from flows import permissions
 from flows.models import FlowDraft
 
-NEW = "+"
+NEW = "~"
 """What the keys of drafts start with whose flow does not exist yet."""
 
 

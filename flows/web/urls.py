@@ -2,17 +2,29 @@
 
 from django.urls import path
 
-from flows.web import curves, experiment_compare, experiment_table, experiments, flows, runs, saved_views
+from flows.web import (
+    curves,
+    editor,
+    experiment_compare,
+    experiment_table,
+    experiments,
+    flows,
+    run_form,
+    runs,
+    saved_views,
+    versions,
+)
 
 app_name = "flows"
 _ONE = "flows/<str:project>/<str:name>/"
 _EXPERIMENT = "experiments/<str:experiment_id>/"
 urlpatterns = [
     path("flows/", flows.flows_page, name="flows"),
-    path("flows/new/", flows.edit_page, name="new"),
+    path("flows/new/", editor.new_page, name="new"),
     path(_ONE, flows.flow_page, name="flow"),
-    path(f"{_ONE}edit/", flows.edit_page, name="edit"),
-    path(f"{_ONE}run/", flows.run, name="start"),
+    path(f"{_ONE}edit/", editor.edit_page, name="edit"),
+    path(f"{_ONE}run/", run_form.run_form, name="start"),
+    path(f"{_ONE}versions/", versions.versions_page, name="versions"),
     path("runs/<str:run_id>/", runs.run_page, name="run"),
     path("runs/<str:run_id>/cancel/", runs.cancel, name="cancel"),
     path("runs/<str:run_id>/retry/", runs.retry, name="retry"),

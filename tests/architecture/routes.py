@@ -185,6 +185,10 @@ POST   /cache/{cached_commit_id}/clear/                     login      404    40
 POST   /cache/{cached_commit_id}/pin/                       login      404    403    302   302  302
 POST   /cache/{cached_commit_id}/scrub/                     login      404    403    302   302  302
 
+GET    /settings/cache/                                     login      200    200    200   200  200
+POST   /settings/cache/new/                                 login      403    403    403   403  302
+POST   /settings/cache/{name}/                              login      403    403    403   403  302
+
 GET    /jobs/                                               login      200    200    200   200  200
 GET    /jobs/{name}/                                        login      404    200    200   200  200
 GET    /jobs/{name}/log/                                    login      404    200    200   200  200
@@ -209,6 +213,8 @@ POST   /flows/new/                                          login      404    40
 GET    /flows/{project}/{name}/                             login      404    200    200   200  200
 GET    /flows/{project}/{name}/edit/                        login      404    200    200   200  200
 POST   /flows/{project}/{name}/edit/                        login      404    403    302   302  302
+GET    /flows/{project}/{name}/versions/                    login      404    200    200   200  200
+GET    /flows/{project}/{name}/run/                         login      404    200    200   200  200
 POST   /flows/{project}/{name}/run/                         login      404    403    302   302  302
 GET    /runs/{run_id}/                                      login      404    200    200   200  200
 GET    /runs/{run_id}/steps/{key}/log/                      login      404    200    200   200  200
@@ -245,6 +251,7 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/datasets", {"name": "dataset", "ref": "second", "commit_id": "second"}),
     ("/uploads", {"upload_id": "upload"}),
     ("/cache/sites", {"name": "site"}),
+    ("/settings/cache/", {"name": "site"}),
     ("/cache", {"cached_commit_id": "cached"}),
     ("/compute/resources", {"name": "resource"}),
     ("/compute/jobs", {"name": "job"}),
@@ -365,6 +372,8 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /compute/nodes/{node_id}/drain/": {"drained": "1"},
         "POST /compute/{name}/templates/": {"name": "more", "cpu": "1", "memory": "1 GB", "gpus": "0"},
         "POST /quotas/{project}/": {"gpus": "2"},
+        "POST /settings/cache/new/": {"name": "more", "root": f"{values['folder']}/more", "idle_days": "1"},
+        "POST /settings/cache/{name}/": {"capacity": "1 GB", "idle_days": "2"},
         "POST /settings/profile/": {"first_name": "Ada", "last_name": "Lovelace"},
         "POST /settings/people/new/": {"username": "ada"},
         "POST /settings/tokens/": {"name": "another", "days": "30"},
@@ -387,7 +396,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /datasets/{project}/{name}/commits/{commit_id}/cache/start/": {"site": "local"},
         "POST /cache/{cached_commit_id}/pin/": {"pinned": "1"},
         "POST /flows/new/": {"project": "team-a", "text": FLOW},
-        "POST /flows/{project}/{name}/edit/": {"project": "team-a", "text": FLOW},
+        "POST /flows/{project}/{name}/edit/": {"project": "team-a", "text": FLOW, "base": "1"},
     }
 
 

@@ -68,11 +68,11 @@ def test_a_draft_that_is_gone_begins_anew(world: World, member, project):
 
 def test_drafts_are_seen_by_who_wrote_them_and_nobody_else(world: World, member, make_actor, project):
     other = make_actor(Role.MEMBER, name="other")
-    keep(member, project, key="+new")
+    keep(member, project, key="~new")
 
-    assert selectors.find_draft(actor=other, project=project, key="+new") is None
+    assert selectors.find_draft(actor=other, project=project, key="~new") is None
     assert list(selectors.list_new(actor=other)) == []
-    assert [draft.key for draft in selectors.list_new(actor=member)] == ["+new"]
+    assert [draft.key for draft in selectors.list_new(actor=member)] == ["~new"]
 
 
 @pytest.mark.parametrize(
@@ -100,16 +100,16 @@ def test_who_may_not_push_keeps_no_draft_and_no_version(world: World, viewer, ma
 
 
 def test_keeping_as_a_version_takes_the_layout_and_ends_the_draft(world: World, member, project):
-    keep(member, project, key="+new")
+    keep(member, project, key="~new")
 
-    version = publish(member, project, key="+new", layout={"train": (10, 20)})
+    version = publish(member, project, key="~new", layout={"train": (10, 20)})
 
     assert (version.number, version.layout, version.text) == (1, {"train": [10, 20]}, FLOW)
     assert FlowDraft.objects.count() == 0
 
 
 def test_comments_and_places_change_without_a_new_version(world: World, member, project):
-    first = publish(member, project, key="+new")
+    first = publish(member, project, key="~new")
 
     again = publish(member, project, f"# why\n{FLOW}", layout={"train": (1, 2)}, base_version=1)
 
@@ -119,7 +119,7 @@ def test_comments_and_places_change_without_a_new_version(world: World, member, 
 
 def test_a_version_that_somebody_kept_meanwhile_is_told_and_nothing_changes(world: World, member, make_actor, project):
     kim = make_actor(Role.MEMBER, name="kim")
-    publish(member, project, key="+new")
+    publish(member, project, key="~new")
     publish(kim, project, OTHER, base_version=1)
     keep(member, project, "mine", base_version=1)
 
@@ -135,19 +135,19 @@ def test_a_version_that_somebody_kept_meanwhile_is_told_and_nothing_changes(worl
 
 
 def test_a_new_flow_does_not_land_on_one_that_is_there(world: World, member, project):
-    publish(member, project, key="+new")
+    publish(member, project, key="~new")
 
     with pytest.raises(FlowMoved, match="There is a flow called digits already: version 1 by member"):
-        publish(member, project, OTHER, key="+other")
+        publish(member, project, OTHER, key="~other")
 
     assert FlowVersion.objects.count() == 1
 
 
 def test_a_flow_with_problems_is_not_kept_and_its_draft_stays(world: World, member, project):
-    keep(member, project, "flow: digits", key="+new")
+    keep(member, project, "flow: digits", key="~new")
 
     with pytest.raises(InvalidFlow):
-        publish(member, project, "flow: digits", key="+new")
+        publish(member, project, "flow: digits", key="~new")
 
     assert (Flow.objects.count(), FlowDraft.objects.count()) == (0, 1)
 
@@ -163,19 +163,19 @@ def test_the_code_of_a_version_stays_with_those_that_begin_from_it(world: World,
 
 
 def test_a_flow_that_starts_from_an_example_has_its_code(world: World, member, project):
-    version = publish(member, project, key="+new", example="digits")
+    version = publish(member, project, key="~new", example="digits")
 
     assert version.bundle == Bundle.objects.get().sha256
     folder = bundles.unpacked_folder(version.bundle)
     assert (folder / "train.py").is_file()
     assert not (folder / "flow.yaml").exists()
-    again = publish(member, project, OTHER.replace("digits", "more"), key="+more", example="digits")
+    again = publish(member, project, OTHER.replace("digits", "more"), key="~more", example="digits")
     assert again.bundle == version.bundle
 
 
 @pytest.mark.parametrize("name", ["nowhere", "../digits", "."])
 def test_an_example_that_does_not_ship_is_refused(world: World, member, project, name):
     with pytest.raises(ExampleNotFound):
-        publish(member, project, key="+new", example=name)
+        publish(member, project, key="~new", example=name)
 
     assert Flow.objects.count() == Bundle.objects.count() == 0

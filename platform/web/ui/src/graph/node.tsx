@@ -22,10 +22,6 @@ export type GraphNodeData = {
 
 export type GraphNode = Node<GraphNodeData, "card">;
 
-// The same size as in flows/engine/layout.py, so that the server's places fit.
-export const NODE_WIDTH = 208;
-export const NODE_HEIGHT = 58;
-
 const ICONS: Record<NodeKind, string> = { dataset: "database", command: "terminal-2" };
 
 export const nodeTypes = { card: memo(Card) };

@@ -1,0 +1,51 @@
+// The buttons at the foot of the canvas.
+
+import { useReactFlow } from "@xyflow/react";
+import { Icon } from "../graph/icon.tsx";
+import { useChosen, useEditor } from "./editor.ts";
+import { tidyUp } from "./placing.ts";
+
+export function CanvasTools({ isEditable }: { isEditable: boolean }) {
+  const { store } = useEditor();
+  const { zoomIn, zoomOut, fitView } = useReactFlow();
+  const tidy = async () => {
+    try {
+      await tidyUp(store);
+      requestAnimationFrame(() => void fitView({ padding: 0.12, maxZoom: 1 }));
+    } catch {
+      store.say("The server does not answer; the nodes stay where they are.");
+    }
+  };
+  return (
+    <div className="canvas-tools nopan" role="toolbar" aria-label="Canvas">
+      <Tool icon="zoom-in" label="Zoom in" onClick={() => void zoomIn()} />
+      <Tool icon="zoom-out" label="Zoom out" onClick={() => void zoomOut()} />
+      <Tool icon="maximize" label="Show everything" onClick={() => void fitView({ padding: 0.12, maxZoom: 1 })} />
+      <button type="button" className="btn" onClick={() => void tidy()} disabled={!isEditable}>
+        <Icon name="layout-distribute-vertical" />
+        Tidy up
+      </button>
+      <UndoButtons />
+    </div>
+  );
+}
+
+export function UndoButtons() {
+  const { store } = useEditor();
+  const canUndo = useChosen(({ history }) => history.past.length > 0);
+  const canRedo = useChosen(({ history }) => history.future.length > 0);
+  return (
+    <>
+      <Tool icon="arrow-back-up" label="Undo" onClick={() => store.undo()} disabled={!canUndo} />
+      <Tool icon="arrow-forward-up" label="Redo" onClick={() => store.redo()} disabled={!canRedo} />
+    </>
+  );
+}
+
+function Tool({ icon, label, onClick, disabled = false }: { icon: string; label: string; onClick: () => void; disabled?: boolean }) {
+  return (
+    <button type="button" className="btn" title={label} aria-label={label} onClick={onClick} disabled={disabled}>
+      <Icon name={icon} />
+    </button>
+  );
+}

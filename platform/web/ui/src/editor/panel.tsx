@@ -1,0 +1,61 @@
+// The panel beside the canvas: of the selected step or dataset, of several nodes, or of the flow itself.
+
+import { Icon } from "../graph/icon.tsx";
+import * as actions from "./actions.ts";
+import { copySelected } from "./clipboard.ts";
+import { useChosen, useEditor } from "./editor.ts";
+import { DatasetPanel } from "./panel_dataset.tsx";
+import { FlowPanel } from "./panel_flow.tsx";
+import { StepPanel } from "./panel_step.tsx";
+import { isDataset } from "./rules.ts";
+
+export function Panel() {
+  const { config } = useEditor();
+  const flow = useChosen(({ flow }) => flow);
+  const selection = useChosen(({ selection }) => selection);
+  const fault = useChosen(({ fault }) => fault);
+  const [only = "", ...others] = selection;
+  const step = flow.steps.find(({ name }) => name === only);
+  return (
+    <section className="panel-side" aria-label="Properties">
+      <fieldset disabled={fault !== null || flow.isForeign || !config.may_write} className="plain-set">
+        {others.length > 0 || only.includes(">") ? (
+          <SelectionPanel />
+        ) : step ? (
+          <StepPanel key={step.index} step={step} />
+        ) : isDataset(only) ? (
+          <DatasetPanel key={only} id={only} />
+        ) : (
+          <FlowPanel />
+        )}
+      </fieldset>
+    </section>
+  );
+}
+
+function SelectionPanel() {
+  const editor = useEditor();
+  const selection = useChosen(({ selection }) => selection);
+  const nodes = [...selection].filter((id) => !id.includes(">"));
+  const arrows = selection.size - nodes.length;
+  const words = [nodes.length && `${nodes.length} nodes`, arrows && (arrows === 1 ? "1 arrow" : `${arrows} arrows`)].filter(Boolean);
+  return (
+    <>
+      <header>
+        <h2>{words.join(" and ")} selected</h2>
+      </header>
+      <div className="row-of">
+        {nodes.length > 0 && (
+          <button type="button" className="btn" onClick={() => void navigator.clipboard?.writeText(copySelected(editor))}>
+            <Icon name="copy" />
+            Copy
+          </button>
+        )}
+        <button type="button" className="btn" onClick={() => actions.removeSelected(editor)}>
+          <Icon name="trash" />
+          Remove
+        </button>
+      </div>
+    </>
+  );
+}

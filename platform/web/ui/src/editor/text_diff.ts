@@ -1,0 +1,24 @@
+// <text-diff>: shows the two texts that it holds side by side; without script both stand below each other.
+
+export class TextDiff extends HTMLElement {
+  #remove: (() => void) | undefined;
+
+  connectedCallback(): void {
+    const [left, right] = this.querySelectorAll("pre");
+    if (!left || !right) return;
+    void import("./merge_view.ts").then(({ showBoth }) => {
+      if (!this.isConnected || this.#remove) return;
+      const stage = document.createElement("div");
+      this.append(stage);
+      const labels = [left.ariaLabel ?? "Before", right.ariaLabel ?? "After"] as const;
+      const { remove } = showBoth(stage, left.textContent, right.textContent, labels, false);
+      this.dataset["shown"] = "";
+      this.#remove = remove;
+    });
+  }
+
+  disconnectedCallback(): void {
+    this.#remove?.();
+    this.#remove = undefined;
+  }
+}

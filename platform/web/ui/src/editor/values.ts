@@ -1,0 +1,39 @@
+// Values of parameters as people type them: 0.1 is a number, true a truth, everything else a text; quotes make it one.
+
+import { parse, stringify } from "yaml";
+import type { Value } from "./model.ts";
+
+export function valueOf(text: string): Value {
+  const trimmed = text.trim();
+  if (trimmed === "") return "";
+  try {
+    const value: unknown = parse(trimmed);
+    if (typeof value === "boolean" || (typeof value === "number" && Number.isFinite(value))) return value;
+    if (typeof value === "string" && /^["']/.test(trimmed)) return value;
+  } catch {
+    // Not YAML: a text then.
+  }
+  return trimmed;
+}
+
+export function textOf(value: Value | null): string {
+  if (value === null) return "";
+  if (typeof value !== "string") return String(value);
+  return valueOf(value) === value ? value : stringify(value, { lineWidth: 0 }).trim();
+}
+
+// Several values, separated by commas outside of quotes and brackets.
+export function valuesOf(text: string): Value[] {
+  return (text.match(/(?:"(?:\\.|[^"\\])*"|'[^']*'|[^,])+/g) ?? []).map((part) => part.trim()).filter(Boolean).map(valueOf);
+}
+
+export function textsOf(values: readonly Value[]): string {
+  return values.map((value) => (typeof value === "string" && value.includes(",") ? JSON.stringify(value) : textOf(value))).join(", ");
+}
+
+// "90" becomes a number of seconds, "30m" stays: both are durations.
+export function durationOf(text: string): string | number | undefined {
+  const trimmed = text.trim();
+  if (!trimmed) return undefined;
+  return /^\d+(\.\d+)?$/.test(trimmed) ? Number(trimmed) : trimmed;
+}
