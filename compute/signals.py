@@ -1,6 +1,10 @@
-"""News of this app, sent on commit."""
+"""News of this app, sent on commit, and the one question that it asks those above it."""
 
 from django.dispatch import Signal
 
 job_changed = Signal()
 """Jobs changed state (`job_ids: list[str]`), batched per transaction. Says "look again": the rows tell the rest."""
+
+files_due = Signal()
+"""May the files of this ended job go? (`job_id: str`, `unused_since: datetime`), asked inside the transaction that
+notes that they are gone. A receiver returns True when it needs them still, and holds whatever makes that so."""

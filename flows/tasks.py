@@ -2,7 +2,7 @@
 
 from core import doorbell
 from core.doorbell import Lane
-from flows.services import advance, artifacts, harvest, staging
+from flows.services import advance, artifacts, cleaning, harvest, staging
 
 
 @doorbell.task("flows.advance", lane=Lane.ADVANCE, every_s=1.0)
@@ -39,3 +39,9 @@ def copy_inputs(input_id: str | None = None) -> None:
 def release_inputs() -> None:
     """Let go of what ended attempts held."""
     staging.release_inputs()
+
+
+@doorbell.task("flows.clean", lane=Lane.NOTIFY, every_s=3600.0)
+def delete_run_folders() -> None:
+    """Delete what runs kept whose jobs' files are deleted."""
+    cleaning.delete_run_folders()

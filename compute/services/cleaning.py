@@ -1,7 +1,11 @@
 """Files of jobs that ended long ago are deleted. Their rows, events and what flows collected from them stay."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import islice
 
+from django.db import transaction
+
+from compute import signals
 from compute.adapters import drivers
 from compute.engine.states import JOB_STATES
 from compute.errors import ResourceUnreachable
@@ -13,17 +17,30 @@ _AT_ONCE = 1000
 
 
 def delete_old_files(*, keep: timedelta = KEEP) -> int:
-    """Delete the folders of jobs that ended longer ago than `keep`; return how many. Repeat it for the rest."""
+    """Delete the folders of jobs that ended longer ago than `keep` and that nobody needs any more; return how many."""
     now = clock.now()
     ended = Job.objects.filter(state__in=sorted(JOB_STATES.final), finished_at__lt=now - keep, files_deleted_at=None)
-    deleted = []
-    for job in ended.select_related("resource").defer("spec").order_by("pk")[:_AT_ONCE]:
-        try:
-            driver = drivers.driver_of(job.resource)
-            driver.forget(job.name)
-            driver.delete(job.name)
-        except ResourceUnreachable:
-            continue
-        deleted.append(job.pk)
-    Job.objects.filter(pk__in=deleted).update(files_deleted_at=now)
-    return len(deleted)
+    due = (job_id for job_id in list(ended.order_by("pk").values_list("pk", flat=True)) if _take(job_id, now, keep))
+    return sum(_delete(job_id) for job_id in islice(due, _AT_ONCE))
+
+
+@transaction.atomic
+def _take(job_id: str, now: datetime, keep: timedelta) -> bool:
+    """Note that the files are gone, unless somebody needs them: from then on nobody begins to rely on them."""
+    answers = signals.files_due.send(sender=None, job_id=job_id, unused_since=now - keep)
+    if any(is_needed for _, is_needed in answers):
+        return False
+    return bool(Job.objects.filter(pk=job_id, files_deleted_at=None).update(files_deleted_at=now))
+
+
+def _delete(job_id: str) -> bool:
+    job = Job.objects.select_related("resource").defer("spec").get(pk=job_id)
+    try:
+        driver = drivers.driver_of(job.resource)
+        driver.forget(job.name)
+        driver.delete(job.name)
+    except ResourceUnreachable:
+        # They are there still, and are deleted once their resource answers.
+        Job.objects.filter(pk=job.pk).update(files_deleted_at=None)
+        return False
+    return True

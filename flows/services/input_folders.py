@@ -22,6 +22,12 @@ def run_folder(run_id: str) -> Path:
     return Path(settings.NEARLINE.home).absolute() / "runs" / run_id
 
 
+def list_run_folders() -> list[Path]:
+    """Return the folders of all runs that have one."""
+    runs = run_folder("any").parent
+    return sorted(runs.iterdir()) if runs.is_dir() else []
+
+
 def gather_outputs(run_id: str, key: str, outputs: Mapping[int, Path]) -> Path:
     """Return the folder that shows the outputs of a grid's tries under their indices."""
     content = "\n".join(f"{index} {path}" for index, path in sorted(outputs.items()))

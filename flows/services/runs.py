@@ -114,7 +114,6 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
         raise RunNotFound(f"Run #{run.number} has no step '{step}'" + ("." if index is None else f" [{index}]."))
     if not step and not steps.exclude(state="succeeded").exists():
         raise NothingToRetry(f"Every step of run #{run.number} succeeded.")
-    _check_outputs(run, step, index)
     # Nothing advances a run that has ended, so it is opened by compare-and-set from here.
     ended = Run.objects.filter(pk=run.pk, state__in=sorted(RUN_ENDS))
     if ended.update(
@@ -128,6 +127,8 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
         wake_at=now,
     ):
         audit.record(actor, "flows.retry_run", run, **({"step": step} if step else {}))
+    # Now that the run goes on, no more of its files are deleted.
+    _check_outputs(run, step, index)
     doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
     run.refresh_from_db()
     return run

@@ -1,0 +1,43 @@
+"""The files of a run go together, some time after its end: those of its jobs, then what it kept beside them."""
+
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+from django.db import transaction
+
+from flows.models import Attempt, Run
+from flows.services import input_folders
+
+_LEAVING = ".leaving-"
+
+
+def needs_files(job_id: str, *, unused_since: datetime) -> bool:
+    """Whether a job belongs to a run that goes on, or that ended after that moment and may well be retried.
+
+    The run is held until the caller's transaction ends, so that it cannot be retried meanwhile.
+    """
+    run = Run.objects.select_for_update(of=("self",)).filter(attempts__job=job_id).first()
+    return run is not None and (run.finished_at is None or run.finished_at > unused_since)
+
+
+def delete_run_folders() -> int:
+    """Delete the folders of runs that are gone or whose jobs' files are deleted; return how many."""
+    count = 0
+    for folder in input_folders.list_run_folders():
+        leaving = folder if folder.name.startswith(_LEAVING) else _take(folder)
+        if leaving is not None:
+            shutil.rmtree(leaving, ignore_errors=True)
+            count += 1
+    return count
+
+
+@transaction.atomic
+def _take(folder: Path) -> Path | None:
+    """Rename a folder that nobody needs, with its run held: should it be retried right after, it makes another."""
+    run = Run.objects.select_for_update().filter(pk=folder.name).first()
+    if run is not None:
+        has_files = Attempt.objects.filter(run=run, job__isnull=False, job__files_deleted_at=None).exists()
+        if has_files or not run.has_ended:
+            return None
+    return folder.rename(folder.with_name(_LEAVING + folder.name))
