@@ -59,7 +59,10 @@ def reap(*, limit: int = 100) -> int:
     rows = CachedCommit.objects.filter(state__in=[*UNFINISHED, CacheState.EVICTING]).exclude(lease_expires_at__gt=now)
     found = list(rows.order_by("pk").values_list("pk", "state")[:limit])
     for id_, state in found:
-        ring_surely("datasets.evict" if state == CacheState.EVICTING else "datasets.hydrate", cached_commit_id=id_)
+        if state == CacheState.EVICTING:
+            ring_surely("datasets.evict", cached_commit_id=id_)
+        else:
+            ring_surely("datasets.hydrate", cached_commit_id=id_)
     wanted = CachedCommit.objects.filter(state=CacheState.READY, scrub_requested_at__isnull=False)
     for id_ in wanted.order_by("pk").values_list("pk", flat=True)[:limit]:
         ring_surely("datasets.scrub", cached_commit_id=id_)
