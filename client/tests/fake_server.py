@@ -271,7 +271,7 @@ class FakeServer:
         missing = sorted(name for name in packs if state["packs"].get(name) != "complete")
         if missing:
             raise Conflict("Packs are missing.", code="datasets.pack_missing", details={"packs": missing})
-        extents = {name: check_pack(self.object_path(ObjectKind.PACK, name).read_bytes()) for name in packs}
+        extents = {name: set(check_pack(self.object_path(ObjectKind.PACK, name).read_bytes())) for name in packs}
         for entry in entries:
             for blob in entry.blobs:
                 assert (blob.content_id, blob.offset, blob.size) in extents[blob.pack.hex()]

@@ -197,3 +197,45 @@ def _fold(raw, like):
         position += 5 + length
         taken += size
     return b"".join(parts)
+
+
+@given(trees().filter(bool))
+def test_the_ids_that_a_range_names_are_seen_without_reading_it(entries):
+    named = [entry.content_id for entry in entries]
+    named += [blob.content_id for entry in entries if len(entry.blobs) > 1 for blob in entry.blobs]
+
+    assert manifest.peek_ids(manifest.encode_range(entries)) == b"".join(named)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_refused_when_peeked_at_or_seen(data):
+    with contextlib.suppress(BadManifest):
+        manifest.peek_ids(data)
+
+
+@given(trees(max_size=20).filter(bool), st.booleans())
+def test_entries_made_one_by_one_are_those_made_at_once(entries, is_vouched):
+    found = range_codec.read_range(manifest.encode_range(entries), is_vouched=is_vouched).entries
+
+    assert [found[index] for index in range(len(found))] == list(found) == entries
+    assert found[-1] == entries[-1]
+    assert found[1:3] == entries[1:3]
+    assert list(found.paths) == [entry.path for entry in entries]
+    assert list(found.sizes) == [entry.size for entry in entries]
+    assert found.content_ids == b"".join(entry.content_id for entry in entries)
+    with pytest.raises(IndexError):
+        found[len(entries)]
+
+
+def test_plain_files_are_checked_column_by_column():
+    sound = [file_entry(b"a"), file_entry(b"b", offset=10)]
+    data = manifest.encode_range(sound)
+
+    assert range_codec.read_range(data).entries.is_plain
+    for bad in (
+        {"mode": 0o1777},
+        {"size": 0},
+        {"size": 65 << 20},
+    ):
+        with pytest.raises(ContentError):
+            manifest.encode_range([sound[0], sound[1]._replace(**bad)])

@@ -54,23 +54,21 @@ class ColumnReader:
 
     def read(self, raw_length: int, *, is_compressed: bool) -> bytes:
         """Return the next column, which must have exactly `raw_length` bytes and the codec that is due."""
-        if len(self._data) - self._offset < _HEAD.size:
-            raise BadManifest("The manifest range ends too early.")
-        codec, stored_length = _HEAD.unpack_from(self._data, self._offset)
-        start = self._offset + _HEAD.size
-        end = start + stored_length
-        if end > len(self._data):
-            raise BadManifest("The manifest range ends too early.")
+        codec, start = self._pass_by()
         if codec != (_ZLIB if is_compressed else _STORED):
             raise BadManifest("A column of the manifest range has an unknown encoding.")
-        self._offset = end
-        raw = self._data[start:end]
+        raw = self._data[start : self._offset]
         if is_compressed:
             raw = _inflate(raw, raw_length)
         if len(raw) != raw_length:
             raise BadManifest("A column of the manifest range has the wrong length.")
         self.raw_columns.append(raw)
         return raw
+
+    def skip(self, count: int) -> None:
+        """Pass by the next columns unread."""
+        for _ in range(count):
+            self._pass_by()
 
     def read_numbers(self, code: ArrayCode, count: int) -> "array[int]":
         """Return the next column as `count` integers."""
@@ -84,6 +82,17 @@ class ColumnReader:
         """Raise BadManifest when bytes are left over."""
         if self._offset != len(self._data):
             raise BadManifest("The manifest range has bytes after its end.")
+
+    def _pass_by(self) -> tuple[int, int]:
+        """Move behind the next column; return its codec and where its bytes start."""
+        if len(self._data) - self._offset < _HEAD.size:
+            raise BadManifest("The manifest range ends too early.")
+        codec, stored_length = _HEAD.unpack_from(self._data, self._offset)
+        start = self._offset + _HEAD.size
+        if start + stored_length > len(self._data):
+            raise BadManifest("The manifest range ends too early.")
+        self._offset = start + stored_length
+        return codec, start
 
 
 def _inflate(stored: bytes, raw_length: int) -> bytes:

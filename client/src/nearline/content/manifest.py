@@ -21,6 +21,7 @@ from nearline.content.range_codec import (
     build_range,
     decode_range,
     encode_range,
+    peek_ids,
     range_id,
     read_range,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "encode_root",
     "is_boundary",
     "new_symlink",
+    "peek_ids",
     "range_id",
     "read_range",
     "root_id",

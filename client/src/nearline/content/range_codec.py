@@ -27,6 +27,9 @@ MAX_RANGE_BLOBS = 1 << 19
 
 # Magic, version, algorithm, flags; entries, blobs of files with several, all blobs, packs.
 _HEADER = struct.Struct("<4sBBHIIII")
+# The names, kinds, modes and sizes come before the content ids; numbers of blobs and targets between these and chunks.
+_COLUMNS_BEFORE_IDS = 6
+_COLUMNS_BEFORE_CHUNKS = 2
 
 
 class EncodedRange(NamedTuple):
@@ -166,6 +169,19 @@ def read_range(data: bytes, *, is_vouched: bool = False) -> DecodedRange:
         if list(shared) != _shared_folders(paths) or _total(paths) + target_bytes > MAX_RANGE_NAME_BYTES:
             raise BadManifest("The names of this range are not encoded as this format demands.")
     return DecodedRange(range_id, entries)
+
+
+def peek_ids(data: bytes) -> bytes:
+    """Return the ids of all contents that a range names, of files and of chunks, one after another.
+
+    Nothing is checked: this is a hint where to look, not a reading. Raises BadManifest for bytes that are no range.
+    """
+    header = _read_header(data)
+    reader = ColumnReader(data, _HEADER.size)
+    reader.skip(_COLUMNS_BEFORE_IDS)
+    content_ids = reader.read_ids(header.entries)
+    reader.skip(_COLUMNS_BEFORE_CHUNKS)
+    return content_ids + reader.read_ids(header.chunks)
 
 
 def _total(texts: Iterable[bytes]) -> int:

@@ -65,6 +65,18 @@ class RangeEntries(Sequence[Entry]):
         """The size of every entry, in bytes."""
         return self._columns.sizes
 
+    @property
+    def content_ids(self) -> bytes:
+        """The content id of every entry, one after another."""
+        return self._columns.content_ids
+
+    @property
+    def forms(self) -> bytes:
+        """For every entry a byte that tells a plain file (0), one that its owner may execute (1) and a link (2)."""
+        return bytes(
+            2 if kind else mode >> 6 & 1 for kind, mode in zip(self._columns.kinds, self._columns.modes, strict=True)
+        )
+
     def check(self) -> None:
         """Raise BadPath or BadManifest unless the entries are sound, sorted and distinct."""
         if self.is_plain and _is_sound(self._columns):

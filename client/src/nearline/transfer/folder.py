@@ -69,7 +69,8 @@ class LinkedFolder:
     def scan(self, tree: Sequence[RootRange], *, is_trusting: bool = True) -> Scan:
         """Compare the folder with a tree; without trust, every file counts as unknown."""
         meter = Meter(self.options.on_progress, "Looking at")
-        found = scan_folder(self.root, self.rules, self.cache if is_trusting else None, self.list_entries(tree), meter)
+        cache = self.cache if is_trusting else None
+        found = scan_folder(self.root, self.rules, cache, tree, self.manifests.load_range, meter=meter)
         meter.finish()
         return found
 

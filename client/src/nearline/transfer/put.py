@@ -21,11 +21,23 @@ from nearline.transfer.outcome import Outcome, show_skipped
 from nearline.transfer.progress import Meter
 from nearline.transfer.scan import Scan, Suspect
 from nearline.transfer.server import Server
-from nearline.transfer.upload import Publisher, check_names, find_entries, find_head, is_stale, missing_packs, names_of
+from nearline.transfer.upload import (
+    Publisher,
+    check_names,
+    find_entries,
+    find_head,
+    find_ranges,
+    is_stale,
+    missing_packs,
+    names_of,
+)
 from nearline.transfer.walk import Found, Skipped, cannot, describe, walk
 
 _RACES = 20
 _RESENDS = 3
+# What a file takes in a manifest, nearly all of it hashes; and what is fetched of manifests for the smallest file.
+_ENTRY_BYTES = 40
+_ALWAYS_FETCHED_BYTES = 2 << 20
 
 
 def list_files(sources: Iterable[Path], folder: bytes = b"") -> dict[bytes, Path]:
@@ -101,13 +113,17 @@ class _Put:
 
     def _run(self, files: Mapping[bytes, Path], lost: set[bytes], *, only: bool) -> Outcome:
         publisher = self.new_publisher(lost)
-        tree = self._load(find_head(self._server, self._branch).root)
+        tree = self.manifests.load_root(find_head(self._server, self._branch).root)
         skipped: list[Skipped] = []
         suspects, names = _look_at(files, skipped)
         size = sum(suspect.found.size for suspect in suspects)
         meter = Meter(self._options.on_progress, "Uploading", files_total=len(suspects), bytes_total=size)
         scan = Scan(len(suspects), size, suspects, [], skipped)
-        with publisher.sending([tree], meter, None) as sending:
+        # Of a large dataset, the manifests are more than a few new files: then some of these may be stored twice.
+        is_worth_it = sum(row.files for row in tree) * _ENTRY_BYTES <= max(size, _ALWAYS_FETCHED_BYTES)
+        looked_in = tree if is_worth_it else list(find_ranges(tree, files))
+        self.manifests.fetch_ahead(looked_in)
+        with publisher.sending([looked_in], meter, None) as sending:
             read = local_changes.find_changes(
                 b"", scan, None, threads=self._options.threads, meter=meter, sending=sending
             )
@@ -119,6 +135,7 @@ class _Put:
 
         def changes(tree: Sequence[RootRange]) -> list[Change]:
             if only:
+                self.manifests.fetch_ahead(tree)
                 before = {entry.path: entry for row in tree for entry in self.manifests.load_range(row.range_id)}
             else:
                 before = find_entries(tree, self.manifests, entries.keys())
@@ -140,7 +157,7 @@ class _Put:
         """Commit changes that are computed anew for every head that the branch turns out to be at."""
         for _ in range(_RACES):
             head = find_head(self._server, self._branch)
-            tree = self._load(head.root)
+            tree = self.manifests.load_root(head.root)
             changes = list_changes(tree)
             if not changes:
                 return None
@@ -151,11 +168,6 @@ class _Put:
                 if not is_stale(error):
                     raise
         raise Conflict("Others commit faster than this can follow.", code="client.overtaken", hint="Try again.")
-
-    def _load(self, root: str | None) -> list[RootRange]:
-        tree = self.manifests.load_root(root)
-        self.manifests.fetch_ahead(tree)
-        return tree
 
 
 def _look_at(files: Mapping[bytes, Path], skipped: list[Skipped]) -> tuple[list[Suspect], dict[bytes, list[bytes]]]:

@@ -1,14 +1,20 @@
 """A local folder against a tree: what is certainly the same is passed over, the rest is listed. Reads no content."""
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple, TypeAlias
 
 from nearline.content.entries import Entry, EntryKind
-from nearline.content.hashing import file_id
+from nearline.content.hashing import file_id, new_hasher
+from nearline.content.manifest import RangeEntries, RootRange
 from nearline.transfer.ignore import IgnoreRules
 from nearline.transfer.progress import Meter
 from nearline.transfer.statcache import CachedFile, StatCache
 from nearline.transfer.walk import Found, Skipped, normal_mode, walk
+
+LoadEntries: TypeAlias = Callable[[str], RangeEntries]
+# A file and its content id; None when only reading can tell.
+_Known: TypeAlias = tuple[Found, bytes | None]
 
 
 class Suspect(NamedTuple):
@@ -30,46 +36,46 @@ class Scan(NamedTuple):
 
 
 def scan_folder(
-    root: bytes, rules: IgnoreRules, cache: StatCache | None, tree: Iterable[Entry], meter: Meter | None = None
+    root: bytes,
+    rules: IgnoreRules,
+    cache: StatCache | None,
+    tree: Sequence[RootRange],
+    load_range: LoadEntries,
+    *,
+    meter: Meter | None = None,
 ) -> Scan:
-    """Compare the files below `root` with the sorted entries of a tree. Without a cache, every file is a suspect."""
+    """Compare the files below `root` with a tree. Without a cache, every file is a suspect.
+
+    A range is read once; after that, its digest tells whether the files in its place are what it lists.
+    """
+    walked = _Walk(cache, meter)
     skipped: list[Skipped] = []
     suspects: list[Suspect] = []
     removed: list[Entry] = []
-    gone: list[bytes] = []
-    entries, cached_files = iter(tree), cache.list_files() if cache else iter(())
-    entry, cached = next(entries, None), next(cached_files, None)
-    files = size_bytes = 0
-    for found in walk(root, rules, skipped):
-        path = found.path
-        while entry is not None and entry.path < path:
-            removed.append(entry)
-            entry = next(entries, None)
-        while cached is not None and cached.path < path:
-            gone.append(cached.path)
-            cached = next(cached_files, None)
-        content_id = _content_id(found, cached)
-        if cached is not None and cached.path == path:
-            cached = next(cached_files, None)
-        before = entry if entry is not None and entry.path == path else None
-        if before is None or content_id is None or not is_same(found, content_id, before):
-            suspects.append(Suspect(found, before, content_id))
-        if before is not None:
-            entry = next(entries, None)
-        files += 1
-        size_bytes += found.size
-        if meter is not None:
-            meter.add(files=1)
-    while entry is not None:
-        removed.append(entry)
-        entry = next(entries, None)
-    gone.extend(_paths_of(cached, cached_files))
-    if cache is not None and gone:
-        cache.forget(gone)
+    digests = cache.list_digests() if cache else {}
+    kept: dict[str, bytes] = {}
+    files = walked.look_up(walk(root, rules, skipped))
+    waiting = next(files, None)
+    for row in tree:
+        here: list[_Known] = []
+        while waiting is not None and waiting[0].path <= row.last_path:
+            here.append(waiting)
+            waiting = next(files, None)
+        digest = digests.get(row.range_id)
+        if digest is None or _digest_of_files(here) != digest:
+            entries = load_range(row.range_id)
+            digest = digest or _digest(entries.paths, entries.content_ids, entries.forms)
+            _compare(here, entries, suspects, removed)
+        kept[row.range_id] = digest
+    _compare(files if waiting is None else chain((waiting,), files), (), suspects, removed)
+    if cache is not None:
+        cache.forget(walked.gone)
+        if kept != digests:
+            cache.keep_digests(kept)
     # What is skipped or ignored was not looked for, so its absence says nothing.
     not_carried = {skip.path for skip in skipped}
     removed = [entry for entry in removed if entry.path not in not_carried and not rules.covers(entry.path)]
-    return Scan(files, size_bytes, suspects, removed, skipped)
+    return Scan(walked.files, walked.size_bytes, suspects, removed, skipped)
 
 
 def is_same(found: Found, content_id: bytes, entry: Entry) -> bool:
@@ -79,16 +85,71 @@ def is_same(found: Found, content_id: bytes, entry: Entry) -> bool:
     return found.kind is EntryKind.SYMLINK or found.mode == normal_mode(entry.mode)
 
 
+class _Walk:
+    """Counts what a walk finds and adds what the cache knows of it; `gone` are paths that the cache knows in vain."""
+
+    def __init__(self, cache: StatCache | None, meter: Meter | None) -> None:
+        self.files = 0
+        self.size_bytes = 0
+        self.gone: list[bytes] = []
+        self._cache = cache
+        self._meter = meter
+
+    def look_up(self, walk: Iterable[Found]) -> Iterator[_Known]:
+        """Yield every file with its content id, which is None when only reading can tell."""
+        cached_files = self._cache.list_files() if self._cache else iter(())
+        cached = next(cached_files, None)
+        for found in walk:
+            while cached is not None and cached.path < found.path:
+                self.gone.append(cached.path)
+                cached = next(cached_files, None)
+            yield found, _content_id(found, cached)
+            self.files += 1
+            self.size_bytes += found.size
+            if self._meter is not None:
+                self._meter.add(files=1)
+            if cached is not None and cached.path == found.path:
+                cached = next(cached_files, None)
+        if cached is not None:
+            self.gone.extend(late.path for late in chain((cached,), cached_files))
+
+
+def _compare(files: Iterable[_Known], entries: Iterable[Entry], suspects: list[Suspect], removed: list[Entry]) -> None:
+    rest = iter(entries)
+    entry = next(rest, None)
+    for found, content_id in files:
+        while entry is not None and entry.path < found.path:
+            removed.append(entry)
+            entry = next(rest, None)
+        before = entry if entry is not None and entry.path == found.path else None
+        if before is None or content_id is None or not is_same(found, content_id, before):
+            suspects.append(Suspect(found, before, content_id))
+        if before is not None:
+            entry = next(rest, None)
+    if entry is not None:
+        removed.append(entry)
+        removed.extend(rest)
+
+
+def _digest_of_files(files: Sequence[_Known]) -> bytes | None:
+    ids = [content_id for _, content_id in files if content_id is not None]
+    if len(ids) < len(files):
+        return None
+    forms = bytes(2 if found.kind is EntryKind.SYMLINK else found.mode >> 6 & 1 for found, _ in files)
+    return _digest([found.path for found, _ in files], b"".join(ids), forms)
+
+
+def _digest(paths: Sequence[bytes], content_ids: bytes, forms: bytes) -> bytes:
+    hasher = new_hasher()
+    for part in (b"\0".join(paths), content_ids, forms):
+        hasher.update(len(part).to_bytes(8, "little"))
+        hasher.update(part)
+    return hasher.digest()
+
+
 def _content_id(found: Found, cached: CachedFile | None) -> bytes | None:
     if found.kind is EntryKind.SYMLINK:
         return file_id(found.target)
     if cached is not None and cached.path == found.path and cached.is_still(found):
         return cached.content_id
     return None
-
-
-def _paths_of(first: CachedFile | None, rest: Iterator[CachedFile]) -> Iterator[bytes]:
-    if first is not None:
-        yield first.path
-    for cached in rest:
-        yield cached.path

@@ -1,4 +1,4 @@
-"""What is known about local files without reading them, in SQLite: content ids by stat, and places of sent blobs.
+"""Notes in SQLite that save reading: content ids of local files by stat, digests of ranges, places of sent blobs.
 
 Losing it costs reading again, never correctness: a damaged database is thrown away.
 """
@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +24,9 @@ CREATE TABLE IF NOT EXISTS files (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS stored (
     blob_id BLOB PRIMARY KEY, pack BLOB, offset INTEGER, size INTEGER
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ranges (
+    range_id TEXT PRIMARY KEY, digest BLOB
 ) WITHOUT ROWID;
 """
 
@@ -95,6 +98,17 @@ class StatCache:
         """Drop what is known about files that are gone."""
         with self._lock, self._database:
             self._database.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
+
+    def list_digests(self) -> dict[str, bytes]:
+        """Return what is known of ranges: by id, the digest of what a folder must hold to be what the range says."""
+        with self._lock:
+            return dict(self._database.execute("SELECT range_id, digest FROM ranges"))
+
+    def keep_digests(self, digests: Mapping[str, bytes]) -> None:
+        """Know of these ranges and of no others."""
+        with self._lock, self._database:
+            self._database.execute("DELETE FROM ranges")
+            self._database.executemany("INSERT INTO ranges VALUES (?, ?)", digests.items())
 
     def note_stored(self, blobs: Iterable[BlobRef]) -> None:
         """Note where blobs lie that are stored but not yet part of a commit."""

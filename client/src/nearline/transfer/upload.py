@@ -2,6 +2,7 @@
 
 import os
 import socket
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,9 @@ from nearline.transfer.statcache import StatCache
 
 _STALE = "datasets.stale_parent"
 _PACK_MISSING = "datasets.pack_missing"
+# Names of a tree that are looked at in any case, and for each name that is added.
+_NAMES_LOOKED_AT = 50_000
+_NAMES_PER_ADDED = 20
 
 
 @dataclass(frozen=True)
@@ -54,12 +58,8 @@ class Publisher:
         self, trees: Sequence[Sequence[RootRange]], meter: Meter, journal: StatCache | None
     ) -> Iterator[Sending]:
         """Open the way for new content. What these trees hold, or the journal lists, is not sent again."""
-        known = KnownContent(missing_packs=self.missing_packs)
-        seen: set[str] = set()
-        for row in (row for ranges in trees for row in ranges):
-            if row.range_id not in seen:
-                seen.add(row.range_id)
-                known.add_entries(self.manifests.load_range(row.range_id))
+        range_ids = (row.range_id for ranges in trees for row in ranges)
+        known = KnownContent(self.manifests, range_ids, missing_packs=self.missing_packs)
         sender = PackSender(
             self.server,
             self.upload,
@@ -132,10 +132,14 @@ def check_names(
     *,
     kinds: Collection[str] = ("clash", "fold"),
 ) -> None:
-    """Raise Conflict, with both names, when new names cannot stand beside those of a tree on every machine."""
-    if not added:
+    """Raise Conflict, with both names, when new names cannot stand beside those of a tree on every machine.
+
+    A few names among very many are left to the server, which keeps what it needs for that: it refuses the commit, and
+    what was sent until then need not be sent again.
+    """
+    if not added or sum(row.files for row in ranges) > _NAMES_LOOKED_AT + _NAMES_PER_ADDED * len(added):
         return
-    there = {entry.path for row in ranges for entry in manifests.load_range(row.range_id)}
+    there = {path for row in ranges for path in manifests.load_range(row.range_id).paths}
     for collision in find_collisions(sorted(there.difference(removed).union(added))):
         # A collision that is in the tree already is not this commit's to refuse.
         is_ours = any(_is_below(path, collision.first) or _is_below(path, collision.second) for path in added)
@@ -180,14 +184,27 @@ def missing_packs(error: NearlineError) -> set[bytes]:
     return {bytes.fromhex(str(name)) for name in named}
 
 
+def find_ranges(ranges: Sequence[RootRange], paths: Collection[bytes]) -> dict[RootRange, Sequence[bytes]]:
+    """Return those ranges of a tree that can hold some of these paths, with these paths."""
+    wanted = sorted(paths)
+    return {
+        row: wanted[first:last]
+        for row in ranges
+        if (first := bisect_left(wanted, row.first_path)) < (last := bisect_right(wanted, row.last_path))
+    }
+
+
 def find_entries(ranges: Sequence[RootRange], manifests: Manifests, paths: Collection[bytes]) -> dict[bytes, Entry]:
     """Return those entries of a tree that lie at these paths, reading only the ranges that can hold them."""
-    wanted = sorted(paths)
+    here = find_ranges(ranges, paths)
+    manifests.fetch_ahead(here)
     found: dict[bytes, Entry] = {}
-    for row in ranges:
-        here = {path for path in wanted if row.first_path <= path <= row.last_path}
-        if here:
-            found.update((entry.path, entry) for entry in manifests.load_range(row.range_id) if entry.path in here)
+    for row, names in here.items():
+        entries = manifests.load_range(row.range_id)
+        for name in names:
+            index = bisect_left(entries.paths, name)
+            if entries.paths[index] == name:
+                found[name] = entries[index]
     return found
 
 
