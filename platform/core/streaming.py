@@ -12,8 +12,15 @@ _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 def stream(request: HttpRequest, chunks: Iterator[bytes], **options: object) -> StreamingHttpResponse:
     """Return a response that sends `chunks`, each made on a worker thread when the server is asynchronous."""
-    content = _asynchronously(chunks) if isinstance(request, ASGIRequest) else chunks
+    content = asynchronously(chunks) if isinstance(request, ASGIRequest) else chunks
     return StreamingHttpResponse(content, **options)
+
+
+async def asynchronously(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield `chunks`, each made on a worker thread, as an asynchronous server wants them."""
+    take = sync_to_async(lambda: next(chunks, None), thread_sensitive=False)
+    while (chunk := await take()) is not None:
+        yield chunk
 
 
 def parse_range(header: str, size_bytes: int) -> tuple[int, int] | None:
@@ -32,9 +39,3 @@ def parse_range(header: str, size_bytes: int) -> tuple[int, int] | None:
     if last < first:
         raise ValueError(header)
     return first, last - first + 1
-
-
-async def _asynchronously(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    take = sync_to_async(lambda: next(chunks, None), thread_sensitive=False)
-    while (chunk := await take()) is not None:
-        yield chunk
