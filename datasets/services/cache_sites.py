@@ -30,6 +30,11 @@ def ensure_default_site() -> CacheSite:
         return CacheSite.objects.get(name=LOCAL_SITE)
 
 
+def require_manage(*, actor: Actor) -> None:
+    """Let the call pass if the actor may add and change cache sites. Raises PermissionDenied."""
+    require_site_admin(actor, "manage cache sites")
+
+
 def create_site(
     *, actor: Actor, name: str, root: Path, capacity_bytes: int | None = None, idle_days: float = 1
 ) -> CacheSite:
@@ -37,7 +42,7 @@ def create_site(
 
     Raises InvalidName, InvalidCacheSite, CacheSiteExists and CacheSiteUnavailable.
     """
-    require_site_admin(actor, "add cache sites")
+    require_manage(actor=actor)
     check_name(name)
     _check_root(root)
     site = CacheSite(name=name, root=os.path.normpath(root), capacity_bytes=0, idle_days=idle_days)
@@ -61,7 +66,7 @@ def update_site(
 
     A capacity below what is promised evicts nothing by itself, but nothing new fits until enough has left.
     """
-    require_site_admin(actor, "change cache sites")
+    require_manage(actor=actor)
     site = CacheSite.objects.select_for_update().get(pk=site.pk)
     site.capacity_bytes = site.capacity_bytes if capacity_bytes is None else capacity_bytes
     site.idle_days = site.idle_days if idle_days is None else idle_days

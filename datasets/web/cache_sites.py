@@ -1,5 +1,6 @@
 """The capacity page: what lies on each cache site, when it goes, and what would go if room were needed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -7,6 +8,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from accounts.permissions import Level
+from accounts.selectors import get_project
 from accounts.web.requests import PageRequest, text
 from core import clock, units
 from datasets.engine.cache_states import UNFINISHED, CacheState
@@ -16,6 +18,7 @@ from datasets.selectors import caches
 from datasets.selectors.caches import Capacity
 
 _HUES = 7
+_ROWS = 50
 _SOON_S = 6 * 3600
 
 
@@ -36,11 +39,16 @@ class Row:
 
 @dataclass(frozen=True)
 class SiteView:
-    """A site. `others_width` is the part of the bar that projects of others take, of 1000."""
+    """A site. `rows` are those of this page, up to the number `last`; `segments` all of them, which make the bar.
+
+    `others_width` is the part of the bar that other projects take, of 1000.
+    """
 
     site: CacheSite
     capacity: Capacity
     rows: list[Row]
+    segments: list[Row]
+    last: int
     others_bytes: int
     others_start: float
     others_width: float
@@ -51,43 +59,61 @@ class SiteView:
 
 
 def caches_page(request: PageRequest) -> HttpResponse:
-    """Show every site; `need` asks what would leave for so many bytes, on the site that `site` names."""
-    wanted = text(request, "need")
+    """Show every site, or the one that `site` names; `need` asks what would leave for so many bytes."""
+    wanted, only = text(request, "need"), text(request, "site")
     need_bytes = units.parse_bytes(wanted) if wanted else None
-    only = text(request, "site")
-    views = [
-        _view_of(request, site, need_bytes if only in {None, site.name} else None)
-        for site in caches.list_sites(actor=request.actor)
-    ]
-    context = {"views": views, "wanted": wanted, "moves": any(view.is_moving for view in views), "only": only}
+    sites = [site for site in caches.list_sites(actor=request.actor) if only in {None, site.name}]
+    capacities = caches.measure_capacities(sites)
+    views = [_view_of(request, site, capacities[site.pk], need_bytes) for site in sites]
+    context = {
+        "views": views,
+        "wanted": wanted,
+        "moves": any(view.is_moving for view in views),
+        "only": only,
+        "project_name": text(request, "project"),
+    }
     return render(request, "datasets/caches_live.html" if request.htmx else "datasets/caches.html", context)
 
 
-def _view_of(request: PageRequest, site: CacheSite, need_bytes: int | None) -> SiteView:
-    capacity = caches.measure_capacity(site)
+def _view_of(request: PageRequest, site: CacheSite, capacity: Capacity, need_bytes: int | None) -> SiteView:
+    project = text(request, "project")
+    copies = caches.list_cached_commits(actor=request.actor, site=site).order_by("pk")
+    if project is not None:
+        copies = copies.filter(dataset__project=get_project(actor=request.actor, name=project))
     rows, start = [], 0.0
-    for number, copy in enumerate(caches.list_cached_commits(actor=request.actor, site=site).order_by("pk")):
+    for number, copy in enumerate(copies):
         width = 1000 * copy.reserved_bytes / max(1, site.capacity_bytes)
         rows.append(_row_of(request, copy, number % _HUES, start, width))
         start += width
     others = max(0, capacity.committed_bytes - sum(row.copy.reserved_bytes for row in rows))
     going = [row for row in rows if row.evicts_at is not None]
     plan = None if need_bytes is None else caches.plan_eviction(request.actor, site, need_bytes)
-    labels = {row.copy.pk: caches.label_of(row.copy) for row in rows}
+    first = _first_of(request, len(rows))
     return SiteView(
         site=site,
         capacity=capacity,
-        rows=rows,
+        rows=rows[first : first + _ROWS],
+        segments=rows,
+        last=min(first + _ROWS, len(rows)),
         others_bytes=others,
         others_start=start,
         others_width=1000 * others / max(1, site.capacity_bytes),
         next_to_go=min(going, key=lambda row: row.evicts_at or clock.now(), default=None),
         is_moving=any(row.copy.state in UNFINISHED or row.copy.state == CacheState.EVICTING for row in rows),
         plan=plan,
-        plan_rows=[labels.get(victim, "a commit of a project that is not yours") for victim in plan.victims]
-        if plan
-        else [],
+        plan_rows=_labels_of(plan, rows) if plan else [],
     )
+
+
+def _labels_of(plan: EvictionPlan, rows: Sequence[Row]) -> list[str]:
+    labels = {row.copy.pk: caches.label_of(row.copy) for row in rows}
+    return [labels.get(victim, "a commit of another project") for victim in plan.victims]
+
+
+def _first_of(request: PageRequest, count: int) -> int:
+    """Return the first row to show; pages of rows are asked for one site at a time."""
+    asked = text(request, "from") or "0"
+    return int(asked) if asked.isdecimal() and int(asked) < count else 0
 
 
 def _row_of(request: PageRequest, copy: CachedCommit, hue: int, start: float, width: float) -> Row:

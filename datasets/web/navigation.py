@@ -7,7 +7,7 @@ from django.urls import reverse
 from accounts.actor import Actor
 from datasets.selectors import caches, datasets
 from web import navigation, search
-from web.navigation import Entry, Group
+from web.navigation import Entry, Group, Tab
 from web.search import Hit
 
 
@@ -16,7 +16,7 @@ def _count_datasets(actor: Actor) -> int:
 
 
 def _fill_of_caches(actor: Actor) -> str:
-    capacities = [caches.measure_capacity(site) for site in caches.list_sites(actor=actor)]
+    capacities = caches.measure_capacities(list(caches.list_sites(actor=actor))).values()
     total = sum(capacity.total_bytes for capacity in capacities)
     committed = sum(capacity.committed_bytes for capacity in capacities)
     return f"{round(100 * committed / total)} %" if total else ""
@@ -35,4 +35,5 @@ def _find_datasets(actor: Actor, text: str) -> Sequence[Hit]:
 
 navigation.add_entry(Entry("Datasets", "/datasets/", "database", Group.WORK, 20, ("/datasets/",), _count_datasets))
 navigation.add_entry(Entry("Cache", "/cache/", "bolt", Group.PLACES, 10, ("/cache/",), _fill_of_caches))
+navigation.add_tab(Tab("Cache policy", "/settings/cache/", 50))
 search.add_source("Datasets", "database", _find_datasets)

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from datasets.web import cache_sites, caching, commits, compare, content, edits, files, hub, names, usage
+from datasets.web import cache_policy, cache_sites, caching, commits, compare, content, edits, files, hub, names, usage
 
 app_name = "datasets"
 _ONE = "datasets/<str:project>/<str:name>/"
@@ -30,6 +30,9 @@ urlpatterns = [
     path(f"{_ONE}commits/<str:commit_id>/cache/forecast/", caching.cache_forecast, name="cache_forecast"),
     path(f"{_ONE}commits/<str:commit_id>/cache/start/", caching.cache, name="cache"),
     path("cache/", cache_sites.caches_page, name="caches"),
+    path("settings/cache/", cache_policy.policy_page, name="cache_policy"),
+    path("settings/cache/new/", cache_policy.add_site, name="add_cache_site"),
+    path("settings/cache/<str:name>/", cache_policy.change_site, name="change_cache_site"),
     path("cache/<str:cached_commit_id>/clear/", caching.clear, name="clear_cache"),
     path("cache/<str:cached_commit_id>/pin/", caching.pin, name="pin_cache"),
     path("cache/<str:cached_commit_id>/scrub/", caching.scrub, name="scrub_cache"),

@@ -1,0 +1,93 @@
+"""How much each cache site may hold and when idle commits leave: read by everybody, changed by site admins."""
+
+from pathlib import Path
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from accounts.errors import InvalidName
+from accounts.web.requests import PageRequest
+from core import units
+from core.errors import InvalidInput
+from datasets.errors import CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite
+from datasets.selectors import caches
+from datasets.services import cache_sites
+
+
+class PolicyForm(forms.Form):
+    """What a site may hold, and after how many idle days a commit leaves; 0 means never."""
+
+    capacity = forms.CharField(max_length=30, required=False)
+    idle_days = forms.FloatField(min_value=0, max_value=10_000, initial=1, label="Idle days")
+
+    def clean_capacity(self) -> int | None:
+        """Read a size as people write it; without one the site decides."""
+        said = self.cleaned_data["capacity"]
+        try:
+            return units.parse_bytes(said) if said else None
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from error
+
+
+class SiteForm(PolicyForm):
+    """A new site."""
+
+    name = forms.CharField(max_length=63, help_text="Lower-case letters, digits and dashes.")
+    root = forms.CharField(max_length=1000, label="Folder", help_text="On this server, from the root on.")
+    field_order = ("name", "root", "capacity", "idle_days")
+
+
+def policy_page(request: PageRequest) -> HttpResponse:
+    """Show the policy of every site."""
+    return _show(request, SiteForm())
+
+
+@require_POST
+def add_site(request: PageRequest) -> HttpResponse:
+    """Make a cache site in a folder of the server."""
+    cache_sites.require_manage(actor=request.actor)
+    form = SiteForm(request.POST)
+    if form.is_valid():
+        said = form.cleaned_data
+        try:
+            site = cache_sites.create_site(
+                actor=request.actor,
+                name=said["name"],
+                root=Path(said["root"]),
+                capacity_bytes=said["capacity"],
+                idle_days=said["idle_days"],
+            )
+        except (CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite, InvalidName) as error:
+            form.add_error(None, f"{error.message} {error.hint}".strip())
+        else:
+            messages.success(request, f"{site.name} can hold {units.format_bytes(site.capacity_bytes)} of commits.")
+            return redirect("datasets:cache_policy")
+    return _show(request, form)
+
+
+@require_POST
+def change_site(request: PageRequest, name: str) -> HttpResponse:
+    """Change what a site may hold, and when idle commits leave it."""
+    cache_sites.require_manage(actor=request.actor)
+    site = caches.get_site(actor=request.actor, name=name)
+    form = PolicyForm(request.POST)
+    if form.is_valid():
+        said = form.cleaned_data
+        cache_sites.update_site(
+            actor=request.actor, site=site, capacity_bytes=said["capacity"], idle_days=said["idle_days"]
+        )
+        messages.success(request, f"{name} works by its new policy.")
+    else:
+        wrong = "; ".join(f"{form[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
+        messages.error(request, f"The policy of {name} stays. {wrong}")
+    return redirect("datasets:cache_policy")
+
+
+def _show(request: PageRequest, form: SiteForm) -> HttpResponse:
+    sites = list(caches.list_sites(actor=request.actor))
+    capacities = caches.measure_capacities(sites)
+    context = {"sites": [(site, capacities[site.pk]) for site in sites], "form": form}
+    return render(request, "datasets/cache_policy.html", context)
