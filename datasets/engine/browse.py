@@ -91,6 +91,12 @@ class TreeView:
             budget -= last - first
         return Listing(items, None)
 
+    def sum_folder(self, folder: bytes) -> FolderItem:
+        """Return how much lies in a folder at any depth; the empty path is the tree itself."""
+        if not folder:
+            return FolderItem(folder, sum(row.files for row in self._root), sum(row.size_bytes for row in self._root))
+        return self._sum_up(folder, folder + b"0")  # the byte that follows the slash
+
     def _sum_up(self, folder: bytes, after: bytes) -> FolderItem:
         start = folder + b"/"
         files = size_bytes = 0

@@ -78,6 +78,12 @@ def list_folder(
     return _page(trees.list_folder(commit, path.strip(b"/"), resume_at=_position(cursor), limit=_bounded(limit)))
 
 
+def sum_folder(actor: Actor, commit: Commit, *, path: bytes) -> FolderItem:
+    """Return how many files and bytes lie in a folder at any depth."""
+    require(actor, permissions.VIEW, commit.dataset.project_id)
+    return open_tree(commit).sum_folder(path.strip(b"/"))
+
+
 def list_matching(
     actor: Actor, commit: Commit, *, glob: bytes, cursor: str | None, limit: int
 ) -> Page[FolderItem | Entry]:

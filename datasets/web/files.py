@@ -62,6 +62,7 @@ def files_page(request: PageRequest, project: str, name: str) -> HttpResponse:
         "commit": commit,
         "items": items,
         "next_cursor": page.next_cursor,
+        "folder_totals": None if glob else files.sum_folder(request.actor, commit, path=folder),
         "folder": show_path(folder),
         "folder_link": link_path(folder),
         "parent_link": link_path(folder.rpartition(b"/")[0]),
