@@ -28,3 +28,9 @@ customElements.define("series-chart", SeriesChart);
 if (document.querySelector("upload-panel")) {
   void import("./datasets/upload_panel.ts").then(({ UploadPanel }) => customElements.define("upload-panel", UploadPanel));
 }
+if (document.querySelector("flow-editor")) {
+  void import("./editor/flow_editor.ts").then(({ FlowEditor }) => customElements.define("flow-editor", FlowEditor));
+}
+if (document.querySelector("text-diff")) {
+  void import("./editor/text_diff.ts").then(({ TextDiff }) => customElements.define("text-diff", TextDiff));
+}
