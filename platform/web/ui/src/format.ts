@@ -42,3 +42,11 @@ export function formatCount(value: number): string {
 export function formatCounted(value: number, noun: string): string {
   return `${formatCount(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
+
+/** How far a moment lies in the past: `just now`, `12 s ago`, `5 min ago`. */
+export function formatAgo(moment: Date, now: Date = new Date()): string {
+  const seconds = (now.getTime() - moment.getTime()) / 1000;
+  if (seconds < 5) return "just now";
+  const [size, unit] = PARTS.find(([least]) => seconds >= least) ?? [1, "s"];
+  return `${Math.trunc(seconds / size)} ${unit} ago`;
+}

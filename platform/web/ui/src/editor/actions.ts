@@ -27,6 +27,7 @@ export function addStep(editor: Editor, step: patches.Raw, at?: Place): void {
     },
     { layout: withPlace(editor, name, at, parent) },
   );
+  store.set({ fresh: name });
   store.select(name);
 }
 
@@ -35,11 +36,14 @@ export function addDataset(editor: Editor, at?: Place, wish?: string): void {
   const { store, config } = editor;
   const { flow, history } = store.state;
   const used = new Set([...datasetsOf(flow), ...Object.keys(history.now.layout).filter(isDataset).map(referenceOf)]);
-  const free = config.datasets.find(({ name }) => !used.has(name))?.name;
-  const reference = wish ?? free ?? freeReference(used, config.project);
+  const unused = config.datasets.find(({ name }) => !used.has(name))?.name;
+  const reference = wish ?? unused ?? freeReference(used, config.project);
   const id = DATASET + reference;
-  const place = at ?? freePlace(new Set([...placesOf(flow, history.now.layout, store.state.arranged).values()].map(cellOf)), [28, 28]);
-  if (!used.has(reference)) store.setLayout({ ...history.now.layout, [id]: place });
+  if (!used.has(reference)) {
+    const places = placesOf(flow, history.now.layout, store.state.arranged);
+    const free = freePlace(new Set([...places.values()].map(cellOf)), [28, 28]);
+    store.setLayout(at ? { ...Object.fromEntries(places), [id]: at } : { ...history.now.layout, [id]: free });
+  }
   store.select(id);
 }
 

@@ -12,9 +12,11 @@ import {
   ReactFlow,
   useNodesInitialized,
   useReactFlow,
+  useStoreApi,
 } from "@xyflow/react";
 import { type DragEvent, type MouseEvent, useCallback, useEffect, useRef, useState } from "react";
 import { type GraphNode, nodeTypes } from "../graph/node.tsx";
+import { NODE_HEIGHT, NODE_WIDTH } from "../graph/size.ts";
 import { useTheme } from "../graph/theme.ts";
 import * as actions from "./actions.ts";
 import { CanvasTools } from "./canvas_tools.tsx";
@@ -43,12 +45,32 @@ export function Canvas() {
   }, [store, config, flow, history.now.layout, arranged, selection, problems, isEditable]);
 
   const isDrawn = useNodesInitialized();
-  const isFitted = useRef(false);
+  // A canvas that begins empty stays where it is, so that what is dropped stays where it was dropped.
+  const isFitted = useRef(flow.steps.length === 0);
   useEffect(() => {
     if (!isDrawn || isFitted.current) return;
     isFitted.current = true;
     void fitView(FIT);
   }, [isDrawn, fitView]);
+
+  // The canvas keeps showing everything when it gets another width, and a node that comes to stand outside of it.
+  const { view } = state;
+  useEffect(() => {
+    if (isFitted.current) requestAnimationFrame(() => void fitView(FIT));
+  }, [view, fitView]);
+  const { fresh } = state;
+  const graph = useStoreApi();
+  const seen = useRef("");
+  useEffect(() => {
+    if (seen.current === fresh || !nodes.some(({ id }) => id === fresh)) return;
+    seen.current = fresh;
+    const { transform, width, height, nodeLookup } = graph.getState();
+    const place = nodeLookup.get(fresh)?.position;
+    if (!place) return;
+    const [x, y, zoom] = transform;
+    const isInside = place.x * zoom + x > 0 && place.y * zoom + y > 0 && (place.x + NODE_WIDTH) * zoom + x < width && (place.y + NODE_HEIGHT) * zoom + y < height;
+    if (!isInside) void fitView(FIT);
+  }, [fresh, nodes, graph, fitView]);
 
   const onNodesChange = useCallback(
     (changes: NodeChange<GraphNode>[]) => {

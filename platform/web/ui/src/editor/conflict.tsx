@@ -10,9 +10,10 @@ export function Conflict() {
   const { drafting } = useEditor();
   useChosen((state) => state);
   const [isOpen, setOpen] = useState(true);
-  const { other, base, newest } = drafting;
+  const { other, newest } = drafting;
   useEffect(() => setOpen(true), [other]);
-  if (!other) return base !== null && newest !== null && newest > base ? <Newer number={newest} /> : null;
+  if (!drafting.isOvertaken) return null;
+  if (!other) return <Newer number={newest ?? 0} />;
   if (isOpen) return <ConflictDialog other={other} onClose={() => setOpen(false)} />;
   return (
     <div className="note" role="status">

@@ -66,6 +66,6 @@ function styleOf(text: string): ToStringOptions {
     lineWidth: 0,
     indent: Math.min(8, Math.max(2, indent)),
     indentSeq: !/^[^\s#-][^\n]*:[ \t]*\n(?:[ \t]*(?:#[^\n]*)?\n)*- /m.test(text),
-    flowCollectionPadding: !/[{[][^\s{}[\]]/.test(text),
+    flowCollectionPadding: /[{[] \S/.test(text),
   };
 }

@@ -50,6 +50,11 @@ export class Drafting {
     return this.base === null || !isSame(this.#store.now, this.#clean);
   }
 
+  // Somebody else's text is to be decided about, now or when this one is to be kept.
+  get isOvertaken(): boolean {
+    return this.other !== null || (this.base !== null && this.newest !== null && this.newest > this.base);
+  }
+
   // What was published is clean from now on, under its own name.
   settle(key: string, moment: Moment, number: number): void {
     clearTimeout(this.#timer);

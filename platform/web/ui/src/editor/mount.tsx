@@ -2,7 +2,7 @@
 
 import { ReactFlowProvider } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
-import { useEffect, useRef } from "react";
+import { lazy, Suspense, useEffect, useRef } from "react";
 import { createPortal } from "react-dom";
 import { createRoot } from "react-dom/client";
 import { stringify } from "yaml";
@@ -11,7 +11,6 @@ import "../styles/editor.scss";
 import { Canvas } from "./canvas.tsx";
 import { keepChecked } from "./checking.ts";
 import type { Config } from "./config.ts";
-import { Conflict } from "./conflict.tsx";
 import { Drafting } from "./drafting.ts";
 import { type Editor, EditorContext, useChosen, useEditor } from "./editor.ts";
 import { Palette } from "./palette.tsx";
@@ -22,7 +21,10 @@ import { startShortcuts } from "./shortcuts.ts";
 import { StepsList } from "./steps_list.tsx";
 import { EditorStore } from "./store.ts";
 import { Toolbar } from "./toolbar.tsx";
-import { YamlPane } from "./yaml_pane.tsx";
+
+// Text editing is a third of the editor's weight, and many never open it.
+const YamlPane = lazy(() => import("./yaml_pane.tsx").then(({ YamlPane }) => ({ default: YamlPane })));
+const Conflict = lazy(() => import("./conflict.tsx").then(({ Conflict }) => ({ default: Conflict })));
 
 export function mount(host: HTMLElement): () => void {
   const config = JSON.parse(host.querySelector("script")?.textContent ?? "null") as Config;
@@ -71,18 +73,22 @@ function asYaml(text: string): string {
 }
 
 function Workplace() {
-  const { config } = useEditor();
+  const { config, drafting } = useEditor();
   const { view, isList, fault, flow } = useChosen((state) => state);
   return (
     <>
-      <Conflict />
+      {drafting.isOvertaken && (
+        <Suspense>
+          <Conflict />
+        </Suspense>
+      )}
       {fault && (
         <p className="note" role="status">
           <b>The YAML cannot be read at line {fault.line}.</b> {fault.message} The canvas shows what it said before.
         </p>
       )}
       {flow.isForeign && <p className="note">This file speaks cnvrg’s language (tasks and relations). It runs as it is; the canvas edits flows with steps only.</p>}
-      <div className={`workplace ${view} ${isList ? "as-list" : ""}`}>
+      <div className={`workplace show-${view} ${isList ? "as-list" : ""}`}>
         {config.may_write && <Palette />}
         <div className="stage">
           {isList ? (
@@ -93,7 +99,11 @@ function Workplace() {
             </ReactFlowProvider>
           )}
         </div>
-        {view !== "canvas" && <YamlPane />}
+        {view !== "canvas" && (
+          <Suspense fallback={<div className="yaml-pane" />}>
+            <YamlPane />
+          </Suspense>
+        )}
         <Panel />
       </div>
       <ProblemBar />

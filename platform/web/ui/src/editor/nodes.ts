@@ -1,6 +1,7 @@
 // From the state to what React Flow draws. What did not change keeps its object, so that only the rest is drawn anew.
 
 import type { Edge } from "@xyflow/react";
+import { formatCount } from "../format.ts";
 import { edge } from "../graph/edges.ts";
 import { type GraphNode, type GraphNodeData, nodeLabel } from "../graph/node.tsx";
 import { NODE_HEIGHT, NODE_WIDTH } from "../graph/size.ts";
@@ -63,7 +64,7 @@ function stepData(step: Step, defaultTemplate: string, problems: number, isConne
     title: step.title || step.name,
     subtitle: (step.command.trim().split("\n")[0] ?? "") || "no command yet",
     note: templates.length > 1 ? `${templates[0]}, then ${templates.slice(1).join(", ")}` : (templates[0] ?? defaultTemplate),
-    badges: [...(Number.isFinite(tries) && tries !== 1 ? [`× ${tries.toLocaleString("en")}`] : []), ...(step.when ? ["if"] : [])],
+    badges: [...(Number.isFinite(tries) && tries !== 1 ? [`× ${formatCount(tries)}`] : []), ...(step.when ? ["if"] : [])],
     problems,
     isConnectable,
   };

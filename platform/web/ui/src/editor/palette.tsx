@@ -20,14 +20,15 @@ export function dropped(transfer: DataTransfer): Add | null {
 }
 
 export function Palette() {
-  const { config } = useEditor();
+  const { config, drafting } = useEditor();
   const [shelves, setShelves] = useState<Shelf[]>([]);
   const [wanted, setWanted] = useState("");
   useEffect(() => {
     const path = `/flows/library?project=${encodeURIComponent(config.project)}`;
     void call<{ shelves: Shelf[] }>("GET", path).then((library) => setShelves(library.shelves), () => undefined);
   }, [config]);
-  const items = shelves.flatMap((shelf) => shelf.steps.map((step) => ({ shelf, step })));
+  const others = shelves.filter(({ flow, is_example }) => is_example || flow !== drafting.place.key);
+  const items = others.flatMap((shelf) => shelf.steps.map((step) => ({ shelf, step })));
   const found = items.filter(({ shelf, step }) => `${step["title"] ?? ""} ${step["name"]} ${shelf.flow}`.toLowerCase().includes(wanted.toLowerCase()));
   return (
     <section className="palette" aria-label="Add a step">

@@ -24,8 +24,8 @@ let chosenTab: Tab = "Step";
 export function StepPanel({ step }: { step: Step }) {
   const editor = useEditor();
   const { store } = editor;
-  const [tab, setTab] = useState<Tab>(chosenTab);
-  const isNew = useChosen(({ history }) => history.past.at(-1)?.text !== undefined && history.burst === "" && step.command === actions.NEW_COMMAND);
+  const isNew = useChosen(({ fresh }) => fresh === step.name);
+  const [tab, setTab] = useState<Tab>(isNew ? "Step" : chosenTab);
   const set: Set = (path, value) => store.edit((document) => patches.setStep(document, step.name, path, value), { burst: `${step.name} ${path.join(".")}` });
   const choose = (next: Tab) => setTab((chosenTab = next));
   return (

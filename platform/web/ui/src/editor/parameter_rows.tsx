@@ -1,5 +1,6 @@
 // The parameters of a step: one value, a list of values, or a range; lists and ranges multiply the step.
 
+import { formatCount } from "../format.ts";
 import { useEditor } from "./editor.ts";
 import { SelectField, SmallButton, TextField } from "./fields.tsx";
 import { type Axis, type Range, type Step, triesOf, type Value } from "./model.ts";
@@ -28,7 +29,7 @@ export function ParameterRows({ step, set }: { step: Step; set: Set }) {
   return (
     <fieldset className="group">
       <legend>
-        Parameters {Number.isFinite(tries) && tries !== 1 && <span className="tag">{tries.toLocaleString("en")} runs</span>}
+        Parameters {Number.isFinite(tries) && tries !== 1 && <span className="tag">{formatCount(tries)} runs</span>}
       </legend>
       {rows.map(([name, content], index) => {
         const kind = !isAxis(name) ? "value" : Array.isArray(content) ? "list" : "range";

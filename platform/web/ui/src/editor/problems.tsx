@@ -1,6 +1,7 @@
 // What is wrong with the flow right now, in the server's words; a click leads to the node and the line.
 
-import { useState } from "react";
+import { useEffect, useState } from "react";
+import { formatAgo, formatCounted } from "../format.ts";
 import { Icon } from "../graph/icon.tsx";
 import { useChosen, useEditor } from "./editor.ts";
 import { stepOf } from "./nodes.ts";
@@ -18,7 +19,7 @@ export function ProblemBar() {
     if (step) store.select(step.name);
     if (problem.line !== null) store.set({ line: { number: problem.line, at: Date.now() }, view: step || store.state.view !== "canvas" ? store.state.view : "split" });
   };
-  const word = faults.length > 0 ? `${faults.length} problem${faults.length > 1 ? "s" : ""}` : isChecked ? "No problem found" : "Checking…";
+  const word = faults.length > 0 ? `${formatCounted(faults.length, "problem")}` : isChecked ? "No problem found" : "Checking…";
   return (
     <section className="problem-bar" aria-label="Problems">
       <div className="row-of">
@@ -58,12 +59,18 @@ function ProblemLine({ problem, stepName, onClick }: { problem: Problem; stepNam
   );
 }
 
+const TICK_MS = 10_000;
+
 // Where the changes are that are no version yet.
 function DraftState() {
   const { drafting, config } = useEditor();
   useChosen((state) => state);
   const version = drafting.base === null ? "a new flow" : `version ${drafting.base}`;
-  const at = drafting.at?.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const [, setNow] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), TICK_MS);
+    return () => clearInterval(timer);
+  }, []);
   const words = !config.may_write
     ? "Changes stay in this browser: your role does not allow you to push flows."
     : drafting.kept === "here"
@@ -71,12 +78,12 @@ function DraftState() {
       : drafting.kept === "writing"
         ? "Keeping the draft…"
         : drafting.isDirty && drafting.kept === "kept"
-          ? `Draft saved ${at}`
+          ? `Draft saved ${drafting.at ? formatAgo(drafting.at) : ""}`
           : drafting.isDirty && drafting.base !== null
             ? "Changed"
             : "No unsaved changes";
   return (
-    <span className="sub small push" role="status">
+    <span className="sub small push draft-state">
       {words} · {version}
     </span>
   );

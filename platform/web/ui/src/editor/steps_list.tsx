@@ -1,5 +1,6 @@
 // The flow as a table: the same things as on the canvas, for those who do not see or do not want it.
 
+import { formatCount } from "../format.ts";
 import { Icon } from "../graph/icon.tsx";
 import * as actions from "./actions.ts";
 import { UndoButtons } from "./canvas_tools.tsx";
@@ -50,7 +51,7 @@ export function StepsList() {
                 ))}
               </td>
               <td className="sub">{step.compute.map(({ template }) => template).join(", then ") || config.default_template}</td>
-              <td className="num">{Number.isFinite(triesOf(step)) ? triesOf(step).toLocaleString("en") : "–"}</td>
+              <td className="num">{Number.isFinite(triesOf(step)) ? formatCount(triesOf(step)) : "–"}</td>
               <td>
                 {(faults.get(step.name) ?? 0) > 0 && (
                   <span className="pill pending">

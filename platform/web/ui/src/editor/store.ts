@@ -18,6 +18,7 @@ export type State = {
   said: { words: string; at: number } | null; // the last thing to tell: a refusal, what was done
   view: "canvas" | "split" | "yaml";
   isList: boolean;
+  fresh: string; // the step that was just added: its panel begins with its name
   line: { number: number; at: number } | null; // the line that the text is to show
 };
 
@@ -37,6 +38,7 @@ export class EditorStore {
       said: null,
       view,
       isList: false,
+      fresh: "",
       line: null,
     };
     this.#show(this.state.history);

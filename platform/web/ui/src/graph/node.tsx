@@ -4,7 +4,7 @@ import { Handle, type Node, type NodeProps, Position } from "@xyflow/react";
 import { memo } from "react";
 import { Icon } from "./icon.tsx";
 
-export type NodeKind = "dataset" | "command";
+export type NodeKind = "dataset" | "command" | "group";
 
 // How a state looks, as the server's `look_of` says it: never colour alone.
 export type StateLook = { word: string; css: string; icon: string };
@@ -18,18 +18,22 @@ export type GraphNodeData = {
   badges?: readonly string[];
   problems?: number;
   isConnectable?: boolean;
+  bar?: readonly BarSlice[]; // of a group: how many of its steps are in which state
+  isCritical?: boolean; // the run takes as long as it does because of this step
 };
+
+export type BarSlice = readonly [css: string, start: number, width: number];
 
 export type GraphNode = Node<GraphNodeData, "card">;
 
-const ICONS: Record<NodeKind, string> = { dataset: "database", command: "terminal-2" };
+const ICONS: Record<NodeKind, string> = { dataset: "database", command: "terminal-2", group: "stack-2" };
 
 export const nodeTypes = { card: memo(Card) };
 
 function Card({ data, selected }: NodeProps<GraphNode>) {
-  const { title, kind, subtitle, note, state, badges, problems, isConnectable = false } = data;
+  const { title, kind, subtitle, note, state, badges, problems, isConnectable = false, bar, isCritical } = data;
   return (
-    <div className={`card-node ${kind} ${state?.css ?? ""} ${selected ? "selected" : ""} ${problems ? "broken" : ""}`}>
+    <div className={`card-node is-${kind} ${state?.css ?? ""} ${selected ? "selected" : ""} ${problems ? "broken" : ""} ${isCritical ? "critical" : ""}`}>
       {kind !== "dataset" && <Handle type="target" position={Position.Left} isConnectable={isConnectable} />}
       <div className="title">
         <Icon name={ICONS[kind]} />
@@ -42,9 +46,21 @@ function Card({ data, selected }: NodeProps<GraphNode>) {
         {problems ? <Icon name="alert-triangle" css="fault" /> : state && <Icon name={state.icon} css="state" />}
       </div>
       {subtitle && <div className="line">{subtitle}</div>}
-      {note && <div className="line to-right">{note}</div>}
+      {bar?.length ? <Bar slices={bar} /> : note && <div className="line to-right">{note}</div>}
       <Handle type="source" position={Position.Right} isConnectable={isConnectable} />
     </div>
+  );
+}
+
+function Bar({ slices }: { slices: readonly BarSlice[] }) {
+  return (
+    <svg className="bar" aria-hidden="true">
+      {slices.map(([css, start, width]) => (
+        <g className={css} key={css + start}>
+          <rect x={start} width={width} height="5" />
+        </g>
+      ))}
+    </svg>
   );
 }
 

@@ -1,0 +1,156 @@
+"""The flow editor: what only a browser can show."""
+
+import re
+import uuid
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+FLOW = """\
+# Why this flow exists.
+flow: {name}
+steps:
+  - name: look
+    command: ls   # shows what is there
+    compute: [this-machine.small]
+"""
+
+
+@pytest.fixture
+def flow(product, sample) -> str:
+    """A flow of one step, under a name of its own."""
+    name = f"edit-{uuid.uuid4().hex[:8]}"
+    product.api("POST", "/flows", {"project": "demo", "text": FLOW.format(name=name)})
+    return name
+
+
+def test_a_flow_of_three_steps_is_built_and_run_by_keyboard_alone(open_page, admin_state, sample):
+    page = open_page(admin_state).page
+    name = f"keys-{uuid.uuid4().hex[:8]}"
+    page.goto("/flows/new/?project=demo")
+
+    def press(*keys: str) -> None:
+        for key in keys:
+            page.keyboard.press(key)
+
+    def go_to(locator) -> None:
+        """Move the keyboard there by Tab, as a person would."""
+        for _ in range(120):
+            if locator.evaluate("node => node === node.getRootNode().activeElement"):
+                return
+            press("Tab")
+        raise AssertionError(f"Tab never reaches {locator}")
+
+    def type_into(label: str, text: str) -> None:
+        go_to(page.get_by_label(label, exact=True))
+        press("Control+a")
+        page.keyboard.type(text)
+
+    go_to(page.get_by_role("link", name=re.compile("Canvas")))
+    press("Enter")
+    type_into("Name", name)
+    press("Enter")
+    for step, command in (
+        ("first", 'echo 1 > "$NEARLINE_OUTPUT/n"'),
+        ("second", 'cp "$NEARLINE_INPUT/first/n" "$NEARLINE_OUTPUT/n"'),
+        ("third", 'cat "$NEARLINE_INPUT/second/n"'),
+    ):
+        page.keyboard.press("Shift+Tab")
+        go_to_palette(page, press)
+        press("Enter")
+        expect(page.get_by_label("Name", exact=True)).to_be_focused()
+        page.keyboard.type(step)
+        press("Enter")
+        type_into("Command", command)
+    expect(page.get_by_role("group", name=re.compile("^step third"))).to_be_visible()
+    expect(page.get_by_text("No problem found")).to_be_visible()
+    for _ in range(60):
+        press("Shift+Tab")
+        if page.evaluate("document.activeElement.textContent") == "Run":
+            break
+    press("Enter")
+
+    page.wait_for_url("**/runs/run_*/**", timeout=30_000)
+    expect(page.locator(".head .pill")).to_contain_text("Succeeded", timeout=60_000)
+
+
+def go_to_palette(page, press) -> None:
+    """Move the keyboard backwards to the palette's command."""
+    for _ in range(80):
+        if page.evaluate("document.activeElement.textContent") == "Command":
+            return
+        press("Shift+Tab")
+    raise AssertionError("Shift+Tab never reaches the palette")
+
+
+def test_what_is_drawn_is_written_beside_and_can_be_undone(open_page, admin_state, flow):
+    page = open_page(admin_state).page
+    page.goto(f"/flows/demo/{flow}/edit/")
+    canvas, text = page.locator(".react-flow__pane"), page.locator(".cm-content")
+    look = page.get_by_role("group", name=re.compile("^step look"))
+    expect(look).to_be_visible()
+
+    page.locator(".palette-item", has_text="Dataset").drag_to(canvas, target_position={"x": 130, "y": 100})
+    dataset = page.get_by_role("group", name=re.compile("^dataset digits"))
+    dataset.locator(".source").drag_to(look.locator(".target"))
+    page.get_by_role("button", name="YAML").click()
+    expect(text).to_contain_text("data: [{dataset: demo/digits, cached: true}]")
+    look.click()
+    page.get_by_label("Command", exact=True).fill("ls -la")
+    expect(text).to_contain_text("command: ls -la # shows what is there")
+    expect(text).to_contain_text("# Why this flow exists.")
+
+    look.locator(".source").drag_to(dataset.locator(".source"))
+    expect(page.get_by_role("button", name="Undo")).to_be_enabled()
+    page.get_by_role("button", name="Undo").click()
+    expect(text).to_contain_text("command: ls # shows what is there")
+    page.get_by_role("button", name="Undo").click()
+    expect(text).not_to_contain_text("demo/digits")
+    page.get_by_role("button", name="Redo").click()
+    expect(text).to_contain_text("demo/digits")
+
+
+def test_problems_of_the_text_are_told_and_lead_to_their_line(open_page, admin_state, flow):
+    page = open_page(admin_state).page
+    page.goto(f"/flows/demo/{flow}/edit/")
+    page.get_by_role("button", name="YAML").click()
+    text = page.locator(".cm-content")
+
+    text.press("Control+End")
+    page.keyboard.type("  - name: report\ncommand: cat\nafter: [lok]")
+    expect(page.get_by_role("group", name=re.compile("^step report"))).to_be_visible()
+    page.get_by_role("button", name=re.compile("There is no step 'lok'. Did you mean 'look'?")).click()
+
+    expect(page.get_by_role("region", name="Properties").get_by_role("heading", name="report")).to_be_visible()
+    expect(page.locator(".cm-lint-marker-error")).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("^Save"))).to_be_disabled()
+
+
+def test_a_draft_survives_and_another_persons_version_is_told_and_kept_too(open_page, admin_state, product, flow):
+    watched = open_page(admin_state)
+    page = watched.page
+    page.goto(f"/flows/demo/{flow}/edit/")
+    page.get_by_role("group", name=re.compile("^step look")).click()
+    page.get_by_label("Command", exact=True).fill("mine")
+    page.reload()
+    page.get_by_role("group", name=re.compile("^step look")).click()
+    expect(page.get_by_label("Command", exact=True)).to_have_value("mine")
+    expect(page.get_by_text("Draft saved")).to_be_visible()
+
+    theirs = FLOW.format(name=flow).replace("command: ls", "command: theirs")
+    product.api("POST", "/flows", {"project": "demo", "text": theirs})
+    page.get_by_role("button", name="Save as version 2").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("was kept while you wrote")
+    expect(dialog).to_contain_text("command: theirs")
+    expect(dialog).to_contain_text("command: mine")
+    dialog.get_by_role("button", name="Go on with mine").click()
+    page.get_by_role("button", name="Save as version 3").click()
+
+    expect(page.get_by_role("button", name="Saved")).to_be_visible()
+    page.get_by_role("link", name="Versions").click()
+    expect(page.locator(".changes")).to_contain_text("~ look changed in command")
+    expect(page.locator("text-diff .cm-mergeView")).to_be_visible()
+    watched.complaints.clear()  # the browser notes the status 409 in its console
