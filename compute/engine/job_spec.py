@@ -72,7 +72,11 @@ class JobSpec:
 
     def to_json(self) -> dict[str, object]:
         """Return the spec as JSON types. It names secrets but holds none."""
-        return asdict(self)
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        return plain | {
+            "data": [asdict(mount) for mount in self.data],
+            "inputs": [asdict(mount) for mount in self.inputs],
+        }
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> "JobSpec":

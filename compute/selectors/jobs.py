@@ -1,6 +1,6 @@
 """Reads about jobs: the rows, and through their drivers the logs, the use of CPU and memory, and the outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from compute.models import Job, JobEvent
 from core.errors import InvalidInput
 
 MAX_LOG_BYTES = 1 << 20
+_BATCH = 500
 
 
 def list_jobs(
@@ -79,6 +80,17 @@ def usage(*, actor: Actor, job: Job, after: datetime | None = None) -> Sequence[
 def output_folder(job: Job) -> Path:
     """Return the folder that holds what a job wrote to `$NEARLINE_OUTPUT`. For the platform itself."""
     return drivers.driver_of(job.resource).output_folder(job.name)
+
+
+def output_folders(job_ids: Collection[str]) -> dict[str, Path]:
+    """Return the folders of many jobs by id. For the platform itself."""
+    found: dict[str, Path] = {}
+    ids = sorted(job_ids)
+    for start in range(0, len(ids), _BATCH):
+        rows = Job.objects.filter(pk__in=ids[start : start + _BATCH]).only("name", "resource_id")
+        for job in rows.prefetch_related("resource"):
+            found[job.pk] = output_folder(job)
+    return found
 
 
 def get_spec(job: Job) -> JobSpec:

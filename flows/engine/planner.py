@@ -98,7 +98,9 @@ class StepNow:
 class Snapshot:
     """All that a plan looks at. `ended` counts, for each step of the spec, how its instances ended.
 
-    `to_reset` are the ended steps that a retry opens again (as if they were pending); they are in `steps` too.
+    `steps` may leave out instances that have not ended and that this plan can do nothing about (see `within_reach`);
+    `idle` counts those. `to_reset` are the ended steps that a retry opens again (as if they were pending); they are in
+    `steps` too.
     """
 
     graph: Graph
@@ -110,6 +112,25 @@ class Snapshot:
     is_cancelled: bool = False
     to_reset: tuple[str, ...] = ()
     is_storing: bool = False
+    idle: Mapping[str, int] = field(default_factory=dict)
+
+
+def within_reach(
+    graph: Graph, live: Mapping[str, int], moving: Mapping[str, int], pending: Mapping[str, int]
+) -> frozenset[str]:
+    """Return the steps whose pending instances a plan can start or skip; all others need not be loaded for it.
+
+    That takes parents of which nothing stays as it is: of their `live` instances all are `moving` (there is news about
+    them), or pending and themselves within reach. So one end among a thousand steps costs no look at the others.
+    """
+    reached: set[str] = set()
+    may_end: dict[str, bool] = {}
+    for node in graph.nodes:
+        if all(may_end[parent] for parent in node.after):
+            reached.add(node.key)
+        waiting = pending.get(node.key, 0) if node.key in reached else 0
+        may_end[node.key] = moving.get(node.key, 0) + waiting >= live.get(node.key, 0)
+    return frozenset(reached)
 
 
 def plan(snapshot: Snapshot, now: datetime) -> list[Transition]:
@@ -128,7 +149,7 @@ class _Planner:
         self._graph = snapshot.graph
         self._templates = snapshot.templates
         self._ended = {key: Counter(snapshot.ended.get(key, {})) for key in snapshot.graph.by_key}
-        self._open = Counter(step.key for step in snapshot.steps)
+        self._open = Counter(step.key for step in snapshot.steps) + Counter(snapshot.idle)
         self._waiting: dict[str, list[StepNow]] = {key: [] for key in snapshot.graph.by_key}
         self._is_storing = snapshot.is_storing
         self.transitions: list[Transition] = []

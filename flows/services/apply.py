@@ -7,6 +7,7 @@ without its job, or a job without its attempt, cannot exist: the job's row is th
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 from django.db import models, transaction
@@ -46,11 +47,12 @@ _STORING_POLL = timedelta(seconds=2)
 
 def apply(loaded: Loaded, transitions: Sequence[Transition], *, token: str, now: datetime) -> bool:
     """Write a plan and say whether anything but reminders changed. Raises LeaseLost, and then nothing is written."""
+    writer = _Writer(loaded, now)
+    for transition in transitions:
+        writer.note(transition)
+    writer.prepare()
     with transaction.atomic():
         leases.fence(loaded.run.pk, token)
-        writer = _Writer(loaded, now)
-        for transition in transitions:
-            writer.note(transition)
         writer.write()
     return writer.has_changed
 
@@ -90,6 +92,12 @@ class _Writer:
         }
         handlers[type(transition)](transition)
 
+    def prepare(self) -> None:
+        """Do what takes files and changes no rows, for the jobs that are to be submitted."""
+        starting: list[Start | Submit | Supersede] = [*self._starts, *self._submits, *self._supersedes]
+        for key in {self._loaded.steps[item.step_id].key for item in starting}:
+            self._specs.gather_inputs(key)
+
     def write(self) -> None:
         """Write all, in an order in which each statement sees what it builds on."""
         self._starts.extend(self._withdraw())
@@ -99,6 +107,10 @@ class _Writer:
         self._cancel_jobs()
         self._close_attempts()
         self._write_run()
+
+    @cached_property
+    def _specs(self) -> job_specs.JobSpecs:
+        return job_specs.JobSpecs(self._run, self._loaded.spec, self._run.version.bundle)
 
     # --- what each transition means
 
@@ -255,14 +267,13 @@ class _Writer:
     def _submit(self, ready: Sequence[tuple[Step, Attempt]]) -> None:
         if not ready:
             return
-        specs = job_specs.JobSpecs(self._run, self._loaded.spec, self._run.version.bundle)
         requests = [
             JobRequest(
                 project_id=self._run.project_id,
                 name=attempt.job_name,
                 kind="experiment",
                 template_id=self._loaded.template_ids[attempt.template],
-                spec=specs.build(step, attempt),
+                spec=self._specs.build(step, attempt),
                 on_behalf_of=self._run.created_by,
             )
             for step, attempt in ready

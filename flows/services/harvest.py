@@ -30,6 +30,15 @@ log = structlog.get_logger(__name__)
 _SYSTEM = Actor.system("flow runs")
 _ENDED_JOBS = ("succeeded", "failed", "lost", "cancelled")
 _BATCH = 500
+_READ_FIELDS = (
+    "experiment__project_id",
+    "experiment__log_offset",
+    "job__name",
+    "job__project_id",
+    "job__resource_id",
+    "job__state",
+    "job__finished_at",
+)
 # A log that cannot be read for so long after its job ended does not hold the run up any more.
 _PATIENCE = timedelta(minutes=5)
 
@@ -54,7 +63,12 @@ def harvest_running() -> None:
 
 
 def _harvest(attempts: Any) -> None:
-    rows = list(attempts.select_related("experiment", "job__resource").defer("job__spec").order_by("pk"))
+    rows = (
+        attempts.select_related("experiment", "job")
+        .prefetch_related("job__resource")
+        .only(*_READ_FIELDS)
+        .order_by("pk")
+    )
     readings = [reading for row in rows if (reading := _read(row)) is not None]
     if readings:
         _write(readings, clock.now())

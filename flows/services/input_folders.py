@@ -36,6 +36,7 @@ def gather_outputs(run_id: str, key: str, outputs: Mapping[int, Path]) -> Path:
     if folder.exists():
         return folder
     draft = folder.with_name(f".{name}-{secrets.token_hex(4)}")
+    draft.mkdir(parents=True)
     links = 0
     for index, source in sorted(outputs.items()):
         links = _mirror(source, draft / str(index), links)
@@ -49,7 +50,7 @@ def gather_outputs(run_id: str, key: str, outputs: Mapping[int, Path]) -> Path:
 
 
 def _mirror(source: Path, target: Path, links: int) -> int:
-    target.mkdir(parents=True)
+    target.mkdir()
     try:
         entries = list(os.scandir(source))
     except FileNotFoundError:

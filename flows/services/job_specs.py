@@ -1,7 +1,7 @@
 """What an attempt's job is told: command, parameters, datasets, its parents' outputs and measurements, the code."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from django.db.models import F
@@ -23,8 +23,13 @@ class JobSpecs:
         self._run = run
         self._said = {step.name: step for step in spec.steps}
         self._code = bundles.unpacked_folder(bundle) if bundle else None
-        self._folders: dict[str, Mapping[int, Path]] = {}
+        self._mounts: dict[str, Sequence[InputMount]] = {}
         self._variables: dict[str, Mapping[str, str]] = {}
+
+    def gather_inputs(self, key: str) -> None:
+        """Make the folders that a step's inputs need. Called before a transaction, which then waits for no files."""
+        for parent in self._said[key].after:
+            self._inputs(parent)
 
     def build(self, step: Step, attempt: Attempt) -> JobSpec:
         """Return what the attempt's job is told."""
@@ -79,20 +84,22 @@ class JobSpecs:
         rows = AttemptInput.objects.filter(attempt=attempt).order_by("name")
         return [DataMount(row.name, row.path) for row in rows]
 
-    def _inputs(self, parent: str) -> list[InputMount]:
+    def _inputs(self, parent: str) -> Sequence[InputMount]:
         """Return the parent's output folder; for a grid one folder that links to each instance's by its index."""
-        if parent not in self._folders:
-            self._folders[parent] = self._outputs_of(parent)
-        folders = self._folders[parent]
-        if not folders:
-            return []
-        if not self._said[parent].grid:
-            return [InputMount(parent, str(folders[0]))]
-        return [InputMount(parent, str(input_folders.gather_outputs(self._run.pk, parent, folders)))]
+        if parent not in self._mounts:
+            self._mounts[parent] = list(self._mounts_of(parent))
+        return self._mounts[parent]
+
+    def _mounts_of(self, parent: str) -> Iterator[InputMount]:
+        folders = self._outputs_of(parent)
+        if folders and self._said[parent].grid:
+            yield InputMount(parent, str(input_folders.gather_outputs(self._run.pk, parent, folders)))
+        elif folders:
+            yield InputMount(parent, str(folders[0]))
 
     def _outputs_of(self, parent: str) -> Mapping[int, Path]:
-        chosen = Attempt.objects.filter(
-            run=self._run, step__key=parent, number=F("step__attempt_count"), state="succeeded"
-        )
-        rows = chosen.select_related("step", "job__resource").defer("job__spec").order_by("step__index")
-        return {row.step.index: job_selectors.output_folder(row.job) for row in rows if row.job is not None}
+        """Return the newest attempts' folders by index. A step starts when all its parents succeeded, so these did."""
+        newest = Attempt.objects.filter(run=self._run, step__key=parent, number=F("step__attempt_count"))
+        job_ids = dict(newest.filter(job__isnull=False).order_by("step__index").values_list("step__index", "job_id"))
+        folders = job_selectors.output_folders(job_ids.values())
+        return {index: folders[job_id] for index, job_id in job_ids.items()}

@@ -1,4 +1,4 @@
-"""Reading a run into the planner's snapshot: a fixed number of queries, whatever the size of the run."""
+"""Reading a run into the planner's snapshot: a fixed number of queries, and rows only of what can change now."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +26,7 @@ from flows.selectors import measurements
 
 DEFAULT_TEMPLATE = "this-machine.small"
 
+_BATCH = 500
 _SYSTEM = Actor.system("flow runs")
 _ENDED_STEPS = sorted(state.value for state in STEP_ENDS)
 _REOPENED = ("failed", "skipped", "cancelled")
@@ -35,6 +36,22 @@ _JOB_ENDS: Mapping[str, AttemptState] = {
     "lost": AttemptState.FAILED,
     "cancelled": AttemptState.CANCELLED,
 }
+_ATTEMPT_COLUMNS = (
+    "pk",
+    "step_id",
+    "number",
+    "state",
+    "choice",
+    "queued_at",
+    "created_at",
+    "experiment__harvested_at",
+    "job_id",
+    "job__state",
+    "job__reason_code",
+    "job__reason",
+    "job__workload__reason_code",
+    "job__workload__reason",
+)
 _NEVER_FITS = "never_fits"
 _UNREACHABLE = "unreachable"
 # News: the job says more than the attempt does, or it is time to look.
@@ -92,30 +109,62 @@ def get_run(run_id: str) -> Run:
 
 
 def load(run: Run, now: datetime) -> Loaded:
-    """Read the rest of a run as it is now."""
+    """Read as much of the rest of a run as a plan can do something about now."""
     spec, graph = _parsed(run.version_id)
     is_retry = run.retry_requested_at is not None
-    live = Step.objects.filter(run=run)
-    if not is_retry:
-        live = live.exclude(state__in=_ENDED_STEPS)
-    found = list(live)
+    counts = _count_steps(run)
+    attempts = _attempts(run, now)
+    found = _steps(run, now, counts, attempts)
     reopened = {step.pk: step for step in found if is_retry and _is_reopened(run, graph, step)}
     rows = {step.pk: step for step in found if step.pk in reopened or not step.has_ended}
-    attempts = _attempts(run, now)
     steps = [_step_now(step, attempts.get(step.pk)) for step in rows.values()]
     facts, template_ids = _templates(graph)
     snapshot = Snapshot(
         graph=graph,
         steps=tuple(planner.as_reset(step) if step.id in reopened else step for step in steps),
-        ended=_ended(run, besides=reopened.values()),
+        ended=_ended(counts, besides=reopened.values()),
         results=_results(run, graph),
         parameters=cast("Mapping[str, Value]", run.parameters),
         templates=facts,
         is_cancelled=run.cancel_requested_at is not None,
         to_reset=tuple(reopened),
         is_storing=Experiment.objects.filter(run=run, artifacts_wanted=True).exists(),
+        idle=_live(counts) - Counter(step.key for step in rows.values() if step.pk not in reopened),
     )
     return Loaded(run, spec, snapshot, rows, template_ids, is_retry)
+
+
+def _count_steps(run: Run) -> dict[str, Counter[StepState]]:
+    counts: dict[str, Counter[StepState]] = {}
+    found = Step.objects.filter(run=run).order_by().values_list("key", "state")
+    for key, state, count in found.annotate(count=Count("pk")):
+        counts.setdefault(key, Counter())[StepState(state)] = count
+    return counts
+
+
+def _live(counts: Mapping[str, Counter[StepState]]) -> Counter[str]:
+    return Counter({key: states.total() - sum(states[state] for state in STEP_ENDS) for key, states in counts.items()})
+
+
+def _steps(
+    run: Run, now: datetime, counts: Mapping[str, Counter[StepState]], attempts: Mapping[str, AttemptNow]
+) -> list[Step]:
+    """Return the steps that something can happen to; all that are live, or all, when the run is to end or reopen."""
+    steps = Step.objects.filter(run=run)
+    if run.retry_requested_at is not None:
+        return list(steps)
+    live = steps.exclude(state__in=_ENDED_STEPS)
+    if run.cancel_requested_at is not None:
+        return list(live)
+    found = [step for batch in _batches(list(attempts)) for step in live.filter(pk__in=batch)]
+    if any(states[StepState.BACKOFF] for states in counts.values()):
+        found += live.filter(Q(not_before__isnull=True) | Q(not_before__lte=now), state=StepState.BACKOFF)
+    pending = {key: states[StepState.PENDING] for key, states in counts.items() if states[StepState.PENDING]}
+    moving = Counter(step.key for step in found)
+    reached = planner.within_reach(graph_of(run.version_id), _live(counts), moving, pending) & pending.keys()
+    if reached:
+        found += live.filter(state=StepState.PENDING, key__in=reached)
+    return sorted(found, key=lambda step: (step.position, step.index))
 
 
 def _is_reopened(run: Run, graph: Graph, step: Step) -> bool:
@@ -126,14 +175,13 @@ def _is_reopened(run: Run, graph: Graph, step: Step) -> bool:
     return is_named or step.key in graph.below(run.retry_key)
 
 
-def _ended(run: Run, *, besides: Iterable[Step]) -> dict[str, Counter[StepState]]:
-    counts: dict[str, Counter[StepState]] = {}
-    found = Step.objects.filter(run=run, state__in=_ENDED_STEPS).order_by().values_list("key", "state")
-    for key, state, count in found.annotate(count=Count("pk")):
-        counts.setdefault(key, Counter())[StepState(state)] = count
+def _ended(
+    counts: Mapping[str, Counter[StepState]], *, besides: Iterable[Step]
+) -> Mapping[str, Mapping[StepState, int]]:
+    ended = {key: Counter({state: states[state] for state in STEP_ENDS}) for key, states in counts.items()}
     for step in besides:
-        counts[step.key][StepState(step.state)] -= 1
-    return counts
+        ended[step.key][StepState(step.state)] -= 1
+    return ended
 
 
 def _attempts(run: Run, now: datetime) -> dict[str, AttemptNow]:
@@ -141,38 +189,38 @@ def _attempts(run: Run, now: datetime) -> dict[str, AttemptNow]:
     live = Attempt.objects.filter(run=run, state__in=LIVE_ATTEMPTS)
     if run.cancel_requested_at is None:
         live = live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
-    rows = list(live.select_related("job__workload", "experiment").defer("job__spec"))
-    inputs = _inputs([row.pk for row in rows if row.state == AttemptState.PREPARING])
-    return {row.step_id: _attempt_now(row, inputs) for row in rows}
+    rows = list(live.values(*_ATTEMPT_COLUMNS))
+    inputs = _inputs([row["pk"] for row in rows if row["state"] == AttemptState.PREPARING])
+    return {row["step_id"]: _attempt_now(row, inputs) for row in rows}
 
 
-def _attempt_now(row: Attempt, inputs: Mapping[str, InputsNow]) -> AttemptNow:
+def _attempt_now(row: Mapping[str, Any], inputs: Mapping[str, InputsNow]) -> AttemptNow:
     return AttemptNow(
-        id=row.pk,
-        number=row.number,
-        state=AttemptState(row.state),
-        choice=row.choice,
-        since=row.queued_at or row.created_at,
-        inputs=inputs.get(row.pk, InputsNow(is_ready=True)),
-        job=_job_now(row.job) if row.job is not None else None,
-        is_harvested=row.experiment.harvested_at is not None,
+        id=row["pk"],
+        number=row["number"],
+        state=AttemptState(row["state"]),
+        choice=row["choice"],
+        since=row["queued_at"] or row["created_at"],
+        inputs=inputs.get(row["pk"], InputsNow(is_ready=True)),
+        job=_job_now(row) if row["job_id"] is not None else None,
+        is_harvested=row["experiment__harvested_at"] is not None,
     )
 
 
-def _job_now(job: Any) -> JobNow:
-    end = _JOB_ENDS.get(job.state)
+def _job_now(row: Mapping[str, Any]) -> JobNow:
+    state, code = row["job__state"], row["job__reason_code"]
+    end = _JOB_ENDS.get(state)
     failure = None
     if end is AttemptState.FAILED:
-        kinds = set(FailureKind)
-        failure = FailureKind(job.reason_code) if job.reason_code in kinds else FailureKind.INFRASTRUCTURE
-    waits = job.workload if job.state == "pending" and job.workload is not None else None
+        failure = FailureKind(code) if code in set(FailureKind) else FailureKind.INFRASTRUCTURE
+    waits = (row["job__workload__reason"] or "") if state == "pending" else ""
     return JobNow(
-        is_placed=job.state in {"starting", "running", "stopping"},
+        is_placed=state in {"starting", "running", "stopping"},
         end=end,
         failure=failure,
-        reason=job.reason or (waits.reason if waits else ""),
-        never_fits=waits.reason if waits and waits.reason_code == _NEVER_FITS else "",
-        is_stopping=job.state == "stopping",
+        reason=row["job__reason"] or waits,
+        never_fits=waits if row["job__workload__reason_code"] == _NEVER_FITS else "",
+        is_stopping=state == "stopping",
     )
 
 
@@ -210,6 +258,10 @@ def _step_now(step: Step, attempt: AttemptNow | None) -> StepNow:
 
 def _results(run: Run, graph: Graph) -> dict[str, list[dict[str, Value]]]:
     return {key: list(measurements.of_step(run.pk, key).values()) for key in sorted(graph.measured)}
+
+
+def _batches(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
 
 
 def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, str]]:

@@ -73,12 +73,35 @@ class World:
         """Plan and, unless the worker dies before its transaction commits, apply; say whether anything changed."""
         if self.state is not RunState.RUNNING:
             return False
-        transitions = planner.plan(self.snapshot(), self.now)
+        snapshot = self.snapshot()
+        transitions = planner.plan(snapshot, self.now)
+        assert planner.plan(self._narrowed(snapshot), self.now) == transitions
         if dies:
             return False
         for transition in transitions:
             self._apply(transition)
         return any(not isinstance(transition, Remind) for transition in transitions)
+
+    def _narrowed(self, snapshot: Snapshot) -> Snapshot:
+        """Leave out what a plan need not see, as `services.snapshots` does."""
+        if self.is_cancelled:
+            return snapshot
+        moving = [step for step in snapshot.steps if self._moves(step)]
+        pending = [step for step in snapshot.steps if step.state is StepState.PENDING]
+        live = Counter(step.key for step in snapshot.steps)
+        reached = planner.within_reach(
+            self.graph, live, Counter(step.key for step in moving), Counter(step.key for step in pending)
+        )
+        steps = [step for step in snapshot.steps if step in moving or (step in pending and step.key in reached)]
+        return replace(snapshot, steps=tuple(steps), idle=live - Counter(step.key for step in steps))
+
+    def _moves(self, step: StepNow) -> bool:
+        if step.state is StepState.BACKOFF:
+            return step.not_before is None or step.not_before <= self.now
+        attempt = step.attempt
+        if attempt is None or attempt.job is None:
+            return attempt is not None
+        return attempt.state is not AttemptState.RUNNING or attempt.job.end is not None
 
     def settle(self) -> None:
         """Look until nothing changes."""

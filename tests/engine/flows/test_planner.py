@@ -2,6 +2,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.engine import graph as graphs
+from flows.engine import planner
 from flows.engine.planner import JobNow, StepNow, TemplateNow
 from flows.engine.spec import FlowSpec
 from flows.engine.states import AttemptState, FailureKind, RunState, StepState
@@ -148,9 +149,16 @@ def test_a_grid_counts_as_done_when_all_of_it_is():
     assert states(world)["b"] == "queued"
 
 
-def test_the_same_snapshot_gives_the_same_plan():
-    from flows.engine import planner
+def test_what_waits_behind_others_is_out_of_reach_until_they_move():
+    graph = world_of({"name": "a"}, {"name": "b", "after": ["a"]}, {"name": "c", "after": ["b"]}).graph
+    live = {"a": 3, "b": 2, "c": 1}
 
+    assert planner.within_reach(graph, live, {"a": 2}, {"b": 2, "c": 1}) == {"a"}
+    assert planner.within_reach(graph, live, {"a": 3}, {"b": 2, "c": 1}) == {"a", "b", "c"}
+    assert planner.within_reach(graph, {"b": 2, "c": 1}, {"b": 1}, {"b": 0, "c": 1}) == {"a", "b"}
+
+
+def test_the_same_snapshot_gives_the_same_plan():
     world = world_of({"name": "a", "grid": {"x": [1, 2]}}, {"name": "b", "after": ["a"]})
 
     assert planner.plan(world.snapshot(), world.now) == planner.plan(world.snapshot(), world.now)
