@@ -15,6 +15,17 @@ _MODES: Final = {
     "1": "black and white", "L": "8 bit grey", "P": "palette", "RGB": "RGB", "RGBA": "RGB with alpha", "CMYK": "CMYK",
     "I;16": "16 bit grey", "I;16B": "16 bit grey", "I": "32 bit grey", "F": "float grey", "LA": "grey with alpha",
 }  # fmt: skip
+# Decoders raise whatever the bytes lead them to.
+_NO_PICTURE: Final = (
+    UnidentifiedImageError,
+    Image.DecompressionBombError,
+    OSError,
+    ValueError,
+    SyntaxError,
+    EOFError,
+    TypeError,
+    MemoryError,
+)
 # Each decodes a whole picture in memory: two at once bound what a web process takes.
 _AT_ONCE = threading.BoundedSemaphore(2)
 
@@ -35,8 +46,7 @@ def shrink(data: bytes, edge: int) -> bytes | None:
             out = io.BytesIO()
             small.save(out, "WEBP", quality=82, lossless=max(small.size) <= _SHARP_EDGE)
             return out.getvalue()
-    # Decoders raise whatever the bytes lead them to.
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError, TypeError, MemoryError):
+    except _NO_PICTURE:
         return None
 
 
@@ -46,7 +56,7 @@ def describe(head: bytes) -> str:
         with Image.open(io.BytesIO(head), formats=FORMATS) as picture:
             pixels = _MODES.get(picture.mode, picture.mode)
             return f"{picture.width} \N{MULTIPLICATION SIGN} {picture.height}, {pixels}"
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError, TypeError):
+    except _NO_PICTURE:
         return ""
 
 

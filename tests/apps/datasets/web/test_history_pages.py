@@ -1,0 +1,142 @@
+"""Commits, what differs between two of them, going back, and names that move."""
+
+import re
+
+import pytest
+
+from datasets.models import Branch, Commit, Tag
+from datasets.services import branches
+from tests.apps.datasets.web.test_files_page import picture
+from tests.factories.datasets import commit_files
+
+pytestmark = pytest.mark.django_db
+
+PAGE = "/datasets/team-a/xrays/"
+MINUS = "\N{MINUS SIGN}"
+
+
+@pytest.fixture
+def history(member, dataset) -> list[Commit]:
+    """Three commits: everything new; one of each kind of change; a change of a mode."""
+    one = {"a.txt": b"1\n2\n3\n", "b.txt": b"b", "p.png": picture(), "same": b"same", "big": b"x" * 70_000}
+    two = {"a.txt": b"1\ntwo\n3\n", "c.txt": b"c", "p.png": picture("RGB"), "same": b"same", "big": b"y" * 70_000}
+    three = {**two, "same": (b"same", 0o755)}
+    made = [(one, "One"), (two, "Two"), (three, "Three")]
+    return [commit_files(member, dataset, files, message=message) for files, message in made]
+
+
+def compare(browser, query: str) -> str:
+    answer = browser.get(f"{PAGE}compare/?{query}")
+    assert answer.status_code == 200, answer.content.decode()
+    return answer.content.decode()
+
+
+def changes(page: str) -> list[tuple[str, str]]:
+    rows = re.findall(r'<span class="(?:plus|minus|tilde)">(.) (?:added|removed|changed).*?&amp;file=([^&#"]+)', page)
+    return [(sign, name) for sign, name in rows]
+
+
+def test_two_commits_differ_by_kind(browser, history):
+    pair = f"base={history[0].short}&ref={history[1].short}"
+
+    assert changes(compare(browser, pair)) == [
+        ("~", "a.txt"), (MINUS, "b.txt"), ("~", "big"), ("+", "c.txt"), ("~", "p.png"),
+    ]  # fmt: skip
+    assert changes(compare(browser, f"{pair}&kind=added")) == [("+", "c.txt")]
+    assert changes(compare(browser, f"{pair}&kind=removed")) == [(MINUS, "b.txt")]
+
+
+def test_the_first_commit_is_compared_with_nothing(browser, history):
+    page = compare(browser, f"ref={history[0].short}")
+
+    assert [sign for sign, _ in changes(page)] == ["+"] * 5
+
+
+def test_two_marked_commits_are_compared_the_older_first(browser, history):
+    page = compare(browser, f"pick={history[2].id}&pick={history[0].id}")
+
+    assert f'<option value="{history[0].id}" selected>' in page
+    assert ("~", "same") in changes(page)
+
+
+def test_the_lines_of_a_text_and_both_sides_of_a_picture_are_shown(browser, history):
+    pair = f"base={history[0].short}&ref={history[1].short}"
+
+    lines = compare(browser, f"{pair}&file=a.txt")
+    sides = compare(browser, f"{pair}&file=p.png")
+
+    assert '<tr class="removed"><td class="no">2</td><td class="no"></td>' in lines
+    assert '<td class="text">two</td>' in lines
+    assert sides.count("&amp;large") == 2
+
+
+@pytest.mark.parametrize(("file", "words"), [("big", "longer than 64 KiB"), ("same", "only its permissions changed")])
+def test_what_cannot_be_shown_line_by_line_says_why(browser, history, file, words):
+    assert words in compare(browser, f"base={history[0].short}&ref={history[2].short}&file={file}")
+
+
+def test_pages_of_a_comparison_follow_each_other(browser, history, monkeypatch):
+    from datasets.web import compare as module
+
+    monkeypatch.setattr(module, "_ROWS", 2)
+    query, seen = f"base={history[0].id}&ref={history[1].id}", []
+    while query:
+        page = compare(browser, query)
+        seen += [name for _, name in changes(page)]
+        found = re.search(r'rel="next" href="\?([^"]+)"', page)
+        query = found[1].replace("&amp;", "&") if found else ""
+
+    assert seen == ["a.txt", "b.txt", "big", "c.txt", "p.png"]
+
+
+def test_a_kind_that_is_none_is_refused(browser, history):
+    assert browser.get(f"{PAGE}compare/?kind=moved").status_code == 400
+
+
+def test_more_commits_cost_no_more_queries(browser, member, dataset, history, count_queries):
+    few = count_queries(browser, f"{PAGE}commits/")
+    for number in range(10):
+        commit_files(member, dataset, {"a": str(number).encode()})
+
+    assert count_queries(browser, f"{PAGE}commits/") == few
+
+
+def test_the_dialog_says_what_going_back_does_and_does_it(browser, dataset, history):
+    dialog = browser.get(f"{PAGE}commits/{history[0].id}/?what=revert").content.decode()
+    browser.post(f"{PAGE}commits/{history[0].id}/revert/", {"branch": "main", "message": "Back to one"})
+
+    # Against what is there now: b.txt comes back, c.txt goes, four files change.
+    assert f'<span class="plus">+1</span> <span class="minus">{MINUS}1</span> <span class="tilde">~4</span>' in dialog
+    head = Branch.objects.get(dataset=dataset).head
+    assert (head.root, head.message, head.parent_id) == (history[0].root, "Back to one", history[2].id)
+
+
+def test_the_newest_commit_has_nothing_to_go_back_to(browser, history):
+    dialog = browser.get(f"{PAGE}commits/{history[2].id}/?what=revert").content.decode()
+
+    assert "there is nothing to go back to" in dialog
+
+
+def test_a_commit_gets_a_tag_by_the_dialog(browser, history):
+    browser.post(f"{PAGE}names/create/", {"kind": "tag", "label": "v1", "at": history[0].id})
+
+    assert list(Tag.objects.values_list("name", "commit_id")) == [("v1", history[0].id)]
+
+
+def test_a_branch_moves_to_a_commit_and_an_old_page_moves_nothing(browser, member, dataset, history):
+    branches.create_branch(actor=member, dataset=dataset, name="side", at=history[0].id)
+    form = {"label": "side", "expected": history[0].id, "at": history[1].short}
+
+    first, second = (browser.post(f"{PAGE}names/move/", form) for _ in range(2))
+
+    assert (first.status_code, second.status_code) == (302, 409)
+    assert Branch.objects.get(dataset=dataset, name="side").head_id == history[1].id
+
+
+def test_the_default_branch_is_chosen_in_the_settings(browser, member, dataset, history):
+    branches.create_branch(actor=member, dataset=dataset, name="side", at=history[0].id)
+
+    browser.post(f"{PAGE}settings/", {"description": "", "kind": "images", "default_branch": "side"})
+
+    dataset.refresh_from_db()
+    assert dataset.default_branch == "side"
