@@ -49,6 +49,7 @@ def compare_page(request: PageRequest) -> HttpResponse:
     shows_all = "all" in request.GET
     groups = [(title, _facts(values)) for title, values in _groups(found)]
     files = _files(request.actor, found.experiments)
+    curved = curves.list_curved(actor=request.actor, experiments=found.experiments)
     context = {
         "lines": lines_of(found.experiments),
         "ids": ",".join(wanted),
@@ -58,8 +59,8 @@ def compare_page(request: PageRequest) -> HttpResponse:
         "groups": [(title, [fact for fact in facts if shows_all or fact.differs]) for title, facts in groups],
         "pictures": [file for file in files if file.is_picture and (shows_all or file.differs)],
         "files": [file for file in files if not file.is_picture and (shows_all or file.differs)],
-        "curved": curves.list_curved(actor=request.actor, experiments=found.experiments)[:MOST_CHARTS],
-        "axes": _axes(found) if len(wanted) > 1 else None,
+        "curved": curved[:MOST_CHARTS],
+        "axes": _axes(found, curved) if len(wanted) > 1 else None,
     }
     return render(request, "flows/compare.html", context)
 
@@ -108,10 +109,11 @@ def _files(actor: Actor, rows: Sequence[Experiment]) -> list[File]:
     ]
 
 
-def _axes(found: Comparison) -> dict[str, object]:
-    """Return what the parallel coordinates are drawn from: the parameters that differ, then the metrics that do."""
+def _axes(found: Comparison, curved: Sequence[str]) -> dict[str, object]:
+    """Return the axes of the parallel coordinates: parameters and metrics that differ, first those with curves."""
     axes = []
-    for kind, values in ((Kind.PARAM, found.parameters), (Kind.METRIC, found.metrics)):
+    metrics = dict(sorted(found.metrics.items(), key=lambda item: item[0] not in curved))
+    for kind, values in ((Kind.PARAM, found.parameters), (Kind.METRIC, metrics)):
         for key, each in values.items():
             readings = [None if value is None else columns.read(value) for value in each]
             if len({reading and reading.text for reading in readings}) > 1:

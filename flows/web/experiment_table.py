@@ -1,5 +1,6 @@
 """The table of experiments: chosen columns, filtered, sorted, grouped, as a page and as CSV."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
@@ -124,7 +125,7 @@ def _groups(
 ) -> tuple[TableQuery, dict[str, object]]:
     metrics = [column for column in query.columns if column.kind is Kind.METRIC]
     if not query.columns:
-        metrics = _all_columns(actor, query, Kind.METRIC)[:_METRICS]
+        metrics = sorted(_all_columns(actor, query, Kind.METRIC), key=lambda column: "/" in column.key)[:_METRICS]
         query = replace(query, columns=tuple(metrics))
     groups = experiment_lists.group(found, by=by, metrics=metrics)
     order = columns.parse_order(query.order) if query.order else None
@@ -133,7 +134,17 @@ def _groups(
     return query, {
         "total": found.count(),
         "group": by,
-        "groups": [(group, query.narrowed_to(group.where)) for group in groups],
+        "groups": [
+            (
+                group,
+                query.narrowed_to(group.where),
+                [
+                    (spread, spread.mean == best)
+                    for spread, best in zip(group.metrics, _best_means(groups, metrics), strict=True)
+                ],
+            )
+            for group in groups
+        ],
         "heads": [_head(query, column) for column in metrics],
         "is_cut": len(groups) == experiment_lists.MAX_GROUPS,
     }
@@ -143,6 +154,15 @@ def _by_mean(groups: Sequence[Group], place: int, *, is_falling: bool) -> Sequen
     measured = [(mean, group) for group in groups if (mean := group.metrics[place].mean) is not None]
     measured.sort(key=lambda pair: pair[0], reverse=is_falling)
     return [group for _, group in measured] + [group for group in groups if group.metrics[place].mean is None]
+
+
+def _best_means(groups: Sequence[Group], metrics: Sequence[Column]) -> list[float]:
+    """Return the best mean of each metric; NaN, which equals nothing, where there is nothing to choose from."""
+    found = []
+    for place, column in enumerate(metrics):
+        means = {mean for group in groups if (mean := group.metrics[place].mean) is not None}
+        found.append((min if column.is_lower_better else max)(means) if len(means) > 1 else math.nan)
+    return found
 
 
 def _controls(actor: Actor, query: TableQuery) -> dict[str, object]:
@@ -199,7 +219,10 @@ def _telling(recorded: Recorded) -> tuple[Column, ...]:
 
     chosen = []
     for kind, most in ((Kind.PARAM, _PARAMETERS), (Kind.METRIC, _METRICS)):
-        chosen += sorted((column for column in found if column.kind is kind), key=is_same)[:most]
+        # What has no path in its name is rather the sum of it all.
+        chosen += sorted(
+            (column for column in found if column.kind is kind), key=lambda column: ("/" in column.key, is_same(column))
+        )[:most]
     return tuple(chosen)
 
 

@@ -13,17 +13,18 @@ from django.views.decorators.http import require_POST
 from accounts.permissions import Level
 from accounts.web.requests import PageRequest, text
 from compute.errors import ResourceUnreachable
-from compute.selectors import jobs
 from core.errors import InvalidInput
 from core.streaming import stream
 from flows.models import Experiment
 from flows.selectors import curves, experiments
 from flows.services import annotations
+from flows.services.snapshots import spec_of
 from flows.web.artifact_previews import picture_type, preview_of
 from flows.web.curves import MOST_CHARTS, lines_of
 from web.series import Chart, Sample, usage_charts
 
 _MOST_FILES = 500
+_TILES = 8
 
 
 def experiment_page(request: PageRequest, experiment_id: str) -> HttpResponse:
@@ -31,22 +32,26 @@ def experiment_page(request: PageRequest, experiment_id: str) -> HttpResponse:
     row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
     usage, is_reachable = _usage(request, row)
     shown = text(request, "artifact")
+    curved = curves.list_curved(actor=request.actor, experiments=[row])
+    values = experiments.metrics_of([row])[row.pk]
+    metrics = sorted(values.items(), key=lambda item: (item[0] not in curved, "/" in item[0], item[0]))
     context = {
         "experiment": row,
         "project_name": row.project.name,
         "attempt": row.attempt,
         "job": row.attempt.job,
-        "command": row.attempt.job and _as_text(jobs.get_spec(row.attempt.job).command),
+        "command": _as_text(spec_of(row.run.version_id).step(row.step.key).command),
         "again": _again(row),
         "parameters": experiments.parameters_of(row),
-        "metrics": experiments.metrics_of([row])[row.pk],
+        "metrics": metrics,
+        "tiles": metrics[:_TILES],
         "decision": row.step.decision,
         "artifacts": experiments.list_artifacts(actor=request.actor, experiment=row)[:_MOST_FILES],
         "shown": shown,
         "preview": shown and _preview(request, row, shown),
         "lines": lines_of([row]),
         "ids": row.pk,
-        "curved": curves.list_curved(actor=request.actor, experiments=[row])[:MOST_CHARTS],
+        "curved": curved[:MOST_CHARTS],
         "usage": usage,
         "usage_is_reachable": is_reachable,
         "may_write": (request.actor.level_in(row.project_id) or 0) >= Level.WRITE,

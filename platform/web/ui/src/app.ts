@@ -34,3 +34,4 @@ if (document.querySelector("flow-editor")) {
 if (document.querySelector("text-diff")) {
   void import("./editor/text_diff.ts").then(({ TextDiff }) => customElements.define("text-diff", TextDiff));
 }
+if (document.querySelector("[data-experiments]")) void import("./experiments/index.ts");

@@ -1,0 +1,79 @@
+// The geometry of parallel coordinates: an axis a parameter or metric, a line an experiment. Places go from 0 to 1.
+
+export type Value = number | string | null;
+export type Axis = { label: string; kind: string; low_is_good: boolean; values: Value[] };
+export type Scale = { place: (value: Value) => number | null; ticks: { at: number; label: string }[]; step: number };
+export type Range = { low: number; high: number };
+
+const LOG_RATIO = 100;
+const TICKS = 5;
+const ROUGHLY = 1e-9;
+
+/** Numbers go along a line (by powers of ten where they span two or more), anything else by name at even distances. */
+export function scaleOf(axis: Axis): Scale {
+  const known = axis.values.filter((value) => value !== null);
+  const numbers = known.filter((value) => typeof value === "number");
+  if (numbers.length < known.length || numbers.length === 0) return named([...new Set(known.map(String))]);
+  const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+  if (low === high) return { place: (value) => (value === null ? null : 0.5), ticks: [{ at: 0.5, label: brief(low, 0) }], step: 0.5 };
+  const distinct = [...new Set(numbers)];
+  return low > 0 && high / low >= LOG_RATIO ? numeric(distinct, Math.log10, (at) => 10 ** at) : numeric(distinct, same, same);
+}
+
+/** Whether a line goes through the chosen range of every axis that has one. What was not recorded is in no range. */
+export function isWithin(places: readonly (number | null)[], ranges: ReadonlyMap<number, Range>): boolean {
+  return [...ranges].every(([axis, { low, high }]) => {
+    const place = places[axis];
+    return place != null && place >= low - ROUGHLY && place <= high + ROUGHLY;
+  });
+}
+
+/** The path of a line; where something was not recorded it is broken. */
+export function pathOf(places: readonly (number | null)[], xs: readonly number[], top: number, height: number): string {
+  let path = "";
+  let isBroken = true;
+  places.forEach((place, axis) => {
+    if (place !== null) path += `${isBroken ? "M" : "L"}${round(xs[axis] as number)},${round(top + (1 - place) * height)}`;
+    isBroken = place === null;
+  });
+  return path;
+}
+
+/** A range from two places in any order, within the axis; null when it is too small to be meant. */
+export function rangeOf(from: number, to: number, least = 0.01): Range | null {
+  const [low, high] = [from, to].map((place) => Math.min(1, Math.max(0, place))).sort((a, b) => a - b) as [number, number];
+  return high - low < least ? null : { low, high };
+}
+
+function named(names: string[]): Scale {
+  const sorted = names.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  const at = new Map(sorted.map((name, number) => [name, sorted.length === 1 ? 0.5 : number / (sorted.length - 1)]));
+  return {
+    place: (value) => (value === null ? null : (at.get(String(value)) ?? null)),
+    ticks: [...at].map(([label, place]) => ({ at: place, label })),
+    step: 1 / Math.max(1, sorted.length - 1),
+  };
+}
+
+/** Ticks stand at the values themselves where they are few, else at even distances. */
+function numeric(values: number[], there: (value: number) => number, back: (at: number) => number): Scale {
+  const [start, end] = [there(Math.min(...values)), there(Math.max(...values))];
+  const place = (value: number) => (there(value) - start) / (end - start);
+  const even = Array.from({ length: TICKS }, (_, number) => back(start + (number / (TICKS - 1)) * (end - start)));
+  const marks = (values.length <= TICKS ? [...values].sort((a, b) => a - b) : even).map((value) => ({ at: place(value), label: brief(value, Math.abs(back(end) - back(start))) }));
+  return { place: (value) => (typeof value === "number" ? place(value) : null), ticks: marks, step: 0.05 };
+}
+
+function same(value: number): number {
+  return value;
+}
+
+/** Three digits, or as many as it takes to tell values apart that lie close together. */
+function brief(value: number, span: number): string {
+  const digits = value === 0 || span === 0 ? 3 : Math.ceil(Math.log10(Math.abs(value) / span)) + 3;
+  return String(Number(value.toPrecision(Math.min(12, Math.max(3, digits)))));
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}
