@@ -45,9 +45,10 @@ def test_two_clicks_cache_a_commit_and_the_page_shows_it_ready(open_page, admin_
     watched = open_page(admin_state)
     watched.page.goto("/datasets/demo/digits/commits/")
     row = watched.page.get_by_role("row", name=re.compile("First import"))
-    clear = row.get_by_role("button", name="Clear cache")
+    clear = row.get_by_role("link", name="Clear cache")
     if clear.is_visible():
         clear.click()
+        watched.page.get_by_role("dialog").get_by_role("button", name="Clear").click()
     row.get_by_role("link", name="Cache").wait_for()
 
     row.get_by_role("link", name="Cache").click()
@@ -56,7 +57,8 @@ def test_two_clicks_cache_a_commit_and_the_page_shows_it_ready(open_page, admin_
     dialog.get_by_role("button", name="Cache").click()
 
     expect(row.locator(".pill.cached")).to_contain_text("local", timeout=30_000)
-    row.get_by_role("button", name="Clear cache").click()
+    row.get_by_role("link", name="Clear cache").click()
+    watched.page.get_by_role("dialog").get_by_role("button", name="Clear").click()
     expect(watched.page.get_by_role("status").or_(watched.page.locator(".toast-note"))).to_contain_text("leaves local")
 
 

@@ -4,6 +4,8 @@ import { isLitter, whyNot } from "./names.ts";
 
 export type Found = { path: string; file: File };
 export type LeftOut = { path: string; why: string };
+const AT_ONCE = 256;
+
 export type Listing = { found: Found[]; leftOut: LeftOut[]; litter: number };
 
 /** Entries have to be asked for at once: a drop's items are emptied when its event has ended. */
@@ -15,23 +17,29 @@ export function takeEntries(items: Iterable<DataTransferItem>): FileSystemEntry[
 export async function walk(entries: Iterable<FileSystemEntry>, onCount?: (files: number) => void): Promise<Listing> {
   const listing: Listing = { found: [], leftOut: [], litter: 0 };
   const waiting = [...entries].map((entry) => ({ entry, path: entry.name }));
-  for (let next = waiting.pop(); next; next = waiting.pop()) {
-    const { entry, path } = next;
-    try {
-      if (entry.isDirectory) {
-        const children = await readFolder(entry as FileSystemDirectoryEntry);
-        for (const child of children) waiting.push({ entry: child, path: `${path}/${child.name}` });
-      } else if (isLitter(path)) {
-        listing.litter += 1;
-      } else {
-        add(listing, path, await readFile(entry as FileSystemFileEntry));
-      }
-    } catch (error) {
-      listing.leftOut.push({ path, why: error instanceof Error ? error.message : "it cannot be read" });
-    }
-    if (listing.found.length % 500 === 0) onCount?.(listing.found.length);
+  // Each question goes to another process of the browser, so many are asked at once.
+  for (let some = waiting.splice(-AT_ONCE); some.length; some = waiting.splice(-AT_ONCE)) {
+    await Promise.all(some.map(({ entry, path }) => look(entry, path, listing, waiting)));
+    onCount?.(listing.found.length);
   }
   return sorted(listing);
+}
+
+type Waiting = { entry: FileSystemEntry; path: string };
+
+async function look(entry: FileSystemEntry, path: string, listing: Listing, waiting: Waiting[]): Promise<void> {
+  try {
+    if (entry.isDirectory) {
+      const children = await readFolder(entry as FileSystemDirectoryEntry);
+      for (const child of children) waiting.push({ entry: child, path: `${path}/${child.name}` });
+    } else if (isLitter(path)) {
+      listing.litter += 1;
+    } else {
+      add(listing, path, await readFile(entry as FileSystemFileEntry));
+    }
+  } catch (error) {
+    listing.leftOut.push({ path, why: error instanceof Error ? error.message : "it cannot be read" });
+  }
 }
 
 /** The files of a chooser; those of a folder come with their path in it. */
