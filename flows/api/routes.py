@@ -100,7 +100,7 @@ def start_run(request: ApiRequest, project: str, name: str, body: schemas.RunIn)
     flow = flow_selectors.get_flow(actor=request.actor, project=project, name=name)
     version = flow_selectors.get_version(actor=request.actor, flow=flow, version=body.version)
     code = CodeVersion(**body.code.model_dump()) if body.code else None
-    run = runs.start_run(actor=request.actor, version=version, parameters=body.parameters, code=code)
+    run = runs.start_run(actor=request.actor, version=version, parameters=body.parameters, code=code, data=body.data)
     return Status(201, _run_detail(request, run))
 
 

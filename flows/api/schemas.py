@@ -126,11 +126,15 @@ class CodeIn(Schema):
 
 
 class RunIn(Schema):
-    """What a run is given. `version` is a hash, the beginning of one, or a number; without it the newest."""
+    """What a run is given. `version` is a hash, the beginning of one, or a number; without it the newest.
+
+    `data` names other commits, branches or tags for dataset references of the flow: `{"demo/digits@main": "3d468961"}`.
+    """
 
     parameters: dict[str, Scalar] = {}
     version: str | None = None
     code: CodeIn | None = None
+    data: dict[str, str] = {}
 
 
 class RetryIn(Schema):

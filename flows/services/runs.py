@@ -16,7 +16,7 @@ from flows.engine import grids
 from flows.engine.expressions import Value
 from flows.engine.spec import FlowSpec
 from flows.engine.states import RUN_ENDS, RunState
-from flows.errors import NothingToRetry, OutputsGone, RunHasEnded, RunNotFinished, RunNotFound
+from flows.errors import InvalidParameters, NothingToRetry, OutputsGone, RunHasEnded, RunNotFinished, RunNotFound
 from flows.models import Attempt, Flow, FlowVersion, Run, RunEvent, Step
 from flows.services import snapshots
 
@@ -35,17 +35,23 @@ class CodeVersion:
 
 @transaction.atomic
 def start_run(
-    *, actor: Actor, version: FlowVersion, parameters: Mapping[str, Value], code: CodeVersion | None = None
+    *,
+    actor: Actor,
+    version: FlowVersion,
+    parameters: Mapping[str, Value],
+    code: CodeVersion | None = None,
+    data: Mapping[str, str] | None = None,
 ) -> Run:
     """Start a run of a flow version. Dataset references are resolved to commits now, once for the whole run.
 
-    Raises InvalidParameters naming all that is wrong, and what `datasets` raises for references that lead nowhere.
+    `data` names other commits for some of the references, so that an earlier run can be had again. Raises
+    InvalidParameters naming all that is wrong, and what `datasets` raises for references that lead nowhere.
     """
     project = version.flow.project
     require(actor, permissions.RUN_FLOW, project.pk)
     spec = snapshots.spec_of(version.pk)
     values = grids.complete(spec.parameters, parameters)
-    datasets = _resolve_datasets(actor, spec)
+    datasets = _resolve_datasets(actor, spec, data or {})
     now = clock.now()
     Flow.objects.select_for_update().get(pk=version.flow_id)
     last = Run.objects.filter(flow=version.flow_id).aggregate(last=Max("number"))["last"] or 0
@@ -151,10 +157,14 @@ def _check_outputs(run: Run, step: str, index: int | None) -> None:
         raise OutputsGone(f"The outputs of '{gone}' are needed again and have been deleted.", step=gone)
 
 
-def _resolve_datasets(actor: Actor, spec: FlowSpec) -> dict[str, dict[str, str]]:
+def _resolve_datasets(actor: Actor, spec: FlowSpec, chosen: Mapping[str, str]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
-    for reference in sorted({item.dataset for step in spec.steps for item in step.data}):
-        resolved = dataset_selectors.resolve(actor, reference)
+    references = {item.dataset for step in spec.steps for item in step.data}
+    if unread := sorted(set(chosen) - references):
+        raise InvalidParameters(f"No step of this flow reads {', '.join(unread)}.")
+    for reference in sorted(references):
+        wanted = f"{reference.partition('@')[0]}@{chosen[reference]}" if reference in chosen else reference
+        resolved = dataset_selectors.resolve(actor, wanted)
         found[reference] = {
             "reference": reference,
             "dataset": reference.partition("@")[0],

@@ -111,6 +111,23 @@ def test_a_stored_flow_is_run_by_name(cli, server):
     assert server.bodies("POST", "/flows/team/digits/runs") == [{"parameters": {}}]
 
 
+def test_an_earlier_run_is_had_again_by_its_version_and_its_data(cli, server):
+    server.on("POST", "/flows/team/digits/runs", run("pending"), status=201)
+
+    cli("flow", "run", "team/digits", "--version", "6a716f3d", "--data", "team/digits@main=3d468961")
+
+    assert server.bodies("POST", "/flows/team/digits/runs") == [
+        {"parameters": {}, "version": "6a716f3d", "data": {"team/digits@main": "3d468961"}}
+    ]
+
+
+def test_a_commit_without_its_dataset_is_refused_before_anything_is_sent(cli, server):
+    done = cli("flow", "run", "team/digits", "--data", "3d468961")
+
+    assert "is not a dataset's commit" in done.stderr
+    assert server.bodies("POST", "/flows/team/digits/runs") == []
+
+
 def test_the_run_knows_the_version_of_the_code(cli, server, flow_file):
     path = flow_file()
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(path.parent)]

@@ -38,9 +38,15 @@ class Flows:
         parameters: Mapping[str, Any] | None = None,
         version: str | None = None,
         code: Mapping[str, Any] | None = None,
+        data: Mapping[str, str] | None = None,
     ) -> Run:
-        """Start a run of a stored flow. `code` says which version of the code it came from."""
+        """Start a run of a stored flow. `code` says which version of the code it came from.
+
+        `data` names other commits for dataset references of the flow: `{"demo/digits@main": "3d468961"}`.
+        """
         body: Json = {"parameters": dict(parameters or {})}
+        if data:
+            body["data"] = dict(data)
         if version is not None:
             body["version"] = version
         if code is not None:

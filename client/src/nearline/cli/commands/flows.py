@@ -59,6 +59,12 @@ def run(
     ] = None,
     project: Project = None,
     *,
+    version: Annotated[
+        str | None, typer.Option(metavar="HASH|NUMBER", help="Which version of a stored flow; else the newest.")
+    ] = None,
+    data: Annotated[
+        list[str] | None, typer.Option(metavar="REFERENCE=COMMIT", help="Read another commit of a dataset.")
+    ] = None,
     with_code: WithCode = True,
     wait: Wait = False,
     timeout: Timeout = None,
@@ -72,17 +78,22 @@ def run(
 
     session = session_of(context)
     client = session.client()
-    parameters = _parameters(parameter or [])
+    parameters = _pairs(parameter or [], "a parameter", "Write it like -P epochs=20.")
+    commits = _pairs(data or [], "a dataset's commit", "Write it like --data demo/digits@main=3d468961.")
     if _is_file(flow):
-        version = _push(session, flow, session.project(project), with_code=with_code)
+        if version:
+            raise InvalidRequest("A file is a version of its own.", hint="Name the stored flow instead of the file.")
+        pushed = _push(session, flow, session.project(project), with_code=with_code)
         folder = Path.cwd() if flow == "-" else Path(flow).resolve().parent
         code = read_code_version(folder)
         started = client.flows.run(
-            version.project, version.flow, parameters=parameters, version=version.hash, code=code
+            pushed.project, pushed.flow, parameters=parameters, version=pushed.hash, code=code, data=commits
         )
     else:
         team, _, name = flow.rpartition("/")
-        started = client.flows.run(session.project(team or project), name, parameters=parameters)
+        started = client.flows.run(
+            session.project(team or project), name, parameters=parameters, version=version, data=commits
+        )
     session.out.note(f"Run {started.id} started: {started.url}")
     if wait:
         follow_run(session, started.id, timeout_s=timeout)
@@ -142,11 +153,11 @@ def _problem_line(file: str, problem: "Problem") -> str:
     return f"{place}: {word}{problem.message}" + (f"  [{problem.path}]" if problem.path else "")
 
 
-def _parameters(given: list[str]) -> dict[str, str]:
+def _pairs(given: list[str], what: str, hint: str) -> dict[str, str]:
     values = {}
     for item in given:
         key, equals, value = item.partition("=")
         if not equals or not key:
-            raise InvalidRequest(f"'{item}' is not a parameter.", hint="Write it like -P epochs=20.")
+            raise InvalidRequest(f"'{item}' is not {what}.", hint=hint)
         values[key] = value
     return values
