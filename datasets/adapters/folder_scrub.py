@@ -43,7 +43,8 @@ def _inspect_entry(
     if not stat.S_ISREG(found.st_mode):
         return Damage(entry.path, DamageKind.CHANGED)
     is_untouched = sealed_files.looks_untouched(found, entry)
-    was_quiet = quiet_since_ns is None or found.st_ctime_ns <= quiet_since_ns
+    # A change in the very tick of the clock in which we were done may be another's.
+    was_quiet = quiet_since_ns is None or found.st_ctime_ns < quiet_since_ns
     if is_untouched and was_quiet and not must_read(entry):
         return None
     if found.st_size != entry.size or not sealed_files.has_content(path, entry):

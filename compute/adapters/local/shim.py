@@ -198,10 +198,14 @@ def _send(pid: int, number: int) -> None:
 
 
 def _proportional_memory(pids: list[int]) -> int:
-    """Return the memory of processes with shared pages counted once."""
+    """Return the memory of processes, shared pages counted once where the kernel tells; one that has ended has none."""
     total = 0
     for pid in pids:
-        for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
+        text = _read(f"/proc/{pid}/smaps_rollup")
+        if not text:
+            facts = process_facts(pid)
+            total += facts.memory_bytes if facts is not None else 0
+        for line in text.splitlines():
             if line.startswith(b"Pss:"):
                 total += int(line.split()[1]) * 1024
     return total
@@ -373,7 +377,7 @@ class Shim:
             self._sample(max(0, ticks - self.cpu_ticks) / _TICKS_PER_S / (now - self.sampled), memory_bytes)
             self.cpu_ticks, self.sampled = ticks, now
         limit = self.order.memory_bytes
-        if 0 < limit < memory_bytes and (_proportional_memory(self.known) or memory_bytes) > limit:
+        if 0 < limit < memory_bytes and _proportional_memory(self.known) > limit:
             self.cause = "out_of_memory"
             self.kill_at = now
             self._kill()
