@@ -15,7 +15,7 @@ import pytest
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import ComputeDriver, EndCause, JobReport, Launch, ReportState, UsageSample
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 def make_launch(name: str, command="true", **spec) -> Launch:

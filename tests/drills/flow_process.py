@@ -25,7 +25,7 @@ from accounts.actor import Actor
 from accounts.services import projects
 from compute.models import Resource, ResourceKind, Template
 from compute.services import resources, watch
-from config import leader
+from config import leader, recovery
 from core import doorbell
 from core.local_doorbell import LocalDoorbell
 from flows.models import Run
@@ -50,9 +50,9 @@ def serve(run_id: str) -> None:
     stop, lanes = threading.Event(), LocalDoorbell()
     doorbell.install(lanes)
     lanes.start()
-    # The same holder each time: a process that was killed does not keep its follower waiting for the lease.
+    recovery.void_leases()
     threads = [
-        threading.Thread(target=leader.lead, args=(lanes, stop), kwargs={"holder": "drill"}, daemon=True),
+        threading.Thread(target=leader.lead, args=(lanes, stop), daemon=True),
         threading.Thread(target=watch.watch_forever, args=(stop,), daemon=True),
     ]
     for thread in threads:

@@ -37,6 +37,7 @@ from tests.factories.scheduler import enqueue, report, report_nodes
 
 CONTROLLERS = 3
 KILLS = 25
+ENOUGH = 50
 SPEED = 100
 SHAPES = (0.3, 0.5, 1, 2, 0, 0.25)
 
@@ -110,7 +111,10 @@ def main() -> None:
     children = {fork(control) for _ in range(CONTROLLERS)}
     churn = fork(come_and_go)
     faults: list[str] = []
-    for _ in range(KILLS):
+    kills = 0
+    # On a busy machine it takes longer until enough has happened.
+    while kills < KILLS or Workload.objects.exclude(placed_at=None).count() <= ENOUGH:
+        kills += 1
         time.sleep(random.uniform(0.02, 0.25))
         victim = random.choice(sorted(children))
         os.kill(victim, signal.SIGKILL)

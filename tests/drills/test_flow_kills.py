@@ -15,7 +15,8 @@ pytestmark = pytest.mark.drill
 SCRIPT = Path(__file__).with_name("flow_process.py")
 STEPS = 100
 KILLS = 6
-PATIENCE_S = 240
+LAST = 9
+PATIENCE_S = 600
 
 
 @pytest.fixture
@@ -35,13 +36,19 @@ def environment(home) -> dict[str, str]:
 
 @pytest.fixture
 def flow_file(tmp_path) -> Path:
-    """A flow of 100 steps: a chain of ten, each followed by nine that wait for it alone. Each step says that it ran."""
-    counted = tmp_path / "counted"
+    """A flow of 100 steps: a chain of ten, each followed by nine that wait for it alone. Each step says that it ran.
+
+    The last link waits for the file `go`, so the run cannot end before it is there.
+    """
+    counted, go = tmp_path / "counted", tmp_path / "go"
     command = f"echo $NEARLINE_STEP-$NEARLINE_STEP_INDEX >> {counted}"
     lines = ["flow: drill", "steps:"]
     for link in range(10):
         after = f"[link{link - 1}]" if link else "[]"
-        lines.append(f"  - {{name: link{link}, command: '{command}', after: {after}, compute: this-machine.tiny}}")
+        waits = f"until [ -e {go} ]; do sleep 0.1; done; " if link == LAST else ""
+        lines.append(
+            f"  - {{name: link{link}, command: '{waits}{command}', after: {after}, compute: this-machine.tiny}}"
+        )
         lines.append(
             f"  - {{name: fan{link}, command: '{command}', after: [link{link}], compute: this-machine.tiny,"
             f" grid: {{n: {list(range(9))}}}}}"
@@ -58,6 +65,7 @@ def test_a_platform_killed_again_and_again_runs_every_step_exactly_once(home, en
     for kill in range(1, KILLS + 1):
         serve_until(home, environment, run_id, deadline, succeeded=kill * STEPS // (KILLS + 1))
     assert state_of(home) == "running"
+    (tmp_path / "go").touch()
     serve_until(home, environment, run_id, deadline, succeeded=STEPS + 1)
 
     counted = Counter((tmp_path / "counted").read_text().split())

@@ -8,6 +8,8 @@ from core import doorbell
 from core.doorbell import Lane, Task
 from core.local_doorbell import LocalDoorbell
 
+LIMIT_S = 30
+
 
 @pytest.fixture
 def bell():
@@ -35,7 +37,7 @@ def test_a_ring_runs_its_handler_with_the_ids(bell, register):
 
     bell.ring(task, {"run_id": "run_1"})
 
-    assert done.wait(5)
+    assert done.wait(LIMIT_S)
     assert seen == ["run_1"]
 
 
@@ -47,7 +49,7 @@ def test_equal_rings_that_wait_are_merged(bell, register):
         bell.ring(task, {"run_id": "run_1"})
     bell.start()
 
-    assert done.wait(5)
+    assert done.wait(LIMIT_S)
     bell.stop()
     assert seen == ["run_1"]
 
@@ -60,19 +62,19 @@ def test_a_ring_for_work_that_runs_is_run_after_it_and_never_beside_it(bell, reg
         at_once.append(1)
         most.append(len(at_once))
         entered.release()
-        release.acquire(timeout=5)
+        release.acquire(timeout=LIMIT_S)
         at_once.pop()
         finished.release()
 
     task = register("test.work", work)
     bell.start()
     bell.ring(task, {})
-    assert entered.acquire(timeout=5)
+    assert entered.acquire(timeout=LIMIT_S)
     bell.ring(task, {})
     release.release(2)
 
-    assert finished.acquire(timeout=5)
-    assert finished.acquire(timeout=5)
+    assert finished.acquire(timeout=LIMIT_S)
+    assert finished.acquire(timeout=LIMIT_S)
     assert most == [1, 1]
 
 
@@ -89,12 +91,12 @@ def test_after_a_handler_that_fails_the_next_ring_runs(bell, register):
     bell.ring(broken, {})
     bell.ring(fine, {})
 
-    assert done.wait(5)
+    assert done.wait(LIMIT_S)
 
 
 def test_a_slow_lane_does_not_hold_another_up(bell, register):
     release, done = threading.Event(), threading.Event()
-    slow = register("test.slow", lambda number: release.wait(5), Lane.CACHE)
+    slow = register("test.slow", lambda number: release.wait(LIMIT_S), Lane.CACHE)
     quick = register("test.quick", done.set, Lane.ADVANCE)
     bell.start()
 
@@ -102,7 +104,7 @@ def test_a_slow_lane_does_not_hold_another_up(bell, register):
         bell.ring(slow, {"number": str(number)})
     bell.ring(quick, {})
 
-    assert done.wait(5)
+    assert done.wait(LIMIT_S)
     release.set()
 
 
@@ -116,7 +118,7 @@ def test_what_a_tick_finds_is_done_here_though_every_ring_is_lost(bell, register
     doorbell.ring("test.note", run_id="lost")
     doorbell.ring_surely("test.note", run_id="found")
 
-    assert done.wait(5)
+    assert done.wait(LIMIT_S)
     doorbell.install_lanes(None)
     doorbell.install(before)
     assert seen == ["found"]
@@ -131,7 +133,7 @@ def test_what_a_tick_finds_is_rung_for_once_where_rings_go_to_the_same_threads(b
     doorbell.ring_surely("test.note")
     bell.start()
 
-    assert done.wait(5)
+    assert done.wait(LIMIT_S)
     bell.stop()
     doorbell.install_lanes(None)
     doorbell.install(before)

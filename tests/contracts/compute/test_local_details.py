@@ -5,8 +5,10 @@ import os
 import signal
 import sys
 import time
+import uuid
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from compute.adapters.local.folders import JobFolder
 from compute.engine.ports import EndCause, GpuShare, ReportState
 from compute.errors import StartRefused
 from tests.contracts.compute.test_local import LocalPlace
-from tests.contracts.compute_driver import make_launch
+from tests.contracts.compute_driver import DEADLINE_S, make_launch
 
 
 @pytest.fixture
@@ -32,6 +34,12 @@ def run(place, name, command, *, launch=(), **spec):
     return report, place.driver.read_log(name, 0, 1 << 20).data.decode()
 
 
+@pytest.fixture
+def long_time():
+    """An hour that no other process on this machine sleeps for, as the argument of `sleep`."""
+    return f"3600.{uuid.uuid4().int}"
+
+
 def processes_with(text):
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -42,7 +50,7 @@ def processes_with(text):
 
 
 def wait_until(holds):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + DEADLINE_S
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -181,11 +189,11 @@ def test_secrets_are_on_no_command_line(place):
     assert processes_with("s3cr3t-value") == []
 
 
-def test_a_timeout_ends_the_job_with_all_its_processes(place):
-    report, _ = run(place, "slow", "sleep 3601 & sleep 3601", timeout_s=0.3)
+def test_a_timeout_ends_the_job_with_all_its_processes(place, long_time):
+    report, _ = run(place, "slow", f"sleep {long_time} & sleep {long_time}", timeout_s=0.3)
 
     assert (report.state, report.cause) == (ReportState.FAILED, EndCause.TIMEOUT)
-    wait_until(lambda: processes_with("3601") == [])
+    wait_until(lambda: processes_with(long_time) == [])
 
 
 def test_a_job_that_ignores_sigterm_is_killed_after_the_grace(place):
@@ -209,11 +217,11 @@ def test_a_job_may_clean_up_when_it_is_stopped(place):
     assert place.driver.read_log("tidy", 0, 100).data.endswith(b"tidied\n")
 
 
-def test_processes_that_a_job_leaves_behind_end_with_it(place):
-    report, _ = run(place, "leaves", "sleep 3602 & setsid sleep 3602 >/dev/null 2>&1 & echo done")
+def test_processes_that_a_job_leaves_behind_end_with_it(place, long_time):
+    report, _ = run(place, "leaves", f"sleep {long_time} & setsid sleep {long_time} >/dev/null 2>&1 & echo done")
 
     assert report.state is ReportState.SUCCEEDED
-    wait_until(lambda: processes_with("3602") == [])
+    wait_until(lambda: processes_with(long_time) == [])
 
 
 def test_too_much_memory_ends_the_job_and_says_so(place):
@@ -255,15 +263,19 @@ def test_the_log_is_bounded_keeps_metrics_and_says_how_much_is_missing(place):
     assert f" {noise - kept} bytes of output are not kept" in lines[-1]
 
 
-def test_usage_is_sampled_about_once_a_second(place):
-    code = "import time; t = time.time()\nwhile time.time() - t < 2.3: pass"
+def test_usage_is_sampled_at_most_once_a_second_and_adds_up_to_what_was_used(place):
+    code = "import time\nwhile time.process_time() < 1.5: pass"
 
-    run(place, "busy", ["python", "-c", code])
+    report, _ = run(place, "busy", ["python", "-c", code])
 
     samples = place.driver.read_usage("busy", None)
-    assert len(samples) == 3
-    assert all(300 <= sample.cpu_millicores <= 1300 for sample in samples[:2])
-    assert all(1 << 20 < sample.memory_bytes < 1 << 28 for sample in samples[:2])
+    times = [report.started_at, *(sample.at for sample in samples)]
+    seconds = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+    used_s = sum(sample.cpu_millicores / 1000 * s for sample, s in zip(samples, seconds, strict=True))
+    assert len(samples) >= 2
+    assert min(seconds[:-1]) > 0.99
+    assert 1.4 < used_s < 1.8
+    assert all(1 << 20 < sample.memory_bytes < 1 << 28 for sample in samples[:-1])
 
 
 def test_gpus_are_assigned_by_index_in_bus_order_with_their_fraction(place):
@@ -276,15 +288,15 @@ def test_gpus_are_assigned_by_index_in_bus_order_with_their_fraction(place):
     assert (half, two, none) == ("1 PCI_BUS_ID 0.5\n", "0,2 PCI_BUS_ID 1\n", "PCI_BUS_ID\n")
 
 
-def test_a_killed_shim_is_reported_as_lost_and_its_command_ends_too(place):
-    place.driver.start(make_launch("orphan", "exec sleep 3603"))
-    wait_until(lambda: processes_with("3603") != [])
+def test_a_killed_shim_is_reported_as_lost_and_its_command_ends_too(place, long_time):
+    place.driver.start(make_launch("orphan", f"exec sleep {long_time}"))
+    wait_until(lambda: processes_with(long_time) != [])
     shim = json.loads((place.jobs / "orphan" / "started.json").read_text())["shim"]
 
     os.kill(shim, signal.SIGKILL)
 
     assert place.wait_for("orphan", ReportState.LOST).token == "token-of-orphan"
-    wait_until(lambda: processes_with("3603") == [])
+    wait_until(lambda: processes_with(long_time) == [])
 
 
 def test_a_shim_whose_order_is_cut_off_does_nothing(tmp_path, place, monkeypatch):
@@ -302,9 +314,9 @@ def test_a_shim_whose_order_is_cut_off_does_nothing(tmp_path, place, monkeypatch
     assert place.wait_for_end("cut").state is ReportState.SUCCEEDED
 
 
-def test_sigterm_to_the_shim_ends_the_job_in_order(place):
-    place.driver.start(make_launch("shutdown", "exec sleep 3604"))
-    wait_until(lambda: processes_with("3604") != [])
+def test_sigterm_to_the_shim_ends_the_job_in_order(place, long_time):
+    place.driver.start(make_launch("shutdown", f"exec sleep {long_time}"))
+    wait_until(lambda: processes_with(long_time) != [])
     shim = json.loads((place.jobs / "shutdown" / "started.json").read_text())["shim"]
 
     os.kill(shim, signal.SIGTERM)
