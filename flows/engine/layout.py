@@ -1,5 +1,6 @@
 """Where the steps of a graph are drawn: columns by longest path, order within a column by barycentre sweeps.
 
+An arrow that passes columns gets an empty place in each, so that it leads past the steps there and not over them.
 Same graph, same picture. The picture in the page, the canvas and thumbnails all use these positions.
 """
 
@@ -13,6 +14,8 @@ COLUMN_GAP = 56
 ROW_GAP = 20
 MARGIN = 28
 _SWEEPS = 4
+_STATION = "\0"
+"""What the keys of empty places begin with; no step is called so."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class Layout:
 
 def lay_out(parents: Mapping[str, Sequence[str]]) -> Layout:
     """Place every step of an acyclic graph, given each step's parents. The order of keys breaks ties."""
-    columns = _order(_columns(parents), parents)
+    stations = _with_stations(parents)
+    columns = _order(_columns(stations), stations)
     tallest = max((len(column) for column in columns), default=0)
     height = 2 * MARGIN + tallest * (NODE_HEIGHT + ROW_GAP) - (ROW_GAP if tallest else 0)
     boxes = []
@@ -50,7 +54,8 @@ def lay_out(parents: Mapping[str, Sequence[str]]) -> Layout:
         column_height = len(column) * (NODE_HEIGHT + ROW_GAP) - ROW_GAP
         top = (height - column_height) // 2
         x = MARGIN + number * (NODE_WIDTH + COLUMN_GAP)
-        boxes += [Box(key, x, top + row * (NODE_HEIGHT + ROW_GAP)) for row, key in enumerate(column)]
+        rows = [(row, key) for row, key in enumerate(column) if key in parents]
+        boxes += [Box(key, x, top + row * (NODE_HEIGHT + ROW_GAP)) for row, key in rows]
     width = 2 * MARGIN + len(columns) * (NODE_WIDTH + COLUMN_GAP) - (COLUMN_GAP if columns else 0)
     return Layout(tuple(boxes), width, height)
 
@@ -65,15 +70,37 @@ def around(boxes: Sequence[Box]) -> Layout:
     return Layout(moved, width, height)
 
 
+def _with_stations(parents: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+    """Add a place for every column that arrows from one step pass; a graph that would more than double keeps none."""
+    depths = _depths(parents)
+    found: dict[str, Sequence[str]] = {key: list(names) for key, names in parents.items()}
+    for key, names in parents.items():
+        last = []
+        for parent in names:
+            before = parent
+            for depth in range(depths[parent] + 1, depths[key]):
+                station = f"{_STATION}{depth} {parent}"
+                found.setdefault(station, [before])
+                before = station
+            last.append(before)
+        found[key] = last
+    return found if len(found) <= 2 * len(parents) else parents
+
+
 def _columns(parents: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """Put every step right of its last parent."""
-    depths: dict[str, int] = {}
-    for key in TopologicalSorter(parents).static_order():
-        depths[key] = max((depths[parent] + 1 for parent in parents[key]), default=0)
+    depths = _depths(parents)
     columns: list[list[str]] = [[] for _ in set(depths.values())]
     for key in parents:
         columns[depths[key]].append(key)
     return columns
+
+
+def _depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    depths: dict[str, int] = {}
+    for key in TopologicalSorter(parents).static_order():
+        depths[key] = max((depths[parent] + 1 for parent in parents[key]), default=0)
+    return depths
 
 
 def _order(columns: list[list[str]], parents: Mapping[str, Sequence[str]]) -> list[list[str]]:

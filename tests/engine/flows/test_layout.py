@@ -44,6 +44,14 @@ def test_a_step_stands_right_of_its_last_parent():
     assert layout.box("c").x > layout.box("b").x > layout.box("a").x
 
 
+def test_an_arrow_over_a_column_leads_past_the_step_there():
+    layout = lay_out({"prepare": [], "train": ["prepare"], "evaluate": ["prepare", "train"]})
+
+    arrow_y = layout.box("prepare").y + NODE_HEIGHT // 2
+    assert layout.box("evaluate").y == layout.box("prepare").y
+    assert not layout.box("train").y <= arrow_y <= layout.box("train").y + NODE_HEIGHT
+
+
 @given(graphs())
 def test_every_step_is_inside_right_of_its_parents_and_overlaps_none(parents):
     layout = lay_out(parents)

@@ -8,8 +8,9 @@ export type Edit = (document: Document) => void;
 export type Fault = { line: number; column: number; message: string };
 export type Read = { document: Document; lines: LineCounter; fault: Fault | null };
 
-// Reading takes tens of milliseconds for hundreds of steps, so what was read last is kept.
-let last: { text: string; read: Read } | null = null;
+// Reading and writing take tens of milliseconds for hundreds of steps, so what was read last is kept, and how it is
+// written anew where that is known.
+let last: { text: string; read: Read; plain?: string } | null = null;
 
 export function read(text: string): Read {
   if (last?.text !== text) last = { text, read: parse(text) };
@@ -32,13 +33,15 @@ export function edit(text: string, change: Edit): string {
   const { document, fault } = read(text);
   if (fault) return text;
   const style = styleOf(text);
-  const plain = document.toString(style);
+  const plain = last?.plain ?? document.toString(style);
   last = null; // from here on the document says something else
   change(document);
   const edited = document.toString(style);
   if (edited === plain) return text;
   const kept = keepFormatting(text, plain, edited);
-  return saysTheSame(kept, document) ? kept : edited;
+  const result = saysTheSame(kept, document) ? kept : edited;
+  last = { text: result, read: read(result), plain: edited };
+  return result;
 }
 
 // The path of a node as the server writes it: `steps[2].grid.lr`.
