@@ -15,6 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.ports import reserve_port  # noqa: E402 (the path must be set first)
+
 SUITES = ["tests/apps", "tests/contracts", "tests/journeys", "tests/drills"]
 BUCKET = "nearline-tests"
 
@@ -50,7 +54,7 @@ def _find(name: str, *candidates: Path) -> Path | None:
 @contextlib.contextmanager
 def postgres(binaries: Path, base: Path) -> Iterator[dict[str, str]]:
     """A cluster of its own, without durability, owned by the user `postgres` when we are root (it refuses root)."""
-    data, port = base / "postgres", free_port()
+    data, port = base / "postgres", reserve_port()
     data.mkdir()
     user = None
     if os.geteuid() == 0:
@@ -99,9 +103,9 @@ def postgres(binaries: Path, base: Path) -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def redis(binary: Path, base: Path) -> Iterator[dict[str, str]]:
-    port = free_port()
+    port = reserve_port()
     process = subprocess.Popen(
-        [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", base],
+        [binary, "--port", str(port), "--bind", "127.0.0.1", "--databases", "1000", "--save", "", "--dir", base],
         stdout=subprocess.DEVNULL,
     )
     with stopped_at_the_end(process):
@@ -111,7 +115,7 @@ def redis(binary: Path, base: Path) -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def s3(binary: Path, base: Path) -> Iterator[dict[str, str]]:
-    port, folder = free_port(), base / "s3"
+    port, folder = reserve_port(), base / "s3"
     (folder / BUCKET).mkdir(parents=True)
     process = subprocess.Popen(
         [
@@ -137,12 +141,6 @@ def s3(binary: Path, base: Path) -> Iterator[dict[str, str]]:
             "NEARLINE_TEST_S3_SECRET_KEY": "test-secret-key",
             "NEARLINE_TEST_VERSITYGW": str(binary),
         }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def listens(port: int) -> bool:

@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,21 +17,16 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.ports import reserve_port
+
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-START_LIMIT_S = 60
+START_LIMIT_S = 120
 
 
 def is_full() -> bool:
     """Whether this test run uses PostgreSQL, Redis and S3."""
     return "NEARLINE_TEST_POSTGRES" in os.environ
-
-
-def free_port() -> int:
-    """Return a loopback port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @dataclass
@@ -41,7 +35,7 @@ class Product:
 
     home: Path
     environment: dict[str, str] = field(default_factory=dict)
-    port: int = field(default_factory=free_port)
+    port: int = field(default_factory=reserve_port)
     processes: dict[str, subprocess.Popen] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -236,8 +230,8 @@ def _full_environment() -> dict[str, str]:
 
 
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-# Redis has 16 databases; tests that run at the same time must not share one.
-_redis_databases = itertools.cycle(range(1 + 7 * (_WORKER % 2), 8 + 7 * (_WORKER % 2)))
+# Each product has a database of its own in the Redis that `tests/services.py` starts: it has a thousand.
+_redis_databases = itertools.count(1 + 100 * _WORKER)
 
 
 def _next_redis_database() -> int:
