@@ -19,6 +19,13 @@ from flows.engine.states import RunState
 from flows.errors import RunNotFound
 from flows.models import Attempt, Run, RunEvent, Step
 
+# What is shown of an attempt; a run may have hundreds, and decoding all their JSON would take longer than all else.
+_SHOWN = (
+    *("run", "step", "number", "state", "template", "reason", "failure", "job_name"),
+    *("created_at", "started_at", "finished_at", "experiment__attempt"),
+    *("job__node_name", "job__exit_code", "job__started_at", "job__finished_at", "job__workload__reason"),
+)
+
 
 @dataclass(frozen=True)
 class AttemptView:
@@ -99,10 +106,7 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
     spec = {step["name"]: step for step in cast("Any", run.version.spec)["steps"]}
     attempts: dict[str, list[AttemptView]] = {}
     rows = (
-        Attempt.objects.filter(run=run)
-        .select_related("job__workload", "experiment")
-        .defer("job__spec")
-        .order_by("number")
+        Attempt.objects.filter(run=run).select_related("job__workload", "experiment").only(*_SHOWN).order_by("number")
     )
     for row in rows:
         attempts.setdefault(row.step_id, []).append(_attempt_view(row))

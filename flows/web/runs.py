@@ -1,9 +1,20 @@
-"""One run, live: its picture, its steps, why each is where it is, and the log of the chosen one."""
+"""One run, live: its graph, its timeline or its table, the panel of the chosen step, and what can be done about it.
+
+The page is made of parts. A browser that has the page asks for it again with the version of each part that it shows,
+and gets those that differ: what did not change stays as it is, with its scroll and its selection.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from hashlib import blake2b
 
 from django.contrib import messages
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.template import Context, RequestContext, Template
+from django.template.loader import get_template
 from django.urls import reverse
+from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
@@ -13,69 +24,34 @@ from core.errors import InvalidInput
 from flows.models import Run
 from flows.selectors import inputs
 from flows.selectors import runs as selectors
-from flows.selectors.runs import StepView
 from flows.services import runs
-from flows.services.snapshots import spec_of
-from flows.web.graph_view import draw_run, label_of
-from flows.web.timeline import rows_of
+from flows.services.snapshots import graph_of, spec_of
+from flows.web.graph_svg import draw_svg
+from flows.web.run_graph import draw_run, to_json
+from flows.web.run_links import RunLinks
+from flows.web.step_panel import Panel, panel_of
+from flows.web.steps_table import table_of
+from flows.web.timeline import draw_timeline, path_of
 
-_MOST_ROWS = 200
-_EVENTS = 200
-_WORTH_A_LOOK = ("failed", "running", "queued", "preparing", "backoff", "succeeded")
+VIEWS = ("graph", "timeline", "table")
+HAS_PARTS = "X-Has-Parts"
+_EVENTS, _FEW_ROWS = 100, 60
+_KEPT = ("step", "index", "tab", "attempt", "show", "sort")
+_UNKNOWN = 'data-version=""'
 
 
 def run_page(request: PageRequest, run_id: str) -> HttpResponse:
-    """Show a run; htmx asks for what moves while it is not over."""
-    run = selectors.get_run(actor=request.actor, run_id=run_id)
-    spec = spec_of(run.version_id)
-    steps = selectors.list_steps(actor=request.actor, run=run)
-    read = list(inputs.list_inputs(actor=request.actor, run=run))
-    wanted = text(request, "show")
-    shown = [step for step in steps if wanted is None or step.state == wanted]
-    chosen = _chosen(request, steps)
-    attempt = _shown_attempt(request, chosen)
-    log_name = f"{chosen.key}:{chosen.index or 0}:{attempt}" if chosen and attempt else ""
-    context = {
-        "run": run,
-        "project_name": run.project.name,
-        "spec": spec,
-        "graph": draw_run(run, spec, steps, read),
-        "rows": rows_of(run, spec, shown[:_MOST_ROWS]),
-        "shown_count": len(shown),
-        "step_count": len(steps),
-        "states": sorted({step.state for step in steps}),
-        "wanted": wanted,
-        "chosen": chosen,
-        "chosen_label": chosen and label_of(chosen, spec.step(chosen.key)),
-        "attempt": attempt,
-        "log_name": log_name,
-        "log_changed": log_name != text(request, "log"),
-        "live_query": _live_query(request, log_name),
-        "events": selectors.list_events(actor=request.actor, run=run).order_by("-seq")[:_EVENTS],
-        "inputs": [
-            item
-            for item in read
-            if chosen and item.attempt.step.key == chosen.key and item.attempt.step.index == (chosen.index or 0)
-        ],
-        "said": chosen and spec.step(chosen.key),
-        "may_write": (request.actor.level_in(run.project_id) or 0) >= Level.WRITE,
-        "is_cancelling": run.cancel_requested_at is not None and not run.has_ended,
-    }
-    return render(request, "flows/run_live.html" if request.htmx else "flows/run.html", context)
-
-
-def read_log(request: PageRequest, run_id: str, key: str) -> HttpResponse:
-    """Answer with what a step printed after `offset`, as JSON for `<log-view>`."""
-    run = selectors.get_run(actor=request.actor, run_id=run_id)
-    part = selectors.read_log(
-        actor=request.actor,
-        run=run,
-        key=key,
-        index=_number(request, "index"),
-        attempt=_number(request, "attempt"),
-        offset=_number(request, "offset") or 0,
-    )
-    return JsonResponse({"text": part.data, "next_offset": part.next_offset, "is_complete": part.is_complete})
+    """Show a run; htmx is answered with the parts that are not among those that the page has."""
+    context = _context(request, selectors.get_run(actor=request.actor, run_id=run_id))
+    names = ["head", "step_head", "step_body", "list", "events"]
+    if context["view"] == "graph":
+        names.append("graph_data")
+    parts = {name: _part(request, name, context) for name in names}
+    if not request.htmx:
+        return render(request, "flows/run.html", context | {"parts": {name: html for name, (html, _) in parts.items()}})
+    had = set(request.headers.get(HAS_PARTS, "").split(","))
+    changed = [html for name, (html, version) in parts.items() if f"{name}.{version}" not in had]
+    return HttpResponse("".join([_render(request, "flows/run_live.html", context), *changed]))
 
 
 @require_POST
@@ -89,59 +65,80 @@ def cancel(request: PageRequest, run_id: str) -> HttpResponse:
 
 @require_POST
 def retry(request: PageRequest, run_id: str) -> HttpResponse:
-    """Try what did not succeed again."""
-    run = runs.retry_run(actor=request.actor, run=selectors.get_run(actor=request.actor, run_id=run_id))
-    messages.success(request, "What did not succeed is tried again.")
+    """Try what did not succeed again; or the step that `from` names (`train`, `train:2`), and all after it."""
+    step, _, index = request.POST.get("from", "").partition(":")
+    if index and not index.isdecimal():
+        raise InvalidInput("The index of the step must be a number.")
+    run = selectors.get_run(actor=request.actor, run_id=run_id)
+    run = runs.retry_run(actor=request.actor, run=run, step=step, index=int(index) if index else None)
+    messages.success(request, f"{step} and what follows is tried again." if step else "The rest is tried again.")
     return _go(request, run)
 
 
-@require_POST
-def run_again(request: PageRequest, run_id: str) -> HttpResponse:
-    """Start a new run of the same version with the same parameters."""
-    run = selectors.get_run(actor=request.actor, run_id=run_id)
-    started = runs.start_run(actor=request.actor, version=run.version, parameters=run.parameters)
-    return _go(request, started)
+def _context(request: PageRequest, run: Run) -> dict[str, object]:
+    view = text(request, "view") or VIEWS[0]
+    if view not in VIEWS:
+        raise InvalidInput(f"There is no view '{view}'. There are: {', '.join(VIEWS)}.")
+    spec = spec_of(run.version_id)
+    steps = selectors.list_steps(actor=request.actor, run=run)
+    path = path_of(run, steps)
+    opened = request.GET.getlist("open")
+    panel = panel_of(request, run, spec, steps)
+    links = RunLinks(request)
+    context: dict[str, object] = {
+        "run": run,
+        "links": links,
+        "project_name": run.project.name,
+        "view": view,
+        "views": VIEWS,
+        "spec": spec,
+        "panel": panel,
+        "path": path,
+        "opened": opened,
+        "events": selectors.list_events(actor=request.actor, run=run).order_by("-seq")[:_EVENTS],
+        "may_write": (request.actor.level_in(run.project_id) or 0) >= Level.WRITE,
+        "is_cancelling": run.cancel_requested_at is not None and not run.has_ended,
+        "below": _names_below(run, panel),
+    }
+    if view == "table":
+        table = table_of(request, spec, steps, links)
+        kept = [(name, value) for name, value in request.GET.items() if name in _KEPT]
+        return context | {"table": table, "sort": table.sort, "kept": kept}
+    context["timeline"] = draw_timeline(run, spec, steps, path, links=links, opened=opened).first(
+        None if view == "timeline" else _FEW_ROWS
+    )
+    if view == "graph":
+        read = list(inputs.list_inputs(actor=request.actor, run=run))
+        graph = draw_run(run, spec, steps, read, critical=path.instances, opened=opened)
+        context["graph_json"] = to_json(graph)
+        if not request.htmx:
+            context["svg"] = draw_svg(graph, links.box, f"step:{panel.name}")
+    return context
 
 
-def _chosen(request: PageRequest, steps: list[StepView]) -> StepView | None:
-    """Return the step that the address names; without, the one whose log is shown, or the one most worth a look."""
-    key, index = text(request, "step"), _number(request, "index")
-    if key is not None:
-        named = [step for step in steps if step.key == key and index in {None, step.index}]
-        return named[0] if named else None
-    shown = text(request, "log") or ""
-    for step in steps:
-        if step.finished_at is None and shown.startswith(f"{step.key}:{step.index or 0}:"):
-            return step
-    for state in _WORTH_A_LOOK:
-        found = [step for step in steps if step.state == state]
-        if found:
-            return found[-1] if state == "succeeded" else found[0]
-    return steps[0] if steps else None
+class _PartContext(RequestContext):
+    """Carries the request for the tags that ask for it, but nothing of the page's frame, which a part does not show."""
+
+    def bind_template(self, template: Template) -> AbstractContextManager[None]:
+        return Context.bind_template(self, template)
 
 
-def _shown_attempt(request: PageRequest, step: StepView | None) -> int | None:
-    """Return the number of the attempt whose log is shown."""
-    if step is None or not step.attempts:
-        return None
-    wanted = _number(request, "attempt")
-    return wanted if wanted in {attempt.number for attempt in step.attempts} else step.attempts[-1].number
+def _render(request: PageRequest, name: str, context: Mapping[str, object]) -> SafeString:
+    template: Template = get_template(name).template  # type: ignore[attr-defined]  # a template of Django's own engine
+    return template.render(_PartContext(request, {**context, "request": request}))
 
 
-def _live_query(request: PageRequest, log_name: str) -> str:
-    """Return the address of the live part: it says which log the page shows, so that only another one replaces it."""
-    query = request.GET.copy()
-    query["log"] = log_name
-    return query.urlencode()
+def _part(request: PageRequest, name: str, context: Mapping[str, object]) -> tuple[SafeString, str]:
+    """Return a part of the page and its version, which it carries itself."""
+    html = _render(request, f"flows/run_{name}.html", context)
+    version = blake2b(html.encode(), digest_size=6).hexdigest()
+    return mark_safe(html.replace(_UNKNOWN, f'data-version="{version}"', 1)), version  # noqa: S308 (made by a template)
 
 
-def _number(request: PageRequest, name: str) -> int | None:
-    value = text(request, name)
-    if value is None or value == "None":
-        return None
-    if not value.isdecimal():
-        raise InvalidInput(f"'{name}' must be a number.")
-    return int(value)
+def _names_below(run: Run, panel: Panel) -> list[str]:
+    """Return the steps that a retry from the chosen one would run besides it."""
+    below = graph_of(run.version_id).below(panel.step.key) if panel.step else frozenset[str]()
+    return sorted(below)
 
 
 def _go(request: PageRequest, run: Run) -> HttpResponse:

@@ -217,10 +217,8 @@ GET    /flows/{project}/{name}/versions/                    login      404    20
 GET    /flows/{project}/{name}/run/                         login      404    200    200   200  200
 POST   /flows/{project}/{name}/run/                         login      404    403    302   302  302
 GET    /runs/{run_id}/                                      login      404    200    200   200  200
-GET    /runs/{run_id}/steps/{key}/log/                      login      404    200    200   200  200
 POST   /runs/{run_id}/cancel/                               login      404    403    302   302  302
 POST   /runs/{run_id}/retry/                                login      404    403    302   302  302
-POST   /runs/{run_id}/again/                                login      404    403    302   302  302
 GET    /experiments/                                        login      200    200    200   200  200
 GET    /experiments/csv/                                    login      200    200    200   200  200
 GET    /experiments/compare/                                login      404    200    200   200  200

@@ -37,3 +37,7 @@ if (document.querySelector("text-diff")) {
   void import("./editor/text_diff.ts").then(({ TextDiff }) => customElements.define("text-diff", TextDiff));
 }
 if (document.querySelector("[data-experiments]")) void import("./experiments/index.ts");
+if (document.getElementById("run-live")) void import("./run/page.ts").then(({ startRunPage }) => startRunPage());
+if (document.querySelector("run-graph")) {
+  void import("./run/graph.tsx").then(({ RunGraph }) => customElements.define("run-graph", RunGraph));
+}

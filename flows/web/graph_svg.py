@@ -1,0 +1,58 @@
+"""The picture of a flow or a run as SVG, for pages without script and for the first moment of those with it.
+
+Written here and not in a template, because a run may have hundreds of boxes and the page waits for them.
+"""
+
+from collections.abc import Callable
+
+from django.templatetags.static import static
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+from flows.web.graph_view import Box, GraphView
+from web.looks import look_of
+
+_BAR_TOP, _BAR_HEIGHT, _LEFT = 44, 5, 14
+
+
+def draw_svg(graph: GraphView, link_of: Callable[[Box], str], shown: str = "") -> SafeString:
+    """Return the drawing; `shown` is the key of the box that is the current one."""
+    sprite = static("web/dist/icons.svg")
+    size = f'width="{graph.width}" height="{graph.height}" viewBox="0 0 {graph.width} {graph.height}"'
+    arrows = "".join(f'<path class="edge" d="{path}"></path>' for path in graph.arrows)
+    boxes = "".join(
+        _box(graph, box, link_of(box), sprite, is_shown=bool(shown) and box.key == shown) for box in graph.boxes
+    )
+    return mark_safe(f'<svg class="graph" {size}>{arrows}{boxes}</svg>')  # noqa: S308 (every text is escaped below)
+
+
+def _box(graph: GraphView, box: Box, link: str, sprite: str, *, is_shown: bool) -> str:
+    width, height = graph.box_width, graph.box_height
+    look = look_of(box.state) if box.state else None
+    said = ", ".join(part for part in (box.name, look.word if look else "", box.note) if part)
+    parts = [
+        f'<a href="{escape(link)}" id="box-{escape(box.key)}" transform="translate({box.x} {box.y})"',
+        f' aria-label="{escape(said)}"{" aria-current=true" if is_shown else ""}>',
+        f"<title>{escape(box.note)}</title>" if box.note else "",
+        f'<rect class="card" width="{width}" height="{height}" rx="7"></rect>',
+    ]
+    if look:
+        side = f"M7 0H3.5V{height}H7A7 7 0 0 1 0 {height - 7}V7A7 7 0 0 1 7 0Z"
+        icon = f'<svg class="icon" aria-hidden="true"><use href="{sprite}#{look.icon}"></use></svg>'
+        parts.append(f'<g class="{look.css}"><path class="side" d="{side}"></path>')
+        parts.append(f'<svg x="{width - 25}" y="11" width="14" height="14">{icon}</svg></g>')
+    parts.append(_text("name", _LEFT, 21, box.name))
+    parts.append(_text("line", _LEFT, 37, box.first_line))
+    if box.bar:
+        parts += [
+            f'<g class="{look_of(part.state).css}"><rect class="side" x="{_LEFT + part.start}" y="{_BAR_TOP}"'
+            f' width="{part.width}" height="{_BAR_HEIGHT}"></rect></g>'
+            for part in box.bar
+        ]
+    else:
+        parts.append(_text("line", width - 12, 51, box.second_line, ' text-anchor="end"'))
+    return "".join(parts) + "</a>"
+
+
+def _text(css: str, x: int, y: int, text: str, more: str = "") -> str:
+    return f'<text class="{css}" x="{x}" y="{y}"{more}>{escape(text)}</text>' if text else ""

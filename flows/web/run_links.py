@@ -1,0 +1,34 @@
+"""Where the links in a page of a run lead: to the same page, with another step or group in its panel."""
+
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+
+from flows.web.graph_view import Box
+
+_OF_PANEL = ("step", "index", "group", "tab", "attempt", "file")
+
+
+class RunLinks:
+    """Makes the addresses for one request. Everything else that its address says stays."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        kept = request.GET.copy()
+        for name in _OF_PANEL:
+            kept.pop(name, None)
+        self._kept = f"{kept.urlencode()}&" if kept else ""
+
+    def step(self, key: str, index: int | None, **more: object) -> str:
+        """Return the address that shows a step; `more` says which tab, attempt or file of it."""
+        asked = {"step": key, **({} if index is None else {"index": index}), **more}
+        return f"?{self._kept}{urlencode(asked)}#run-step"
+
+    def box(self, box: Box) -> str:
+        """Return the address behind a box of the graph."""
+        if box.group:
+            return self.group(box.group)
+        return self.step(box.step, box.index) if box.step else box.link
+
+    def group(self, name: str) -> str:
+        """Return the address that shows a group of steps."""
+        return f"?{self._kept}{urlencode({'group': name})}#run-step"

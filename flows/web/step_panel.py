@@ -1,0 +1,226 @@
+"""What the side panel of a run shows about one step, or about many that are alike: one tab at a time."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from accounts.web.requests import PageRequest, text
+from compute.errors import JobNotFound
+from compute.selectors import forecasts, jobs
+from core.errors import InvalidInput
+from flows.engine.spec import FlowSpec, StepSpec
+from flows.engine.states import STEP_ENDS, StepState
+from flows.models import Run
+from flows.selectors import curves, experiments, inputs, outputs
+from flows.selectors import runs as selectors
+from flows.selectors.runs import AttemptView, StepView
+from flows.web.artifact_previews import preview_of
+from flows.web.graph_view import Slice, label_of
+from flows.web.run_graph import count_states, group_steps, name_of, slices_of
+from web.series import Chart, Series
+
+SHOWS_STEP = "X-Shows-Step"
+TABS = ("why", "log", "inputs", "outputs", "metrics", "events", "spec")
+_WORTH_A_LOOK = ("failed", "running", "queued", "preparing", "backoff", "succeeded")
+_WITH_LOG = frozenset({"running", "failed", "succeeded"})
+_MOST_MEMBERS, _MOST_FILES, _MOST_CURVES, _MOST_EVENTS = 100, 300, 8, 300
+_BAR = 1000
+
+
+@dataclass(frozen=True)
+class Group:
+    """Steps that are alike, the worst first."""
+
+    name: str
+    title: str
+    members: Sequence[tuple[StepView, str]]
+    count: int
+    counts: Sequence[tuple[str, int]]
+    slices: Sequence[Slice]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What is chosen, and what its tab shows (`more`). Without a step or a group, nothing is."""
+
+    tab: str = ""
+    step: StepView | None = None
+    said: StepSpec | None = None
+    label: str = ""
+    attempt: AttemptView | None = None
+    group: Group | None = None
+    more: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def tabs(self) -> Sequence[str]:
+        """What can be looked at."""
+        return TABS
+
+    @property
+    def name(self) -> str:
+        """What the address calls the step, with its index."""
+        return f"{self.step.key}:{self.step.index or 0}" if self.step else ""
+
+
+def panel_of(request: PageRequest, run: Run, spec: FlowSpec, steps: Sequence[StepView]) -> Panel:
+    """Return the panel that the address asks for: `group`, or `step` with `index`, `attempt` and `tab`."""
+    group = text(request, "group")
+    if group is not None:
+        return Panel(group=_group_of(spec, steps, group))
+    step = _chosen(request, steps)
+    if step is None:
+        return Panel()
+    attempt = _attempt_of(request, step)
+    default = "log" if attempt is not None and step.state in _WITH_LOG else "why"
+    tab = text(request, "tab") or default
+    if tab not in TABS:
+        raise InvalidInput(f"There is no tab '{tab}'. There are: {', '.join(TABS)}.")
+    said = spec.step(step.key)
+    panel = Panel(tab, step, said, label_of(step, said), attempt)
+    more = _MORE[tab](request, run, panel, steps)
+    return Panel(tab, step, said, panel.label, attempt, more=more)
+
+
+def number_in(request: PageRequest, name: str) -> int | None:
+    """Return a whole number of the address; None when it is missing. Raises InvalidInput for anything else."""
+    value = text(request, name)
+    if value is not None and not value.isdecimal():
+        raise InvalidInput(f"'{name}' must be a number.")
+    return None if value is None else int(value)
+
+
+def _chosen(request: PageRequest, steps: Sequence[StepView]) -> StepView | None:
+    """Return the step that the address names; without, the one that was shown before, or that is worth a look."""
+    key, index = text(request, "step"), number_in(request, "index")
+    if key is not None:
+        named = [step for step in steps if step.key == key and (step.index is None or index in {None, step.index})]
+        return named[0] if named else None
+    shown = request.headers.get(SHOWS_STEP)
+    for step in steps:
+        if shown == f"{step.key}:{step.index or 0}":
+            return step
+    for state in _WORTH_A_LOOK:
+        found = [step for step in steps if step.state == state]
+        if found:
+            return found[-1] if state == "succeeded" else found[0]
+    return steps[0] if steps else None
+
+
+def _attempt_of(request: PageRequest, step: StepView) -> AttemptView | None:
+    wanted = number_in(request, "attempt")
+    named = [attempt for attempt in step.attempts if attempt.number == wanted]
+    found = named or step.attempts
+    return found[-1] if found else None
+
+
+def _group_of(spec: FlowSpec, steps: Sequence[StepView], name: str) -> Group | None:
+    members = group_steps(spec, steps).get(name)
+    if not members:
+        return None
+    said = {step.name: step for step in spec.steps}
+    counts = count_states(members)
+    rank = {state: place for place, (state, _) in enumerate(counts)}
+    worst = sorted(members, key=lambda step: rank[step.state])[:_MOST_MEMBERS]
+    return Group(
+        name=name,
+        title=name_of(name, members),
+        members=[(step, label_of(step, said[step.key])) for step in worst],
+        count=len(members),
+        counts=counts,
+        slices=slices_of(members, _BAR),
+    )
+
+
+# --- what each tab shows
+
+
+def _why(request: PageRequest, _run: Run, panel: Panel, steps: Sequence[StepView]) -> Mapping[str, object]:
+    step = _step_in(panel)
+    open_parents = [
+        other for other in steps if other.key in step.depends_on and StepState(other.state) not in STEP_ENDS
+    ]
+    wait = None
+    is_waiting = panel.attempt is not None and panel.attempt.state == "queued"
+    if is_waiting and panel.attempt is not None:
+        try:
+            wait = forecasts.forecast_wait(jobs.get_job(actor=request.actor, name=panel.attempt.job_name))
+        except JobNotFound:
+            wait = None
+    return {"open_parents": open_parents[:_MOST_MEMBERS], "wait": wait, "is_waiting": is_waiting}
+
+
+def _nothing(*_: object) -> Mapping[str, object]:
+    return {}
+
+
+def _inputs(request: PageRequest, run: Run, panel: Panel, _steps: Sequence[StepView]) -> Mapping[str, object]:
+    step = _step_in(panel)
+    left = outputs.sum_outputs(actor=request.actor, run=run, keys=step.depends_on)
+    read = inputs.list_inputs(actor=request.actor, run=run).filter(attempt__step__key=step.key)
+    number = panel.attempt.number if panel.attempt else 0
+    return {
+        "read": read.filter(attempt__step__index=step.index or 0, attempt__number=number),
+        "data": [(data, run.datasets.get(data.dataset)) for data in (panel.said.data if panel.said else ())],
+        "parents": [(key, left.get(key)) for key in step.depends_on],
+    }
+
+
+def _outputs(request: PageRequest, _run: Run, panel: Panel, _steps: Sequence[StepView]) -> Mapping[str, object]:
+    if panel.attempt is None:
+        return {}
+    experiment = experiments.get_experiment(actor=request.actor, experiment_id=panel.attempt.experiment_id)
+    files = experiments.list_artifacts(actor=request.actor, experiment=experiment)
+    path, preview = text(request, "file"), None
+    if path is not None:
+        artifact, pieces = experiments.open_artifact(actor=request.actor, experiment=experiment, path=path)
+        preview = preview_of(path, artifact.size_bytes, pieces)
+    return {
+        "experiment": experiment,
+        "files": files[:_MOST_FILES],
+        "file_count": files.count(),
+        "path": path,
+        "preview": preview,
+    }
+
+
+def _metrics(request: PageRequest, _run: Run, panel: Panel, _steps: Sequence[StepView]) -> Mapping[str, object]:
+    if panel.attempt is None:
+        return {}
+    experiment = experiments.get_experiment(actor=request.actor, experiment_id=panel.attempt.experiment_id)
+    curved = curves.list_curved(actor=request.actor, experiments=[experiment])
+    return {
+        "experiment": experiment,
+        "metrics": experiments.metrics_of([experiment])[experiment.pk],
+        "charts": [
+            _chart(curves.read_curve(actor=request.actor, experiment=experiment, key=key))
+            for key in curved[:_MOST_CURVES]
+        ],
+        "curve_count": len(curved),
+    }
+
+
+def _events(request: PageRequest, run: Run, panel: Panel, _steps: Sequence[StepView]) -> Mapping[str, object]:
+    step = _step_in(panel)
+    events = selectors.list_events(actor=request.actor, run=run).filter(step_key=step.key, step_index=step.index or 0)
+    return {"events": events[:_MOST_EVENTS]}
+
+
+def _chart(curve: curves.Curve) -> Chart:
+    values = [point.value if isinstance(point.value, float) else None for point in curve.points]
+    return Chart(curve.key, [point.step for point in curve.points], "step", "", [Series(curve.key, 0, values)])
+
+
+def _step_in(panel: Panel) -> StepView:
+    if panel.step is None:
+        raise InvalidInput("No step is chosen.")
+    return panel.step
+
+
+_MORE: Mapping[str, Callable[[PageRequest, Run, Panel, Sequence[StepView]], Mapping[str, object]]] = {
+    "why": _why,
+    "log": _nothing,
+    "inputs": _inputs,
+    "outputs": _outputs,
+    "metrics": _metrics,
+    "events": _events,
+    "spec": _nothing,
+}
