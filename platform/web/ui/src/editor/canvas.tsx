@@ -28,6 +28,9 @@ import type { Place } from "./placing.ts";
 const KEYS = { deleteKeyCode: null, selectionKeyCode: "Shift", multiSelectionKeyCode: ["Meta", "Control"] };
 const GRID: [number, number] = [4, 4];
 const FIT = { padding: 0.12, maxZoom: 1 };
+// A flow of a few steps begins at a size that can be read; a large one as a whole.
+const READABLE = { padding: 0.06, maxZoom: 1, minZoom: 0.7 };
+const FEW = 30;
 
 export function Canvas() {
   const editor = useEditor();
@@ -36,6 +39,7 @@ export function Canvas() {
   const [nodes, setNodes] = useState<GraphNode[]>([]);
   const [edges, setEdges] = useState<Edge[]>([]);
   const { screenToFlowPosition, fitView } = useReactFlow();
+  const graph = useStoreApi();
   const isEditable = !state.fault && !state.flow.isForeign;
   const { flow, history, arranged, selection, problems } = state;
 
@@ -50,16 +54,15 @@ export function Canvas() {
   useEffect(() => {
     if (!isDrawn || isFitted.current) return;
     isFitted.current = true;
-    void fitView(FIT);
-  }, [isDrawn, fitView]);
+    void fitView(graph.getState().nodes.length > FEW ? FIT : READABLE);
+  }, [isDrawn, fitView, graph]);
 
   // The canvas keeps showing everything when it gets another width, and a node that comes to stand outside of it.
   const { view } = state;
   useEffect(() => {
-    if (isFitted.current) requestAnimationFrame(() => void fitView(FIT));
-  }, [view, fitView]);
+    if (isFitted.current) requestAnimationFrame(() => void fitView(graph.getState().nodes.length > FEW ? FIT : READABLE));
+  }, [view, fitView, graph]);
   const { fresh } = state;
-  const graph = useStoreApi();
   const seen = useRef("");
   useEffect(() => {
     if (seen.current === fresh || !nodes.some(({ id }) => id === fresh)) return;

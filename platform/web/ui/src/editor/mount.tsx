@@ -84,7 +84,7 @@ function Workplace() {
       )}
       {fault && (
         <p className="note" role="status">
-          <b>The YAML cannot be read at line {fault.line}.</b> {fault.message} The canvas shows what it said before.
+          <b>The YAML cannot be read at line {fault.line}.</b> {fault.message.replace(/[.:]?$/, ".")} The canvas shows what it said before.
         </p>
       )}
       {flow.isForeign && <p className="note">This file speaks cnvrg’s language (tasks and relations). It runs as it is; the canvas edits flows with steps only.</p>}

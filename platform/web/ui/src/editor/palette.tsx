@@ -12,6 +12,8 @@ type Shelf = { flow: string; title: string; is_example: boolean; needs_code: boo
 type Add = (editor: Editor, at?: Place) => void;
 
 const KIND = "application/x-nearline";
+const MOST_PER_SHELF = 6; // the search finds the rest
+const MOST_SHOWN = 60;
 let carried: Add | null = null;
 
 // What is dropped: the palette's own item that is being dragged.
@@ -40,7 +42,7 @@ export function Palette() {
         <input type="search" className="form-control" placeholder="Find a step" aria-label="Find a step in the library" value={wanted} onChange={(event) => setWanted(event.target.value)} />
       )}
       {items.length === 0 && <p className="sub small">Steps of this project’s flows will stand here.</p>}
-      {found.slice(0, 60).map(({ shelf, step }) => (
+      {(wanted ? found : found.filter(({ shelf, step }) => shelf.steps.indexOf(step) < MOST_PER_SHELF)).slice(0, MOST_SHOWN).map(({ shelf, step }) => (
         <Item
           key={`${shelf.is_example} ${shelf.flow} ${step["name"]}`}
           title={String(step["title"] ?? "") || String(step["name"])}
@@ -48,6 +50,7 @@ export function Palette() {
           add={(editor, at) => addFromShelf(editor, shelf, step, at)}
         />
       ))}
+      {wanted && found.length === 0 && <p className="sub small">No step of that name.</p>}
     </section>
   );
 }
