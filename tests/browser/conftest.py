@@ -58,7 +58,9 @@ class Watched:
 
 @pytest.fixture(scope="session")
 def product(tmp_path_factory) -> Iterator[Product]:
-    running = Product(tmp_path_factory.mktemp("browser") / "home").start()
+    # The product as it is, with one page more: that of all components.
+    settings = {"DJANGO_SETTINGS_MODULE": "tests.browser.components.settings"}
+    running = Product(tmp_path_factory.mktemp("browser") / "home", environment=settings).start()
     yield running
     running.stop()
 
