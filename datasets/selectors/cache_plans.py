@@ -4,7 +4,7 @@ from datasets.adapters.volumes import open_volume
 from datasets.engine import hydration_plan
 from datasets.engine.cache_ports import Sharing
 from datasets.engine.hydration_plan import HydrationPlan
-from datasets.models import CacheSite, Commit
+from datasets.models import CachedCommit, CacheSite, Commit
 from datasets.selectors import caches
 from datasets.selectors.trees import TreeReader
 
@@ -31,3 +31,9 @@ def plan_hydration(commit: Commit, site: CacheSite) -> HydrationPlan:
     ]
     best = min(plans, key=lambda plan: plan.write_bytes, default=full)
     return best if best.shared_bytes else full
+
+
+def last_rate(site: CacheSite) -> float | None:
+    """Return at how many bytes a second the newest copy that has a rate came to a site; None: no history yet."""
+    found = CachedCommit.objects.filter(site=site, rate_bytes_s__gt=0).order_by("-pk")
+    return found.values_list("rate_bytes_s", flat=True).first()

@@ -10,7 +10,6 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from accounts.permissions import Level
 from accounts.web.requests import PageRequest, text
-from datasets.models import CachedCommit, CacheSite
 from datasets.selectors import cache_plans, caches
 from datasets.services import caches as services
 from datasets.web.commits import commit_of
@@ -36,7 +35,7 @@ def cache_forecast(request: PageRequest, project: str, name: str, commit_id: str
     site = caches.get_site(actor=request.actor, name=text(request, "site") or "")
     present = caches.get_cached(commit.id, site.id)
     plan = None if present else cache_plans.plan_hydration(commit, site)
-    rate = _last_rate(site)
+    rate = cache_plans.last_rate(site)
     context = {
         "site": site,
         "present": present,
@@ -94,12 +93,6 @@ def _ask_to_clear(request: PageRequest, cached_commit_id: str) -> HttpResponse:
         "back": text(request, "back") or "",
     }
     return render(request, "datasets/clear_dialog.html" if request.htmx else "datasets/clear_page.html", context)
-
-
-def _last_rate(site: CacheSite) -> float | None:
-    """Return the rate of the newest copy that has one; None: no history yet."""
-    found = CachedCommit.objects.filter(site=site, rate_bytes_s__gt=0).order_by("-pk")
-    return found.values_list("rate_bytes_s", flat=True).first()
 
 
 def _back(request: HttpRequest) -> str:

@@ -14,7 +14,7 @@ function setRail(isOpen: boolean): void {
 export function startMenus(): void {
   document.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
-    closeMenus(target);
+    closeMenus(target?.closest(".panel a") ? null : target);
     if (target?.closest("[data-rail-button]")) setRail(!document.body.classList.contains("rail-open"));
     else if (!target?.closest(".rail")) setRail(false);
   });

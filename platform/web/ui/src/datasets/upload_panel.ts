@@ -38,6 +38,7 @@ export class UploadPanel extends HTMLElement {
     this.#part("form").addEventListener("submit", (event) => this.#submit(event), { signal });
     this.#part("cancel").addEventListener("click", () => void this.#cancel(), { signal });
     this.#part("build-on").addEventListener("click", () => void this.#commit(), { signal });
+    this.#dialog.addEventListener("close", () => this.#stage === "done" && location.assign(this.#part<HTMLAnchorElement>("look").href), { signal });
     addEventListener("beforeunload", (event) => this.#queue && event.preventDefault(), { signal });
     this.#show("choosing");
     this.#tellOfUnfinished();
@@ -63,7 +64,7 @@ export class UploadPanel extends HTMLElement {
         if (!hasFiles(event) || !event.dataTransfer) return;
         event.preventDefault();
         const entries = takeEntries(event.dataTransfer.items);
-        if (!this.#dialog.open) this.#dialog.showModal();
+        this.#open();
         this.#say("summary", "Looking at what was dropped…");
         void walk(entries, (files) => this.#say("summary", `${formatCounted(files, "file")} so far…`)).then((listing) => this.#take(listing));
       },
@@ -96,17 +97,13 @@ export class UploadPanel extends HTMLElement {
     const found = (this.#listing?.found ?? []).map(({ path, file }) => ({ path: folder ? `${folder}/${path}` : path, file }));
     this.#show("sending");
     this.#meter = new Meter();
-    const failed = (error: unknown) => {
-      this.#queue = undefined;
-      this.#fail(error);
-    };
     try {
       const { parts, there } = await this.#begin(found);
       await this.#send(parts, found, there);
-      this.#queue = undefined;
-      await this.#commit();
+      // A cancelled upload has gone back to choosing.
+      if (this.#stage === "sending") await this.#commit();
     } catch (error) {
-      failed(error);
+      if (this.#stage === "sending") this.#fail(error);
     }
   }
 
@@ -140,7 +137,11 @@ export class UploadPanel extends HTMLElement {
       onProgress: (progress) => this.#progress(progress, before, total),
       wait,
     });
-    await this.#queue.run();
+    try {
+      await this.#queue.run();
+    } finally {
+      this.#queue = undefined;
+    }
   }
 
   #progress(now: Progress, before: { files: number; bytes: number }, total: { files: number; bytes: number }): void {
@@ -185,6 +186,7 @@ export class UploadPanel extends HTMLElement {
         `to ${upload.branch} meanwhile. Your files are all here; build on it and both stay, with yours where both have the same path.`,
     );
     this.#show("moved");
+    this.#open();
     this.#part("build-on").focus();
   }
 
@@ -196,11 +198,13 @@ export class UploadPanel extends HTMLElement {
     compare.href = `${this.#setting("page")}compare/?ref=${made.id}`;
     compare.hidden = isNothing;
     this.#show("done");
+    this.#open();
     this.#part("look").focus();
   }
 
   #fail(error: unknown): void {
     this.#show("ready");
+    this.#open();
     this.#say("error", error instanceof Refusal ? error.message : "The server does not answer. Nothing is lost: press Upload again in a moment.");
   }
 
@@ -220,6 +224,11 @@ export class UploadPanel extends HTMLElement {
     if (!kept) return;
     const size = `${formatCounted(kept.files, "file")}, ${formatBytes(kept.bytes)}`;
     this.#say("summary", `An upload of ${size} was interrupted. Choose the same files again: what has come is not sent twice.`);
+  }
+
+  /** Whoever closed the dialog meanwhile sees it again: the upload went on and has something to say. */
+  #open(): void {
+    if (!this.#dialog.open) this.#dialog.showModal();
   }
 
   get #dialog(): HTMLDialogElement {
