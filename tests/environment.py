@@ -5,6 +5,8 @@ import os
 import shutil
 import tempfile
 
+from hypothesis import settings
+
 _HOME = tempfile.mkdtemp(prefix="nearline-tests-")
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 os.environ.update(
@@ -16,3 +18,7 @@ os.environ.update(
 )
 for name in ("NEARLINE_URL", "NEARLINE_TOKEN", "NEARLINE_PROJECT"):
     os.environ.pop(name, None)
+
+# Property tests are about what is right, not how fast: a busy machine must not fail them.
+settings.register_profile("steady", deadline=None)
+settings.load_profile("steady")
