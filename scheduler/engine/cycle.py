@@ -1,20 +1,54 @@
-"""The whole scheduler in one call.
+"""The whole scheduler in one call. The actions run from the least to the most disruptive."""
 
-The actions run from the least to the most disruptive. Only `allocate` exists so far, which takes room from nobody.
-"""
+from collections.abc import Callable, Iterable
 
 from scheduler.engine.actions.allocate import allocate
-from scheduler.engine.decisions import Decision
+from scheduler.engine.actions.consolidate import consolidate
+from scheduler.engine.actions.evict_stale import evict_stale_gangs
+from scheduler.engine.actions.keep_promises import keep_promises
+from scheduler.engine.actions.preempt import preempt
+from scheduler.engine.actions.reclaim import reclaim
+from scheduler.engine.decisions import Decision, Plan, Start, Stop
 from scheduler.engine.explain import explain
+from scheduler.engine.jobs import Task
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import Policy, Snapshot
+from scheduler.engine.snapshot import Policy, Snapshot, TaskState
+
+ACTIONS: dict[str, Callable[[Session], None]] = {
+    "keep_promises": keep_promises,
+    "allocate": allocate,
+    "consolidate": consolidate,
+    "reclaim": reclaim,
+    "preempt": preempt,
+    "evict_stale_gangs": evict_stale_gangs,
+}
+"""Every action by name, from the least to the most disruptive."""
 
 
-def run_cycle(snapshot: Snapshot, policy: Policy) -> list[Decision]:
-    """Decide placements for one moment. Same input, same output: no clock, no I/O, no hidden order.
+def run_cycle(snapshot: Snapshot, policy: Policy, actions: Iterable[str] = tuple(ACTIONS)) -> list[Decision]:
+    """Decide for one moment. Same input, same output: no clock, no I/O, no hidden order.
 
-    Every waiting workload gets exactly one decision: `Place`, in the order in which room is given, or `Explain`.
+    Starts, plans and stops come in the order in which they were decided; then each job of which something goes on
+    waiting is explained. Actions that are left out take room from nobody.
     """
     session = Session(snapshot, policy)
-    placed, left = allocate(session, snapshot.waiting)
-    return [*placed, *explain(session, left)]
+    for name in actions:
+        ACTIONS[name](session)
+    return [*_moves(session), *explain(session)]
+
+
+def _moves(session: Session) -> list[Decision]:
+    return [decision for task in session.moved_since(0) for decision in _of(task)]
+
+
+def _of(task: Task) -> list[Decision]:
+    job_id, before, now = task.job.view.id, task.view.state, task.state
+    node_id = task.node.view.id if task.node is not None else ""
+    decisions: list[Decision] = []
+    if before is TaskState.RUNNING and now is not TaskState.RUNNING:
+        decisions.append(Stop(job_id, task.id, node_id if now is TaskState.PLANNED else None))
+    if now is TaskState.STARTING:
+        decisions.append(Start(job_id, task.id, node_id, task.devices))
+    elif now is TaskState.PLANNED and before is not TaskState.PLANNED:
+        decisions.append(Plan(job_id, task.id, node_id))
+    return decisions

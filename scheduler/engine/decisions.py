@@ -5,31 +5,51 @@ from enum import StrEnum
 
 
 class WaitCode(StrEnum):
-    """Why a workload waits, as a name for programs."""
+    """Why a job waits, as a name for programs."""
 
     NO_ROOM = "no_room"
     NEVER_FITS = "never_fits"
     UNREACHABLE = "resource_unreachable"
     DRAINED = "drained"
     BEYOND_QUOTA = "beyond_quota"
+    BEYOND_LIMIT = "beyond_limit"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Give a workload room on a node. `gpus` pairs a device's index with the thousandths of it that are taken."""
+class Start:
+    """Start a task on a node, on the devices named: whole ones, or those of which it gets a share."""
 
-    workload_id: str
+    job_id: str
+    task_id: str
     node_id: str
-    gpus: tuple[tuple[int, int], ...]
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Keep room on a node for a task until those who leave it are gone."""
+
+    job_id: str
+    task_id: str
+    node_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop a task. `moves_to` names the node that was promised to it, if one was."""
+
+    job_id: str
+    task_id: str
+    moves_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """Say why a workload waits; `text` names numbers that a person can act on."""
+    """Say why a job waits; `text` names numbers that a person can act on."""
 
-    workload_id: str
+    job_id: str
     code: WaitCode
     text: str
 
 
-Decision = Place | Explain
+Decision = Start | Plan | Stop | Explain

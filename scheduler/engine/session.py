@@ -1,105 +1,191 @@
-"""The state of one cycle while it decides: what is free, what each queue holds and may count on.
+"""The state that decisions are made on: every move of a task is counted everywhere, and can be taken back."""
 
-For every shape that waits the session keeps its candidate nodes ranked. A placement re-ranks one node for the shapes
-still in use, so the cost follows what changes, not the size of the cluster.
-"""
+from collections.abc import Iterable, Sequence
 
-import heapq
-from collections import Counter
-from collections.abc import Mapping
+from scheduler.engine.jobs import Job, Task
+from scheduler.engine.ledger import HOLDING, NodeLedger
+from scheduler.engine.queues import QueueState, build_queues, share_out
+from scheduler.engine.shapes import Shape
+from scheduler.engine.snapshot import JobView, Policy, Request, Snapshot, TaskState
+from scheduler.engine.victims import VictimLines
 
-from scheduler.engine.decisions import Place
-from scheduler.engine.resources import NOTHING, ONE_GPU, Amount
-from scheduler.engine.room import NodeRoom
-from scheduler.engine.rules import best_fit, gpu_sharing, quota
-from scheduler.engine.rules.best_fit import Score
-from scheduler.engine.rules.quota import Share, Usage
-from scheduler.engine.snapshot import NodeView, Policy, QueueView, Shape, Snapshot, Waiting
+Left = tuple[str, tuple[str, ...]]
+Undo = tuple[Task, TaskState, NodeLedger | None, tuple[str, ...], Left | None]
 
 
 class Session:
-    """A snapshot and the placements made on top of it."""
+    """A snapshot, and what was decided on top of it."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self.policy = policy
-        nodes = sorted(snapshot.nodes, key=lambda node: (node.name, node.id))
-        self.rooms: Mapping[str, NodeRoom] = {node.id: NodeRoom(node) for node in nodes}
-        self.queues: Mapping[str, QueueView] = {queue.id: queue for queue in snapshot.queues}
-        self.usage: Mapping[str, Usage] = {queue.id: Usage() for queue in snapshot.queues}
-        for placed in snapshot.placed:
-            self.usage[placed.queue_id].add(placed.holds, is_preemptible=placed.is_preemptible)
-            if placed.node_id in self.rooms:
-                self.rooms[placed.node_id].take(placed.holds, placed.gpus)
-        self.total = _sum_up([node for node in nodes if node.is_open])
-        self._ready: dict[str, list[NodeRoom]] = {}
-        self._known: dict[str, list[NodeRoom]] = {}
-        for room in self.rooms.values():
-            self._known.setdefault(room.node.resource_id, []).append(room)
-            if room.node.is_open:
-                self._ready.setdefault(room.node.resource_id, []).append(room)
-        self._waiting = Counter(workload.shape for workload in snapshot.waiting)
-        self._ranked: dict[Shape, list[Score]] = {}
-        self.shares: Mapping[str, Share] = self._share_out(snapshot)
+        self.changes: list[int] = []
+        views = sorted(snapshot.nodes, key=lambda node: (node.name, node.id))
+        self.nodes = [NodeLedger(view, index, self.changes) for index, view in enumerate(views)]
+        self.node_of = {node.view.id: node for node in self.nodes}
+        self.ready = [node for node in self.nodes if node.view.is_open]
+        self.queues: dict[str, QueueState] = build_queues(snapshot.queues)
+        sizes = [node.view.device_mib for node in self.ready if node.view.device_mib]
+        self.smallest_mib, self.largest_mib = min(sizes, default=100), max(sizes, default=100)
+        self.shapes: dict[Request, Shape] = {}
+        self.jobs: dict[str, Job] = {}
+        self._tasks: dict[str, Task] = {}
+        self.waiting: dict[str, Job] = {}
+        self.promised: dict[str, Job] = {}
+        self.lines = VictimLines(policy)
+        self._log: list[Undo] = []
+        for view in snapshot.jobs:
+            if view.queue_id in self.queues:
+                self._add(view)
+        self.total = self._total()
+        share_out(self.queues, self.total)
 
-    def _share_out(self, snapshot: Snapshot) -> Mapping[str, Share]:
-        possible = {shape for shape in self._waiting if self.ever_fits(shape)}
-        waiting: dict[str, Amount] = {}
-        for workload in snapshot.waiting:
-            if workload.shape in possible:
-                waiting[workload.queue_id] = waiting.get(workload.queue_id, NOTHING).plus(workload.shape.needs)
-        return quota.share_out(self.total, list(self.queues.values()), self.usage, waiting)
+    def _add(self, view: JobView) -> None:
+        job = self.jobs[view.id] = Job(view, self.queues[view.queue_id], self.shape_of)
+        for task in job.tasks:
+            self._tasks[task.id] = task
+            node = self.node_of.get(task.view.node_id) if task.view.node_id is not None else None
+            self._set(task, task.view.state, node, task.view.devices, None)
 
-    def ready_rooms(self, resource_id: str) -> list[NodeRoom]:
-        """Return the nodes of a resource on which work may start, by name."""
-        return self._ready.get(resource_id, [])
+    def shape_of(self, request: Request) -> Shape:
+        """Return the shape that all tasks with this request share."""
+        shape = self.shapes.get(request)
+        if shape is None:
+            shape = self.shapes[request] = Shape(request, self.smallest_mib)
+        return shape
 
-    def known_rooms(self, resource_id: str) -> list[NodeRoom]:
-        """Return all nodes of a resource, by name."""
-        return self._known.get(resource_id, [])
+    def _total(self) -> tuple[int, int, int]:
+        gpus = sum(len(node.view.devices) for node in self.ready)
+        slices = sum(
+            Request(mig=((profile, count),)).charge_milli(1)
+            for node in self.ready
+            for profile, count in node.view.mig.items()
+        )
+        return (
+            1000 * gpus + slices,
+            sum(node.view.cpu_millicores for node in self.ready),
+            sum(node.view.memory_bytes for node in self.ready),
+        )
 
-    def ever_fits(self, shape: Shape) -> bool:
-        """Return whether any node of the resource, ready or not, would have the room if it were empty."""
-        return any(best_fit.fits(NodeRoom(room.node), shape.needs) for room in self.known_rooms(shape.resource_id))
+    # --- moves
 
-    def find_node(self, shape: Shape) -> NodeRoom | None:
-        """Return the node on which a shape fits best now, or None when it fits nowhere."""
-        ranked = self._ranked.get(shape)
-        if ranked is None:
-            scores = (self._score(room, shape) for room in self.ready_rooms(shape.resource_id))
-            ranked = self._ranked[shape] = [score for score in scores if score is not None]
-            heapq.heapify(ranked)
-        while ranked:
-            room = self.rooms[ranked[0][-1]]
-            if ranked[0] == self._score(room, shape):
-                return room
-            heapq.heappop(ranked)
-        return None
+    def start(self, task: Task, node: NodeLedger, devices: tuple[str, ...]) -> None:
+        """Give a task room that is idle."""
+        self._move(task, TaskState.STARTING, node, devices, task.left)
 
-    def place(self, workload: Waiting, room: NodeRoom) -> Place:
-        """Give a workload its room on a node that has it."""
-        needs = workload.shape.needs
-        gpus = gpu_sharing.choose_devices(room.gpu_free, needs.gpu_milli) or ()
-        room.take(needs, gpus)
-        self.usage[workload.queue_id].add(needs, is_preemptible=workload.is_preemptible)
-        self.pass_over(workload.shape)
-        for shape, ranked in self._ranked.items():
-            if shape.resource_id == room.node.resource_id and (score := self._score(room, shape)) is not None:
-                heapq.heappush(ranked, score)
-        return Place(workload.id, room.node.id, gpus)
+    def plan(self, task: Task, node: NodeLedger, devices: tuple[str, ...]) -> None:
+        """Promise a task room. A task that this cycle evicted goes on as before if it is promised its own place."""
+        if not task.was_evicted:
+            self._move(task, TaskState.PLANNED, node, devices, task.left)
+        elif task.node is node and (not task.shape.request.is_shared or set(devices) == set(task.devices)):
+            self._move(task, task.view.state, node, task.devices, None)
+        else:
+            assert task.node is not None  # noqa: S101 (what leaves is somewhere)
+            self._move(task, TaskState.PLANNED, node, devices, (task.node.view.id, task.devices))
 
-    def pass_over(self, shape: Shape) -> None:
-        """Note that one workload of a shape has been dealt with; the ranking ends with the last of them."""
-        self._waiting[shape] -= 1
-        if self._waiting[shape] == 0:
-            self._ranked.pop(shape, None)
+    def evict(self, task: Task) -> None:
+        """Tell a task to leave; what was only started or promised in this cycle simply waits again."""
+        if task.left is not None:
+            self._move(task, TaskState.LEAVING, self.node_of[task.left[0]], task.left[1], None)
+        elif task.view.state is TaskState.RUNNING:
+            self._move(task, TaskState.LEAVING, task.node, task.devices, None)
+        else:
+            self._move(task, TaskState.PENDING, None, (), None)
 
-    def _score(self, room: NodeRoom, shape: Shape) -> Score | None:
-        return best_fit.score(room, shape.needs, self.policy)
+    def mark(self) -> int:
+        """Return a point to which `take_back` can return."""
+        return len(self._log)
+
+    def take_back(self, mark: int) -> None:
+        """Undo every move since the mark."""
+        while len(self._log) > mark:
+            task, state, node, devices, left = self._log.pop()
+            self._count(task, -1)
+            self._set(task, state, node, devices, left)
+
+    def moved_since(self, mark: int) -> list[Task]:
+        """Return the tasks moved since a mark, each once, in order of their first move."""
+        return list(dict.fromkeys(entry[0] for entry in self._log[mark:]))
+
+    def _move(
+        self, task: Task, state: TaskState, node: NodeLedger | None, devices: tuple[str, ...], left: Left | None
+    ) -> None:
+        self._log.append((task, task.state, task.node, task.devices, task.left))
+        self._count(task, -1)
+        self._set(task, state, node, devices, left)
+
+    def _set(
+        self, task: Task, state: TaskState, node: NodeLedger | None, devices: tuple[str, ...], left: Left | None
+    ) -> None:
+        task.state, task.node, task.devices, task.left = state, node, devices, left
+        self._count(task, 1)
+
+    def _count(self, task: Task, sign: int) -> None:
+        state, node, request = task.state, task.node, task.shape.request
+        if node is not None:
+            node.count(request, state, task.devices, sign)
+        if task.left is not None:
+            self.node_of[task.left[0]].count(request, TaskState.LEAVING, task.left[1], sign)
+        if state is TaskState.PENDING:
+            self._count_waiting(task, sign)
+        elif state in HOLDING:
+            self._count_holding(task, sign)
+
+    def _count_waiting(self, task: Task, sign: int) -> None:
+        job = task.job
+        job.waiting += sign
+        _keep(self.waiting, job, is_in=job.waiting > 0)
+        for queue in job.line:
+            queue.add_waiting(task.shape.charge(), sign)
+
+    def _count_holding(self, task: Task, sign: int) -> None:
+        job, node = task.job, task.node
+        if task.state is TaskState.PLANNED:
+            task.pod_set.planned += sign
+            job.planned += sign
+            _keep(self.promised, job, is_in=job.planned > 0)
+        else:
+            task.pod_set.active += sign
+        job.holding += sign
+        charge = task.shape.charge(node.view.device_mib if node is not None else 0)
+        is_firm = not job.view.is_preemptible
+        for queue in job.line:
+            queue.add_held(charge, sign, is_firm=is_firm)
+        if not is_firm:
+            self.lines.touch(job)
+
+    def task_of(self, task_id: str) -> Task:
+        """Return a task by its id."""
+        return self._tasks[task_id]
+
+    # --- sums
+
+    def charge_of(self, task: Task) -> tuple[int, int, int]:
+        """Return what a task counts where it is; what waits counts as on the smallest devices."""
+        return task.shape.charge(task.node.view.device_mib if task.node is not None else 0)
+
+    def charge_all(self, tasks: Iterable[Task], device_mib: int = 0) -> tuple[int, int, int]:
+        """Return what tasks count together; waiting shares of memory as on devices of `device_mib`."""
+        gpu = cpu = memory = 0
+        for task in tasks:
+            node = task.node
+            amounts = task.shape.charge(node.view.device_mib if node is not None else device_mib)
+            gpu += amounts[0]
+            cpu += amounts[1]
+            memory += amounts[2]
+        return gpu, cpu, memory
+
+    def best_node(self, task: Task) -> NodeLedger | None:
+        """Return the best of all nodes with room for a task, now or soon."""
+        return task.shape.best(self.nodes, self.changes, self.policy)
 
 
-def _sum_up(nodes: list[NodeView]) -> Amount:
-    return Amount(
-        ONE_GPU * sum(len(node.devices) for node in nodes),
-        sum(node.cpu_millicores for node in nodes),
-        sum(node.memory_bytes for node in nodes),
-    )
+def _keep(jobs: dict[str, Job], job: Job, *, is_in: bool) -> None:
+    if is_in:
+        jobs[job.view.id] = job
+    else:
+        jobs.pop(job.view.id, None)
+
+
+def asks_for(amounts: Sequence[float]) -> list[int]:
+    """Return the resources of which an amount asks for any."""
+    return [resource for resource, amount in enumerate(amounts) if amount]

@@ -1,32 +1,91 @@
-"""The frozen view of one moment that a cycle decides on: nodes, queues, and workloads that wait or hold room."""
+"""The frozen view of one moment that a cycle decides on: nodes, queues, and jobs with their tasks."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
-from scheduler.engine.resources import Amount, Quota
+from scheduler.engine.resources import ONE_GPU, Quota
 
 
-class Shape(NamedTuple):
-    """What a workload asks for, and of which resource. Workloads of one shape fit in the same places."""
+class TaskState(StrEnum):
+    """Where a task stands, for the scheduler.
 
-    resource_id: str
-    needs: Amount
+    `starting` was given room in this cycle, `planned` was promised room that others are leaving, `stuck` has been
+    leaving for so long that its room may not even be promised.
+    """
+
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    PLANNED = "planned"
+    LEAVING = "leaving"
+    STUCK = "stuck"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one task asks for: whole devices, or a share of each of `devices` (thousandths or MiB), or MIG slices.
+
+    `pool` names the nodes that may serve it; an empty name stands for all.
+    """
+
+    gpus: int = 0
+    share_milli: int = 0
+    share_mib: int = 0
+    devices: int = 1
+    mig: tuple[tuple[str, int], ...] = ()
+    cpu_millicores: int = 0
+    memory_bytes: int = 0
+    pool: str = ""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it asks for a part of devices that others may use too."""
+        return bool(self.share_milli or self.share_mib)
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether it asks for any GPU at all."""
+        return bool(self.gpus or self.share_milli or self.share_mib or self.mig)
+
+    def charge_milli(self, device_mib: int) -> int:
+        """Return the GPU that counts against quotas, in thousandths, on devices of so much memory.
+
+        Memory is charged in hundredths of a device, rounded up; a MIG slice by the number its profile begins with.
+        """
+        if self.share_mib:
+            return self.devices * -(-100 * self.share_mib // device_mib) * (ONE_GPU // 100)
+        if self.mig:
+            return ONE_GPU * sum(_slices_of(profile) * count for profile, count in self.mig)
+        return ONE_GPU * self.gpus + self.devices * self.share_milli
+
+
+def _slices_of(profile: str) -> int:
+    digits = profile.rpartition("mig-")[2].partition("g")[0]
+    return int(digits) if digits.isdigit() else 1
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A machine. `devices` holds the indexes of its GPUs. A drained one takes nothing new."""
+    """A machine. `devices` are its whole GPUs of `device_mib` each; `mig` maps profiles to the slices it offers.
+
+    A drained one takes nothing new.
+    """
 
     id: str
     name: str
-    resource_id: str
-    resource_name: str
     cpu_millicores: int
     memory_bytes: int
     devices: tuple[int, ...] = ()
+    device_mib: int = 0
+    mig: Mapping[str, int] = field(default_factory=dict)
+    takes_shares: bool = True
+    max_tasks: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    pool: str = ""
+    pool_name: str = ""
     is_ready: bool = True
     is_drained: bool = False
 
@@ -38,37 +97,80 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """The queue of a project. `weight` divides GPUs beyond the quotas; None: in proportion to the GPU quota."""
+    """A queue: a department or the project in it. Jobs wait in leaves only. `rank` orders equals, lowest first."""
 
     id: str
     name: str
-    created_at: datetime
+    parent_id: str | None = None
+    rank: tuple[object, ...] = ()
+    priority: int = 100
     quota: Quota = Quota()
-    weight: float | None = None
+    limit: Quota = Quota(None, None, None)
+    weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    reclaim_min_runtime_s: float | None = None
+    preempt_min_runtime_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A workload that waits for room."""
+class Placement:
+    """Where tasks must (`required`) or should (`preferred`) stay together: levels of a topology, as node labels."""
+
+    levels: tuple[str, ...]
+    required: str | None = None
+    preferred: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetView:
+    """Tasks of one kind, of which fewer than `min_available` are worth nothing."""
+
+    name: str
+    min_available: int
+    placement: Placement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """Pod sets or groups that belong together. `min_children` None: all of them are needed."""
+
+    children: tuple["GroupView | PodSetView", ...]
+    min_children: int | None = None
+    placement: Placement | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """One process. `devices` names the GPUs it holds on its node, where they are shared or known."""
+
+    id: str
+    state: TaskState
+    request: Request
+    pod_set: str = ""
+    node_id: str | None = None
+    devices: tuple[str, ...] = ()
+    urgency: int | None = None
+    allowed_nodes: frozenset[str] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    together_by: str | None = None
+    apart_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A workload: tasks that start, and are stopped, by the rules of their structure. `rank` orders by age."""
 
     id: str
     queue_id: str
-    shape: Shape
-    enqueued_at: datetime
+    tasks: tuple[TaskView, ...]
+    structure: GroupView
     priority: int = 50
     is_preemptible: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A workload that holds room. `gpus` pairs each device's index with the thousandths of it that are held."""
-
-    id: str
-    queue_id: str
-    node_id: str
-    holds: Amount
-    gpus: tuple[tuple[int, int], ...] = ()
-    is_preemptible: bool = True
+    rank: tuple[object, ...] = ()
+    running_for_s: float | None = None
+    may_evict: bool = True
+    stale_for_s: float | None = None
+    stale_grace_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +179,34 @@ class Snapshot:
 
     nodes: Sequence[NodeView] = ()
     queues: Sequence[QueueView] = ()
-    waiting: Sequence[Waiting] = ()
-    placed: Sequence[Placed] = ()
+    jobs: Sequence[JobView] = ()
 
 
-class NodePlacement(StrEnum):
-    """Which of several nodes with room is taken."""
+class Fill(StrEnum):
+    """Which of several places is taken: the fullest, the emptiest, or the first by name."""
 
     PACK = "pack"
     SPREAD = "spread"
+    BY_NAME = "by_name"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a site wants its room shared out: packing keeps whole nodes free, spreading keeps neighbours apart."""
+    """How a site wants its room shared out.
 
-    node_placement: NodePlacement = NodePlacement.PACK
+    With `keeps_promises` nobody is evicted from room that was given or promised to them and not yet used; without, the
+    decisions are those of the open-sourced Run:AI scheduler, to the letter.
+    """
+
+    gpu_nodes: Fill = Fill.PACK
+    cpu_nodes: Fill = Fill.PACK
+    devices: Fill = Fill.PACK
+    quotas: bool = True
+    priorities: bool = True
+    prefers_free_now: bool = True
+    prefers_shared_devices: bool = True
+    keeps_cpu_work_off_gpus: bool = True
+    min_runtime: bool = True
+    topology: bool = True
+    keeps_promises: bool = True
+    stale_grace_s: float = 60.0

@@ -18,10 +18,21 @@ from core.models import give_back_lease, renew_lease, take_lease
 from core.signals import send_on_commit
 from scheduler import signals
 from scheduler.engine.cycle import run_cycle
-from scheduler.engine.decisions import Explain, Place
-from scheduler.engine.resources import Amount, Quota
+from scheduler.engine.decisions import Explain, Start
+from scheduler.engine.resources import ONE_GPU, Quota
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import NodeView, Placed, Policy, QueueView, Shape, Snapshot, Waiting
+from scheduler.engine.snapshot import (
+    GroupView,
+    JobView,
+    NodeView,
+    PodSetView,
+    Policy,
+    QueueView,
+    Request,
+    Snapshot,
+    TaskState,
+    TaskView,
+)
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Placement, Queue, Workload
 
@@ -32,6 +43,14 @@ _LEASE_S = 30.0
 _PLACED_AT_ONCE = 100
 _EXPLAINED_AT_ONCE = 500
 _POLICY = Policy()
+_ACTIONS = ("allocate",)
+"""Nothing is taken from running work yet: no driver can be told to stop a job and start it again."""
+
+_MIB = 2**20
+_NOMINAL_MIB = 1000
+"""The size of a device whose memory is not known: then a share is counted in thousandths."""
+
+_ONE_TASK = GroupView((PodSetView("", 1),))
 
 
 @dataclass(frozen=True)
@@ -50,6 +69,7 @@ class _View:
     snapshot: Snapshot
     revisions: Mapping[str, int]
     reasons: Mapping[str, tuple[str, str]]
+    requests: Mapping[str, Request]
 
 
 def run_once(policy: Policy = _POLICY) -> CycleReport:
@@ -74,7 +94,7 @@ def fair_shares(changed: Mapping[str, QueueView] | None = None) -> Mapping[str, 
     snapshot = _load().snapshot
     queues = [(changed or {}).get(queue.id, queue) for queue in snapshot.queues]
     session = Session(replace(snapshot, queues=queues), _POLICY)
-    return {queue_id: share.fair.gpu_milli for queue_id, share in session.shares.items()}
+    return {queue.view.id: int(queue.fair[0]) for queue in session.queues.values()}
 
 
 def view_queue(queue: Queue) -> QueueView:
@@ -84,31 +104,32 @@ def view_queue(queue: Queue) -> QueueView:
 
 def _run(policy: Policy, holder: str) -> CycleReport:
     view = _load()
-    decisions = run_cycle(view.snapshot, policy)
-    places = [decision for decision in decisions if isinstance(decision, Place)]
+    decisions = run_cycle(view.snapshot, policy, _ACTIONS)
+    starts = [decision for decision in decisions if isinstance(decision, Start)]
     explains = [decision for decision in decisions if isinstance(decision, Explain)]
     placed = 0
-    for start in range(0, len(places), _PLACED_AT_ONCE):
-        placed += _apply(places[start : start + _PLACED_AT_ONCE], view, holder)
+    for first in range(0, len(starts), _PLACED_AT_ONCE):
+        placed += _apply(starts[first : first + _PLACED_AT_ONCE], view, holder)
     _store_reasons(explains, view)
-    if places:
-        log.info("scheduler.cycle", placed=placed, skipped=len(places) - placed, waiting=len(explains))
-    return CycleReport(placed, len(explains), len(places) - placed)
+    if starts:
+        log.info("scheduler.cycle", placed=placed, skipped=len(starts) - placed, waiting=len(explains))
+    return CycleReport(placed, len(explains), len(starts) - placed)
 
 
 @transaction.atomic
-def _apply(batch: Sequence[Place], view: _View, holder: str) -> int:
+def _apply(batch: Sequence[Start], view: _View, holder: str) -> int:
     if not renew_lease(_LEASE, holder=holder, for_s=_LEASE_S):
         return 0
-    nodes = Node.objects.select_for_update().filter(pk__in={place.node_id for place in batch}).order_by("pk")
+    nodes = Node.objects.select_for_update().filter(pk__in={start.node_id for start in batch}).order_by("pk")
     unchanged = {pk for pk, revision in nodes.values_list("pk", "revision") if view.revisions[pk] == revision}
-    rows = Workload.objects.select_for_update().filter(pk__in=[place.workload_id for place in batch])
+    rows = Workload.objects.select_for_update().filter(pk__in=[start.job_id for start in batch])
     pending = set(rows.filter(state=WorkloadState.PENDING).order_by("pk").values_list("pk", flat=True))
-    good = [place for place in batch if place.node_id in unchanged and place.workload_id in pending]
+    good = [start for start in batch if start.node_id in unchanged and start.job_id in pending]
     Placement.objects.bulk_create(
-        Placement(workload_id=place.workload_id, node_id=place.node_id, gpus=place.gpus) for place in good
+        Placement(workload_id=start.job_id, node_id=start.node_id, gpus=_gpus(view.requests[start.job_id], start))
+        for start in good
     )
-    workload_ids = [place.workload_id for place in good]
+    workload_ids = [start.job_id for start in good]
     Workload.objects.filter(pk__in=workload_ids).update(
         state=WorkloadState.PLACED, placed_at=clock.now(), reason="", reason_code=""
     )
@@ -121,8 +142,8 @@ def _store_reasons(explains: Sequence[Explain], view: _View) -> None:
     changed: dict[tuple[str, str], list[str]] = defaultdict(list)
     for explain in explains:
         reason = (str(explain.code), explain.text)
-        if view.reasons[explain.workload_id] != reason:
-            changed[reason].append(explain.workload_id)
+        if view.reasons[explain.job_id] != reason:
+            changed[reason].append(explain.job_id)
     for (code, text), workload_ids in changed.items():
         for start in range(0, len(workload_ids), _EXPLAINED_AT_ONCE):
             batch = workload_ids[start : start + _EXPLAINED_AT_ONCE]
@@ -130,67 +151,90 @@ def _store_reasons(explains: Sequence[Explain], view: _View) -> None:
             waiting.update(reason_code=code, reason=text)
 
 
+def _gpus(request: Request, start: Start) -> list[tuple[int, int]]:
+    """Return each device's index with the thousandths of it that are taken."""
+    return [(int(device), request.share_milli or ONE_GPU) for device in start.devices]
+
+
 def _load() -> _View:
     """Read everything in a fixed number of queries. A project that is deleted meanwhile takes its workloads along."""
     nodes = Node.objects.order_by("pk").prefetch_related("gpus")
     revisions = {node.pk: node.revision for node in nodes}
+    views = {node.pk: _node(node) for node in nodes}
     waiting = list(Workload.objects.filter(state=WorkloadState.PENDING).order_by("pk"))
     placements = Placement.objects.select_related("workload").order_by("pk")
     queues = {queue.pk: _queue(queue) for queue in Queue.objects.select_related("project").order_by("pk")}
-    snapshot = Snapshot(
-        nodes=[_node(node) for node in nodes],
-        queues=list(queues.values()),
-        waiting=[_waiting(workload) for workload in waiting if workload.queue_id in queues],
-        placed=[_placed(placement) for placement in placements if placement.workload.queue_id in queues],
+    jobs = [_waiting(workload) for workload in waiting if workload.queue_id in queues]
+    jobs += [_placed(placement, views) for placement in placements if placement.workload.queue_id in queues]
+    return _View(
+        Snapshot(nodes=list(views.values()), queues=list(queues.values()), jobs=jobs),
+        revisions,
+        {row.pk: (row.reason_code, row.reason) for row in waiting},
+        {job.id: job.tasks[0].request for job in jobs},
     )
-    return _View(snapshot, revisions, {row.pk: (row.reason_code, row.reason) for row in waiting})
 
 
 def _node(node: Node) -> NodeView:
+    gpus = node.gpus.all()
     return NodeView(
         id=node.pk,
         name=node.name,
-        resource_id=node.resource_id,
-        resource_name=node.resource_name,
         cpu_millicores=node.cpu_millicores,
         memory_bytes=node.memory_bytes,
-        devices=tuple(sorted(gpu.index for gpu in node.gpus.all())),
+        devices=tuple(sorted(gpu.index for gpu in gpus)),
+        device_mib=min((gpu.memory_bytes // _MIB for gpu in gpus), default=0) or _NOMINAL_MIB,
+        pool=node.resource_id,
+        pool_name=node.resource_name,
         is_ready=node.is_ready,
         is_drained=node.is_drained,
     )
 
 
 def _queue(queue: Queue) -> QueueView:
+    """Return the view of a queue. Without a weight of its own it gets GPUs beyond the quotas as its quota is."""
+    own = queue.over_quota_weight
     return QueueView(
         id=queue.pk,
         name=queue.project.name,
-        created_at=queue.created_at,
+        rank=(queue.created_at,),
         quota=Quota(queue.gpu_quota_milli, queue.cpu_quota_millicores, queue.memory_quota_bytes),
-        weight=queue.over_quota_weight,
+        weights=(max(queue.gpu_quota_milli or 0, ONE_GPU) / ONE_GPU if own is None else own, 1, 1),
     )
 
 
-def _needs(workload: Workload) -> Amount:
-    return Amount(workload.gpu_milli, workload.cpu_millicores, workload.memory_bytes)
+def _waiting(workload: Workload) -> JobView:
+    return _job(workload, TaskView(workload.pk, TaskState.PENDING, _request(workload)))
 
 
-def _waiting(workload: Workload) -> Waiting:
-    return Waiting(
+def _placed(placement: Placement, nodes: Mapping[str, NodeView]) -> JobView:
+    """Return the view of work that holds room. What it held of devices that are gone is passed over."""
+    workload, node = placement.workload, nodes.get(placement.node_id)
+    known = {str(device) for device in node.devices} if node is not None else set()
+    devices = tuple(str(index) for index, _ in placement.gpus if str(index) in known)
+    node_id = None if node is None else node.id
+    return _job(
+        workload, TaskView(workload.pk, TaskState.RUNNING, _request(workload), node_id=node_id, devices=devices)
+    )
+
+
+def _job(workload: Workload, task: TaskView) -> JobView:
+    return JobView(
         id=workload.pk,
         queue_id=workload.queue_id,
-        shape=Shape(workload.resource_id, _needs(workload)),
-        enqueued_at=workload.enqueued_at,
+        tasks=(task,),
+        structure=_ONE_TASK,
         priority=workload.priority,
         is_preemptible=workload.is_preemptible,
+        rank=(workload.enqueued_at,),
     )
 
 
-def _placed(placement: Placement) -> Placed:
-    return Placed(
-        id=placement.workload_id,
-        queue_id=placement.workload.queue_id,
-        node_id=placement.node_id,
-        holds=_needs(placement.workload),
-        gpus=tuple((index, milli) for index, milli in placement.gpus),
-        is_preemptible=placement.workload.is_preemptible,
+def _request(workload: Workload) -> Request:
+    whole, rest = divmod(workload.gpu_milli, ONE_GPU)
+    return Request(
+        gpus=whole,
+        share_milli=rest,
+        cpu_millicores=workload.cpu_millicores,
+        memory_bytes=workload.memory_bytes,
+        pool=workload.resource_id,
     )

@@ -1,7 +1,8 @@
 """Quotas: what each project is guaranteed, what it holds and asks for; changed here, or tried before."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -13,7 +14,6 @@ from django.views.decorators.http import require_POST
 from accounts.web.requests import PageRequest, text
 from core import units
 from core.errors import InvalidInput
-from scheduler.engine.resources import Quota
 from scheduler.models import Queue
 from scheduler.selectors import nodes, queues
 from scheduler.services import cycle
@@ -113,10 +113,10 @@ def _as_tried(queue: Queue, said: QueryDict) -> Any:
     form = QuotaForm(said)
     if not form.is_valid():
         raise InvalidInput(f"This quota cannot be tried. {_errors_of(form)}")
-    quota = form.read()
-    view = cycle.view_queue(queue)
-    bounds = Quota(quota["gpu_quota_milli"], quota["cpu_quota_millicores"], quota["memory_quota_bytes"])
-    return replace(view, quota=bounds, weight=quota["over_quota_weight"])
+    changed = copy(queue)
+    for name, value in form.read().items():
+        setattr(changed, name, value)
+    return cycle.view_queue(changed)
 
 
 def _row_of(queue: Any, number: int, fair: Any, then: Any) -> Row:

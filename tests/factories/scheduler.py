@@ -1,13 +1,25 @@
 """Clusters for the engine's tests, and nodes and workloads in the database for the app's."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from accounts.models import Project
 from scheduler.engine.cycle import run_cycle
-from scheduler.engine.decisions import Explain, Place
-from scheduler.engine.resources import Amount, Quota
-from scheduler.engine.snapshot import NodeView, Placed, Policy, QueueView, Shape, Snapshot, Waiting
+from scheduler.engine.decisions import Explain, Start
+from scheduler.engine.resources import Quota
+from scheduler.engine.snapshot import (
+    GroupView,
+    JobView,
+    NodeView,
+    PodSetView,
+    Policy,
+    QueueView,
+    Request,
+    Snapshot,
+    TaskState,
+    TaskView,
+)
 from scheduler.models import Workload
 from scheduler.services import nodes, workloads
 from scheduler.services.nodes import GpuReport, NodeReport
@@ -17,61 +29,97 @@ GIB = 2**30
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
+DEVICE_MIB = 32_000
+ONE_TASK = GroupView((PodSetView("", 1),))
+
+
 def node(name: str, gpus: int = 0, *, cpu: int = 64, memory_gib: int = 256, ready: bool = True, resource: str = "lab"):
     """Return a node whose id is its name."""
-    return NodeView(name, name, resource, resource, cpu * 1000, memory_gib * GIB, tuple(range(gpus)), ready)
+    return NodeView(
+        name, name, cpu * 1000, memory_gib * GIB, tuple(range(gpus)), DEVICE_MIB,
+        pool=resource, pool_name=resource, is_ready=ready,
+    )  # fmt: skip
 
 
 def queue(name: str, gpus: float = 0, *, weight: float | None = None, age: int = 0, cpu: float | None = None):
-    """Return a queue whose id is its name; a larger age is an older queue."""
+    """Return a queue whose id is its name; a larger age is an older queue. Its weight is its quota, unless given."""
     quota = Quota(round(gpus * 1000), None if cpu is None else round(cpu * 1000))
-    return QueueView(name, name, START - timedelta(minutes=age), quota, weight)
+    weights = (max(gpus, 1) if weight is None else weight, 1, 1)
+    return QueueView(name, name, rank=(START - timedelta(minutes=age),), quota=quota, weights=weights)
 
 
-def needs(gpus: float = 0, cpu: float = 1, memory_gib: float = 1) -> Amount:
-    """Return an amount in the units that people think in."""
-    return Amount(round(gpus * 1000), round(cpu * 1000), round(memory_gib * GIB))
+def needs(gpus: float = 0, cpu: float = 1, memory_gib: float = 1, resource: str = "") -> Request:
+    """Return what a task asks for in the units that people think in."""
+    whole = int(gpus)
+    return Request(
+        gpus=whole, share_milli=round((gpus - whole) * 1000), cpu_millicores=round(cpu * 1000),
+        memory_bytes=round(memory_gib * GIB), pool=resource,
+    )  # fmt: skip
 
 
 def wait(
     name: str, queue_name: str, gpus: float = 0, *, cpu: float = 1, memory_gib: float = 1, resource: str = "lab",
     priority: int = 50, minute: int = 0, firm: bool = False,
 ):  # fmt: skip
-    """Return a workload that waits since `minute`; a firm one is not preemptible."""
-    shape = Shape(resource, needs(gpus, cpu, memory_gib))
-    return Waiting(name, queue_name, shape, START + timedelta(minutes=minute), priority, not firm)
+    """Return a job of one task that waits since `minute`; a firm one is not preemptible."""
+    task = TaskView(name, TaskState.PENDING, needs(gpus, cpu, memory_gib, resource))
+    return _job(name, queue_name, task, priority=priority, minute=minute, firm=firm)
 
 
-def held(name: str, queue_name: str, node_name: str, gpus: Mapping[int, float] = {}, *, cpu: float = 1, firm=False):
-    """Return a workload that holds room; `gpus` maps a device's index to how much of it is held."""
-    parts = tuple((index, round(part * 1000)) for index, part in gpus.items())
-    return Placed(name, queue_name, node_name, needs(sum(gpus.values()), cpu), parts, not firm)
+def held(
+    name: str, queue_name: str, node_name: str, gpus: Mapping[int, float] = {}, *, cpu: float = 1, priority: int = 50,
+    minute: int = 0, firm: bool = False,
+):  # fmt: skip
+    """Return a job of one task that runs; `gpus` maps a device's index to how much of it is held."""
+    parts = set(gpus.values())
+    request = needs(sum(gpus.values()), cpu)
+    if parts and parts != {1}:
+        (part,) = parts
+        request = replace(needs(part, cpu), devices=len(gpus))
+    devices = tuple(str(index) for index in gpus)
+    task = TaskView(name, TaskState.RUNNING, request, node_id=node_name, devices=devices)
+    return _job(name, queue_name, task, priority=priority, minute=minute, firm=firm)
+
+
+def _job(name: str, queue_name: str, task: TaskView, *, priority: int, minute: int, firm: bool) -> JobView:
+    rank = (START + timedelta(minutes=minute),)
+    return JobView(name, queue_name, (task,), ONE_TASK, priority, not firm, rank)
+
+
+def share_of(request: Request) -> int:
+    """Return the thousandths that are taken of each device."""
+    return request.share_milli or 1000
 
 
 class Outcome:
     """The decisions of a cycle, easy to ask."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
-        self.decisions = run_cycle(snapshot, policy)
-        self.places = [decision for decision in self.decisions if isinstance(decision, Place)]
-        self.order = [place.workload_id for place in self.places]
-        self.nodes = {place.workload_id: place.node_id for place in self.places}
-        self.gpus = {place.workload_id: dict(place.gpus) for place in self.places}
+    def __init__(self, snapshot: Snapshot, policy: Policy, actions: Sequence[str]) -> None:
+        self.decisions = run_cycle(snapshot, policy, actions)
+        self.starts = [decision for decision in self.decisions if isinstance(decision, Start)]
+        self.order = [start.task_id for start in self.starts]
+        self.nodes = {start.task_id: start.node_id for start in self.starts}
+        requests = {task.id: task.request for job in snapshot.jobs for task in job.tasks}
+        self.gpus = {
+            start.task_id: {int(device): share_of(requests[start.task_id]) for device in start.devices}
+            for start in self.starts
+        }
         explains = [decision for decision in self.decisions if isinstance(decision, Explain)]
-        self.texts = {explain.workload_id: explain.text for explain in explains}
-        self.codes = {explain.workload_id: str(explain.code) for explain in explains}
+        self.texts = {explain.job_id: explain.text for explain in explains}
+        self.codes = {explain.job_id: str(explain.code) for explain in explains}
 
 
-def decide(*parts, policy: Policy = Policy()) -> Outcome:  # noqa: B008
+def decide(*parts, policy: Policy = Policy(), actions: Sequence[str] = ("allocate",)) -> Outcome:  # noqa: B008
     """Run a cycle on a cluster given as its parts in any order."""
-    return Outcome(
-        Snapshot(
-            nodes=[part for part in parts if isinstance(part, NodeView)],
-            queues=[part for part in parts if isinstance(part, QueueView)],
-            waiting=[part for part in parts if isinstance(part, Waiting)],
-            placed=[part for part in parts if isinstance(part, Placed)],
-        ),
-        policy,
+    return Outcome(snapshot_of(*parts), policy, actions)
+
+
+def snapshot_of(*parts) -> Snapshot:
+    """Return a snapshot of nodes, queues and jobs in any order."""
+    return Snapshot(
+        nodes=[part for part in parts if isinstance(part, NodeView)],
+        queues=[part for part in parts if isinstance(part, QueueView)],
+        jobs=[part for part in parts if isinstance(part, JobView)],
     )
 
 

@@ -1,41 +1,120 @@
-"""The order in which queues, and workloads in a queue, are served."""
+"""In which order queues and jobs are served."""
 
-from datetime import datetime
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
 
-from scheduler.engine.resources import Amount
-from scheduler.engine.rules.quota import Share, Usage
-from scheduler.engine.snapshot import QueueView, Waiting
+from scheduler.engine.jobs import Job, Task
+from scheduler.engine.queues import QueueState
+from scheduler.engine.session import Session
 
-QueueKey = tuple[bool, bool, bool, float, float, int, datetime, str]
+Key = tuple[object, ...]
 
 
-def queue_key(queue: QueueView, usage: Usage, share: Share, following: Waiting, total: Amount) -> QueueKey:
-    """Return the place of a queue, which its next workload stands for. Smaller keys are served first.
+def queue_key(session: Session, queue: QueueState, more: Sequence[float], less: Sequence[float] = (0, 0, 0)) -> Key:
+    """Return the place of a queue if it were to hold `more` and had given up `less`. Smaller keys are served first.
 
-    First who is not over its fair share; then who stays within its quota; then who asks for something it has a share
-    of; then whose largest use, measured by its share, stays smallest. The weaker and then the older queue breaks ties.
+    First who is not over its fair share in everything; then who stays within its quota; then the higher priority;
+    then who uses nothing that it has no share of; then whose largest use, measured by its share, stays smallest, with
+    and then without the job; the weaker and then the older queue breaks ties.
     """
-    needs = following.shape.needs
-    held, after = usage.held, usage.held.plus(needs)
+    if not session.policy.quotas:
+        return (queue.view.rank, queue.view.id)
+    held, fair, quota, share, total = queue.held, queue.fair, queue.quota, queue.may_hold, session.total
+    with_job = (held[0] + more[0], held[1] + more[1], held[2] + more[2])
+    now = (held[0] - less[0], held[1] - less[1], held[2] - less[2])
+    then = (now[0] + more[0], now[1] + more[1], now[2] + more[2])
     return (
-        all(have > fair for have, fair in zip(held, share.fair, strict=True)),
-        not queue.quota.has_room_for(held, needs),
-        any(asked > 0 and part == 0 for asked, part in zip(needs, share.allocatable, strict=True)),
-        _dominant(after, queue, share, total),
-        _dominant(held, queue, share, total),
-        share.allocatable.gpu_milli,
-        queue.created_at,
-        queue.id,
+        held[0] > fair[0] and held[1] > fair[1] and held[2] > fair[2],
+        with_job[0] > quota[0] or with_job[1] > quota[1] or with_job[2] > quota[2],
+        -queue.view.priority,
+        (with_job[0] > 0 and not share[0]) or (with_job[1] > 0 and not share[1]) or (with_job[2] > 0 and not share[2]),
+        max(_part(then[0], share[0], total[0]), _part(then[1], share[1], total[1]), _part(then[2], share[2], total[2])),
+        max(_part(now[0], share[0], total[0]), _part(now[1], share[1], total[1]), _part(now[2], share[2], total[2])),
+        (share[0], share[1], share[2]),
+        queue.view.rank,
+        queue.view.id,
     )
 
 
-def _dominant(held: Amount, queue: QueueView, share: Share, total: Amount) -> float:
-    return max(
-        have / whole if quota is None and whole else have / part if part else have * 1000.0
-        for have, quota, part, whole in zip(held, queue.quota, share.allocatable, total, strict=True)
-    )
+def _part(held: float, share: float, total: float) -> float:
+    """Return how much of its share is held; a share without bound is the whole cluster, one of nothing is tiny."""
+    if not share:
+        return held * 1000.0
+    return held / (total or 1) if share == inf else held / share
 
 
-def workload_key(workload: Waiting) -> tuple[int, datetime, str]:
-    """Return the place of a workload in its queue: higher priority, then older, then its id."""
-    return -workload.priority, workload.enqueued_at, workload.id
+class JobQueue:
+    """The jobs that wait, taken one by one: from the queue whose turn it is, its most urgent job."""
+
+    def __init__(self, session: Session, jobs: Iterable[Job], next_tasks: Callable[[Job], list[Task]]) -> None:
+        self._session = session
+        self._next_tasks = next_tasks
+        self._by_priority = session.policy.priorities
+        self._lines: dict[QueueState, list[tuple[Key, int, Job]]] = {}
+        self._fronts: dict[QueueState, _Front | None] = {}
+        self._number = 0
+        for job in jobs:
+            self.push(job)
+        self._roots = [queue for queue in session.queues.values() if queue.parent is None]
+
+    def push(self, job: Job) -> None:
+        """Put a job into the line of its queue."""
+        self._number += 1
+        line = self._lines.get(job.queue)
+        if line is None:
+            line = self._lines[job.queue] = []
+        heapq.heappush(line, (job.order(by_priority=self._by_priority), self._number, job))
+        self._forget(job)
+
+    def pop(self) -> tuple[Job, list[Task]] | None:
+        """Take out the job whose turn it is, with the tasks that start next; None when no job waits."""
+        front = self._best(self._roots)
+        if front is None:
+            return None
+        heapq.heappop(self._lines[front.job.queue])
+        self._forget(front.job)
+        return front.job, front.tasks
+
+    def _forget(self, job: Job) -> None:
+        for queue in job.line:
+            self._fronts.pop(queue, None)
+
+    def _best(self, queues: Sequence[QueueState]) -> "_Front | None":
+        fronts = [front for queue in queues if (front := self._front(queue)) is not None]
+        if len(fronts) <= 1:
+            return fronts[0] if fronts else None
+        return min(fronts, key=self._key_of)
+
+    def _front(self, queue: QueueState) -> "_Front | None":
+        """Return the job that stands for a queue; it is looked for again when what the queue holds has changed."""
+        if queue in self._fronts:
+            known = self._fronts[queue]
+            if known is None or known.version == queue.version:
+                return known
+        front = None
+        if queue.children:
+            if below := self._best(queue.children):
+                front = _Front(queue, queue.version, below.job, below.tasks)
+        elif line := self._lines.get(queue):
+            job = line[0][2]
+            front = _Front(queue, queue.version, job, self._next_tasks(job))
+        self._fronts[queue] = front
+        return front
+
+    def _key_of(self, front: "_Front") -> Key:
+        if front.key is None:
+            front.key = queue_key(self._session, front.queue, self._session.charge_all(front.tasks))
+        return front.key
+
+
+@dataclass(slots=True)
+class _Front:
+    """The job that stands for a queue. Its key is worked out only if another queue competes."""
+
+    queue: QueueState
+    version: int
+    job: Job
+    tasks: list[Task]
+    key: Key | None = None

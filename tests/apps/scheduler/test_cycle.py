@@ -132,8 +132,8 @@ def run_while(monkeypatch, happening) -> CycleReport:
     """Run a cycle, and let something happen between its load and its application."""
     decide = cycle.run_cycle
 
-    def decide_late(snapshot, policy):
-        decisions = decide(snapshot, policy)
+    def decide_late(snapshot, policy, actions):
+        decisions = decide(snapshot, policy, actions)
         happening()
         return decisions
 

@@ -1,6 +1,6 @@
 """Who starts, where, and on which device."""
 
-from scheduler.engine.snapshot import NodePlacement, Policy
+from scheduler.engine.snapshot import Fill, Policy
 from tests.factories.scheduler import decide, held, node, queue, wait
 
 LAB = (node("dgx1-1", 8), node("dgx1-2", 8))
@@ -21,7 +21,7 @@ def test_whole_gpus_go_to_the_node_with_the_fewest_left_that_still_fits():
 
 
 def test_spreading_prefers_the_emptier_node():
-    spread = Policy(NodePlacement.SPREAD)
+    spread = Policy(gpu_nodes=Fill.SPREAD, cpu_nodes=Fill.SPREAD)
 
     outcome = decide(*LAB, queue("a", 16), held("old", "a", "dgx1-1", {0: 1}), wait("job", "a", 2), policy=spread)
 
@@ -31,7 +31,7 @@ def test_spreading_prefers_the_emptier_node():
 def test_whole_gpus_of_one_workload_are_all_on_one_node():
     outcome = decide(node("n1", 2), node("n2", 2), queue("a", 4), held("x", "a", "n1", {0: 1}), wait("big", "a", 3))
 
-    assert outcome.places == []
+    assert outcome.starts == []
     assert outcome.codes == {"big": "never_fits"}
 
 
@@ -65,14 +65,14 @@ def test_a_fraction_goes_to_a_shared_device_elsewhere_rather_than_open_a_whole_o
 def test_a_fraction_never_spans_two_devices():
     outcome = decide(node("n1", 2), queue("a", 2), held("x", "a", "n1", {0: 0.7, 1: 0.7}), wait("job", "a", 0.5))
 
-    assert outcome.places == []
+    assert outcome.starts == []
     assert outcome.texts["job"] == "needs 0.5 GPU on one device of lab; most free on one device is 0.3 GPU (n1)"
 
 
 def test_whole_gpus_are_never_taken_from_a_shared_device():
     outcome = decide(node("n1", 1), queue("a", 1), held("x", "a", "n1", {0: 0.1}), wait("job", "a", 1))
 
-    assert outcome.places == []
+    assert outcome.starts == []
 
 
 def test_work_without_gpus_stays_off_gpu_nodes_while_it_can():
@@ -104,7 +104,7 @@ def test_memory_limits_what_fits_too():
 def test_nothing_starts_on_a_node_that_is_not_ready():
     outcome = decide(node("n1", 8, ready=False), node("n2", 1), queue("a", 8), wait("job", "a", 2))
 
-    assert outcome.places == []
+    assert outcome.starts == []
 
 
 def test_a_workload_runs_only_on_its_own_resource():
@@ -115,7 +115,7 @@ def test_a_workload_runs_only_on_its_own_resource():
         wait("job", "a", 2, resource="lab"),
     )
 
-    assert outcome.places == []
+    assert outcome.starts == []
 
 
 def test_higher_priority_goes_first_then_the_older():
@@ -148,5 +148,5 @@ def test_a_device_that_vanished_under_its_workload_does_no_harm():
 def test_a_node_that_shrank_under_its_workloads_takes_no_more():
     outcome = decide(node("n1", cpu=2), queue("a"), held("x", "a", "n1", cpu=4), wait("job", "a", cpu=1))
 
-    assert outcome.places == []
+    assert outcome.starts == []
     assert outcome.texts["job"] == "needs 1 CPU on lab; most free on one node is 0 CPU (n1)"

@@ -1,7 +1,7 @@
 """What holds for every cycle, whatever the cluster and whoever asks."""
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engine.cycle import run_cycle
-from scheduler.engine.decisions import Explain, Place
-from scheduler.engine.resources import NOTHING, Amount
-from scheduler.engine.snapshot import NodePlacement, Placed, Policy, Snapshot
-from tests.factories.scheduler import START, decide, node, queue, wait
+from scheduler.engine.decisions import Decision, Explain, Start
+from scheduler.engine.snapshot import Fill, JobView, Policy, Snapshot, TaskState
+from tests.factories.scheduler import START, decide, node, queue, share_of, wait
 
 GPUS = [0, 0, 0.25, 0.3, 0.5, 0.7, 1, 1, 2, 3, 8]
 
@@ -57,100 +56,90 @@ def clusters(draw) -> Snapshot:
         for i in range(draw(st.integers(0, 24)))
     ]
     earlier = draw(st.integers(0, len(jobs)))
-    ready = [replace(row, is_ready=True) for row in nodes]
-    before = Snapshot(ready, queues, jobs[:earlier])
-    return Snapshot(nodes, queues, jobs[earlier:], held_after(before, run_cycle(before, Policy())))
+    before = Snapshot([replace(row, is_ready=True) for row in nodes], queues, jobs[:earlier])
+    running = [job for job in after(before, allocated(before)).jobs if job.tasks[0].state is TaskState.RUNNING]
+    return Snapshot(nodes, queues, [*running, *jobs[earlier:]])
 
 
-def held_after(snapshot: Snapshot, decisions) -> list[Placed]:
-    jobs = {job.id: job for job in snapshot.waiting}
-    return [
-        *snapshot.placed,
-        *(
-            Placed(
-                place.workload_id,
-                jobs[place.workload_id].queue_id,
-                place.node_id,
-                jobs[place.workload_id].shape.needs,
-                place.gpus,
-                jobs[place.workload_id].is_preemptible,
-            )
-            for place in decisions
-            if isinstance(place, Place)
-        ),
-    ]
+def allocated(snapshot: Snapshot, policy: Policy = Policy()) -> list[Decision]:  # noqa: B008
+    return run_cycle(snapshot, policy, ["allocate"])
 
 
-policies = st.sampled_from([Policy(), Policy(NodePlacement.SPREAD)])
+def after(snapshot: Snapshot, decisions: list[Decision]) -> Snapshot:
+    """Return what a cluster looks like when all that was started runs."""
+    starts = {decision.task_id: decision for decision in decisions if isinstance(decision, Start)}
+
+    def started(job: JobView) -> JobView:
+        return replace(job, tasks=tuple(
+            replace(task, state=TaskState.RUNNING, node_id=starts[task.id].node_id, devices=starts[task.id].devices)
+            if task.id in starts else task
+            for task in job.tasks
+        ))  # fmt: skip
+
+    return replace(snapshot, jobs=[started(job) for job in snapshot.jobs])
+
+
+def running(snapshot: Snapshot):
+    return [task for job in snapshot.jobs for task in job.tasks if task.state is TaskState.RUNNING]
+
+
+def waiting(snapshot: Snapshot) -> list[JobView]:
+    return [job for job in snapshot.jobs if job.tasks[0].state is TaskState.PENDING]
+
+
+policies = st.sampled_from([Policy(), Policy(gpu_nodes=Fill.SPREAD, cpu_nodes=Fill.SPREAD, devices=Fill.SPREAD)])
 
 
 @given(clusters(), policies)
 def test_no_node_and_no_device_is_ever_given_out_beyond_what_it_has(snapshot, policy):
-    used: dict[str, Amount] = defaultdict(lambda: NOTHING)
-    devices: Counter[tuple[str, int]] = Counter()
-    for placed in held_after(snapshot, run_cycle(snapshot, policy)):
-        used[placed.node_id] = used[placed.node_id].plus(placed.holds)
-        assert sum(milli for _, milli in placed.gpus) == placed.holds.gpu_milli
-        for index, milli in placed.gpus:
-            devices[placed.node_id, index] += milli
+    cpu: Counter[str] = Counter()
+    memory: Counter[str] = Counter()
+    devices: Counter[tuple[str, str]] = Counter()
+    for task in running(after(snapshot, allocated(snapshot, policy))):
+        cpu[task.node_id] += task.request.cpu_millicores
+        memory[task.node_id] += task.request.memory_bytes
+        assert len(task.devices) == (task.request.gpus or bool(task.request.share_milli))
+        for device in task.devices:
+            devices[task.node_id, device] += share_of(task.request)
 
     for row in snapshot.nodes:
-        assert used[row.id].cpu_millicores <= row.cpu_millicores
-        assert used[row.id].memory_bytes <= row.memory_bytes
-    known = {(row.id, index) for row in snapshot.nodes for index in row.devices}
+        assert cpu[row.id] <= row.cpu_millicores
+        assert memory[row.id] <= row.memory_bytes
+    known = {(row.id, str(index)) for row in snapshot.nodes for index in row.devices}
     assert devices.keys() <= known
     assert all(milli <= 1000 for milli in devices.values())
 
 
-@given(clusters(), policies)
-def test_a_fraction_is_on_one_device_and_whole_gpus_are_whole_devices(snapshot, policy):
-    jobs = {job.id: job for job in snapshot.waiting}
-
-    for place in decide_places(snapshot, policy):
-        gpu_milli = jobs[place.workload_id].shape.needs.gpu_milli
-        expected = [gpu_milli] if gpu_milli % 1000 else [1000] * (gpu_milli // 1000)
-        assert [milli for _, milli in place.gpus] == expected
-
-
-def decide_places(snapshot: Snapshot, policy: Policy) -> list[Place]:
-    return [decision for decision in run_cycle(snapshot, policy) if isinstance(decision, Place)]
+def starts_of(snapshot: Snapshot, policy: Policy) -> list[Start]:
+    return [decision for decision in allocated(snapshot, policy) if isinstance(decision, Start)]
 
 
 @given(clusters(), policies)
 def test_nothing_starts_on_a_node_that_is_not_ready_or_of_another_resource(snapshot, policy):
     nodes = {row.id: row for row in snapshot.nodes}
-    jobs = {job.id: job for job in snapshot.waiting}
+    jobs = {job.id: job for job in snapshot.jobs}
 
-    for place in decide_places(snapshot, policy):
-        assert nodes[place.node_id].is_ready
-        assert nodes[place.node_id].resource_id == jobs[place.workload_id].shape.resource_id
+    for start in starts_of(snapshot, policy):
+        assert nodes[start.node_id].is_ready
+        assert nodes[start.node_id].pool == jobs[start.job_id].tasks[0].request.pool
 
 
 @given(clusters(), policies)
-def test_every_waiting_workload_gets_exactly_one_decision(snapshot, policy):
-    decisions = run_cycle(snapshot, policy)
+def test_every_waiting_job_is_either_started_or_explained(snapshot, policy):
+    decisions = allocated(snapshot, policy)
 
-    assert Counter(decision.workload_id for decision in decisions) == Counter(job.id for job in snapshot.waiting)
+    assert Counter(decision.job_id for decision in decisions) == Counter(job.id for job in waiting(snapshot))
     assert all(decision.text for decision in decisions if isinstance(decision, Explain))
 
 
 @given(clusters(), policies)
 def test_no_room_stays_idle_that_someone_who_waits_could_use(snapshot, policy):
-    decisions = run_cycle(snapshot, policy)
-    left = {decision.workload_id for decision in decisions if isinstance(decision, Explain)}
-    after = Snapshot(
-        snapshot.nodes,
-        snapshot.queues,
-        [job for job in snapshot.waiting if job.id in left],
-        held_after(snapshot, decisions),
-    )
-
-    assert decide_places(after, policy) == []
+    assert starts_of(after(snapshot, allocated(snapshot, policy)), policy) == []
 
 
 @given(clusters(), st.randoms(use_true_random=False))
 def test_the_order_in_which_things_are_listed_changes_nothing(snapshot, random):
-    parts = [list(part) for part in (snapshot.nodes, snapshot.queues, snapshot.waiting, snapshot.placed)]
+    parts = [list(part) for part in (snapshot.nodes, snapshot.queues, snapshot.jobs)]
     for part in parts:
         random.shuffle(part)
 
@@ -159,16 +148,16 @@ def test_the_order_in_which_things_are_listed_changes_nothing(snapshot, random):
 
 @given(clusters())
 def test_what_is_not_preemptible_never_outgrows_its_quota_by_a_new_start(snapshot):
-    jobs = {job.id: job for job in snapshot.waiting}
-    decisions = run_cycle(snapshot, Policy())
+    decisions = allocated(snapshot)
+    jobs = {job.id: job for job in snapshot.jobs}
     firm: Counter[str] = Counter()
-    for placed in held_after(snapshot, decisions):
-        if not placed.is_preemptible:
-            firm[placed.queue_id] += placed.holds.gpu_milli
+    for job in after(snapshot, decisions).jobs:
+        if not job.is_preemptible and job.tasks[0].state is TaskState.RUNNING:
+            firm[job.queue_id] += job.tasks[0].request.charge_milli(1)
 
-    for place in decide_places(snapshot, Policy()):
-        job = jobs[place.workload_id]
-        if not job.is_preemptible and job.shape.needs.gpu_milli:
+    for start in starts_of(snapshot, Policy()):
+        job = jobs[start.job_id]
+        if not job.is_preemptible and job.tasks[0].request.wants_gpu:
             quota = next(row.quota.gpu_milli for row in snapshot.queues if row.id == job.queue_id)
             assert firm[job.queue_id] <= quota
 
@@ -179,7 +168,7 @@ def test_an_empty_cluster_decides_nothing():
 
 def test_a_thousand_waiting_workloads_are_decided_in_well_under_a_third_of_a_second():
     jobs = [wait(f"w{i:04}", f"q{i % 5}", cpu=1) for i in range(1000)]
-    jobs = [replace(job, enqueued_at=START + timedelta(seconds=i)) for i, job in enumerate(jobs)]
+    jobs = [replace(job, rank=(START + timedelta(seconds=i),)) for i, job in enumerate(jobs)]
     cluster = [node(f"n{i}", cpu=16) for i in range(4)], [queue(f"q{i}") for i in range(5)], jobs
     begin = time.process_time()
 

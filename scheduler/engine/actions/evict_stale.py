@@ -1,0 +1,21 @@
+"""Evict stale gangs: a gang that lost members and could not get them back gives up its room."""
+
+from scheduler.engine.ledger import ACTIVE
+from scheduler.engine.session import Session
+from scheduler.engine.snapshot import TaskState
+
+
+def evict_stale_gangs(session: Session) -> None:
+    """Stop what is left of every gang that has been below its minimum for longer than its grace."""
+    for job in session.jobs.values():
+        active = job.active_tasks()
+        if not active or any(task.state is TaskState.SUCCEEDED for task in job.tasks):
+            continue
+        if not any(0 < p.up < p.view.min_available or p.up < p.view.min_available for p in job.pod_sets.values()):
+            continue
+        grace = job.view.stale_grace_s if job.view.stale_grace_s is not None else session.policy.stale_grace_s
+        if grace < 0 or (job.view.stale_for_s or 0) < grace:
+            continue
+        for task in active:
+            if task.state in ACTIVE:
+                session.evict(task)

@@ -1,0 +1,40 @@
+"""What the actions that take room from others have in common: who is served, and who may be a victim."""
+
+from collections.abc import Callable
+
+from scheduler.engine.jobs import Job, Task
+from scheduler.engine.queues import QueueState
+from scheduler.engine.rules.order import JobQueue, queue_key
+from scheduler.engine.session import Session
+from scheduler.engine.solver import Judge, solve
+from scheduler.engine.victims import VictimQueue
+
+
+def serve_by_taking(
+    session: Session,
+    *,
+    may_try: Callable[[Job, list[Task]], bool],
+    victims_of: Callable[[Job, list[Task]], Callable[[], VictimQueue]],
+    judge: Callable[[Job], Judge],
+) -> None:
+    """Let every waiting job that may try look for victims, in the order in which jobs are served."""
+    waiting = JobQueue(session, list(session.waiting.values()), Job.next_tasks)
+    while (turn := waiting.pop()) is not None:
+        job, tasks = turn
+        if tasks and job.view.may_evict and may_try(job, tasks):
+            solve(session, job, victims_of(job, tasks), judge(job))
+
+
+def victims(
+    session: Session, *, in_queue: Callable[[QueueState], bool], may_take: Callable[[Job], bool]
+) -> VictimQueue:
+    """Return the preemptible work of some queues, the first to go first."""
+    keeps = session.policy.keeps_promises
+    return VictimQueue(
+        session.lines,
+        [queue for queue in session.queues.values() if queue.parent is None],
+        queue_key=lambda queue, less: queue_key(session, queue, (0, 0, 0), less),
+        charge_all=session.charge_all,
+        has_victims=in_queue,
+        may_take=lambda job: not (keeps and job.is_arriving()) and may_take(job),
+    )

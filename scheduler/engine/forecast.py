@@ -1,0 +1,74 @@
+"""How many tasks could find room if certain others left: an upper bound, so that a "no" needs no trial."""
+
+from collections.abc import Sequence
+
+from scheduler.engine.jobs import Task
+from scheduler.engine.ledger import UNLIMITED, NodeLedger
+from scheduler.engine.session import Session
+from scheduler.engine.victims import Unit
+
+_Freed = list[int]
+
+
+class Forecast:
+    """Counts, node by node, how many tasks of one kind fit after others leave.
+
+    Tasks of several kinds, and parts of devices, are not bounded: for them every answer is "maybe".
+    """
+
+    def __init__(self, session: Session, tasks: Sequence[Task], leaving: Sequence[Unit]) -> None:
+        shapes = {task.shape for task in tasks}
+        self._needed = len(tasks)
+        self._shape = next(iter(shapes))
+        request = self._shape.request
+        self._is_bounded = len(shapes) == 1 and not request.is_shared and not request.mig
+        self._freed: dict[NodeLedger, _Freed] = {}
+        self._counts: dict[NodeLedger, int] = {}
+        self._total = 0
+        if self._is_bounded:
+            for node in self._shape.fitting(session.nodes, session.changes, session.policy):
+                self._recount(node)
+            for unit in leaving:
+                self.free(unit)
+        self._fixed = dict(self._counts)
+        self._base = self._total
+
+    def free(self, unit: Unit) -> None:
+        """Count a unit as gone from where it is."""
+        if not self._is_bounded:
+            return
+        for task in unit:
+            if task.node is None:
+                continue
+            request = task.shape.request
+            freed = self._freed.setdefault(task.node, [0, 0, 0, 0])
+            freed[0] += request.cpu_millicores
+            freed[1] += request.memory_bytes
+            freed[2] += request.gpus or request.devices
+            freed[3] += 1
+        for node in dict.fromkeys(task.node for task in unit if task.node is not None):
+            self._recount(node)
+
+    def is_enough(self) -> bool:
+        """Return whether all tasks might fit."""
+        return not self._is_bounded or self._total >= self._needed
+
+    def is_enough_on(self, node: NodeLedger) -> bool:
+        """Return whether all tasks might fit if, of what was freed since the beginning, only one node's counted."""
+        if not self._is_bounded:
+            return True
+        return self._base - self._fixed.get(node, 0) + self._counts.get(node, 0) >= self._needed
+
+    def _recount(self, node: NodeLedger) -> None:
+        request = self._shape.request
+        cpu, memory, gpus, tasks = self._freed.get(node, (0, 0, 0, 0))
+        count = node.idle_tasks + node.coming_tasks + tasks
+        if request.cpu_millicores:
+            count = min(count, (node.idle_cpu + node.coming_cpu + cpu) // request.cpu_millicores)
+        if request.memory_bytes:
+            count = min(count, (node.idle_memory + node.coming_memory + memory) // request.memory_bytes)
+        if request.gpus:
+            count = min(count, (node.idle_gpus + node.coming_gpus + gpus) // request.gpus)
+        count = max(0, min(count, UNLIMITED)) if node.view.is_open else 0
+        self._total += count - self._counts.get(node, 0)
+        self._counts[node] = count

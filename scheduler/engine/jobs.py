@@ -1,0 +1,237 @@
+"""The jobs of a cycle: their tasks, how many of each pod set are up, and which tasks come next."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from scheduler.engine.ledger import ACTIVE, HOLDING, NodeLedger
+from scheduler.engine.queues import QueueState
+from scheduler.engine.shapes import Shape
+from scheduler.engine.snapshot import GroupView, JobView, PodSetView, Request, TaskState, TaskView
+
+_ARRIVING = frozenset({TaskState.STARTING, TaskState.PLANNED})
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One task as it stands in this cycle. `left` names the node and devices it was moved from."""
+
+    view: TaskView
+    job: "Job"
+    pod_set: "PodSet"
+    state: TaskState
+    shape: Shape
+    node: NodeLedger | None = None
+    devices: tuple[str, ...] = ()
+    left: tuple[str, tuple[str, ...]] | None = None
+
+    @property
+    def id(self) -> str:
+        """The name of the task."""
+        return self.view.id
+
+    @property
+    def was_evicted(self) -> bool:
+        """Whether this cycle told it to leave."""
+        return self.state is TaskState.LEAVING and self.view.state is not TaskState.LEAVING
+
+    def urgency(self) -> tuple[bool, int, str]:
+        """Return its place among the tasks of its pod set, most urgent first."""
+        urgency = self.view.urgency
+        return urgency is None, 0 if urgency is None else -urgency, self.view.id
+
+
+@dataclass(slots=True, eq=False)
+class PodSet:
+    """The tasks of one kind."""
+
+    view: PodSetView
+    tasks: list[Task] = field(default_factory=list)
+    active: int = 0
+    planned: int = 0
+
+    @property
+    def up(self) -> int:
+        """How many tasks run, start or have been promised room."""
+        return self.active + self.planned
+
+    def is_satisfied(self) -> bool:
+        """Return whether its minimum is up."""
+        return self.active + self.planned >= self.view.min_available
+
+    def ratio(self) -> tuple[bool, float]:
+        """Return how much it needs tasks: those below their minimum first, then the emptier one."""
+        least, up = self.view.min_available, self.active + self.planned
+        return up >= least, up / least if least else float(up)
+
+    def available(self, *, retrial: bool) -> list[Task]:
+        """Return the tasks that wait (in a trial also those that the trial evicted), most urgent first."""
+        return [task for task in self.tasks if task.state is TaskState.PENDING or (retrial and task.was_evicted)]
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Pod sets and groups of which `least` are needed."""
+
+    view: GroupView
+    children: "list[Group | PodSet]"
+    least: int
+
+    def is_satisfied(self) -> bool:
+        """Return whether enough of its children have their minimum."""
+        if len(self.children) == 1:
+            return self.children[0].is_satisfied() or not self.least
+        return sum(child.is_satisfied() for child in self.children) >= self.least
+
+    def ratio(self) -> tuple[bool, float]:
+        """Return how much it needs tasks, as its children do."""
+        satisfied = sum(child.is_satisfied() for child in self.children)
+        return satisfied >= self.least, satisfied / self.least if self.least else float(satisfied)
+
+    def pod_sets(self) -> Iterator[PodSet]:
+        """Walk over all pod sets below."""
+        for child in self.children:
+            if isinstance(child, Group):
+                yield from child.pod_sets()
+            else:
+                yield child
+
+
+class Job:
+    """A job as it stands in this cycle."""
+
+    __slots__ = ("holding", "line", "planned", "pod_sets", "queue", "root", "tasks", "view", "waiting")
+
+    def __init__(self, view: JobView, queue: QueueState, shape_of: Callable[[Request], Shape]) -> None:
+        self.view = view
+        self.queue = queue
+        self.line = tuple(queue.upwards())
+        self.holding = 0
+        self.planned = 0
+        self.waiting = 0
+        self.pod_sets: dict[str, PodSet] = {}
+        self.root = self._build(view.structure)
+        self.tasks: list[Task] = []
+        only = next(iter(self.pod_sets.values()))
+        for task_view in view.tasks:
+            pod_set = self.pod_sets.get(task_view.pod_set, only)
+            task = Task(task_view, self, pod_set, TaskState.PENDING, shape_of(task_view.request))
+            pod_set.tasks.append(task)
+            self.tasks.append(task)
+        for pod_set in self.pod_sets.values():
+            pod_set.tasks.sort(key=Task.urgency)
+
+    def _build(self, view: GroupView) -> Group:
+        children: list[Group | PodSet] = []
+        for child in view.children:
+            if isinstance(child, GroupView):
+                children.append(self._build(child))
+            else:
+                self.pod_sets[child.name] = PodSet(child)
+                children.append(self.pod_sets[child.name])
+        return Group(view, children, len(children) if view.min_children is None else view.min_children)
+
+    # --- what comes next
+
+    def next_tasks(self, *, retrial: bool = False) -> list[Task]:
+        """Return what starts next, all or nothing: the missing minimum, or one task more where the minimum is up."""
+        if not self.waiting and not retrial:
+            return []
+        if not self.root.is_satisfied():
+            return _missing(self.root, retrial=retrial) or []
+        return _one_more(self.root, retrial=retrial)
+
+    def elasticity(self) -> int:
+        """Return 0 below the minimum, 1 exactly at it, 2 above."""
+        if not self.root.is_satisfied():
+            return 0
+        if any(_surplus(pod_set) for pod_set in self.pod_sets.values()):
+            return 2
+        return 2 if self.root.least < len(self.root.children) and _spare_groups(self.root) else 1
+
+    def order(self, *, by_priority: bool = True) -> tuple[object, ...]:
+        """Return its place in its queue: priority, then those below their minimum, then age."""
+        return -self.view.priority if by_priority else 0, self.elasticity(), self.view.rank, self.view.id
+
+    # --- what can be taken from it
+
+    def victim_units(self) -> list[list[Task]]:
+        """Return what evictions take, in order: tasks beyond the minimum one by one, spare groups, then the rest."""
+        left = {pod_set.view.name: [t for t in pod_set.tasks if t.state in HOLDING] for pod_set in self._sets()}
+        units: list[list[Task]] = []
+        while spare := [p for p in self._sets() if len(left[p.view.name]) > max(p.view.min_available, 0)]:
+            fullest = max(spare, key=lambda p: (len(left[p.view.name]) / max(p.view.min_available, 1), p.view.name))
+            units.append([left[fullest.view.name].pop()])
+        for group in _spare_groups(self.root):
+            sets = [group] if isinstance(group, PodSet) else list(group.pod_sets())
+            unit = [task for pod_set in sets for task in left[pod_set.view.name]]
+            if unit:
+                units.append(unit)
+            for pod_set in sets:
+                left[pod_set.view.name] = []
+        core = [task for pod_set in self._sets() for task in left[pod_set.view.name]]
+        return [*units, core] if core else units
+
+    def _sets(self) -> Iterable[PodSet]:
+        return self.pod_sets.values()
+
+    def is_arriving(self) -> bool:
+        """Return whether any task was given or promised room that it does not use yet."""
+        return any(task.state in _ARRIVING for task in self.tasks)
+
+    def active_tasks(self) -> list[Task]:
+        """Return the tasks that run or start."""
+        return [task for task in self.tasks if task.state in ACTIVE]
+
+
+def _surplus(pod_set: PodSet) -> bool:
+    return pod_set.active > 0 and pod_set.up > pod_set.view.min_available
+
+
+def _spare_groups(group: Group) -> "list[Group | PodSet]":
+    """Return the children that are up though enough others are, the last first."""
+    up = [child for child in group.children if _is_any_up(child)]
+    spare = list(reversed(up[group.least :]))
+    kept = [child for child in up if child not in spare]
+    return spare + [deeper for child in kept if isinstance(child, Group) for deeper in _spare_groups(child)]
+
+
+def _is_any_up(child: "Group | PodSet") -> bool:
+    return child.up > 0 if isinstance(child, PodSet) else any(pod_set.up for pod_set in child.pod_sets())
+
+
+def _missing(child: "Group | PodSet", *, retrial: bool) -> list[Task] | None:
+    """Return the tasks that bring a group to its minimum, or None where there are too few."""
+    if isinstance(child, PodSet):
+        needed = child.view.min_available - child.up
+        if needed <= 0:
+            return []
+        waiting = child.available(retrial=retrial)
+        return waiting[:needed] if len(waiting) >= needed else None
+    unsatisfied = [part for part in child.children if not part.is_satisfied()]
+    needed = child.least - (len(child.children) - len(unsatisfied))
+    found: list[Task] = []
+    for part in sorted(unsatisfied, key=_need) if len(unsatisfied) > 1 else unsatisfied:
+        if needed <= 0:
+            break
+        tasks = _missing(part, retrial=retrial)
+        if tasks is not None:
+            found += tasks
+            needed -= 1
+    return found if needed <= 0 else None
+
+
+def _need(child: "Group | PodSet") -> tuple[bool, float]:
+    return child.ratio()
+
+
+def _one_more(group: Group, *, retrial: bool) -> list[Task]:
+    for child in sorted(group.children, key=_need):
+        if not child.is_satisfied():
+            tasks = _missing(child, retrial=retrial)
+        elif isinstance(child, Group):
+            tasks = _one_more(child, retrial=retrial)
+        else:
+            tasks = child.available(retrial=retrial)[:1]
+        if tasks:
+            return tasks
+    return []

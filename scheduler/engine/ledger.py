@@ -1,0 +1,241 @@
+"""What each node has free, what is about to become free there, and what was promised of that."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from scheduler.engine.snapshot import NodeView, Request, TaskState
+
+ACTIVE = frozenset({TaskState.STARTING, TaskState.RUNNING})
+"""The states of a task that runs, or will as soon as it has been told."""
+
+HOLDING = ACTIVE | {TaskState.PLANNED}
+"""The states whose room counts as the queue's."""
+
+_OCCUPYING = ACTIVE | {TaskState.STUCK}
+
+UNLIMITED = 1 << 40
+
+
+@dataclass(slots=True)
+class SharedDevice:
+    """One GPU that its users share."""
+
+    key: str
+    active: int = 0
+    leaving: int = 0
+    planned: int = 0
+    active_mib: int = 0
+    leaving_mib: int = 0
+    planned_mib: int = 0
+
+    def used_mib(self) -> int:
+        """Return the memory that users hold or were promised."""
+        return self.active_mib + self.leaving_mib + self.planned_mib
+
+    def counts(self) -> tuple[int, int]:
+        """Return what it adds to the whole devices that are idle and that are about to be.
+
+        A device that all its users leave is about to be idle; one that only promises use was promised whole.
+        """
+        if self.active:
+            return -1, 0
+        if self.leaving:
+            return -1, 0 if self.planned else 1
+        return 0, -1 if self.planned else 0
+
+
+class NodeLedger:
+    """The room of one node. `idle_*` is free now; `coming_*` is what leaves, less what of it was promised.
+
+    `changes` collects the index of the node each time its room changes.
+    """
+
+    __slots__ = (
+        "_changes",
+        "coming_cpu",
+        "coming_gpus",
+        "coming_memory",
+        "coming_mig",
+        "coming_tasks",
+        "free",
+        "idle_cpu",
+        "idle_gpus",
+        "idle_memory",
+        "idle_mig",
+        "idle_tasks",
+        "index",
+        "known",
+        "leaving",
+        "shared",
+        "view",
+        "whole",
+    )
+
+    def __init__(self, view: NodeView, index: int, changes: list[int]) -> None:
+        self.view = view
+        self.index = index
+        self._changes = changes
+        self.idle_cpu, self.idle_memory, self.idle_gpus = view.cpu_millicores, view.memory_bytes, len(view.devices)
+        self.idle_tasks = UNLIMITED if view.max_tasks is None else view.max_tasks
+        self.coming_cpu = self.coming_memory = self.coming_gpus = self.coming_tasks = 0
+        self.idle_mig = dict(view.mig)
+        self.coming_mig = dict.fromkeys(view.mig, 0)
+        self.known = frozenset(str(key) for key in view.devices)
+        self.free = set(self.known)
+        self.whole: set[str] = set()
+        self.leaving: set[str] = set()
+        self.shared: dict[str, SharedDevice] = {}
+
+    # --- what fits
+
+    def fits(self, request: Request, *, now: bool) -> bool:
+        """Return whether a task fits on what is idle (`now`), or on that and what is about to be."""
+        if now:
+            cpu, memory, gpus, tasks = self.idle_cpu, self.idle_memory, self.idle_gpus, self.idle_tasks
+        else:
+            cpu, memory = self.idle_cpu + self.coming_cpu, self.idle_memory + self.coming_memory
+            gpus, tasks = self.idle_gpus + self.coming_gpus, self.idle_tasks + self.coming_tasks
+        if request.pool and request.pool != self.view.pool:
+            return False
+        if tasks < 1 or request.cpu_millicores > cpu or request.memory_bytes > memory or request.gpus > gpus:
+            return False
+        if request.share_milli or request.share_mib:
+            return self.view.takes_shares and len(self.share_choices(request, now=now)) >= request.devices
+        return not request.mig or all(
+            self.idle_mig.get(profile, 0) + (0 if now else self.coming_mig.get(profile, 0)) >= count
+            for profile, count in request.mig
+        )
+
+    def share_choices(self, request: Request, *, now: bool) -> list[SharedDevice]:
+        """Return the devices on which a share fits: those in shared use, then as many whole ones as are free."""
+        needed = self.share_mib(request)
+        if needed > self.view.device_mib:
+            return []
+        shared = [
+            device
+            for device in self.shared.values()
+            if (not now or device.key not in self.whole) and self._has_room(device, needed, now=now)
+        ]
+        whole = self.idle_gpus if now else self.idle_gpus + self.coming_gpus
+        return shared + self._whole(whole, now=now) if whole > 0 else shared
+
+    def share_mib(self, request: Request) -> int:
+        """Return the memory that a share takes of each device here."""
+        return request.share_mib or self.view.device_mib * request.share_milli // 1000
+
+    def has_shared_room(self, request: Request) -> bool:
+        """Return whether a share fits on devices that are in shared use already."""
+        needed = self.share_mib(request)
+        return sum(self._has_room(device, needed, now=False) for device in self.shared.values()) >= request.devices
+
+    def _has_room(self, device: SharedDevice, needed: int, *, now: bool) -> bool:
+        used = device.active_mib + device.planned_mib
+        if now:
+            return device.active > 0 and used + device.leaving_mib + needed <= self.view.device_mib
+        return device.active + device.planned > 0 and used + needed <= self.view.device_mib
+
+    def _whole(self, count: int, *, now: bool) -> list[SharedDevice]:
+        """Return devices that nobody shares yet, as they would begin to be shared."""
+        keys = sorted(key for key in self.free if key not in self.shared)
+        if not now:
+            keys += sorted(key for key in self.leaving if key not in self.shared)
+        chosen = [SharedDevice(key) for key in keys[:count]]
+        if not now and len(chosen) < count:
+            chosen += [d for d in self.shared.values() if d.leaving and not d.active and not d.planned]
+        return chosen[:count]
+
+    def free_milli(self) -> int:
+        """Return the thousandths of devices that are idle or about to be, parts of shared ones included."""
+        free = 1000 * (self.idle_gpus + self.coming_gpus)
+        if self.shared:
+            whole = self.view.device_mib
+            for device in self.shared.values():
+                if device.active:
+                    free += 1000 * max(0, whole - device.active_mib - device.planned_mib) // whole
+        return free
+
+    def pick_whole(self, count: int) -> tuple[str, ...]:
+        """Return the first whole devices that nobody uses, those not promised first."""
+        if not self.shared:
+            return tuple(sorted(self.free)[:count])
+        return tuple(sorted(self.free, key=lambda key: (key in self.shared, key))[:count])
+
+    # --- what changes
+
+    def count(self, request: Request, state: TaskState, devices: tuple[str, ...], sign: int) -> None:
+        """Add (or, with sign -1, take out) what one task in this state means for the room of the node."""
+        if state in _OCCUPYING:
+            idle, coming = -sign, 0
+        elif state is TaskState.LEAVING:
+            idle, coming = -sign, sign
+        elif state is TaskState.PLANNED:
+            idle, coming = 0, -sign
+        else:
+            return
+        self._changes.append(self.index)
+        if idle:
+            self.idle_cpu += idle * request.cpu_millicores
+            self.idle_memory += idle * request.memory_bytes
+            self.idle_tasks += idle
+        if coming:
+            self.coming_cpu += coming * request.cpu_millicores
+            self.coming_memory += coming * request.memory_bytes
+            self.coming_tasks += coming
+        if devices:
+            self._count_devices(request, state, devices, sign)
+        elif request.gpus and state is TaskState.PLANNED:
+            self.coming_gpus -= sign * request.gpus
+        for profile, count in request.mig:
+            self.idle_mig[profile] = self.idle_mig.get(profile, 0) + idle * count
+            self.coming_mig[profile] = self.coming_mig.get(profile, 0) + coming * count
+
+    def _count_devices(self, request: Request, state: TaskState, devices: Iterable[str], sign: int) -> None:
+        known = [
+            key for key in devices if key in self.known
+        ]  # A device that the node no longer reports is passed over.
+        if not request.gpus:
+            for key in known:
+                self._count_share(key, request, state, sign)
+            return
+        is_leaving = state is TaskState.LEAVING
+        self.idle_gpus -= sign * len(known)
+        self.coming_gpus += sign * len(known) if is_leaving else 0
+        self._hold_whole(known, is_leaving=is_leaving, sign=sign)
+
+    def _hold_whole(self, devices: Sequence[str], *, is_leaving: bool, sign: int) -> None:
+        if sign > 0:
+            self.whole.update(devices)
+            self.free.difference_update(devices)
+            if is_leaving:
+                self.leaving.update(devices)
+        else:
+            self.whole.difference_update(devices)
+            self.free.update(devices)
+            if is_leaving:
+                self.leaving.difference_update(devices)
+
+    def _count_share(self, key: str, request: Request, state: TaskState, sign: int) -> None:
+        device = self.shared.get(key)
+        if device is None:
+            device = self.shared[key] = SharedDevice(key)
+        mib = self.share_mib(request)
+        idle, coming = device.counts()
+        if state is TaskState.LEAVING:
+            device.leaving += sign
+            device.leaving_mib += sign * mib
+        elif state is TaskState.PLANNED:
+            device.planned += sign
+            device.planned_mib += sign * mib
+        else:
+            device.active += sign
+            device.active_mib += sign * mib
+        idle_after, coming_after = device.counts()
+        self.idle_gpus += idle_after - idle
+        self.coming_gpus += coming_after - coming
+        if device.active or device.leaving:
+            self.free.discard(key)
+        else:
+            if key not in self.whole:
+                self.free.add(key)
+            if not device.planned:
+                del self.shared[key]

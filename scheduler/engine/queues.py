@@ -1,0 +1,122 @@
+"""The queues of a cycle: what each holds, may hold, and should hold, from departments down to projects."""
+
+from collections.abc import Iterator, Sequence
+from math import inf
+
+from scheduler.engine.rules.fair_share import Claim, divide
+from scheduler.engine.snapshot import QueueView
+
+RESOURCES = 3
+UNITS = (1000, 1, 1_000_000)
+"""Fair shares are whole devices, millicores and megabytes."""
+
+Vector = list[float]
+
+
+class QueueState:
+    """One queue with what it holds now. `held` includes what was promised; `firm` is the part that nobody may take."""
+
+    __slots__ = (
+        "children",
+        "fair",
+        "firm",
+        "held",
+        "limit",
+        "may_hold",
+        "parent",
+        "quota",
+        "version",
+        "view",
+        "waiting",
+    )
+
+    def __init__(self, view: QueueView, parent: "QueueState | None") -> None:
+        self.view = view
+        self.parent = parent
+        self.children: list[QueueState] = []
+        self.quota: Vector = [inf if bound is None else bound for bound in view.quota]
+        self.limit: Vector = [inf if bound is None else bound for bound in view.limit]
+        self.held: Vector = [0, 0, 0]
+        self.firm: Vector = [0, 0, 0]
+        self.waiting: Vector = [0, 0, 0]
+        self.version = 0
+        self.fair: Vector = [0, 0, 0]
+        self.may_hold: Vector = [0, 0, 0]
+        if parent is not None:
+            parent.children.append(self)
+
+    def add_held(self, amounts: Sequence[int], sign: int, *, is_firm: bool) -> None:
+        """Count what a task holds, or holds no longer."""
+        held = self.held
+        held[0] += sign * amounts[0]
+        held[1] += sign * amounts[1]
+        held[2] += sign * amounts[2]
+        if is_firm:
+            firm = self.firm
+            firm[0] += sign * amounts[0]
+            firm[1] += sign * amounts[1]
+            firm[2] += sign * amounts[2]
+        self.version += 1
+
+    def add_waiting(self, amounts: Sequence[int], sign: int) -> None:
+        """Count what a task waits for, or waits for no longer."""
+        waiting = self.waiting
+        waiting[0] += sign * amounts[0]
+        waiting[1] += sign * amounts[1]
+        waiting[2] += sign * amounts[2]
+
+    def requested(self, resource: int) -> float:
+        """Return what the jobs of the queue hold and wait for."""
+        return self.held[resource] + self.waiting[resource]
+
+    def upwards(self) -> Iterator["QueueState"]:
+        """Walk from this queue to its topmost ancestor."""
+        queue: QueueState | None = self
+        while queue is not None:
+            yield queue
+            queue = queue.parent
+
+
+def build_queues(views: Sequence[QueueView]) -> dict[str, QueueState]:
+    """Return the queues by id, each linked to its parent and children."""
+    by_id = {view.id: view for view in views}
+    built: dict[str, QueueState] = {}
+
+    def build(view: QueueView) -> QueueState:
+        if view.id not in built:
+            parent = build(by_id[view.parent_id]) if view.parent_id in by_id and view.parent_id is not None else None
+            built[view.id] = QueueState(view, parent)
+        return built[view.id]
+
+    for view in sorted(views, key=lambda queue: (queue.rank, queue.id)):
+        build(view)
+    return built
+
+
+def share_out(queues: dict[str, QueueState], total: Sequence[float]) -> None:
+    """Give every queue its fair share: the total among the topmost, each one's share among its children."""
+    _divide([queue for queue in queues.values() if queue.parent is None], total)
+
+
+def _divide(siblings: list[QueueState], total: Sequence[float]) -> None:
+    if not siblings:
+        return
+    for resource, unit in enumerate(UNITS):
+        claims = [
+            Claim(
+                queue.view.id,
+                queue.view.quota[resource],
+                int(min(queue.limit[resource], queue.requested(resource))),
+                queue.view.weights[resource],
+                (queue.view.rank, queue.view.id),
+                queue.view.priority,
+            )
+            for queue in siblings
+        ]
+        shares = divide(int(total[resource]), claims, unit=unit)
+        for queue in siblings:
+            queue.fair[resource] = shares[queue.view.id]
+            wanted = max(inf if queue.view.quota[resource] is None else queue.quota[resource], queue.fair[resource])
+            queue.may_hold[resource] = min(queue.limit[resource], wanted)
+    for queue in siblings:
+        _divide(queue.children, queue.fair)

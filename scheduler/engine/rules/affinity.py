@@ -1,0 +1,38 @@
+"""Which nodes a task may run on at all: those named, and those with or without certain other tasks."""
+
+from scheduler.engine.jobs import Task
+from scheduler.engine.ledger import HOLDING, NodeLedger
+from scheduler.engine.session import Session
+from scheduler.engine.snapshot import TaskView
+
+
+def is_free(view: TaskView) -> bool:
+    """Return whether a task may run on any node."""
+    return view.allowed_nodes is None and view.together_by is None and view.apart_by is None
+
+
+def allows(session: Session, task: Task, node: NodeLedger) -> bool:
+    """Return whether a task may run on a node, whatever room it has."""
+    view = task.view
+    if view.allowed_nodes is not None and node.view.id not in view.allowed_nodes:
+        return False
+    if view.together_by is not None:
+        others = _values_with(session, task, view.together_by)
+        if others and node.view.labels.get(view.together_by) not in others:
+            return False
+    if view.apart_by is not None:
+        return node.view.labels.get(view.apart_by) not in _values_with(session, task, view.apart_by)
+    return True
+
+
+def _values_with(session: Session, task: Task, label: str) -> set[str | None]:
+    """Return the values of a node label where tasks with the same labels run."""
+    return {
+        other.node.view.labels.get(label)
+        for job in session.jobs.values()
+        for other in job.tasks
+        if other is not task
+        and other.state in HOLDING
+        and other.node is not None
+        and dict(other.view.labels) == dict(task.view.labels)
+    }

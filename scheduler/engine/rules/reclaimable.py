@@ -1,0 +1,120 @@
+"""When a queue may take work from another: the rules of reclaim.
+
+A queue claims its fair share, never more. What it takes must lie beyond what the other side may hold, or, if the
+claim stays within the claimant's quota, beyond the other side's quota.
+"""
+
+from collections.abc import Sequence
+from math import inf
+
+from scheduler.engine.jobs import Job, Task
+from scheduler.engine.queues import RESOURCES, QueueState
+from scheduler.engine.rules.limits import within_firm_quota
+from scheduler.engine.session import Session, asks_for
+from scheduler.engine.victims import Unit
+
+Amounts = tuple[float, float, float]
+
+
+def may_claim(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
+    """Return whether a job's queue would stay within its fair share, and firm work within the quota."""
+    amounts = session.charge_all(tasks)
+    queue = job.queue
+    return all(
+        not amounts[r] or queue.held[r] + amounts[r] <= queue.fair[r] for r in range(RESOURCES)
+    ) and within_firm_quota(job, amounts)
+
+
+def levelled(claimant: QueueState, other: QueueState) -> tuple[QueueState, QueueState]:
+    """Return the two ancestors just below the lowest common one."""
+    ours, theirs = list(claimant.upwards())[::-1], list(other.upwards())[::-1]
+    depth = 0
+    while depth < min(len(ours), len(theirs)) - 1 and ours[depth] is theirs[depth]:
+        depth += 1
+    return ours[depth], theirs[depth]
+
+
+def is_worth_trying(job: Job, amounts: Sequence[float], other: QueueState) -> bool:
+    """Return whether work of another queue could be taken at all: a cheap filter."""
+    ours, theirs = levelled(job.queue, other)
+    if any(ours.held[r] + amounts[r] > ours.quota[r] for r in range(RESOURCES)):
+        return any(theirs.held[r] > theirs.may_hold[r] for r in range(RESOURCES))
+    wanted = asks_for(amounts)
+    return any(theirs.held[r] > theirs.quota[r] for r in wanted) or not any(
+        theirs.held[r] < theirs.quota[r] < inf for r in wanted
+    )
+
+
+class Claim:
+    """One claim as it stood before it was played through, to judge each unit by what its queue held then."""
+
+    def __init__(self, session: Session, job: Job, tasks: Sequence[Task], units: Sequence[Unit]) -> None:
+        self._job = job
+        self._amounts = session.charge_all(tasks)
+        self._charges = {task: session.charge_of(task) for unit in units for task in unit}
+        self._before: dict[str, Amounts] = {}
+        self._siblings: list[tuple[QueueState, Sequence[QueueState]]] = []
+        for queue in job.line:
+            siblings = queue.parent.children if queue.parent else [q for q in session.queues.values() if not q.parent]
+            self._siblings.append((queue, siblings))
+        for queue in {q for unit in units for q in unit[0].job.line} | set(job.line):
+            self._before[queue.view.id] = (queue.held[0], queue.held[1], queue.held[2])
+
+    def is_allowed(self, lost: Sequence[Unit]) -> bool:
+        """Return whether the job may take these units."""
+        left: dict[str, list[float]] = {}
+        involved = set(asks_for(self._amounts))
+        for unit in lost:
+            ours, theirs = levelled(self._job.queue, unit[0].job.queue)
+            held = left.setdefault(theirs.view.id, list(self._before[theirs.view.id]))
+            if not (_beyond(held, theirs.may_hold) or (self._stays_within_quota(ours) and _beyond(held, theirs.quota))):
+                return False
+            for task in unit:
+                charge = self._charges[task]
+                involved.update(asks_for(charge))
+                for queue in _up_to(task.job.queue, theirs):
+                    rest = left.setdefault(queue.view.id, list(self._before[queue.view.id]))
+                    for r in range(RESOURCES):
+                        rest[r] -= charge[r]
+        return self._keeps_balance(left, involved)
+
+    def _stays_within_quota(self, queue: QueueState) -> bool:
+        held = self._before[queue.view.id]
+        return all(held[r] + self._amounts[r] <= queue.quota[r] for r in range(RESOURCES))
+
+    def _keeps_balance(self, left: dict[str, list[float]], involved: set[int]) -> bool:
+        """Return whether nobody beyond its share takes from a sibling that is no further beyond its own."""
+        for queue, siblings in self._siblings:
+            held = self._before[queue.view.id]
+            for r in involved:
+                ours = _saturation(held[r] + self._amounts[r], queue.fair[r])
+                if ours > 1 and any(
+                    sibling is not queue
+                    and sibling.view.id in left
+                    and sibling.fair[r] > 0
+                    and ours >= _saturation(left[sibling.view.id][r], sibling.fair[r])
+                    for sibling in siblings
+                ):
+                    return False
+        return True
+
+
+def _up_to(queue: QueueState, last: QueueState) -> list[QueueState]:
+    path = []
+    for above in queue.upwards():
+        path.append(above)
+        if above is last:
+            break
+    return path
+
+
+def _beyond(held: Sequence[float], bounds: Sequence[float]) -> bool:
+    return any(have > bound for have, bound in zip(held, bounds, strict=True))
+
+
+def _saturation(held: float, share: float) -> float:
+    if share == inf:
+        return 0.0
+    if share == 0:
+        return inf if held > 0 else 0.0
+    return held / share

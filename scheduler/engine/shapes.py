@@ -1,0 +1,96 @@
+"""What tasks ask for, each different request once, with the nodes ranked for it.
+
+A ranking is an array with one number per node. It is brought up to date only for the nodes that changed since it was
+last asked, so placing a task costs the same on ten nodes and on ten thousand.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.engine.ledger import NodeLedger
+from scheduler.engine.snapshot import Fill, Policy, Request
+
+NO_ROOM = -1
+_SHARED, _NOW, _KIND = 1 << 62, 1 << 61, 1 << 60
+_HALF = 1 << 50
+
+
+class Shape:
+    """One request, what it counts against quotas, and where it fits best."""
+
+    __slots__ = ("_charges", "_keys", "_seen", "request", "smallest_mib", "wants_gpu")
+
+    def __init__(self, request: Request, smallest_mib: int) -> None:
+        self.request = request
+        self.smallest_mib = smallest_mib
+        self.wants_gpu = request.wants_gpu
+        self._charges: dict[int, tuple[int, int, int]] = {}
+        self._keys: npt.NDArray[np.int64] | None = None
+        self._seen = 0
+
+    def charge(self, device_mib: int = 0) -> tuple[int, int, int]:
+        """Return what counts against quotas on devices of a size; 0 stands for the smallest of the cluster."""
+        mib = device_mib or self.smallest_mib
+        known = self._charges.get(mib)
+        if known is None:
+            request = self.request
+            known = self._charges[mib] = (request.charge_milli(mib), request.cpu_millicores, request.memory_bytes)
+        return known
+
+    def forget(self) -> None:
+        """Drop what was computed: the nodes or the sizes of their devices are others now."""
+        self._charges.clear()
+        self._keys = None
+
+    def best(self, nodes: Sequence[NodeLedger], changes: Sequence[int], policy: Policy) -> NodeLedger | None:
+        """Return the best node with room now or soon, of equals the first; None when there is none."""
+        keys = self._ranking(nodes, changes, policy)
+        if not len(keys):
+            return None
+        index = int(keys.argmax())
+        return nodes[index] if keys[index] >= 0 else None
+
+    def fitting(self, nodes: Sequence[NodeLedger], changes: Sequence[int], policy: Policy) -> list[NodeLedger]:
+        """Return all nodes with room now or soon."""
+        return [nodes[index] for index in np.flatnonzero(self._ranking(nodes, changes, policy) >= 0).tolist()]
+
+    def _ranking(self, nodes: Sequence[NodeLedger], changes: Sequence[int], policy: Policy) -> npt.NDArray[np.int64]:
+        keys = self._keys
+        if keys is None:
+            keys = np.fromiter((rank_key(node, self.request, policy) for node in nodes), np.int64, len(nodes))
+            self._keys = keys
+        elif self._seen < len(changes):
+            fresh = changes[self._seen :]
+            for index in fresh if len(fresh) == 1 else set(fresh):
+                keys[index] = rank_key(nodes[index], self.request, policy)
+        self._seen = len(changes)
+        return keys
+
+
+def rank_key(node: NodeLedger, request: Request, policy: Policy) -> int:
+    """Return how good a node is for a request, `NO_ROOM` where it does not fit. Equals go by name.
+
+    Layers, none of which can be outweighed by those below it: a device in shared use fits; there is room right now;
+    work without GPUs stays on nodes without; then the fullest (or emptiest) node.
+    """
+    if not node.view.is_open or not node.fits(request, now=False):
+        return NO_ROOM
+    key = 0
+    wants_gpu = request.wants_gpu
+    if policy.prefers_shared_devices and request.is_shared and node.has_shared_room(request):
+        key |= _SHARED
+    if policy.prefers_free_now and node.fits(request, now=True):
+        key |= _NOW
+    if policy.keeps_cpu_work_off_gpus and not wants_gpu and not (node.view.devices or node.view.mig):
+        key |= _KIND
+    fill = policy.gpu_nodes if wants_gpu else policy.cpu_nodes
+    if fill is Fill.PACK:
+        free = node.free_milli() if wants_gpu else node.idle_cpu + node.coming_cpu
+        return key | max(0, _HALF - free)
+    if fill is Fill.SPREAD:
+        free = node.free_milli() if wants_gpu else node.idle_cpu + node.coming_cpu
+        whole = 1000 * len(node.view.devices) if wants_gpu else node.view.cpu_millicores
+        return key | (free * (1 << 30) // whole if whole else 0)
+    return key

@@ -1,0 +1,168 @@
+"""The work that may be taken from its queue, kept in the reverse of the order in which it would be served."""
+
+import bisect
+from collections.abc import Callable
+
+from scheduler.engine.jobs import Job, Task
+from scheduler.engine.queues import QueueState
+from scheduler.engine.snapshot import Policy
+
+Key = tuple[object, ...]
+Unit = list[Task]
+
+
+class VictimLines:
+    """For each queue its preemptible jobs that hold room, in order. Brought up to date only for jobs that changed."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._keys: dict[str, Key] = {}
+        self._lines: dict[str, list[tuple[Key, Job]]] = {}
+        self._touched: dict[str, Job] = {}
+
+    def touch(self, job: Job) -> None:
+        """Note that a job may stand elsewhere now."""
+        self._touched[job.view.id] = job
+
+    def of(self, queue: QueueState) -> list[tuple[Key, Job]]:
+        """Return the jobs of a queue with their keys, those to be taken first last."""
+        if self._touched:
+            self._settle()
+        return self._lines.get(queue.view.id, [])
+
+    def _settle(self) -> None:
+        if len(self._touched) > len(self._keys):
+            self._sort_anew()
+        for job in self._touched.values():
+            self._move(job)
+        self._touched.clear()
+
+    def _sort_anew(self) -> None:
+        """Sort all lines at once, which is quicker than moving many jobs one by one."""
+        jobs = {entry[1] for line in self._lines.values() for entry in line} | set(self._touched.values())
+        self._lines.clear()
+        self._keys = {job.view.id: self._key_of(job) for job in jobs if job.holding}
+        for job in jobs:
+            if job.holding:
+                self._lines.setdefault(job.queue.view.id, []).append((self._keys[job.view.id], job))
+        for line in self._lines.values():
+            line.sort(key=_key)
+        self._touched.clear()
+
+    def _move(self, job: Job) -> None:
+        after = self._key_of(job) if job.holding else None
+        before = self._keys.pop(job.view.id, None)
+        line = self._lines.setdefault(job.queue.view.id, [])
+        if before is not None and before != after:
+            del line[bisect.bisect_left(line, before, key=_key)]
+        if after is not None:
+            self._keys[job.view.id] = after
+            if before != after:
+                bisect.insort(line, (after, job), key=_key)
+
+    def _key_of(self, job: Job) -> Key:
+        return job.order(by_priority=self._policy.priorities)
+
+
+def _key(entry: tuple[Key, Job]) -> Key:
+    return entry[0]
+
+
+class VictimQueue:
+    """Units of work that may be taken, the first to go first: tasks of one job that go together.
+
+    Nothing is evicted by taking a unit out, and nothing is looked at before it is asked for.
+    """
+
+    def __init__(
+        self,
+        lines: VictimLines,
+        roots: list[QueueState],
+        *,
+        queue_key: Callable[[QueueState, tuple[float, float, float]], Key],
+        charge_all: Callable[[Unit], tuple[int, int, int]],
+        has_victims: Callable[[QueueState], bool],
+        may_take: Callable[[Job], bool],
+    ) -> None:
+        self._roots = roots
+        self._queue_key = queue_key
+        self._charge_all = charge_all
+        self._may_take = may_take
+        self._taken: dict[str, tuple[float, float, float]] = {}
+        self._lines: dict[str, list[tuple[Key, Job]]] = {}
+        self._next: dict[str, int] = {}
+        self._begun: dict[str, list[tuple[Key, list[Unit]]]] = {}
+        self._fronts: dict[str, tuple[Key, list[Unit]] | None] = {}
+        for leaf in _leaves(roots):
+            if has_victims(leaf) and (line := lines.of(leaf)):
+                self._lines[leaf.view.id] = line
+                self._next[leaf.view.id] = len(line) - 1
+
+    def pop(self) -> Unit | None:
+        """Take out the next unit, or return None when there is none."""
+        leaf = self._worst(self._roots)
+        if leaf is None:
+            return None
+        key, units = self._take_front(leaf)
+        unit = units.pop()
+        if units:
+            elasticity = 2 if len(units) > 1 else 1
+            begun = self._begun.setdefault(leaf.view.id, [])
+            bisect.insort(begun, ((key[0], elasticity, *key[2:]), units), key=_unit_key)
+        amounts = self._charge_all(unit)
+        for queue in leaf.upwards():
+            taken = self._taken.get(queue.view.id, (0, 0, 0))
+            self._taken[queue.view.id] = (taken[0] + amounts[0], taken[1] + amounts[1], taken[2] + amounts[2])
+        return unit
+
+    def _worst(self, queues: list[QueueState]) -> QueueState | None:
+        """Return the leaf from which the next unit comes."""
+        found: list[tuple[QueueState, QueueState, Unit]] = []
+        for queue in queues:
+            leaf = self._worst(queue.children) if queue.children else queue
+            if leaf is not None and (front := self._front(leaf)) is not None:
+                found.append((queue, leaf, front[1][-1]))
+        if len(found) <= 1:
+            return found[0][1] if found else None
+        keys = []
+        for queue, _, unit in found:
+            taken, amounts = self._taken.get(queue.view.id, (0, 0, 0)), self._charge_all(unit)
+            less = (taken[0] + amounts[0], taken[1] + amounts[1], taken[2] + amounts[2])
+            keys.append(self._queue_key(queue, less))
+        return found[max(range(len(found)), key=keys.__getitem__)][1]
+
+    def _front(self, leaf: QueueState) -> tuple[Key, list[Unit]] | None:
+        """Return the next job of a queue with its units: one not touched yet, or one that was begun."""
+        queue_id = leaf.view.id
+        if queue_id not in self._fronts:
+            self._fronts[queue_id] = self._untouched(queue_id)
+        fresh, begun = self._fronts[queue_id], self._begun.get(queue_id)
+        if begun and (fresh is None or begun[-1][0] > fresh[0]):
+            return begun[-1]
+        return fresh
+
+    def _take_front(self, leaf: QueueState) -> tuple[Key, list[Unit]]:
+        front = self._front(leaf)
+        assert front is not None  # noqa: S101 (the caller has seen one)
+        if front is self._fronts[leaf.view.id]:
+            del self._fronts[leaf.view.id]
+        else:
+            self._begun[leaf.view.id].pop()
+        return front
+
+    def _untouched(self, queue_id: str) -> tuple[Key, list[Unit]] | None:
+        line = self._lines.get(queue_id)
+        while line is not None and self._next[queue_id] >= 0:
+            key, job = line[self._next[queue_id]]
+            self._next[queue_id] -= 1
+            if self._may_take(job) and (units := job.victim_units()):
+                return key, units[::-1]
+        return None
+
+
+def _unit_key(entry: tuple[Key, list[Unit]]) -> Key:
+    return entry[0]
+
+
+def _leaves(queues: list[QueueState]) -> list[QueueState]:
+    return [leaf for queue in queues for leaf in (_leaves(queue.children) if queue.children else [queue])]

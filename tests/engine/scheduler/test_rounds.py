@@ -1,0 +1,91 @@
+"""What holds when whole cycles follow each other while jobs come and go and nodes fail."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from scheduler.engine.snapshot import GroupView, JobView, PodSetView, TaskState, TaskView
+from tests.engine.scheduler.world import World
+from tests.factories.scheduler import needs, node, queue, share_of
+
+SIZES = [0, 0.25, 0.5, 0.5, 1, 1, 1, 2, 4]
+
+
+def gang(name: str, queue_name: str, gpus: float, count: int, least: int, **more) -> JobView:
+    tasks = tuple(TaskView(f"{name}-{i}", TaskState.PENDING, needs(gpus, resource="lab")) for i in range(count))
+    return JobView(name, queue_name, tasks, GroupView((PodSetView("", least),)), **more)
+
+
+def random_job(dice: random.Random, number: int) -> JobView:
+    count = dice.choice([1, 1, 1, 2, 3])
+    is_firm = dice.random() < 0.2
+    return gang(
+        f"job{number:04}", dice.choice(["a", "b", "c"]), dice.choice(SIZES), count, dice.randint(1, count),
+        priority=100 if is_firm else dice.choice([50, 50, 75]), is_preemptible=not is_firm, rank=(number,),
+    )  # fmt: skip
+
+
+def check(world: World) -> None:
+    cpu: Counter[str] = Counter()
+    devices: Counter[tuple[str, str]] = Counter()
+    for job in world.snapshot.jobs:
+        up = [task for task in job.tasks if task.state is TaskState.RUNNING]
+        assert (job.stale_for_s or 0) <= 60, f"half a gang for long: {job.id}"
+        for task in up:
+            cpu[task.node_id] += task.request.cpu_millicores
+            assert len(task.devices) == len(set(task.devices)) == (task.request.gpus or bool(task.request.share_milli))
+            for device in task.devices:
+                devices[task.node_id, device] += share_of(task.request)
+    known = {row.id: row for row in world.snapshot.nodes}
+    assert all(milli <= known[name].cpu_millicores for name, milli in cpu.items())
+    assert all(milli <= 1000 for milli in devices.values())
+    assert {(name, device) for name, device in devices} <= {(n, str(d)) for n in known for d in known[n].devices}
+
+
+def fail(world: World, name: str) -> None:
+    """Take a node away: what ran there waits again."""
+
+    def without(task: TaskView) -> TaskView:
+        return replace(task, state=TaskState.PENDING, node_id=None, devices=()) if task.node_id == name else task
+
+    nodes = [replace(row, is_ready=row.id != name) if row.id == name else row for row in world.snapshot.nodes]
+    jobs = [replace(job, tasks=tuple(without(task) for task in job.tasks)) for job in world.snapshot.jobs]
+    halved = {
+        job.id
+        for job in jobs
+        if 0 < sum(t.state is TaskState.RUNNING for t in job.tasks) < job.structure.children[0].min_available
+    }
+    jobs = [
+        replace(job, tasks=tuple(replace(t, state=TaskState.PENDING, node_id=None, devices=()) for t in job.tasks))
+        if job.id in halved
+        else job
+        for job in jobs
+    ]
+    world.snapshot = replace(world.snapshot, nodes=nodes, jobs=jobs)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_work_on_a_random_cluster_is_never_double_placed_and_comes_to_rest(seed):
+    dice = random.Random(seed)
+    nodes = [node(f"n{i}", dice.choice([1, 2, 4, 8]), cpu=dice.choice([8, 64])) for i in range(dice.randint(1, 5))]
+    queues = [queue(name, dice.randint(0, 6), age=9 - i) for i, name in enumerate(("a", "b", "c"))]
+    world = World(nodes, queues)
+    submitted = 0
+    for _ in range(12):
+        for _ in range(dice.randint(0, 4)):
+            submitted += 1
+            world.submit(random_job(dice, submitted))
+        if world.running() and dice.random() < 0.3:
+            world.delete(dice.choice(sorted(world.running())))
+        if dice.random() < 0.1:
+            fail(world, dice.choice(nodes).id)
+        if dice.random() < 0.3:
+            world.snapshot = replace(
+                world.snapshot, nodes=[replace(row, is_ready=True) for row in world.snapshot.nodes]
+            )
+        world.cycle()
+        check(world)
+    world.settle(at_most=30)
+    check(world)
