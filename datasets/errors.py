@@ -77,6 +77,14 @@ class PackMissing(Conflict):
     hint = "Upload the named packs again."
 
 
+class PackLeaving(PlatformError):
+    """A pack that someone wants is being deleted at this moment. It can be stored anew in a moment."""
+
+    code = "datasets.pack_leaving"
+    kind = ErrorKind.UNAVAILABLE
+    hint = "Try again in a moment."
+
+
 class ManifestRejected(InvalidInput):
     """A root or a range is damaged, or says something that must not be carried out."""
 

@@ -1,7 +1,7 @@
 """Background work of datasets: what is rung for, and what ticks."""
 
 from core.doorbell import Lane, task
-from datasets.services import cache_hydration, datasets, evictions, scrubs, stores, uploads
+from datasets.services import cache_hydration, collection, datasets, evictions, scrubs, stores, uploads
 
 
 @task("datasets.expire_uploads", lane=Lane.WATCH, every_s=300)
@@ -20,6 +20,12 @@ def sweep_stores() -> None:
 def purge_deleted() -> None:
     """Remove the bytes of deleted datasets."""
     datasets.purge_deleted()
+
+
+@task("datasets.collect_packs", lane=Lane.CACHE, every_s=600)
+def collect_packs() -> None:
+    """Condemn, and later delete, packs that nothing refers to."""
+    collection.collect()
 
 
 @task("datasets.hydrate", lane=Lane.CACHE)

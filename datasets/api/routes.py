@@ -228,7 +228,7 @@ def offer_packs(request: ApiRequest, upload_id: str, body: schemas.PacksIn) -> s
 def confirm_packs(request: ApiRequest, upload_id: str, body: schemas.PackNamesIn) -> schemas.PacksOut:
     """Say which packs you sent; the server looks for them in the store."""
     upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
-    answers = uploads.confirm_packs(actor=request.actor, upload=upload, packs=body.packs)
+    answers = uploads.confirm_packs(actor=request.actor, upload=upload, names=body.packs)
     return schemas.PacksOut(items=[schemas.PackOut.of(answer) for answer in answers])
 
 

@@ -12,14 +12,24 @@ from datasets.models.dataset import Dataset
 
 
 class PackState(StrEnum):
-    """`pending`: an address was given out. `complete`: the store was seen to hold it."""
+    """`pending`: an address was given out. `complete`: the store was seen to hold it.
+
+    `condemned`: nothing refers to it, so it may be deleted when its time has come, unless someone wants it before.
+    `deleting`: it is being deleted, and nobody can have it until its row is gone.
+    """
 
     PENDING = "pending"
     COMPLETE = "complete"
+    CONDEMNED = "condemned"
+    DELETING = "deleting"
 
 
 class Pack(BaseModel):
-    """One pack of a dataset, named by the SHA-256 of its bytes."""
+    """One pack of a dataset, named by the SHA-256 of its bytes.
+
+    `touched_at`: when someone wanted it last. `due_at`: when a condemned pack may be deleted, and from when on another
+    worker may delete one whose worker fell silent.
+    """
 
     id_prefix = "pack"
 
@@ -29,9 +39,12 @@ class Pack(BaseModel):
     state = models.CharField(
         max_length=10, choices=[(state.value, state.value) for state in PackState], default=PackState.PENDING
     )
+    touched_at = models.DateTimeField(default=clock.now)
+    due_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["dataset", "sha256"], name="one_pack_per_hash")]
+        indexes = [models.Index(fields=["state", "due_at"], name="pack_by_due_time")]
 
     def __str__(self) -> str:
         return self.sha256
@@ -42,6 +55,7 @@ class ManifestRange(BaseModel):
 
     The paths, files and bytes are what a root must say about it. `names` holds the fingerprints of its names
     (`engine.collisions`), by which a name that differs from another only in case is found without reading the range.
+    `is_committed`: it is part of a commit, so its packs stay.
     """
 
     id_prefix = "rng"
@@ -53,6 +67,7 @@ class ManifestRange(BaseModel):
     files = models.BigIntegerField()
     size_bytes = models.BigIntegerField()
     names = models.BinaryField(default=bytes)
+    is_committed = models.BooleanField(default=False)
     packs = models.ManyToManyField(Pack, related_name="ranges")
 
     class Meta:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import structlog
 from django.db import IntegrityError, transaction
 
 from accounts import audit
@@ -15,17 +16,21 @@ from datasets import permissions, signals
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.commit_ids import CommitRecord
 from datasets.engine.layout import commit_key
-from datasets.errors import NothingToRevert, PackMissing, StaleParent, UploadClosed
-from datasets.models import Branch, Commit, CommitSource, Dataset, Pack, PackState, UploadSession, UploadState
+from datasets.errors import NothingToRevert, PackLeaving, StaleParent, UploadClosed
+from datasets.models import Branch, Commit, CommitSource, Dataset, UploadSession, UploadState
 from datasets.selectors import commits as commit_reads
 from datasets.selectors import files
 from datasets.selectors.trees import TreeReader
-from datasets.services import branches, manifests
+from datasets.services import branches, manifests, packs
 from datasets.services.manifests import CheckedTree
+from datasets.services.packs import RangesForgotten
+
+log = structlog.get_logger(__name__)
 
 _LONGEST_MESSAGE = 10_000
 _LONGEST_KEY = 100
-_BATCH = 500
+# So often is a tree checked whose packs were given up meanwhile.
+_CHECKS = 3
 
 
 @dataclass(frozen=True)
@@ -63,15 +68,28 @@ def commit_upload(
         raise UploadClosed("This upload has ended or expired.")
     branch = commit_reads.get_branch(actor, dataset, upload.branch)
     _check_head(branch, expected_head)
-    tree = manifests.check_tree(dataset, root)
-    if branch.head is not None and branch.head.root == root:
-        return branch.head
-    row = _describe(
-        actor, dataset, root, tree, parent=branch.head, message=message, source=source, idempotency_key=idempotency_key
-    )
-    if row.added:
-        manifests.check_names(dataset, tree)
-    return _land(actor, _Draft(branch, expected_head, tree, row, upload))
+    for _ in range(_CHECKS):
+        tree = manifests.check_tree(dataset, root)
+        if branch.head is not None and branch.head.root == root:
+            return branch.head
+        row = _describe(
+            actor,
+            dataset,
+            root,
+            tree,
+            parent=branch.head,
+            message=message,
+            source=source,
+            idempotency_key=idempotency_key,
+        )
+        if row.added:
+            manifests.check_names(dataset, tree)
+        try:
+            return _land(actor, _Draft(branch, expected_head, tree, row, upload))
+        except RangesForgotten:
+            # What was found out about the tree is out of date: the next look names what is missing.
+            log.info("commit.checked_again", upload_id=upload.pk)
+    raise PackLeaving("Packs of this commit are being removed from the store.")
 
 
 def revert(*, actor: Actor, dataset: Dataset, commit: Commit, branch_name: str, message: str = "") -> Commit:
@@ -84,7 +102,7 @@ def revert(*, actor: Actor, dataset: Dataset, commit: Commit, branch_name: str, 
     branch = commit_reads.get_branch(actor, dataset, branch_name)
     if branch.head is not None and branch.head.root == commit.root:
         raise NothingToRevert(f"'{branch.name}' of {dataset.name} holds exactly that version already.")
-    tree = CheckedTree(TreeReader(dataset).read_root(commit.root), new_packs=())
+    tree = CheckedTree(TreeReader(dataset).read_root(commit.root))
     row = _describe(
         actor,
         dataset,
@@ -148,7 +166,7 @@ def _land(actor: Actor, draft: _Draft) -> Commit:
     dataset = draft.row.dataset
     try:
         with transaction.atomic():
-            _check_packs_stayed(dataset, draft.tree)
+            packs.hold_ranges(dataset, [row.range_id for row in draft.tree.ranges])
             draft.row.save(force_insert=True)
             if not branches.move_head(draft.branch, expected=draft.expected_head, to=draft.row):
                 raise _stale(draft.branch)
@@ -179,15 +197,6 @@ def _check_head(branch: Branch, expected: str | None) -> None:
 def _stale(branch: Branch) -> StaleParent:
     head = Branch.objects.values_list("head_id", flat=True).get(pk=branch.pk)
     return StaleParent(f"'{branch.name}' has moved on since you read it.", head=head, branch=branch.name)
-
-
-def _check_packs_stayed(dataset: Dataset, tree: CheckedTree) -> None:
-    needed = sorted(tree.new_packs)
-    for start in range(0, len(needed), _BATCH):
-        batch = needed[start : start + _BATCH]
-        there = Pack.objects.filter(dataset=dataset, sha256__in=batch, state=PackState.COMPLETE)
-        if there.count() != len(batch):
-            raise PackMissing("Packs of this commit were removed meanwhile.", packs=batch)
 
 
 def _find_by_key(dataset: Dataset, idempotency_key: str) -> Commit | None:

@@ -15,7 +15,7 @@ from datasets.adapters.opening import open_dataset_store
 from datasets.engine.cache_states import LIVE, CacheState
 from datasets.engine.names import check_label
 from datasets.errors import CacheInUse, DatasetExists
-from datasets.models import Branch, CachedCommit, Dataset
+from datasets.models import Branch, CachedCommit, Dataset, UploadSession, UploadState
 from datasets.services import caches, stores
 
 log = structlog.get_logger(__name__)
@@ -76,6 +76,7 @@ def delete_dataset(*, actor: Actor, dataset: Dataset) -> None:
     """Hide a dataset for good and free its name. Its bytes leave the store and the cache sites soon after."""
     require(actor, permissions.DELETE, dataset.project_id)
     if Dataset.objects.filter(pk=dataset.pk, deleted_at=None).update(deleted_at=clock.now()):
+        UploadSession.objects.filter(dataset=dataset, state=UploadState.OPEN).update(state=UploadState.CANCELLED)
         audit.record(actor, "datasets.delete", dataset)
         doorbell.enqueue_on_commit("datasets.purge_deleted")
 
@@ -83,10 +84,13 @@ def delete_dataset(*, actor: Actor, dataset: Dataset) -> None:
 def purge_deleted() -> int:
     """Let the cached copies of deleted datasets go, and remove the objects of those whose copies are gone.
 
-    A copy that a job still reads is left to it, and tried again at the next tick. Returns how many datasets are done.
+    A copy that a job still reads is left to it, and tried again at the next tick. Objects stay until no address that
+    was signed before the deletion is good any more, or what is sent to it would be left behind. Returns how many
+    datasets are done.
     """
     _clear_copies()
-    waiting = Dataset.objects.filter(deleted_at__isnull=False, purged_at=None).select_related("store")
+    unreachable_since = clock.now() - stores.SIGNED_LIFETIME
+    waiting = Dataset.objects.filter(deleted_at__lt=unreachable_since, purged_at=None).select_related("store")
     held = CachedCommit.objects.filter(state__in=LIVE).values("dataset_id")
     done = 0
     for dataset in waiting.exclude(pk__in=held).order_by("pk")[:_PURGED_AT_A_TIME]:

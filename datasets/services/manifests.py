@@ -4,7 +4,7 @@ A range is read once in its life: what was found is kept in `ManifestRange`, so 
 ranges with others costs only the new ones.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +18,8 @@ from datasets.engine.layout import range_key, root_key
 from datasets.errors import BlobMissing, ManifestRejected, PackMissing
 from datasets.models import Dataset, ManifestRange, Pack, PackState
 from datasets.selectors.trees import TreeReader
+from datasets.services import packs
+from datasets.services.packs import in_batches
 from nearline.content.errors import ContentError
 from nearline.content.manifest import RootRange, check_range, decode_root, root_id
 from nearline.content.paths import fold
@@ -25,16 +27,15 @@ from nearline.content.paths import fold
 # So many ranges are fetched ahead of the one being checked.
 _FETCH_AHEAD = 4
 _KEPT_AT_ONCE = 16
-# Few enough for the parameters of one statement of any database.
+# Rows of a few kilobytes each.
 _BATCH = 500
 
 
 @dataclass(frozen=True)
 class CheckedTree:
-    """A tree that may be committed: what its root says, which of its packs were new to us, and its totals."""
+    """A tree that may be committed: what its root says, and its totals."""
 
     ranges: Sequence[RootRange]
-    new_packs: Collection[str]
 
     @property
     def files(self) -> int:
@@ -65,7 +66,6 @@ def check_tree(dataset: Dataset, root: str) -> CheckedTree:
     store = open_dataset_store(dataset)
     ranges = _read_root(store, root)
     known = _known_ranges(dataset, ranges)
-    packs: set[str] = set()
     missing: set[str] = set()
     reading = _read_ranges(dataset, store, [row for row in ranges if row.range_id not in known])
     # What is right is kept part by part: a client that gave up waiting and asks again finds that much done.
@@ -73,12 +73,11 @@ def check_tree(dataset: Dataset, root: str) -> CheckedTree:
         reach = _reach_of(read)
         found = _find_packs(dataset, reach)
         missing |= set(reach) - set(found)
-        packs |= set(found)
         if not missing:
             _keep_ranges(dataset, read, found)
     if missing:
         raise PackMissing(f"{len(missing)} packs of this commit are not in the store.", packs=sorted(missing))
-    return CheckedTree(ranges, packs)
+    return CheckedTree(ranges)
 
 
 def check_names(dataset: Dataset, tree: CheckedTree) -> None:
@@ -89,7 +88,7 @@ def check_names(dataset: Dataset, tree: CheckedTree) -> None:
     """
     ids = [row.range_id for row in tree.ranges]
     kept: dict[str, bytes] = {}
-    for batch in _batches(ids):
+    for batch in in_batches(ids):
         rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
         kept.update((range_id, bytes(names)) for range_id, names in rows.values_list("range_id", "names"))
     spelled: dict[str | bytes, bytes] = {}
@@ -123,7 +122,7 @@ def _known_ranges(dataset: Dataset, ranges: Sequence[RootRange]) -> set[str]:
     if len(expected) != len(ranges):
         raise ManifestRejected("The root lists the same range twice.")
     known = set()
-    for batch in _batches(expected):
+    for batch in in_batches(expected):
         for kept in ManifestRange.objects.filter(dataset=dataset, range_id__in=batch).defer("names"):
             row = expected[kept.range_id]
             stated = (row.first_path, row.last_path, row.files, row.size_bytes)
@@ -174,18 +173,20 @@ def _reach_of(read: Iterable[_ReadRange]) -> dict[str, int]:
 
 def _find_packs(dataset: Dataset, reach: dict[str, int]) -> dict[str, Pack]:
     """Return those of the packs that are complete. Raises ManifestRejected when a blob lies past the end of one."""
-    packs: dict[str, Pack] = {}
-    for batch in _batches(reach):
+    found: dict[str, Pack] = {}
+    for batch in in_batches(reach):
         complete = Pack.objects.filter(dataset=dataset, sha256__in=batch, state=PackState.COMPLETE)
-        packs.update((pack.sha256, pack) for pack in complete)
-    for sha256, pack in packs.items():
+        found.update((pack.sha256, pack) for pack in complete)
+    for sha256, pack in found.items():
         if reach[sha256] > pack.size_bytes:
             raise ManifestRejected(f"A file is said to lie past the end of the pack {sha256[:12]}.", pack=sha256)
-    return packs
+    return found
 
 
 @transaction.atomic
-def _keep_ranges(dataset: Dataset, read: Sequence[_ReadRange], packs: dict[str, Pack]) -> None:
+def _keep_ranges(dataset: Dataset, read: Sequence[_ReadRange], found_packs: dict[str, Pack]) -> None:
+    # A range must never be known without its packs: who came across it later would take them for present.
+    packs.lock_complete(found_packs.values())
     rows = [
         ManifestRange(
             dataset=dataset,
@@ -201,21 +202,15 @@ def _keep_ranges(dataset: Dataset, read: Sequence[_ReadRange], packs: dict[str, 
     ManifestRange.objects.bulk_create(rows, ignore_conflicts=True, batch_size=_BATCH)
     # Another commit may have kept some of them at the same time, under ids of its own.
     ids: dict[str, str] = {}
-    for batch in _batches(found.row.range_id for found in read):
+    for batch in in_batches(found.row.range_id for found in read):
         ids.update(ManifestRange.objects.filter(dataset=dataset, range_id__in=batch).values_list("range_id", "pk"))
     link = ManifestRange.packs.through
     links = [
-        link(manifestrange_id=ids[found.row.range_id], pack_id=packs[sha256].pk)
+        link(manifestrange_id=ids[found.row.range_id], pack_id=found_packs[sha256].pk)
         for found in read
         for sha256 in sorted(found.reach)
     ]
     link.objects.bulk_create(links, ignore_conflicts=True, batch_size=_BATCH)
-
-
-def _batches(ids: Iterable[str]) -> Iterator[list[str]]:
-    source = iter(ids)
-    while batch := list(islice(source, _BATCH)):
-        yield batch
 
 
 def _show(path: bytes) -> str:

@@ -24,9 +24,9 @@ from datasets.engine.browse import TreeView
 from datasets.engine.layout import pack_key
 from datasets.engine.part_frames import PART_BYTES, IncomingFile, PartHeader, Read, read_exactly, read_header
 from datasets.errors import BodyRefused, ManifestRejected, UploadTooLarge
-from datasets.models import Dataset, Pack, PackState, UploadPart, UploadSession
+from datasets.models import Dataset, PackState, UploadPart, UploadSession
 from datasets.selectors.trees import TreeReader
-from datasets.services import uploads
+from datasets.services import packs, uploads
 from nearline.content.chunking import cut
 from nearline.content.errors import ContentError
 from nearline.content.hashing import EMPTY_ID, Hasher, file_id, new_hasher
@@ -142,14 +142,10 @@ def _receive_piece(
 def _store_pack(dataset: Dataset, builder: PackBuilder) -> bytes:
     """Bring what was collected into the store, vouch for it, and return the pack's name."""
     pack = builder.finish()
-    known = Pack.objects.filter(dataset=dataset, sha256=pack.name, state=PackState.COMPLETE)
-    if not known.exists():
+    row = packs.want(dataset, {pack.name: len(pack.data)}).rows[pack.name]
+    if row.state != PackState.COMPLETE:
         open_dataset_store(dataset).put(pack_key(pack.name), pack.data)
-        Pack.objects.update_or_create(
-            dataset=dataset,
-            sha256=pack.name,
-            defaults={"size_bytes": len(pack.data), "state": PackState.COMPLETE},
-        )
+        packs.vouch([row])
     return pack.sha256
 
 

@@ -1,6 +1,6 @@
 """Upload sessions: which packs and manifests the store wants, signed addresses for them, and proof that they came."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,19 +18,20 @@ from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.scoped import ScopedStore
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import Announcement, SignedRequest
-from datasets.errors import BodyRefused, PackMissing, UploadClosed
+from datasets.errors import PackMissing, UploadClosed
 from datasets.models import (
     Branch,
     Commit,
     Dataset,
     ManifestRange,
-    Pack,
     PackState,
     UploadPart,
     UploadSession,
     UploadState,
 )
 from datasets.selectors import commits as commit_reads
+from datasets.services import packs
+from datasets.services.packs import WantedPacks
 from datasets.services.stores import SIGNED_LIFETIME
 from nearline.content.packs import MAX_PACK_BYTES
 
@@ -104,35 +105,24 @@ def offer_packs(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer])
     for offer in offers:
         if not 0 < offer.body.size_bytes <= MAX_PACK_BYTES:
             raise InvalidInput(f"A pack has 1 to {MAX_PACK_BYTES} bytes.")
-    dataset = upload.dataset
-    store = open_dataset_store(dataset)
-    known = {pack.sha256: pack for pack in dataset.packs.filter(sha256__in=[offer.id for offer in offers])}
-    sizes = {offer.id: offer.body.size_bytes for offer in offers}
-    if liars := [sha256 for sha256, pack in known.items() if pack.size_bytes != sizes[sha256]]:
-        raise BodyRefused(f"The pack {liars[0][:12]} has another size than you say.", pack=liars[0])
-    fresh = [Pack(dataset=dataset, sha256=sha256, size_bytes=sizes[sha256]) for sha256 in sizes if sha256 not in known]
-    Pack.objects.bulk_create(fresh, ignore_conflicts=True)
-    arrived = _find_arrived(store, [pack for pack in known.values() if pack.state == PackState.PENDING])
-    _complete(dataset, arrived)
-    there = arrived | {sha256 for sha256, pack in known.items() if pack.state == PackState.COMPLETE}
+    store = open_dataset_store(upload.dataset)
+    wanted = packs.want(upload.dataset, {offer.id: offer.body.size_bytes for offer in offers})
+    there = _find_there(store, wanted)
     return [_answer(store, offer, pack_key(offer.id), is_there=offer.id in there) for offer in offers]
 
 
-def confirm_packs(*, actor: Actor, upload: UploadSession, packs: Sequence[str]) -> list[Answer]:
+def confirm_packs(*, actor: Actor, upload: UploadSession, names: Sequence[str]) -> list[Answer]:
     """Look for the packs in the store and vouch for those that are there from now on.
 
     Raises PackMissing naming those that are not; the others are confirmed all the same.
     """
     prolong(actor, upload)
     dataset = upload.dataset
-    known = {pack.sha256: pack for pack in dataset.packs.filter(sha256__in=packs)}
-    pending = [pack for pack in known.values() if pack.state == PackState.PENDING]
-    arrived = _find_arrived(open_dataset_store(dataset), pending)
-    _complete(dataset, arrived)
-    there = arrived | {sha256 for sha256, pack in known.items() if pack.state == PackState.COMPLETE}
-    if missing := sorted(set(packs) - there):
+    sizes = dict(dataset.packs.filter(sha256__in=names).values_list("sha256", "size_bytes"))
+    there = _find_there(open_dataset_store(dataset), packs.want(dataset, sizes))
+    if missing := sorted(set(names) - there):
         raise PackMissing(f"{len(missing)} packs did not arrive in the store.", packs=missing)
-    return [Answer(ObjectKind.PACK, sha256, None) for sha256 in packs]
+    return [Answer(ObjectKind.PACK, sha256, None) for sha256 in names]
 
 
 def offer_manifests(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer]) -> list[Answer]:
@@ -189,23 +179,22 @@ def prolong(actor: Actor, upload: UploadSession) -> None:
         raise UploadClosed("This upload has ended or expired.")
 
 
-def _find_arrived(store: ScopedStore, packs: Sequence[Pack]) -> set[str]:
-    if not packs:
-        return set()
-    with ThreadPoolExecutor(min(_HEADS_AT_ONCE, len(packs)), thread_name_prefix="head") as pool:
-        found = list(pool.map(store.stat, [pack_key(pack.sha256) for pack in packs]))
-    return {
-        pack.sha256
-        for pack, stat in zip(packs, found, strict=True)
-        if stat is not None and stat.size_bytes == pack.size_bytes
-    }
-
-
-def _complete(dataset: Dataset, packs: Iterable[str]) -> None:
-    arrived = list(packs)
-    if arrived:
-        rows = Pack.objects.filter(dataset=dataset, sha256__in=arrived, state=PackState.PENDING)
-        rows.update(state=PackState.COMPLETE)
+def _find_there(store: ScopedStore, wanted: WantedPacks) -> set[str]:
+    """Return the names of the packs that the store holds, after a look for those that nobody has vouched for."""
+    rows = wanted.rows.values()
+    there = {pack.sha256 for pack in rows if pack.state == PackState.COMPLETE}
+    pending = [pack for pack in rows if pack.state == PackState.PENDING and pack.sha256 not in wanted.new]
+    if pending:
+        with ThreadPoolExecutor(min(_HEADS_AT_ONCE, len(pending)), thread_name_prefix="head") as pool:
+            stats = list(pool.map(store.stat, [pack_key(pack.sha256) for pack in pending]))
+        arrived = [
+            pack
+            for pack, stat in zip(pending, stats, strict=True)
+            if stat is not None and stat.size_bytes == pack.size_bytes
+        ]
+        packs.vouch(arrived)
+        there.update(pack.sha256 for pack in arrived)
+    return there
 
 
 def _known(model: type[ManifestRange] | type[Commit], dataset: Dataset, field: str, ids: Sequence[str]) -> set[str]:

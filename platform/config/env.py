@@ -60,6 +60,11 @@ class Settings:
     browser_upload_files: int = setting(
         "NEARLINE_BROWSER_UPLOAD_FILES", "500000", "Most files that one commit brings through the browser."
     )
+    pack_grace_days: int = setting(
+        "NEARLINE_PACK_GRACE_DAYS",
+        "7",
+        "Days that packs which no commit needs stay in the store once that was found; uploads take them up again.",
+    )
     log_level: str = setting("NEARLINE_LOG_LEVEL", "WARNING", "Least severe log event that is written.")
     sample: bool = setting("SAMPLE", "1", "0: the first start does not write and train on the sample dataset.")
 

@@ -116,7 +116,7 @@ def upload_tree(actor: Actor, dataset: Dataset, tree: PackedTree, branch: str = 
     for answer in uploads.offer_packs(actor=actor, upload=upload, offers=offers):
         if answer.request is not None:
             store.put(pack_key(answer.id), tree.packs[answer.id])
-    uploads.confirm_packs(actor=actor, upload=upload, packs=list(tree.packs))
+    uploads.confirm_packs(actor=actor, upload=upload, names=list(tree.packs))
     for range_id, data in tree.tree.objects.items():
         store.put(range_key(range_id), data)
     store.put(root_key(tree.root_id), tree.tree.root)

@@ -77,7 +77,7 @@ def test_a_pack_counts_once_it_was_seen_in_the_store(dataset, member, upload):
     uploads.offer_packs(actor=member, upload=upload, offers=[PACK])
     open_dataset_store(dataset).put(pack_key(NAME), DATA)
 
-    (answer,) = uploads.confirm_packs(actor=member, upload=upload, packs=[NAME])
+    (answer,) = uploads.confirm_packs(actor=member, upload=upload, names=[NAME])
 
     assert (answer.state, state_of()) == ("complete", "complete")
 
@@ -86,7 +86,7 @@ def test_a_pack_that_did_not_arrive_is_named(dataset, member, upload):
     uploads.offer_packs(actor=member, upload=upload, offers=[PACK])
 
     with pytest.raises(PackMissing) as caught:
-        uploads.confirm_packs(actor=member, upload=upload, packs=[NAME, "0" * 64])
+        uploads.confirm_packs(actor=member, upload=upload, names=[NAME, "0" * 64])
 
     assert caught.value.details["packs"] == sorted([NAME, "0" * 64])
     assert state_of() == "pending"
@@ -97,7 +97,7 @@ def test_a_pack_of_the_wrong_length_did_not_arrive(dataset, member, upload):
     open_dataset_store(dataset).put(pack_key(NAME), DATA[:-1])
 
     with pytest.raises(PackMissing):
-        uploads.confirm_packs(actor=member, upload=upload, packs=[NAME])
+        uploads.confirm_packs(actor=member, upload=upload, names=[NAME])
 
     assert state_of() == "pending"
 

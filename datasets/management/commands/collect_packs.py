@@ -1,0 +1,35 @@
+"""`manage.py collect_packs`: what garbage collection would do, and with `--now` a run of all that is due."""
+
+from argparse import ArgumentParser
+
+from django.core.management.base import BaseCommand
+
+from core.units import format_bytes
+from datasets.selectors import garbage
+from datasets.selectors.garbage import Amount
+from datasets.services import collection
+
+
+class Command(BaseCommand):
+    """Show, or collect, packs that nothing refers to."""
+
+    help = "Say which packs no commit needs and when they leave the store. The platform removes them by itself."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the one switch."""
+        parser.add_argument("--now", action="store_true", help="Condemn and delete at once what is due, then report.")
+
+    def handle(self, *_args: object, now: bool = False, **_options: object) -> None:
+        """Run it."""
+        while now and (deleted := collection.collect()).packs:
+            self.stdout.write(f"deleted       {_show(deleted)}")
+        report = garbage.report_garbage()
+        self.stdout.write(f"in use        {_show(report.kept)}")
+        self.stdout.write(f"unreferenced  {_show(report.unreferenced)}, condemned at the next collection")
+        when = f", the first {report.next_due_at:%Y-%m-%d %H:%M} UTC" if report.next_due_at else ""
+        self.stdout.write(f"condemned     {_show(report.waiting)}, deleted when their time has come{when}")
+        self.stdout.write(f"due           {_show(report.due)}, deleted at the next collection")
+
+
+def _show(amount: Amount) -> str:
+    return f"{amount.packs} packs ({format_bytes(amount.size_bytes)})"

@@ -1,0 +1,88 @@
+"""Packs that nothing refers to. A commit refers by its ranges, for ever; an upload while it is open."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Exists, Min, OuterRef, QuerySet, Sum
+
+from core import clock
+from datasets.models import ManifestRange, Pack, PackState, UploadSession, UploadState
+
+# As long as an upload lives without a sign of life: before that, a pack may be part of one that goes on.
+QUIET_TIME = timedelta(hours=24)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """So many packs, and their bytes."""
+
+    packs: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class GarbageReport:
+    """What a collection would do now: condemn `unreferenced` packs, delete those that are `due`.
+
+    `waiting` are condemned and not yet due; the first of them at `next_due_at`.
+    """
+
+    kept: Amount
+    unreferenced: Amount
+    waiting: Amount
+    due: Amount
+    next_due_at: datetime | None
+
+
+def committed(*, pack: str = "pk") -> Exists:
+    """Return the condition that a commit refers to a pack."""
+    links = ManifestRange.packs.through.objects.filter(pack_id=OuterRef(pack), manifestrange__is_committed=True)
+    return Exists(links)
+
+
+def uploading(now: datetime) -> Exists:
+    """Return the condition that an upload which is open may refer to a pack: it was wanted since the upload began."""
+    return Exists(
+        UploadSession.objects.filter(
+            dataset_id=OuterRef("dataset_id"),
+            state=UploadState.OPEN,
+            expires_at__gt=now,
+            created_at__lte=OuterRef("touched_at"),
+        )
+    )
+
+
+def list_unreferenced(now: datetime) -> QuerySet[Pack]:
+    """Return packs to condemn. Those of deleted datasets go with them."""
+    quiet = Pack.objects.filter(state__in=[PackState.PENDING, PackState.COMPLETE], touched_at__lt=now - QUIET_TIME)
+    return quiet.filter(~committed(), ~uploading(now), dataset__deleted_at=None)
+
+
+def list_due(now: datetime) -> QuerySet[Pack]:
+    """Return packs to delete: condemned long enough, or given to a worker that has fallen silent."""
+    return Pack.objects.filter(
+        state__in=[PackState.CONDEMNED, PackState.DELETING], due_at__lte=now, dataset__deleted_at=None
+    )
+
+
+def report_garbage() -> GarbageReport:
+    """Say what a collection would do now. Nothing happens."""
+    now = clock.now()
+    there = Pack.objects.filter(dataset__deleted_at=None)
+    condemned = there.filter(state__in=[PackState.CONDEMNED, PackState.DELETING])
+    waiting = condemned.filter(due_at__gt=now)
+    unreferenced = list_unreferenced(now)
+    in_use = _sum(there.exclude(state__in=[PackState.CONDEMNED, PackState.DELETING]))
+    idle = _sum(unreferenced)
+    return GarbageReport(
+        kept=Amount(in_use.packs - idle.packs, in_use.size_bytes - idle.size_bytes),
+        unreferenced=idle,
+        waiting=_sum(waiting),
+        due=_sum(list_due(now)),
+        next_due_at=waiting.aggregate(first=Min("due_at"))["first"],
+    )
+
+
+def _sum(packs: QuerySet[Pack]) -> Amount:
+    found = packs.aggregate(packs=Count("pk"), size=Sum("size_bytes"))
+    return Amount(found["packs"], found["size"] or 0)

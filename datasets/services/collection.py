@@ -1,0 +1,89 @@
+"""Garbage collection: packs that nothing refers to leave the store, in two steps with a long time between them.
+
+First a pack is condemned, which only notes a date. When that has come it is looked at once more, under the lock that a
+commit takes before it refers to a pack, and given up for good in the same transaction; only then is it deleted from
+the store. Until its row is gone nobody can store it anew, so that no late deletion meets new bytes.
+A worker may die at any point: what it was about to delete is taken over once its time is up.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+
+from core import clock
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.layout import pack_key
+from datasets.errors import StoreUnreachable
+from datasets.models import Dataset, ManifestRange, Pack, PackState
+from datasets.selectors import garbage
+from datasets.selectors.garbage import Amount
+
+log = structlog.get_logger(__name__)
+
+# What one tick does at most.
+_CONDEMNED_AT_ONCE = 1_000
+_DELETED_AT_ONCE = 200
+# A worker has this long to delete what it took; it begins no deletion in the second half, so that none is under way
+# when another worker takes over.
+_LEASE = timedelta(hours=1)
+
+
+def collect(*, limit: int = _DELETED_AT_ONCE) -> Amount:
+    """Do a slice of all that is due; return what was deleted. May be called at any time and by many at once."""
+    spare_referenced()
+    condemn_unreferenced()
+    return delete_packs(take_due(limit=limit))
+
+
+def spare_referenced() -> int:
+    """Take back the sentence on packs that a commit came to refer to since; return how many."""
+    packs = Pack.objects.filter(garbage.committed(), state=PackState.CONDEMNED)
+    return packs.update(state=PackState.COMPLETE, due_at=None)
+
+
+def condemn_unreferenced(*, limit: int = _CONDEMNED_AT_ONCE) -> int:
+    """Condemn packs that nothing refers to; return how many."""
+    now = clock.now()
+    found = list(garbage.list_unreferenced(now).order_by("pk").values_list("pk", flat=True)[:limit])
+    still = garbage.list_unreferenced(now).filter(pk__in=found)
+    return still.update(state=PackState.CONDEMNED, due_at=now + timedelta(days=settings.NEARLINE.pack_grace_days))
+
+
+@transaction.atomic
+def take_due(*, limit: int) -> list[Pack]:
+    """Give up packs whose time has come and return them: from now on nobody but the caller may touch them."""
+    now = clock.now()
+    packs = list(garbage.list_due(now).select_for_update(of=("self",)).order_by("pk")[:limit])
+    # Asked only now: who has the lock sees what was committed before it.
+    rows = Pack.objects.filter(pk__in=[pack.pk for pack in packs])
+    spared = set(rows.filter(garbage.committed() | garbage.uploading(now)).values_list("pk", flat=True))
+    doomed = [pack for pack in packs if pack.state == PackState.DELETING or pack.pk not in spared]
+    # A range that no commit has must not be known without its packs.
+    ManifestRange.objects.filter(is_committed=False, packs__in=doomed).delete()
+    for pack in doomed:
+        pack.state, pack.due_at = PackState.DELETING, now + _LEASE
+    Pack.objects.bulk_update(doomed, ["state", "due_at"])
+    return doomed
+
+
+def delete_packs(packs: Sequence[Pack]) -> Amount:
+    """Delete what `take_due` returned, first from the store; return how much was. What fails is left for later."""
+    by_dataset: defaultdict[str, list[Pack]] = defaultdict(list)
+    for pack in packs:
+        by_dataset[pack.dataset_id].append(pack)
+    deleted: list[Pack] = []
+    for dataset in Dataset.objects.filter(pk__in=by_dataset).select_related("store").order_by("pk"):
+        mine = [pack for pack in by_dataset[dataset.pk] if pack.due_at and clock.now() < pack.due_at - _LEASE / 2]
+        try:
+            open_dataset_store(dataset).delete(pack_key(pack.sha256) for pack in mine)
+        except StoreUnreachable:
+            log.warning("packs.not_deleted", dataset_id=dataset.pk, packs=len(mine), exc_info=True)
+            continue
+        Pack.objects.filter(pk__in=[pack.pk for pack in mine], state=PackState.DELETING).delete()
+        log.info("packs.deleted", dataset_id=dataset.pk, packs=len(mine))
+        deleted += mine
+    return Amount(len(deleted), sum(pack.size_bytes for pack in deleted))

@@ -1,0 +1,95 @@
+"""Which packs the store holds for us. Every change of a pack's state is here or in `collection`.
+
+A pack that nothing refers to is condemned and later deleted; whoever wants one says so here first. What is told here
+is true afterwards too, however long the caller takes: a wanted pack is out of the collection's reach for a day, and a
+commit refers to packs under the same lock under which they are given up.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from core import clock
+from datasets.errors import BodyRefused, PackLeaving, PackMissing
+from datasets.models import Dataset, ManifestRange, Pack, PackState
+
+# Few enough for the parameters of one statement of any database.
+_BATCH = 500
+
+
+class RangesForgotten(Exception):
+    """Ranges of a tree that was checked are not known any more; it has to be checked again."""
+
+
+class WantedPacks(NamedTuple):
+    """Rows of packs by name, and the names of those that nobody had ever wanted: the store cannot have these."""
+
+    rows: dict[str, Pack]
+    new: Collection[str]
+
+
+def want(dataset: Dataset, sizes: Mapping[str, int]) -> WantedPacks:
+    """Return the rows of packs that someone has or means to store; new ones and condemned ones are pending.
+
+    Raises BodyRefused when a pack is known with another size, PackLeaving while one is being deleted.
+    """
+    now = clock.now()
+    rows = Pack.objects.filter(dataset=dataset, sha256__in=sizes)
+    rows.filter(state__in=[PackState.PENDING, PackState.COMPLETE]).update(touched_at=now)
+    # Whether the store still has it is looked up anew.
+    rows.filter(state=PackState.CONDEMNED).update(state=PackState.PENDING, due_at=None, touched_at=now)
+    missing = sizes.keys() - set(rows.values_list("sha256", flat=True))
+    fresh = [Pack(dataset=dataset, sha256=sha256, size_bytes=sizes[sha256]) for sha256 in sorted(missing)]
+    Pack.objects.bulk_create(fresh, ignore_conflicts=True)
+    found = {pack.sha256: pack for pack in rows.exclude(state__in=[PackState.CONDEMNED, PackState.DELETING])}
+    if liars := [sha256 for sha256, pack in found.items() if pack.size_bytes != sizes[sha256]]:
+        raise BodyRefused(f"The pack {liars[0][:12]} has another size than you say.", pack=liars[0])
+    if leaving := sorted(sizes.keys() - found.keys()):
+        raise PackLeaving(f"The pack {leaving[0][:12]} is just being removed from the store.", packs=leaving)
+    return WantedPacks(found, missing)
+
+
+def vouch(packs: Iterable[Pack]) -> None:
+    """Note that pending packs were seen in the store, whole."""
+    # By row: one that was given up meanwhile, and is wanted again, has to be seen again.
+    ids = [pack.pk for pack in packs]
+    if ids:
+        Pack.objects.filter(pk__in=ids, state=PackState.PENDING).update(state=PackState.COMPLETE)
+
+
+def lock_complete(packs: Collection[Pack]) -> None:
+    """Let these packs stay as they are until the transaction ends. Raises PackMissing unless all are complete."""
+    names = {pack.pk: pack.sha256 for pack in packs}
+    for batch in in_batches(sorted(names)):
+        rows = Pack.objects.select_for_update().filter(pk__in=batch, state=PackState.COMPLETE).order_by("pk")
+        for id_ in list(rows.values_list("pk", flat=True)):
+            del names[id_]
+        Pack.objects.filter(pk__in=batch).update(touched_at=clock.now())
+    if names:
+        raise PackMissing(f"{len(names)} packs were removed meanwhile.", packs=sorted(names.values()))
+
+
+def hold_ranges(dataset: Dataset, range_ids: Sequence[str]) -> None:
+    """Make ranges part of a commit, in its transaction: from then on their packs stay as long as the dataset does.
+
+    Raises PackMissing, and RangesForgotten when a range was forgotten after it was checked.
+    """
+    known: dict[str, bool] = {}
+    for batch in in_batches(range_ids):
+        rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
+        known.update(rows.values_list("pk", "is_committed"))
+    if len(known) != len(range_ids):
+        raise RangesForgotten
+    fresh = list(in_batches(id_ for id_, is_committed in known.items() if not is_committed))
+    lock_complete({pack for batch in fresh for pack in Pack.objects.filter(ranges__in=batch)})
+    for batch in fresh:
+        # Looked at after the lock: who gives packs up forgets their ranges in the same transaction.
+        if ManifestRange.objects.filter(pk__in=batch).update(is_committed=True) != len(batch):
+            raise RangesForgotten
+
+
+def in_batches(ids: Iterable[str]) -> Iterator[list[str]]:
+    """Yield ids in groups that one statement can carry."""
+    source = iter(ids)
+    while batch := list(islice(source, _BATCH)):
+        yield batch

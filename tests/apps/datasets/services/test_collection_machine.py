@@ -1,0 +1,277 @@
+"""Uploads, commits, deletions, collections and crashes in any order: no commit ever loses a pack."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import transaction
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
+
+from accounts.permissions import Role
+from core import clock
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.layout import pack_key, range_key, root_key
+from datasets.engine.ports import Announcement
+from datasets.errors import (
+    ManifestRejected,
+    PackLeaving,
+    PackMissing,
+    StaleParent,
+    UploadClosed,
+)
+from datasets.models import Branch, CommitSource, PackState, UploadSession
+from datasets.services import collection, commits, datasets, manifests, uploads
+from datasets.services.packs import RangesForgotten
+from datasets.services.uploads import ObjectKind, Offer
+from tests.factories.datasets import PackedTree, make_dataset
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+# Every file is a pack of its own; few files, so that uploads meet.
+TREES = st.sampled_from([PackedTree(dict.fromkeys(names, names.encode()), pack_bytes=1) for names in ("a", "b")]) | (
+    st.just(PackedTree({"a": b"a", "b": b"b"}, pack_bytes=1))
+)
+
+
+class Client:
+    """One upload as its client sees it."""
+
+    def __init__(self, dataset, upload, tree):
+        self.dataset = dataset
+        self.upload = upload
+        self.tree = tree
+        self.signed = {}
+        self.checked = None
+
+
+class Machine(RuleBasedStateMachine):
+    clients = Bundle("clients")
+    workers = Bundle("workers")
+
+    def __init__(self, project, member, admin):
+        super().__init__()
+        self.member, self.admin, self.project = member, admin, project
+        self.now = START
+        self.held = {}
+        self.block = transaction.atomic()
+        self.block.__enter__()
+
+        self.datasets = []
+
+    def teardown(self):
+        self.tick(timedelta(days=30))
+        with clock.frozen_at(self.now):
+            uploads.expire_uploads()
+            datasets.purge_deleted()
+            self.collect_everything()
+            for dataset in self.datasets:
+                stored = {blob.key for blob in open_dataset_store(dataset).list_blobs("packs/")}
+                assert stored == self.needed(dataset), "what nothing refers to leaves in the end, and nothing else"
+        transaction.set_rollback(True)
+        self.block.__exit__(None, None, None)
+
+    def collect_everything(self):
+        for _ in range(3):
+            collection.collect()
+            self.now += timedelta(days=10)
+            with clock.frozen_at(self.now):
+                collection.collect()
+
+    def needed(self, dataset):
+        return {pack_key(name) for tree in self.held.get(dataset.pk, []) for name in tree.packs}
+
+    def tick(self, step):
+        self.now += step
+
+    @initialize()
+    def begin(self):
+        with clock.frozen_at(self.now):
+            self.datasets = [make_dataset(self.member, self.project) for _ in range(2)]
+
+    @rule(target=clients, number=st.integers(0, 1), tree=TREES)
+    def start(self, number, tree):
+        dataset = self.datasets[number]
+        with clock.frozen_at(self.now):
+            started = uploads.start_upload(actor=self.member, dataset=dataset, branch="main", client_id="x")
+        return Client(dataset, started.upload, tree)
+
+    @rule(target=clients, number=st.integers(0, 1), tree=TREES)
+    def upload(self, number, tree):
+        """All but the commit, at once."""
+        client = self.start(number, tree)
+        self.offer(client)
+        self.send(client)
+        self.confirm(client)
+        self.check(client)
+        return client
+
+    @rule(client=clients)
+    def offer(self, client):
+        offers = [
+            Offer(ObjectKind.PACK, name, Announcement(len(data), name)) for name, data in client.tree.packs.items()
+        ]
+        with clock.frozen_at(self.now):
+            try:
+                answers = uploads.offer_packs(actor=self.member, upload=client.upload, offers=offers)
+            except (PackLeaving, UploadClosed):
+                return
+        for answer in answers:
+            if answer.request is not None:
+                client.signed[answer.id] = answer.request.expires_at
+
+    @rule(client=clients)
+    def send(self, client):
+        store = open_dataset_store(client.dataset)
+        for name, expires_at in client.signed.items():
+            if self.now < expires_at:
+                store.put(pack_key(name), client.tree.packs[name])
+        for range_id, data in client.tree.tree.objects.items():
+            store.put(range_key(range_id), data)
+        store.put(root_key(client.tree.root_id), client.tree.tree.root)
+
+    @rule(client=clients)
+    def confirm(self, client):
+        with clock.frozen_at(self.now):
+            try:
+                uploads.confirm_packs(actor=self.member, upload=client.upload, names=list(client.tree.packs))
+            except (PackMissing, PackLeaving, UploadClosed):
+                return
+
+    @rule(client=clients)
+    def check(self, client):
+        with clock.frozen_at(self.now):
+            try:
+                client.checked = manifests.check_tree(client.dataset, client.tree.root_id)
+            except (PackMissing, ManifestRejected):
+                client.checked = None
+
+    @rule(client=clients)
+    def land(self, client):
+        """The second half of a commit, however long after the first."""
+        if client.checked is None:
+            return
+        branch = Branch.objects.select_related("head").get(dataset=client.dataset, name="main")
+        with clock.frozen_at(self.now):
+            row = commits._describe(
+                self.member,
+                client.dataset,
+                client.tree.root_id,
+                client.checked,
+                parent=branch.head,
+                message="",
+                source=CommitSource.CLI,
+                idempotency_key="",
+            )
+            draft = commits._Draft(branch, branch.head_id, client.checked, row, client.upload)
+            try:
+                commits._land(self.member, draft)
+            except (PackMissing, RangesForgotten, StaleParent):
+                return
+        self.held.setdefault(client.dataset.pk, []).append(client.tree)
+
+    @rule(client=clients)
+    def commit(self, client):
+        head = Branch.objects.get(dataset=client.dataset, name="main").head_id
+        client.upload = UploadSession.objects.select_related("dataset__store").get(pk=client.upload.pk)
+        with clock.frozen_at(self.now):
+            try:
+                commits.commit_upload(
+                    actor=self.member,
+                    upload=client.upload,
+                    root=client.tree.root_id,
+                    expected_head=head,
+                    message="",
+                    source=CommitSource.CLI,
+                    idempotency_key="",
+                )
+            except (PackMissing, PackLeaving, ManifestRejected, UploadClosed):
+                return
+        self.held.setdefault(client.dataset.pk, []).append(client.tree)
+
+    @rule(client=consumes(clients))
+    def give_up(self, client):
+        with clock.frozen_at(self.now):
+            uploads.cancel_upload(actor=self.member, upload=client.upload)
+
+    @rule(number=st.integers(0, 1))
+    def delete_dataset(self, number):
+        gone = self.datasets[number]
+        with clock.frozen_at(self.now):
+            datasets.delete_dataset(actor=self.admin, dataset=gone)
+            self.datasets[number] = make_dataset(self.member, self.project)
+        self.held.pop(gone.pk, None)
+
+    @rule()
+    def purge(self):
+        with clock.frozen_at(self.now):
+            uploads.expire_uploads()
+            datasets.purge_deleted()
+
+    @rule()
+    def condemn_and_spare(self):
+        with clock.frozen_at(self.now):
+            collection.condemn_unreferenced()
+            collection.spare_referenced()
+
+    @rule(target=workers)
+    def take(self):
+        with clock.frozen_at(self.now):
+            taken = collection.take_due(limit=3)
+        return taken or multiple()
+
+    @rule(packs=consumes(workers), dies=st.booleans())
+    def delete(self, packs, dies):
+        """A worker deletes what it took, now or much later; or dies between the store and the database."""
+        with clock.frozen_at(self.now):
+            if not dies:
+                collection.delete_packs(packs)
+            elif all(self.now < pack.due_at - collection._LEASE / 2 for pack in packs):
+                for pack in packs:
+                    open_dataset_store(pack.dataset).delete([pack_key(pack.sha256)])
+
+    @rule(step=st.sampled_from([timedelta(minutes=10), timedelta(minutes=40), timedelta(hours=25)]))
+    def wait(self, step):
+        self.tick(step)
+
+    @rule()
+    def grow_old(self):
+        """What nobody touches from now on is due afterwards."""
+        self.tick(timedelta(hours=25))
+        with clock.frozen_at(self.now):
+            uploads.expire_uploads()
+            collection.condemn_unreferenced()
+        self.tick(timedelta(days=8))
+
+    @invariant()
+    def every_commit_has_its_packs(self):
+        for dataset in self.datasets:
+            store = open_dataset_store(dataset)
+            missing = {key for key in self.needed(dataset) if store.stat(key) is None}
+            assert not missing
+            states = set(
+                dataset.packs.filter(ranges__is_committed=True).values_list("state", flat=True),
+            )
+            assert PackState.DELETING not in states
+
+
+@pytest.mark.usefixtures("store_row")
+def test_no_commit_ever_loses_a_pack(project, member, make_actor):
+    admin = make_actor(Role.ADMIN)
+    run_state_machine_as_test(
+        lambda: Machine(project, member, admin),
+        settings=settings(
+            max_examples=50,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
