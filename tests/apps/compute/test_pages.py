@@ -1,0 +1,243 @@
+"""The pages of overview, jobs and compute, asked as a browser asks them."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from accounts.models import Project, User
+from compute.engine.ports import UsageSample
+from compute.models import Job, Resource, Template
+from compute.selectors import forecasts, utilisation
+from compute.services import observe
+from core import clock
+from scheduler.models import Node
+from tests.factories import compute as make
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def browser(site_admin) -> Client:
+    return browser_of(site_admin)
+
+
+def browser_of(actor) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(pk=actor.user_id))
+    return client
+
+
+def shown(client: Client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def positions(page: str, *texts: str) -> list[int]:
+    return [page.index(f'href="/jobs/{text}/"') for text in texts]
+
+
+def test_jobs_are_listed_newest_first_and_by_any_heading_either_way(browser, project, template):
+    make.submit(project, template, "b", "c", "a")
+
+    newest, by_name = shown(browser, "/jobs/"), shown(browser, "/jobs/?sort=name")
+    backwards = shown(browser, "/jobs/?sort=-name")
+
+    assert positions(newest, "a", "c", "b") == sorted(positions(newest, "a", "c", "b"))
+    assert positions(by_name, "a", "b", "c") == sorted(positions(by_name, "a", "b", "c"))
+    assert positions(backwards, "c", "b", "a") == sorted(positions(backwards, "c", "b", "a"))
+    assert 'aria-sort="ascending"' in by_name
+
+
+def test_an_order_that_does_not_exist_is_the_callers_fault(browser):
+    assert browser.get("/jobs/?sort=colour").status_code == 400
+
+
+def test_jobs_are_found_by_name_person_and_state(browser, project, template):
+    make.submit(project, template, "train-1", "test-1")
+    Job.objects.filter(name="test-1").update(submitted_by="mia", state="failed")
+
+    assert "train-1" not in shown(browser, "/jobs/?q=test")
+    assert "train-1" not in shown(browser, "/jobs/?person=mi")
+    assert "train-1" not in shown(browser, "/jobs/?state=failed")
+    assert "1 of 1 job" in shown(browser, "/jobs/?person=mi")
+
+
+def test_every_job_of_many_is_on_exactly_one_page_of_a_sorted_list(browser, project, template):
+    make.submit(project, template, *[f"job-{number:03}" for number in range(120)])
+    Job.objects.filter(name__endswith="7").update(gpu_milli=1000)
+    seen, address = [], "/jobs/?sort=-gpus"
+
+    while address:
+        page = browser.get(address).context["page"]
+        seen += [job.name for job in page.items]
+        address = f"/jobs/?sort=-gpus&cursor={page.next_cursor}" if page.next_cursor else None
+
+    assert len(seen) == 120
+    assert len(set(seen)) == 120
+    assert all(name.endswith("7") for name in seen[:12])
+
+
+def test_a_job_with_history_says_how_far_it_is(browser, project, template, driver, resource):
+    [earlier] = make.submit(project, template, "earlier", command="python train.py --lr 1")
+    now = clock.now()
+    Job.objects.filter(pk=earlier.pk).update(
+        state="succeeded", started_at=now - timedelta(seconds=200), finished_at=now - timedelta(seconds=100)
+    )
+    Resource.objects.filter(pk=resource.pk).update(kind="local")
+    [job] = make.submit(project, template, "now", command="python train.py --lr 2")
+    make.start([job])
+    Job.objects.filter(pk=job.pk).update(started_at=now)
+
+    with clock.frozen_at(now + timedelta(seconds=25)):
+        page = shown(browser, "/jobs/now/")
+
+    assert "25 %" in page
+    assert "about 1 min 15 s left" in page
+    assert "from 1 earlier like it" in page
+
+
+def test_a_job_without_history_says_so(browser, project, template, resource):
+    Resource.objects.filter(pk=resource.pk).update(kind="local")
+    [job] = make.submit(project, template, "first")
+    make.start([job])
+
+    assert "no history yet" in shown(browser, "/jobs/first/")
+
+
+def test_a_waiting_job_says_why_and_how_long_others_waited(browser, project, template):
+    [earlier] = make.submit(project, template, "earlier")
+    Job.objects.filter(pk=earlier.pk).update(started_at=earlier.created_at + timedelta(seconds=40))
+    [job] = make.submit(project, template, "waits")
+    job.workload.reason = "needs 4 GPUs on lab"
+    job.workload.save()
+
+    page = shown(browser, "/jobs/waits/")
+
+    assert "needs 4 GPUs on lab" in page
+    assert "waited up to 40 s" in page
+
+
+def test_the_platforms_folder_is_not_shown(browser, project, template, home):
+    make.submit(project, template, "job", command=f"cat {home}/code/x")
+
+    assert str(home) not in shown(browser, "/jobs/job/")
+
+
+def test_forecasts_of_many_jobs_take_one_query(project, template, django_assert_num_queries):
+    jobs = make.submit(project, template, *[f"job-{number}" for number in range(20)])
+
+    with django_assert_num_queries(1):
+        forecasts.forecast_durations(jobs)
+
+
+def test_what_stands_still_is_counted_as_idle(project, template, resource, driver):
+    Resource.objects.filter(pk=resource.pk).update(kind="local")
+    template.gpu_milli = 2000
+    template.save()
+    jobs = make.submit(project, template, "busy", "still")
+    make.start(jobs)
+    now = clock.now()
+    for seconds in range(40, -1, -10):
+        for name, millicores in (("busy", 900), ("still", 10)):
+            driver.use(name, UsageSample(now - timedelta(seconds=seconds), millicores, 2**20))
+    running = list(Job.objects.filter(state="running").select_related("resource"))
+
+    with clock.frozen_at(now):
+        found = utilisation.measure_utilisation(running)
+
+    assert (found.percent, found.idle_gpu_milli, found.measured_jobs) == (46, 2000, 2)
+
+
+def test_a_submitted_form_becomes_a_job(browser, project, template):
+    answer = browser.post(
+        "/jobs/new/", {"project": "team-a", "template": "scripted.small", "command": "true", "name": "mine"}
+    )
+
+    assert answer["Location"] == "/jobs/mine/"
+    assert Job.objects.get().submitted_by == "root"
+
+
+def test_what_is_wrong_with_a_form_is_said_beside_it(browser, project, template):
+    make.submit(project, template, "taken")
+
+    page = browser.post(
+        "/jobs/new/", {"project": "team-a", "template": "scripted.small", "command": "true", "name": "taken"}
+    ).content.decode()
+
+    assert "There is a job called &#x27;taken&#x27; already." in page
+    assert Job.objects.count() == 1
+
+
+def test_a_simulated_cluster_is_attached_with_the_nodes_that_were_asked_for(browser, home):
+    fields = {"name": "dgx", "kind": "simulated", "nodes": "2", "cpu": "80", "memory": "512 GB", "gpus": "8",
+              "gpu_model": "A100", "gpu_memory": "80 GB"}  # fmt: skip
+
+    answer = browser.post("/compute/attach/", fields, follow=True)
+
+    assert "dgx answers and is attached." in answer.content.decode()
+    assert list(Node.objects.order_by("name").values_list("name", flat=True)) == ["dgx-1", "dgx-2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [({"name": "No Name"}, "cannot be a name"), ({"memory": "much"}, "is not a size"), ({"kind": "local"}, "")],
+)
+def test_what_cannot_be_attached_is_said_in_words_and_nothing_is_kept(browser, home, change, words):
+    fields = {
+        "name": "dgx",
+        "kind": "simulated",
+        "nodes": "1",
+        "cpu": "1",
+        "memory": "1 GB",
+        "gpus": "0",
+        "gpu_memory": "0",
+    }
+    Resource.objects.create(name="this-machine", kind="local")
+
+    answer = browser.post("/compute/attach/", {**fields, **change})
+
+    assert answer.status_code == 200
+    assert (words or "This machine is attached already, as") in answer.content.decode()
+    assert Resource.objects.count() == 1
+
+
+def test_a_drained_node_is_shown_as_such_and_can_be_opened(browser, resource):
+    node = Node.objects.get()
+    browser.post(f"/compute/nodes/{node.pk}/drain/", {"drained": "1"})
+    assert "drained" in shown(browser, "/compute/")
+
+    browser.post(f"/compute/nodes/{node.pk}/drain/", {"drained": "0"})
+
+    assert not Node.objects.get().is_drained
+
+
+def test_a_template_is_added_and_a_wrong_one_is_not(browser, resource):
+    address = f"/compute/{resource.name}/templates/"
+
+    browser.post(address, {"name": "gpu-2", "cpu": "4", "memory": "8 GB", "gpus": "2"})
+    answer = browser.post(address, {"name": "wrong", "cpu": "0", "memory": "8 GB", "gpus": "2"}, follow=True)
+
+    assert Template.objects.get().full_name == f"{resource.name}.gpu-2"
+    assert "The template is not added." in answer.content.decode()
+
+
+def test_a_viewer_sees_no_way_to_change_anything(viewer, project, template):
+    make.submit(project, template, "job")
+    client = browser_of(viewer)
+
+    assert "Detach" not in shown(client, "/compute/")
+    assert "cancel-job" not in shown(client, "/jobs/job/")
+
+
+def test_the_overview_is_about_the_chosen_project(browser, project, template):
+    other = Project.objects.create(name="team-b")
+    make.submit(project, template, "job-of-a")
+    make.submit(other, template, "job-of-b")
+    observe.observe_all()
+
+    page = shown(browser, "/?project=team-b")
+
+    assert "job-of-b" in page
+    assert "job-of-a" not in page
