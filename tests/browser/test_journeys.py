@@ -67,15 +67,16 @@ def test_a_flow_is_written_checked_run_by_its_form_and_seen_to_succeed(open_page
     watched = open_page(admin_state)
     page = watched.page
     page.goto("/flows/new/?project=demo")
-    editor = page.get_by_label("Flow as YAML")
+    page.get_by_role("link", name=re.compile("YAML")).click()
+    text = page.get_by_role("textbox", name="Flow as YAML")
 
-    editor.fill(FLOW.replace("flow: digits", f"flow: {name}").replace("after: [look]", "after: [missing]"))
-    expect(page.locator("#problems")).to_contain_text("There is no step 'missing'.")
-    editor.fill(FLOW.replace("flow: digits", f"flow: {name}"))
-    expect(page.locator("#problems")).to_contain_text("No problem found")
-    page.get_by_role("button", name="Keep as a version").click()
-    page.get_by_label("greeting").fill("good morning")
-    page.get_by_role("button", name="Run", exact=True).click()
+    paste(text, FLOW.replace("flow: digits", f"flow: {name}").replace("after: [look]", "after: [missing]"))
+    expect(page.get_by_role("region", name="Problems")).to_contain_text("There is no step 'missing'.")
+    paste(text, FLOW.replace("flow: digits", f"flow: {name}"))
+    expect(page.get_by_role("region", name="Problems")).to_contain_text("No problem found")
+    page.get_by_role("button", name="Run with other values").click()
+    page.get_by_role("dialog").get_by_label("greeting").fill("good morning")
+    page.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
 
     page.wait_for_url("**/runs/run_*/")
     expect(page.locator(".head .pill")).to_contain_text("Succeeded", timeout=60_000)
@@ -84,6 +85,19 @@ def test_a_flow_is_written_checked_run_by_its_form_and_seen_to_succeed(open_page
     expect(page.locator("log-view .ansi-32")).to_have_text("good morning")
     page.get_by_label("Find in the log").fill("MORNING")
     expect(page.locator("log-view mark")).to_have_text("morning")
+
+
+def paste(editor, text: str) -> None:
+    """Replace the whole text of an editor, as a person does from the clipboard."""
+    editor.press("Control+a")
+    editor.evaluate(
+        """(node, text) => {
+          const clipboardData = new DataTransfer();
+          clipboardData.setData("text/plain", text);
+          node.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+        }""",
+        text,
+    )
 
 
 def test_an_experiment_shows_what_it_measured_and_what_it_left(open_page, admin_state, finished_run):
