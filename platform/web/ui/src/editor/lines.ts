@@ -15,12 +15,19 @@ export function keepFormatting(original: string, plain: string, edited: string):
   for (let at = 0; at <= n.length; at++) {
     const [inA, inM] = at === n.length ? [a.length, m.length] : [ofOriginal.get(at), ofEdited.get(at)];
     if (inA === undefined || inM === undefined) continue;
-    const isUntouched = sameLines(n.slice(nextN, at), m.slice(nextM, inM));
-    kept.push(...(isUntouched ? a.slice(nextA, inA) : m.slice(nextM, inM)));
+    const [was, plainly, is] = [a.slice(nextA, inA), n.slice(nextN, at), m.slice(nextM, inM)];
+    if (sameLines(plainly, is)) kept.push(...was);
+    else kept.push(...emptyLines(was).slice(emptyLines(plainly).length), ...is);
     if (at < n.length) kept.push(a[inA] ?? "");
     [nextA, nextN, nextM] = [inA + 1, at + 1, inM + 1];
   }
   return kept.join("\n");
+}
+
+// Empty lines before the first other one. The writer knows one of several; the rest of them stay too.
+function emptyLines(lines: string[]): string[] {
+  const first = lines.findIndex((line) => line.trim() !== "");
+  return first < 0 ? [] : lines.slice(0, first);
 }
 
 function words(line: string): string {
