@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _DELETE_BATCH = 1000
 _MISSING = {"404", "NoSuchKey", "NotFound"}
+_SKEWED = {"RequestTimeTooSkewed", "RequestExpired"}
 _REFUSED = {"403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "NoSuchBucket"}
 
 
@@ -195,6 +196,11 @@ def _translated(key: str) -> Iterator[None]:
             raise BlobMissing(f"The store has no object {key}.", key=key) from error
         if code in _REFUSED:
             raise InvalidStore(f"The store refuses us ({code}).") from error
+        if code in _SKEWED:
+            raise StoreUnreachable(
+                "The store refuses our requests because its clock and ours differ by more than it allows; "
+                "set both by a time server."
+            ) from error
         if code in {"InvalidRange", "416"}:
             raise ContentCorrupt(f"The object {key} is shorter than it should be.", key=key) from error
         raise StoreUnreachable(f"The store answered with {code}.") from error

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
-from nearline import errors
+from nearline import _store_answers, errors
 
 # The library's own command line takes half of its time to load, and nothing here uses it.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
@@ -31,7 +31,7 @@ _PAGE = 1000
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _REPEATABLE = {"GET", "HEAD", "PUT", "DELETE", "PATCH"}
 _PASSING = {429, 502, 503, 504}
-_PARTIAL, _TOO_LATE, _BROKEN = 206, 403, 500
+_PARTIAL, _BROKEN = 206, 500
 _FAMILY: Mapping[int, type[errors.NearlineError]] = {
     400: errors.InvalidRequest,
     401: errors.NotSignedIn,
@@ -284,16 +284,13 @@ def _read_problem(response: httpx.Response) -> errors.NearlineError | None:
 
 
 def _store_problem(response: httpx.Response) -> errors.NearlineError:
-    status, text = response.status_code, response.text[:500].strip()
-    if status == _TOO_LATE and "expired" in text.lower():
-        # S3 has no code of its own for this; our folder store says it in the code of its problem.
-        return errors.Denied("The store's permission has expired.", code="datasets.signature_expired")
+    status, text = response.status_code, response.text
+    if refusal := _store_answers.read_refusal(status, text):
+        return refusal
+    said = f"The store answered {status}: {_store_answers.describe(text)}"
     if status in _PASSING or status >= _BROKEN:
-        return errors.Unavailable(f"The store answered {status}: {text or 'no reason'}", code="client.store_busy")
-    described = _read_problem(response)
-    return described or _FAMILY.get(status, errors.ServerFailure)(
-        f"The store answered {status}: {text or 'no reason'}", code="client.store_refused"
-    )
+        return errors.Unavailable(said, code="client.store_busy")
+    return _read_problem(response) or _FAMILY.get(status, errors.ServerFailure)(said, code="client.store_refused")
 
 
 def _unreachable(url: str, error: httpx.TransportError) -> errors.Unavailable:

@@ -1,12 +1,17 @@
 """Authentication, retries, and problems as exceptions."""
 
 import json
+from dataclasses import replace
 
 import httpx
 import pytest
 
 from nearline import errors
 from nearline._http import Http, Patience, quoted
+from nearline.resources.references import Reference
+from nearline.resources.sync_routes import SyncRoutes
+from nearline.transfer.packing import Upload
+from nearline.transfer.server import ObjectKind
 
 URL = "http://server"
 
@@ -40,6 +45,12 @@ def connect(script, *, token="secret", waits=None, **patience) -> Http:
 
 def problem(status, code="some.code", hint="Do this.", **details):
     return (status, {"status": status, "code": code, "title": "It is so.", "hint": hint, "details": details})
+
+
+def s3(code, message, resource="/bucket/key"):
+    """What an S3 server says of a request that it refuses."""
+    head = '<?xml version="1.0" encoding="UTF-8"?>'
+    return f"{head}<Error><Code>{code}</Code><Message>{message}</Message><Resource>{resource}</Resource></Error>"
 
 
 def test_every_call_carries_the_token_and_goes_to_the_api():
@@ -84,6 +95,12 @@ def test_a_part_is_asked_for_and_cut_out_where_the_store_sends_all():
         (problem(403, code="datasets.signature_expired"), errors.Denied, "datasets.signature_expired"),
         ((403, {"Message": "Request has expired"}), errors.Denied, "datasets.signature_expired"),
         ((403, {"Message": "SignatureDoesNotMatch"}), errors.Denied, "client.store_refused"),
+        ((403, s3("AccessDenied", "Request has expired.")), errors.Denied, "datasets.signature_expired"),
+        ((400, s3("ExpiredToken", "The provided token is no good.")), errors.Denied, "datasets.signature_expired"),
+        ((403, s3("AccessDenied", "Access Denied.")), errors.Denied, "client.store_refused"),
+        ((403, s3("SignatureDoesNotMatch", "", "/expired/key")), errors.Denied, "client.store_refused"),
+        ((403, s3("RequestTimeTooSkewed", "The difference is too large.")), errors.Denied, "client.clock_skew"),
+        ((403, s3("AccessDenied", "Request is not valid yet")), errors.Denied, "client.clock_skew"),
         ((404, {"Message": "NoSuchKey"}), errors.NotFound, "client.store_refused"),
         ((500, {"Message": "InternalError"}), errors.Unavailable, "client.store_busy"),
         ((503, {"Message": "SlowDown"}), errors.Unavailable, "client.store_busy"),
@@ -253,3 +270,24 @@ def test_names_that_are_no_text_travel_as_the_bytes_that_they_are():
 
     assert script.requests[0].url.raw_path == b"/api/v1/files/a%FFb?path=a%FFb%20c"
     assert answer["path"] == "a\udcffb"
+
+
+def test_an_upload_says_the_md5_of_bodies_only_where_the_store_asks_for_it():
+    asked = []
+
+    def server(request):
+        asked.append(json.loads(request.content))
+        if request.url.path.endswith("/uploads"):
+            answer = {"id": "up_1", "branch": "main", "head": None, "root": None, "put_proof": "content-md5"}
+        else:
+            answer = {"items": []}
+        return httpx.Response(200, content=json.dumps(answer))
+
+    routes = SyncRoutes(connect(server), Reference("team", "data"))
+    upload = Upload(routes, "main", "laptop")
+    offer = upload.offer(ObjectKind.PACK, "ab" * 32, b"body")
+    routes.offer_packs(upload.id, [offer])
+    routes.offer_packs(upload.id, [replace(offer, md5=None)])
+
+    plain = {"sha256": "ab" * 32, "size_bytes": 4}
+    assert asked[1:] == [{"packs": [{**plain, "md5": "hBotaJrYa9FhFEdFPCLG/A=="}]}, {"packs": [plain]}]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import urllib3
+from botocore.stub import Stubber
 
 from core import clock
 from datasets.adapters.opening import open_store
@@ -160,3 +161,11 @@ def test_a_large_deletion_is_done_in_parts(store):
     store.delete(iter(keys))
 
     assert list(store.list_blobs("many/")) == []
+
+
+def test_clocks_that_differ_are_told_in_a_sentence(store):
+    with Stubber(store._client) as answers:
+        answers.add_client_error("head_object", "RequestTimeTooSkewed", http_status_code=403)
+
+        with pytest.raises(StoreUnreachable, match="clock"):
+            store.stat("packs/a")

@@ -3,6 +3,7 @@
 A pack is named by SHA-256 because object stores can check that hash while they receive the bytes.
 """
 
+import base64
 import hashlib
 from typing import Protocol, TypeAlias
 
@@ -47,6 +48,11 @@ def sha256(data: Buffer) -> bytes:
 def sha256_hex(data: Buffer) -> str:
     """Return the SHA-256 of `data` in hexadecimal: the name of a pack."""
     return hashlib.sha256(data).hexdigest()
+
+
+def md5_base64(data: Buffer) -> str:
+    """Return the MD5 of `data` as HTTP headers carry it, for stores that check no better hash on the way in."""
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
 
 
 def check_id(data: Buffer, expected: bytes, what: str) -> None:

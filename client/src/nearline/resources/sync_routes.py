@@ -31,11 +31,18 @@ class SyncRoutes:
         """Open a session that packs and manifests are uploaded in."""
         body = {"branch": branch, "client_id": client_id}
         answer = self._http.post(self._path + "/uploads", body, may_repeat=True)
-        return UploadSession(id=answer["id"], branch=answer["branch"], head=answer.get("head"), root=answer.get("root"))
+        return UploadSession(
+            id=answer["id"],
+            branch=answer["branch"],
+            head=answer.get("head"),
+            root=answer.get("root"),
+            needs_md5=answer.get("put_proof") == "content-md5",
+        )
 
     def offer_packs(self, upload_id: str, packs: Sequence[Offer]) -> list[OfferAnswer]:
         """Ask which packs are wanted, and for the right to store them."""
-        body = {"packs": [{"sha256": pack.sha256, "size_bytes": pack.size_bytes} for pack in packs]}
+        offers = [{"sha256": pack.sha256, "size_bytes": pack.size_bytes, **_md5(pack)} for pack in packs]
+        body = {"packs": offers}
         answer = self._http.post("/uploads" + quoted(upload_id) + "/packs", body, may_repeat=True)
         return [OfferAnswer(item["sha256"], _signed(item.get("request"))) for item in answer["items"]]
 
@@ -46,7 +53,7 @@ class SyncRoutes:
     def offer_manifests(self, upload_id: str, objects: Sequence[Offer]) -> list[OfferAnswer]:
         """Ask which ranges and roots are wanted, and for the right to store them."""
         offers = [
-            {"kind": str(item.kind), "id": item.id, "size_bytes": item.size_bytes, "sha256": item.sha256}
+            {"kind": str(item.kind), "id": item.id, "size_bytes": item.size_bytes, "sha256": item.sha256, **_md5(item)}
             for item in objects
         ]
         answer = self._http.post("/uploads" + quoted(upload_id) + "/manifests", {"objects": offers}, may_repeat=True)
@@ -76,6 +83,10 @@ class SyncRoutes:
     ) -> bytes:
         """Make one attempt at a signed request and return the body of the answer."""
         return self._http.send_signed(request.method, request.url, request.headers, body=body, byte_range=byte_range)
+
+
+def _md5(offer: Offer) -> dict[str, str]:
+    return {"md5": offer.md5} if offer.md5 else {}
 
 
 def _branch(item: dict[str, str | None]) -> BranchHead:

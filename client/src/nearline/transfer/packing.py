@@ -13,12 +13,13 @@ from types import TracebackType
 from typing import Self
 
 from nearline.content.entries import BlobRef
+from nearline.content.hashing import md5_base64, sha256_hex
 from nearline.content.packs import TARGET_PACK_BYTES, Pack, PackBuilder
 from nearline.errors import NearlineError
 from nearline.transfer.known import KnownContent
 from nearline.transfer.progress import Meter
 from nearline.transfer.retry import Patience, is_expired
-from nearline.transfer.server import MAX_OFFERS, ObjectKind, Offer, Server, SignedRequest
+from nearline.transfer.server import MAX_OFFERS, ObjectKind, Offer, Server, SignedRequest, UploadSession
 from nearline.transfer.statcache import StatCache
 
 # Packs are confirmed in such groups. What is not confirmed when the process dies is found by the next offer.
@@ -33,15 +34,23 @@ class Upload:
         self._branch = branch
         self._client_id = client_id
         self._lock = threading.Lock()
-        self._id: str | None = None
+        self._session: UploadSession | None = None
 
     @property
     def id(self) -> str:
         """Return the session's id."""
+        return self._start().id
+
+    def offer(self, kind: ObjectKind, name: str, data: bytes) -> Offer:
+        """Return the offer of an object, with the proofs that the store of this session asks for."""
+        md5 = md5_base64(data) if self._start().needs_md5 else None
+        return Offer(kind, name, len(data), name if kind is ObjectKind.PACK else sha256_hex(data), md5)
+
+    def _start(self) -> UploadSession:
         with self._lock:
-            if self._id is None:
-                self._id = self._server.start_upload(self._branch, self._client_id).id
-            return self._id
+            if self._session is None:
+                self._session = self._server.start_upload(self._branch, self._client_id)
+            return self._session
 
 
 class PackSender:
@@ -124,8 +133,9 @@ class PackSender:
         self._room.acquire()
         self._raise_failure()
         pack = self._builder.finish()
+        offer = self._patience.repeat(partial(self._upload.offer, ObjectKind.PACK, pack.name, pack.data))
         with self._lock:
-            self._unsigned[pack.name] = Offer(ObjectKind.PACK, pack.name, len(pack.data), pack.name)
+            self._unsigned[pack.name] = offer
         self._futures = [future for future in self._futures if not future.done() or future.exception()]
         self._futures.append(self._pool.submit(self._send, pack))
 
@@ -178,9 +188,10 @@ class PackSender:
             return self._signed[pack.name]
 
     def _ask_again(self, pack: Pack) -> None:
+        offer = self._upload.offer(ObjectKind.PACK, pack.name, pack.data)
         with self._sign_lock, self._lock:
             self._signed.pop(pack.name, None)
-            self._unsigned[pack.name] = Offer(ObjectKind.PACK, pack.name, len(pack.data), pack.name)
+            self._unsigned[pack.name] = offer
 
     def _count(self, pack: Pack, *, is_new: bool) -> None:
         size = sum(blob.size for blob in pack.blobs)

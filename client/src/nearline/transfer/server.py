@@ -35,22 +35,30 @@ class SignedRequest:
 
 @dataclass(frozen=True)
 class UploadSession:
-    """The server's memory of an upload; it expires a day after it was last used."""
+    """The server's memory of an upload; it expires a day after it was last used.
+
+    With `needs_md5` the store takes no better proof of what is sent, so offers say it.
+    """
 
     id: str
     branch: str
     head: str | None
     root: str | None
+    needs_md5: bool = False
 
 
 @dataclass(frozen=True)
 class Offer:
-    """An object that could be stored. `id` is the name of a pack or the id of a range or root, in hexadecimal."""
+    """An object that could be stored. `id` is the name of a pack or the id of a range or root, in hexadecimal.
+
+    `md5` (base64) is None where the session does not need it.
+    """
 
     kind: ObjectKind
     id: str
     size_bytes: int
     sha256: str
+    md5: str | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from nearline.content.diff import Change
 from nearline.content.errors import ContentError
-from nearline.content.hashing import sha256_hex
 from nearline.content.manifest import Entry, RootRange, Tree
 from nearline.content.patch import patch_tree
 from nearline.content.paths import Collision, find_collisions
@@ -21,7 +20,7 @@ from nearline.transfer.manifests import Manifests
 from nearline.transfer.options import Options
 from nearline.transfer.packing import PackSender, Upload, put_objects
 from nearline.transfer.progress import Meter
-from nearline.transfer.server import ObjectKind, Offer, Server
+from nearline.transfer.server import ObjectKind, Server
 from nearline.transfer.statcache import StatCache
 
 _STALE = "datasets.stale_parent"
@@ -99,11 +98,12 @@ class Publisher:
 
     def _put_manifests(self, tree: Tree) -> None:
         root, root_id = tree.root, tree.root_id
-        ranges = [(_offer(ObjectKind.RANGE, name, data), data) for name, data in tree.objects.items()]
+        offer = self.upload.offer
+        ranges = [(offer(ObjectKind.RANGE, name, data), data) for name, data in tree.objects.items()]
         patience, threads = self.options.patience, self.options.threads
         if ranges:
             put_objects(self.server, self.upload.id, ranges, patience, threads=threads)
-        put_objects(self.server, self.upload.id, [(_offer(ObjectKind.ROOT, root_id, root), root)], patience, threads=1)
+        put_objects(self.server, self.upload.id, [(offer(ObjectKind.ROOT, root_id, root), root)], patience, threads=1)
         self.manifests.keep({**tree.objects, root_id: root})
 
 
@@ -206,7 +206,3 @@ def find_entries(ranges: Sequence[RootRange], manifests: Manifests, paths: Colle
             if entries.paths[index] == name:
                 found[name] = entries[index]
     return found
-
-
-def _offer(kind: ObjectKind, name: str, data: bytes) -> Offer:
-    return Offer(kind, name, len(data), sha256_hex(data))
