@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import data_plane, fan
+from benchmarks import data_plane, experiments, fan
 
-BENCHMARKS = {"data_plane": data_plane.main, "fan": fan.main}
+BENCHMARKS = {"data_plane": data_plane.main, "experiments": experiments.main, "fan": fan.main}
 
 for name in sys.argv[1:] or BENCHMARKS:
     print(f"\n## {name}")

@@ -100,6 +100,16 @@ def parse(text: str) -> Filter:
     return parser.whole() if text.strip() else All(())
 
 
+def columns_of(wanted: Filter) -> set[Column]:
+    """Return every column that a filter looks at."""
+    match wanted:
+        case All(parts) | Any(parts):
+            return {column for part in parts for column in columns_of(part)}
+        case Not(inner):
+            return columns_of(inner)
+    return {wanted.column}
+
+
 def quote(text: str) -> str:
     """Return a text as a filter takes it, in quotes."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,5 +1,6 @@
 """Filters of experiments as conditions of the database: every value is a parameter of the query, never a part of it."""
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from django.db.models import DurationField, Exists, ExpressionWrapper, F, FloatField, OuterRef, Q, QuerySet
@@ -27,16 +28,18 @@ PATHS = {
 _LOOKUPS = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 
 
-def with_computed(rows: QuerySet[Experiment]) -> QuerySet[Experiment]:
-    """Return the experiments with `took` (nothing while they run) and `run_number` to filter, sort and group by."""
-    return rows.alias(
-        took=ExpressionWrapper(F("attempt__finished_at") - F("attempt__started_at"), output_field=DurationField()),
-        run_number=Cast("run__number", FloatField()),
-    )
+def with_computed(rows: QuerySet[Experiment], used: Collection[Column]) -> QuerySet[Experiment]:
+    """Return the experiments with `took` (nothing while they run) and `run_number` where used, and no join more."""
+    computed = {
+        "took": ExpressionWrapper(F("attempt__finished_at") - F("attempt__started_at"), output_field=DurationField()),
+        "run_number": Cast("run__number", FloatField()),
+    }
+    wanted = {PATHS[column.key] for column in used if column.kind is Kind.PLAIN}
+    return rows.alias(**{name: value for name, value in computed.items() if name in wanted})
 
 
 def matching(rows: QuerySet[Experiment], wanted: Filter) -> QuerySet[Experiment]:
-    """Return those experiments, out of rows with the computed columns, that a filter lets through."""
+    """Return those experiments, out of rows with the computed columns it uses, that a filter lets through."""
     return rows.filter(_condition(wanted))
 
 

@@ -53,9 +53,11 @@ def find(
 
     Raises InvalidFilter and InvalidColumn.
     """
-    rows = with_computed(experiments.list_experiments(actor=actor, project=project, run=run))
-    found = matching(rows, filters.parse(where)) if where else rows
-    return _sorted(found, columns.parse_order(order)) if order else found
+    wanted, by = filters.parse(where or ""), columns.parse_order(order) if order else None
+    rows = experiments.list_experiments(actor=actor, project=project, run=run)
+    used = filters.columns_of(wanted) | ({by.column} if by else set())
+    found = matching(with_computed(rows, used), wanted)
+    return _sorted(found, by) if by else found
 
 
 def take(rows: QuerySet[Experiment], *, start: int, limit: int) -> list[Experiment]:

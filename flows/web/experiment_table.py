@@ -219,10 +219,9 @@ def _telling(recorded: Recorded) -> tuple[Column, ...]:
 
     chosen = []
     for kind, most in ((Kind.PARAM, _PARAMETERS), (Kind.METRIC, _METRICS)):
-        # What has no path in its name is rather the sum of it all.
-        chosen += sorted(
-            (column for column in found if column.kind is kind), key=lambda column: ("/" in column.key, is_same(column))
-        )[:most]
+        those = [column for column in found if column.kind is kind]
+        # What has no path in its name is the sum of what has one.
+        chosen += sorted([column for column in those if "/" not in column.key] or those, key=is_same)[:most]
     return tuple(chosen)
 
 

@@ -7,7 +7,8 @@ import { isWithin, pathOf, rangeOf, scaleOf, type Axis, type Range, type Scale }
 type Source = { axes: Axis[]; lines: { id: string; title: string; hue: number }[] };
 
 const NS = "http://www.w3.org/2000/svg";
-const [TOP, HEIGHT, BELOW, SIDE, MIN_GAP] = [46, 230, 14, 52, 88];
+const [TOP, HEIGHT, BELOW, LEFT, RIGHT, MIN_GAP] = [46, 230, 14, 46, 92, 88];
+const [TICK_PX, NUMBER_PX] = [12, 58];
 const LONGEST = 13;
 const FULL: Range = { low: 0, high: 1 };
 const STEPS: Record<string, number> = { ArrowUp: 1, ArrowDown: -1, ArrowRight: 1, ArrowLeft: -1, PageUp: 4, PageDown: -4 };
@@ -36,8 +37,8 @@ export class ParallelCoordinates extends HTMLElement {
 
   #draw(): void {
     const count = this.#source.axes.length;
-    const width = Math.max(this.clientWidth, SIDE * 2 + MIN_GAP * (count - 1));
-    const xs = this.#source.axes.map((_, axis) => SIDE + (axis * (width - 2 * SIDE)) / Math.max(1, count - 1));
+    const width = Math.max(this.clientWidth, LEFT + RIGHT + MIN_GAP * (count - 1));
+    const xs = this.#source.axes.map((_, axis) => LEFT + (axis * (width - LEFT - RIGHT)) / Math.max(1, count - 1));
     this.#svg.setAttribute("viewBox", `0 0 ${width} ${TOP + HEIGHT + BELOW}`);
     this.#svg.setAttribute("width", String(width));
     this.#svg.setAttribute("height", String(TOP + HEIGHT + BELOW));
@@ -60,7 +61,7 @@ export class ParallelCoordinates extends HTMLElement {
       const ys = spread(standing.map((line) => y(this.#places[line]?.[axis] as number)), Math.min(11, HEIGHT / standing.length), TOP, TOP + HEIGHT);
       const isLast = axis > 0;
       return standing.map((line, place) =>
-        make("text", { x: (xs[axis] as number) + (isLast ? 12 : -12), y: (ys[place] as number) + 4, "text-anchor": isLast ? "start" : "end", class: "number", "data-line": line }, String(line + 1)),
+        make("text", { x: (xs[axis] as number) + (isLast ? NUMBER_PX : -TICK_PX), y: (ys[place] as number) + 4, "text-anchor": isLast ? "start" : "end", class: "number", "data-line": line }, String(line + 1)),
       );
     });
   }
@@ -68,12 +69,11 @@ export class ParallelCoordinates extends HTMLElement {
   #axis(axis: Axis, number: number, x: number): SVGElement {
     const group = make("g", { class: "axis", transform: `translate(${x} 0)` });
     const ticks = this.#scales[number]?.ticks ?? [];
-    const isInner = number > 0 && number < this.#source.axes.length - 1;
     group.append(
       named(axis.label),
       make("text", { x: 0, y: 29, "text-anchor": "middle", class: "kind" }, axis.kind === "metrics" ? `${axis.low_is_good ? "low" : "high"} is good` : "parameter"),
       make("line", { x1: 0, x2: 0, y1: TOP, y2: TOP + HEIGHT }),
-      ...ticks.map(({ at, label }) => make("text", { x: isInner || number === 0 ? 12 : -12, y: y(at) + 4, "text-anchor": isInner || number === 0 ? "start" : "end", class: "tick" }, label.slice(0, 14))),
+      ...ticks.map(({ at, label }) => make("text", { x: TICK_PX, y: y(at) + 4, class: "tick" }, label.slice(0, 14))),
       this.#brush(number),
       make("rect", { class: "range", x: -6, width: 12, "data-range": number }),
       ...(["low", "high"] as const).map((end) => this.#handle(axis, number, end)),
