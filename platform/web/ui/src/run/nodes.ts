@@ -100,6 +100,7 @@ function nodeOf(box: Box, state: StateLook | undefined, shown: string): GraphNod
     handles: HANDLES,
     data,
     selected: isShown,
+    ariaRole: "button",
     ariaLabel: label.filter(Boolean).join(", "),
   };
 }

@@ -1,0 +1,139 @@
+"""The page of a run: watched to its end, read by keyboard, and a log of 100 MB."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+GATE = "until [ -e {gate} ]; do sleep 0.05; done"
+WATCHED = """
+flow: watched
+parameters:
+  greeting: {{type: str, default: hello}}
+steps:
+  - {{name: first, command: "{gate}; echo ${{{{ parameters.greeting }}}}"}}
+  - {{name: fan, after: [first], command: "true", grid: {{seed: [{seeds}]}}}}
+  - {{name: last, after: [fan], command: "echo done > $NEARLINE_OUTPUT/note.txt"}}
+"""
+LINE = "line {:08} of a very long log, which goes on and on until it holds one hundred megabytes of text\n"
+LOG_BYTES = 100_000_000
+
+
+def start(product, text: str, name: str) -> dict:
+    product.api("POST", "/flows", {"project": "demo", "text": text})
+    return product.api("POST", f"/flows/demo/{name}/runs", {"parameters": {}})
+
+
+@pytest.fixture(scope="module")
+def done_run(product, sample) -> dict:
+    """A run of three steps that has succeeded."""
+    text = WATCHED.format(gate="true", seeds="1, 2").replace("flow: watched", "flow: done")
+    run = start(product, text, "done")
+    return product.wait_for(
+        lambda: product.api("GET", f"/runs/{run['id']}"), lambda run: run["state"] in {"succeeded", "failed"}
+    )
+
+
+def test_a_run_is_watched_to_its_end_without_a_reload(open_page, admin_state, product, sample, tmp_path):
+    gate = tmp_path / "gate"
+    run = start(product, WATCHED.format(gate=GATE.format(gate=gate), seeds=", ".join(map(str, range(14)))), "watched")
+    page = open_page(admin_state).page
+    page.goto(f"/runs/{run['id']}/")
+    page.evaluate("window.isTheSamePage = true")
+    graph = page.get_by_label("Graph of the run")
+    expect(graph.get_by_role("button", name=re.compile("^first, Running"))).to_be_visible()
+    expect(graph.get_by_role("button", name=re.compile("^fan, 14 times, Pending"))).to_be_visible()
+
+    gate.touch()
+
+    expect(page.locator(".head .pill").first).to_contain_text("Succeeded", timeout=60_000)
+    expect(graph.get_by_role("button", name=re.compile("^first, Succeeded"))).to_be_visible()
+    expect(graph.get_by_role("button", name=re.compile("^fan, 14 times, Succeeded"))).to_be_visible()
+    expect(page.locator("#run-list .track g.succeeded")).to_have_count(3)
+    expect(page.locator("#run-events")).to_contain_text("run.succeeded")
+    assert page.evaluate("window.isTheSamePage") is True
+
+
+def test_a_step_is_chosen_and_read_by_keyboard(open_page, admin_state, done_run):
+    page = open_page(admin_state).page
+    page.goto(f"/runs/{done_run['id']}/")
+    node = page.get_by_label("Graph of the run").get_by_role("button", name=re.compile("^fan seed=2"))
+    node.focus()
+
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="fan seed=2")).to_be_visible()
+    expect(page.locator("#run-step")).to_be_focused()
+    assert "step=fan&index=1" in page.url
+    page.keyboard.press("Escape")
+    expect(node).to_be_focused()
+
+    page.locator("#tab-inputs").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#run-step-body")).to_contain_text("Outputs of")
+    expect(page.locator("#tab-inputs")).to_be_focused()
+    page.go_back()
+    expect(page.locator("#tab-log")).to_have_attribute("aria-current", "page")
+    page.goto(page.url)
+    expect(page.get_by_role("heading", name="fan seed=2")).to_be_visible()
+
+
+def test_outputs_are_shown_and_a_run_is_started_again_with_changes(open_page, admin_state, done_run):
+    page = open_page(admin_state).page
+    page.goto(f"/runs/{done_run['id']}/?step=last&tab=outputs")
+
+    page.get_by_role("link", name="note.txt", exact=True).click()
+    expect(page.locator(".preview pre")).to_have_text("done\n")
+    page.get_by_role("link", name="Run again").click()
+    field = page.get_by_role("dialog").get_by_label("greeting")
+    expect(field).to_have_value("hello")
+    field.fill("good evening")
+    page.get_by_role("dialog").get_by_role("button", name="Run").click()
+
+    page.wait_for_url(re.compile(rf"/runs/run_(?!{done_run['id'].removeprefix('run_')})"))
+    expect(page.get_by_role("cell", name="good evening")).to_be_visible()
+
+
+def test_a_step_is_tried_again_with_what_comes_after_it(open_page, admin_state, done_run):
+    page = open_page(admin_state).page
+    page.goto(f"/runs/{done_run['id']}/?step=fan&index=1")
+
+    page.get_by_role("button", name="Retry from here").click()
+    expect(page.get_by_role("dialog")).to_contain_text("what comes after it (last) run again")
+    page.get_by_role("dialog").get_by_role("button", name=re.compile("^Retry from fan")).click()
+
+    expect(page.locator(".head .pill").first).to_contain_text("Succeeded", timeout=60_000)
+    page.goto(f"/runs/{done_run['id']}/?view=table")
+    for step, tries in (("first", "1"), ("fan seed=1", "1"), ("fan seed=2", "2"), ("last", "2")):
+        row = page.locator("#run-list").get_by_role("row", name=re.compile(f"{step} "))
+        expect(row.get_by_role("cell").nth(4)).to_have_text(tries)
+
+
+def test_a_log_of_100_megabytes_opens_at_its_end_and_stays_small(open_page, admin_state, product, done_run):
+    attempt = next(step for step in done_run["steps"] if step["key"] == "first")["attempts"][0]
+    log = product.home / "jobs" / attempt["job_name"] / "log"
+    lines = LOG_BYTES // len(LINE.format(0))
+    with log.open("w") as file:
+        file.writelines(LINE.format(number) for number in range(lines))
+    page = open_page(admin_state).page
+    page.goto(f"/runs/{done_run['id']}/?step=first&tab=log")
+    screen = page.get_by_label("Log", exact=True)
+
+    expect(screen).to_contain_text(f"line {lines - 1:08} of")
+    assert page.evaluate("document.querySelector('log-view pre').scrollTop") > 0
+    for _ in range(25):
+        first = screen.evaluate("pre => pre.textContent.slice(0, 13)")
+        screen.evaluate("pre => { pre.scrollTop = 0; }")
+        page.wait_for_function(
+            "was => document.querySelector('log-view pre').textContent.slice(0, 13) !== was", arg=first
+        )
+    assert screen.evaluate("pre => pre.textContent.length") < 2_000_000
+    assert f"line {lines - 1:08} of" not in screen.text_content()
+
+    page.get_by_label(re.compile("^Find in the log")).fill("line 00000042 ")
+    expect(page.locator("log-view mark.current")).to_have_text("line 00000042 ")
+    expect(page.locator("[data-log=found]")).to_have_text("1 of 1")
+    page.get_by_label("follow").uncheck()
+    page.get_by_label("follow").check()
+    expect(screen).to_contain_text(f"line {lines - 1:08} of")
