@@ -26,6 +26,7 @@ export class Drafting {
   #store: EditorStore;
   #mayWrite: boolean;
   #clean: Moment;
+  #cleanNumber: number | null; // of the version that `#clean` is
   #sent: Moment;
   #timer = 0;
   #isSending = false;
@@ -35,6 +36,7 @@ export class Drafting {
     this.#store = store;
     this.place = place;
     this.#clean = clean;
+    this.#cleanNumber = newest;
     this.#sent = store.now;
     this.#mayWrite = mayWrite;
     this.newest = newest;
@@ -61,7 +63,7 @@ export class Drafting {
     forget(this.place);
     this.place.key = key;
     [this.base, this.newest, this.revision, this.kept, this.other] = [number, number, 0, "clean", null];
-    [this.#clean, this.#sent] = [moment, moment];
+    [this.#clean, this.#sent, this.#cleanNumber] = [moment, moment, number];
     this.#look();
     this.#tell();
   }
@@ -72,7 +74,7 @@ export class Drafting {
     if (other.revision !== undefined) this.revision = other.revision;
     if (other.number !== undefined) {
       [this.base, this.newest] = [other.number, other.number];
-      this.#clean = { text: other.text, layout: other.layout };
+      [this.#clean, this.#cleanNumber] = [{ text: other.text, layout: other.layout }, other.number];
     }
     this.#store.restore(moment);
     this.#later(0);
@@ -92,7 +94,7 @@ export class Drafting {
     this.#sent = this.#store.now;
     await call("DELETE", `/flows/drafts?${this.#query()}`);
     forget(this.place);
-    [this.revision, this.kept, this.at] = [0, "clean", null];
+    [this.base, this.revision, this.kept, this.at] = [this.#cleanNumber, 0, "clean", null];
     this.#tell();
   }
 
