@@ -6,10 +6,8 @@ force, and is meant for one's own machine. Their environment is made from nothin
 
 import json
 import os
-import py_compile
 import select
 import shutil
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -22,6 +20,7 @@ from typing import Any
 from compute.adapters.local import shim
 from compute.adapters.local.folders import JobFolder, write_json
 from compute.adapters.local.machine import describe_machine, usable_cores
+from compute.adapters.local.nursery import Nursery
 from compute.engine.environment import JobPaths, job_environment
 from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, ReportState, UsageSample
 from compute.errors import StartRefused
@@ -40,8 +39,7 @@ class LocalDriver:
         self._news = self._jobs / ".news"
         self._listener: int | None = None
         self._guard = threading.Lock()
-        self._children: list[subprocess.Popen[bytes]] = []
-        self._compiled: Path | None = None
+        self._nursery = Nursery(self._jobs)
         self._cores: dict[str, list[int]] | None = None
 
     def probe(self) -> Sequence[NodeFacts]:
@@ -81,37 +79,12 @@ class LocalDriver:
             os.close(control)
 
     def _spawn(self, folder: JobFolder, order: bytes, lock: int, control: int) -> None:
-        """Start the shim. It inherits the lock, so there is no moment at which a job runs and is not locked."""
+        """Start the shim. The lock is handed on, so there is no moment at which a job runs and is not locked."""
         with folder.log.open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-I", "-S", self._program(), str(folder.path), str(lock), str(control)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                env={},
-                cwd=folder.path,
-                pass_fds=(lock, control),
-                start_new_session=True,
-            )
-        with self._guard:
-            self._children = [child for child in self._children if child.poll() is None]
-            self._children.append(process)
-        if process.stdin is not None:
-            with process.stdin as pipe:
-                pipe.write(order)
-
-    def _program(self) -> str:
-        """Return the shim in compiled form, which each job would otherwise compile for itself."""
-        if self._compiled is None:
-            part = self._jobs / f".shim-{os.getpid()}-{threading.get_ident()}.pyc"
-            py_compile.compile(shim.__file__, cfile=str(part), doraise=True)
-            self._compiled = part.replace(self._jobs / ".shim.pyc")
-        return str(self._compiled)
+            self._nursery.spawn(folder.path, order, (lock, control, log.fileno()))
 
     def list_jobs(self) -> Sequence[JobReport]:
         """Return what the folders of all live jobs say."""
-        with self._guard:
-            self._children = [child for child in self._children if child.poll() is None]
         reports = (self._report(marker.name) for marker in sorted(self._live.iterdir()))
         return [report for report in reports if report is not None]
 

@@ -1,8 +1,9 @@
 """The process that stands beside one job of the local driver: starts it, watches it, writes down how it ended.
 
-Run as a script of its own (`python -I -S shim.py FOLDER LOCK CONTROL`), it outlives the platform. It imports little,
-because every job pays for its start: no json, no subprocess, nothing of ours. It holds the lock of the job's folder
-as long as it lives, so "does the job run" is a question about a lock and never about a process id that may be reused.
+Run as a script (`python -I -S shim.py CHANNEL`) this is the nursery: it forks a shim for each job that comes through
+the channel, and ends with the platform; the shims outlive both. It imports little, because what it holds every shim
+holds too: no json, no subprocess, nothing of ours. A shim holds the lock of the job's folder as long as it lives, so
+"does the job run" is a question about a lock and never about a process id that may be reused.
 
 It writes into FOLDER: `log`, `usage.jsonl`, `started.json` (from then on the command may have run, so nobody starts
 it again) and, atomically and last, `exit.json`. Orders come through the FIFO `control`: `stop GRACE_SECONDS`.
@@ -13,10 +14,10 @@ above the limit all are killed; a limit on addresses (RLIMIT_AS) would end progr
 as every CUDA program does. Time: SIGTERM, and after the grace SIGKILL, to every process of the job.
 """
 
-# What `signal` is made of; `signal` itself brings enums, which take longer to load than all the rest.
-import _signal  # type: ignore[import-not-found]
 import os
 import select
+import signal
+import socket
 import sys
 import time
 
@@ -29,6 +30,7 @@ _LOOK_EVERY_S = 0.2
 _SAMPLE_EVERY_S = 1.0
 _DRAIN_S = 0.5
 _READ_BYTES = 1 << 16
+_DESCRIPTORS = 4
 _LONGEST_HEAD = max(map(len, TAG_PREFIXES))
 _LONGEST_LINE = 1 << 20
 _NO_TAG = b"-" * _LONGEST_HEAD
@@ -37,7 +39,7 @@ _NICENESS = 5
 
 
 class Order:
-    """What the driver asks for, read from standard input as texts that end with a NUL."""
+    """What the driver asks for: texts with a NUL between them."""
 
     def __init__(self, parts: list[str]) -> None:
         take = iter(parts)
@@ -169,7 +171,7 @@ def list_processes(name: str, *, session: int, since_ticks: int) -> list[Process
     mark = f"{MARK}={name}\0".encode()
     own = os.getpid()
     found = []
-    for entry in os.listdir("/proc"):  # noqa: PTH208 (pathlib costs a fifth of our start)
+    for entry in os.listdir("/proc"):  # noqa: PTH208 (pathlib would be loaded for this alone)
         if entry.isdigit() and int(entry) != own:
             facts = process_facts(int(entry))
             if facts is None or facts.state == b"Z" or facts.started_ticks < since_ticks:
@@ -186,7 +188,7 @@ def kill_all(name: str, *, session: int, since_ticks: int, rounds: int = 20) -> 
         if not found:
             return
         for facts in found:
-            _send(facts.pid, _signal.SIGKILL)
+            _send(facts.pid, signal.SIGKILL)
         time.sleep(0.002)
 
 
@@ -262,7 +264,7 @@ class Shim:
         _, status, used = os.wait4(self.pid, 0)
         exit_code = os.waitstatus_to_exitcode(status)
         self.peak_bytes = max(self.peak_bytes, used.ru_maxrss * 1024)
-        if exit_code == -_signal.SIGKILL and self.cause == "exited" and _kernel_kills() > self.kernel_kills:
+        if exit_code == -signal.SIGKILL and self.cause == "exited" and _kernel_kills() > self.kernel_kills:
             self.cause = "out_of_memory"
         self._last_sample(used.ru_utime + used.ru_stime)
         self.log.close()
@@ -294,8 +296,8 @@ class Shim:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(write_end, 1)
             os.dup2(write_end, 2)
-            for number in (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGTERM):
-                _signal.signal(number, _signal.SIG_DFL)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
             if order.cores:
                 os.sched_setaffinity(0, order.cores)
             os.nice(_NICENESS)
@@ -347,7 +349,7 @@ class Shim:
         self.kill_at = time.monotonic() + grace_s
         if grace_s > 0:
             for facts in list_processes(self.order.name, session=self.pid, since_ticks=self.since_ticks):
-                _send(facts.pid, _signal.SIGTERM)
+                _send(facts.pid, signal.SIGTERM)
         else:
             self._kill()
 
@@ -445,17 +447,40 @@ def _tell_news(folder: str) -> None:
 
 
 def main() -> None:
-    """Take the order from standard input and see it through."""
-    folder, lock, control = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    os.set_inheritable(lock, False)  # noqa: FBT003 (takes it by position only)
-    os.set_inheritable(control, False)  # noqa: FBT003
-    _signal.signal(_signal.SIGTERM, lambda _number, _frame: os.write(control, b"stop 5\n"))
+    """Fork a shim for each message (a job's folder, with descriptors) until the platform closes the channel or dies."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the shims
+    while True:
+        folder, descriptors, _, _ = socket.recv_fds(channel, _READ_BYTES, _DESCRIPTORS)
+        if not folder:
+            return
+        if os.fork() == 0:
+            try:
+                channel.close()
+                watch_over(os.fsdecode(folder), *descriptors)
+            except BaseException:  # noqa: BLE001 (goes into the job's log; a fork must not return to the loop)
+                sys.excepthook(*sys.exc_info())
+            finally:
+                os._exit(0)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def watch_over(folder: str, lock: int, control: int, log: int, order: int) -> None:
+    """Be the shim of a job: take its order and see it through."""
+    os.setsid()
+    os.chdir(folder)
+    os.dup2(log, 2)
+    for descriptor in (lock, control, log, order):
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 (takes it by position only)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: os.write(control, b"stop 5\n"))
     data = b""
-    while piece := os.read(0, _READ_BYTES):
+    while piece := os.read(order, _READ_BYTES):
         data += piece
-    order = read_order(data)
-    if order is not None:
-        Shim(folder, order, control).run()
+    read = read_order(data)
+    if read is not None:
+        Shim(folder, read, control).run()
         _tell_news(folder)
 
 

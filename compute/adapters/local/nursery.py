@@ -1,0 +1,63 @@
+"""Where shims come from: one small process that has loaded their program and forks, instead of a Python for each job.
+
+Starting Python costs more than many a job does. The process ends when the platform does, its shims stay.
+"""
+
+import os
+import py_compile
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from compute.adapters.local import shim
+
+
+class Nursery:
+    """Starts shims. Begins with the first of them, and again when its process was killed."""
+
+    def __init__(self, jobs: Path) -> None:
+        self._jobs = jobs
+        self._guard = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+
+    def spawn(self, folder: Path, order: bytes, descriptors: Sequence[int]) -> None:
+        """Start a shim for a job. It has `descriptors` (lock, control, log) from the moment that this sends them.
+
+        Raises OSError.
+        """
+        with self._guard, os.fdopen(os.memfd_create("order"), "r+b", buffering=0) as paper:
+            paper.write(order)
+            paper.seek(0)
+            passed = [*descriptors, paper.fileno()]
+            try:
+                socket.send_fds(self._channel or self._begin(), [os.fsencode(folder)], passed)
+            except (BrokenPipeError, ConnectionResetError):
+                socket.send_fds(self._begin(), [os.fsencode(folder)], passed)
+
+    def _begin(self) -> socket.socket:
+        if self._process is not None:
+            self._process.wait()
+        # Messages keep their borders, and the other side reads an end when this one is closed, even by a SIGKILL.
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", self._compile(), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd=self._jobs,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        self._channel = ours
+        return ours
+
+    def _compile(self) -> str:
+        part = self._jobs / f".shim-{os.getpid()}-{threading.get_ident()}.pyc"
+        py_compile.compile(shim.__file__, cfile=str(part), doraise=True)
+        return str(part.replace(self._jobs / ".shim.pyc"))
