@@ -38,7 +38,7 @@ def release_data() -> None:
     submissions.release_data()
 
 
-@doorbell.task("compute.clean", lane=Lane.NOTIFY, every_s=3600.0)
+@doorbell.task("compute.clean", lane=Lane.TIDY, every_s=3600.0)
 def delete_old_files() -> None:
     """Delete the files of jobs that ended long ago."""
     cleaning.delete_old_files()

@@ -10,19 +10,19 @@ def expire_uploads() -> None:
     uploads.expire_uploads()
 
 
-@task("datasets.sweep_stores", lane=Lane.CACHE, every_s=3600)
+@task("datasets.sweep_stores", lane=Lane.TIDY, every_s=3600)
 def sweep_stores() -> None:
     """Remove what killed uploads left in folder stores."""
     stores.sweep_unfinished()
 
 
-@task("datasets.purge_deleted", lane=Lane.CACHE, every_s=60)
+@task("datasets.purge_deleted", lane=Lane.TIDY, every_s=60)
 def purge_deleted() -> None:
     """Remove the bytes of deleted datasets."""
     datasets.purge_deleted()
 
 
-@task("datasets.collect_packs", lane=Lane.CACHE, every_s=600)
+@task("datasets.collect_packs", lane=Lane.TIDY, every_s=600)
 def collect_packs() -> None:
     """Condemn, and later delete, packs that nothing refers to."""
     collection.collect()
@@ -40,7 +40,7 @@ def evict(*, cached_commit_id: str) -> None:
     evictions.remove_copy(cached_commit_id=cached_commit_id)
 
 
-@task("datasets.scrub", lane=Lane.CACHE)
+@task("datasets.scrub", lane=Lane.TIDY)
 def scrub(*, cached_commit_id: str) -> None:
     """Compare a copy with its commit and heal it, if that is due."""
     scrubs.scrub_cached_commit(cached_commit_id=cached_commit_id)
@@ -64,7 +64,7 @@ def schedule_scrubs() -> None:
     scrubs.ring_due_scrubs()
 
 
-@task("datasets.sweep_caches", lane=Lane.CACHE, every_s=3600)
+@task("datasets.sweep_caches", lane=Lane.TIDY, every_s=3600)
 def sweep_caches() -> None:
     """Remove what lies on cache sites although no row wants it."""
     evictions.sweep_leftovers()

@@ -41,7 +41,7 @@ def release_inputs() -> None:
     staging.release_inputs()
 
 
-@doorbell.task("flows.clean", lane=Lane.NOTIFY, every_s=3600.0)
+@doorbell.task("flows.clean", lane=Lane.TIDY, every_s=3600.0)
 def delete_run_folders() -> None:
     """Delete what runs kept whose jobs' files are deleted."""
     cleaning.delete_run_folders()

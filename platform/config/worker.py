@@ -1,6 +1,6 @@
 """Celery: the doorbell of the full installation, and the worker that answers it.
 
-Run `celery -A config.worker worker -Q advance,cache,watch,notify`. Celery carries rings and nothing else; results,
+Run `celery -A config.worker worker -Q advance,cache,watch,notify,tidy`. Celery carries rings and nothing else; results,
 retries and timers are rows in our database.
 """
 

@@ -15,12 +15,16 @@ from core.metrics import TASK_SECONDS
 
 
 class Lane(StrEnum):
-    """Handlers in one lane may wait for each other; lanes never do (a slow hydration cannot starve `advance`)."""
+    """Handlers in one lane may wait for each other; lanes never do (a slow hydration cannot starve `advance`).
+
+    TIDY is for what may take hours and nobody waits for: what somebody asked for never stands behind it.
+    """
 
     ADVANCE = "advance"
     CACHE = "cache"
     WATCH = "watch"
     NOTIFY = "notify"
+    TIDY = "tidy"
 
 
 Handler = Callable[..., None]

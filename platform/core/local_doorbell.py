@@ -10,7 +10,7 @@ from core.doorbell import Lane, Task, run
 
 log = structlog.get_logger(__name__)
 
-_THREADS = {Lane.ADVANCE: 2, Lane.CACHE: 2, Lane.WATCH: 1, Lane.NOTIFY: 1}
+_THREADS = {Lane.ADVANCE: 2, Lane.CACHE: 2, Lane.WATCH: 1, Lane.NOTIFY: 1, Lane.TIDY: 1}
 
 Ring = tuple[str, tuple[tuple[str, str], ...]]
 

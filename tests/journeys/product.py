@@ -97,7 +97,7 @@ class Product:
                     "config.worker",
                     "worker",
                     "-Q",
-                    "advance,cache,watch,notify",
+                    "advance,cache,watch,notify,tidy",
                     "-P",
                     "threads",
                     "-c",
