@@ -5,6 +5,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import call_command
+from django.db import transaction
 
 from core import clock
 from datasets.adapters.opening import open_dataset_store
@@ -14,7 +15,8 @@ from datasets.errors import PackLeaving, PackMissing
 from datasets.models import CommitSource, ManifestRange, Pack, PackState, UploadSession
 from datasets.selectors import garbage
 from datasets.selectors.garbage import Amount
-from datasets.services import collection, commits, manifests, uploads
+from datasets.services import collection, commits, manifests, packs, uploads
+from datasets.services.packs import RangesForgotten
 from datasets.services.uploads import ObjectKind, Offer
 from tests.factories.datasets import PackedTree, commit_files, upload_tree
 
@@ -165,6 +167,66 @@ def test_a_commit_that_comes_to_refer_to_a_condemned_pack_saves_it(abandoned, da
 
     assert collection.collect() == Amount(0, 0)
     assert state() == PackState.COMPLETE
+
+
+def test_a_commit_that_was_checked_before_its_packs_were_given_up_is_refused(abandoned, dataset, member, at):
+    checked = manifests.check_tree(dataset, TREE.root_id)
+    at(2)
+    collection.collect()
+    at(10)
+    taken = collection.take_due(limit=10)
+
+    with transaction.atomic(), pytest.raises(RangesForgotten):
+        packs.hold_ranges(dataset, [row.range_id for row in checked.ranges])
+
+    collection.delete_packs(taken)
+    with transaction.atomic(), pytest.raises(RangesForgotten):
+        packs.hold_ranges(dataset, [row.range_id for row in checked.ranges])
+
+
+def test_a_commit_of_a_pack_condemned_since_the_check_is_refused(abandoned, dataset, member, at):
+    checked = manifests.check_tree(dataset, TREE.root_id)
+    at(2)
+    collection.collect()
+
+    with transaction.atomic(), pytest.raises(PackMissing):
+        packs.hold_ranges(dataset, [row.range_id for row in checked.ranges])
+
+    assert not ManifestRange.objects.filter(is_committed=True).exists()
+
+
+def test_what_was_committed_since_the_sentence_is_not_taken(abandoned, dataset, at):
+    manifests.check_tree(dataset, TREE.root_id)
+    at(2)
+    collection.collect()
+    ManifestRange.objects.update(is_committed=True)
+    at(10)
+
+    assert collection.take_due(limit=10) == []
+    assert state() == PackState.CONDEMNED
+
+
+def test_a_range_is_not_kept_while_its_packs_are_given_up(abandoned, dataset, at):
+    at(2)
+    collection.collect()
+
+    with transaction.atomic(), pytest.raises(PackMissing):
+        packs.lock_complete(list(dataset.packs.all()))
+
+
+def test_who_saw_a_pack_that_was_given_up_since_vouches_for_nothing(abandoned, dataset, member, at):
+    Pack.objects.update(state=PackState.PENDING)
+    seen = list(Pack.objects.all())
+    at(2)
+    collection.collect()
+    at(10)
+    collection.collect()
+    upload = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="again").upload
+    uploads.offer_packs(actor=member, upload=upload, offers=[OFFER])
+
+    packs.vouch(seen)
+
+    assert state() == PackState.PENDING
 
 
 def test_the_dry_run_tells_what_would_happen_and_does_nothing(abandoned, dataset, member, at):

@@ -37,8 +37,8 @@ from tests.factories.datasets import PackedTree, make_dataset
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 # Every file is a pack of its own; few files, so that uploads meet.
-TREES = st.sampled_from([PackedTree(dict.fromkeys(names, names.encode()), pack_bytes=1) for names in ("a", "b")]) | (
-    st.just(PackedTree({"a": b"a", "b": b"b"}, pack_bytes=1))
+TREES = st.sampled_from(
+    [PackedTree({name: name.encode() for name in names}, pack_bytes=1) for names in ("a", "ab", "abc")]
 )
 
 
@@ -61,11 +61,9 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.member, self.admin, self.project = member, admin, project
         self.now = START
-        self.held = {}
+        self.held = []
         self.block = transaction.atomic()
         self.block.__enter__()
-
-        self.datasets = []
 
     def teardown(self):
         self.tick(timedelta(days=30))
@@ -73,9 +71,8 @@ class Machine(RuleBasedStateMachine):
             uploads.expire_uploads()
             datasets.purge_deleted()
             self.collect_everything()
-            for dataset in self.datasets:
-                stored = {blob.key for blob in open_dataset_store(dataset).list_blobs("packs/")}
-                assert stored == self.needed(dataset), "what nothing refers to leaves in the end, and nothing else"
+            stored = {blob.key for blob in open_dataset_store(self.dataset).list_blobs("packs/")}
+            assert stored == self.needed, "what nothing refers to leaves in the end, and nothing else"
         transaction.set_rollback(True)
         self.block.__exit__(None, None, None)
 
@@ -86,8 +83,13 @@ class Machine(RuleBasedStateMachine):
             with clock.frozen_at(self.now):
                 collection.collect()
 
-    def needed(self, dataset):
-        return {pack_key(name) for tree in self.held.get(dataset.pk, []) for name in tree.packs}
+    @property
+    def needed(self):
+        return {pack_key(name) for tree in self.held for name in tree.packs}
+
+    def note(self, client):
+        if client.dataset == self.dataset:
+            self.held.append(client.tree)
 
     def tick(self, step):
         self.now += step
@@ -95,22 +97,17 @@ class Machine(RuleBasedStateMachine):
     @initialize()
     def begin(self):
         with clock.frozen_at(self.now):
-            self.datasets = [make_dataset(self.member, self.project) for _ in range(2)]
+            self.dataset = make_dataset(self.member, self.project)
 
-    @rule(target=clients, number=st.integers(0, 1), tree=TREES)
-    def start(self, number, tree):
-        dataset = self.datasets[number]
+    @rule(target=clients, tree=TREES)
+    def upload(self, tree):
+        """All but the commit, at once."""
+        dataset = self.dataset
         with clock.frozen_at(self.now):
             started = uploads.start_upload(actor=self.member, dataset=dataset, branch="main", client_id="x")
-        return Client(dataset, started.upload, tree)
-
-    @rule(target=clients, number=st.integers(0, 1), tree=TREES)
-    def upload(self, number, tree):
-        """All but the commit, at once."""
-        client = self.start(number, tree)
+        client = Client(dataset, started.upload, tree)
         self.offer(client)
         self.send(client)
-        self.confirm(client)
         self.check(client)
         return client
 
@@ -137,9 +134,6 @@ class Machine(RuleBasedStateMachine):
         for range_id, data in client.tree.tree.objects.items():
             store.put(range_key(range_id), data)
         store.put(root_key(client.tree.root_id), client.tree.tree.root)
-
-    @rule(client=clients)
-    def confirm(self, client):
         with clock.frozen_at(self.now):
             try:
                 uploads.confirm_packs(actor=self.member, upload=client.upload, names=list(client.tree.packs))
@@ -176,7 +170,7 @@ class Machine(RuleBasedStateMachine):
                 commits._land(self.member, draft)
             except (PackMissing, RangesForgotten, StaleParent):
                 return
-        self.held.setdefault(client.dataset.pk, []).append(client.tree)
+        self.note(client)
 
     @rule(client=clients)
     def commit(self, client):
@@ -195,32 +189,26 @@ class Machine(RuleBasedStateMachine):
                 )
             except (PackMissing, PackLeaving, ManifestRejected, UploadClosed):
                 return
-        self.held.setdefault(client.dataset.pk, []).append(client.tree)
+        self.note(client)
 
     @rule(client=consumes(clients))
     def give_up(self, client):
         with clock.frozen_at(self.now):
             uploads.cancel_upload(actor=self.member, upload=client.upload)
 
-    @rule(number=st.integers(0, 1))
-    def delete_dataset(self, number):
-        gone = self.datasets[number]
+    @rule(is_purged=st.booleans())
+    def delete_dataset(self, is_purged):
         with clock.frozen_at(self.now):
-            datasets.delete_dataset(actor=self.admin, dataset=gone)
-            self.datasets[number] = make_dataset(self.member, self.project)
-        self.held.pop(gone.pk, None)
+            datasets.delete_dataset(actor=self.admin, dataset=self.dataset)
+            if is_purged:
+                datasets.purge_deleted()
+            self.dataset = make_dataset(self.member, self.project)
+        self.held = []
 
     @rule()
-    def purge(self):
+    def collect(self):
         with clock.frozen_at(self.now):
-            uploads.expire_uploads()
-            datasets.purge_deleted()
-
-    @rule()
-    def condemn_and_spare(self):
-        with clock.frozen_at(self.now):
-            collection.condemn_unreferenced()
-            collection.spare_referenced()
+            collection.collect(limit=3)
 
     @rule(target=workers)
     def take(self):
@@ -253,14 +241,10 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def every_commit_has_its_packs(self):
-        for dataset in self.datasets:
-            store = open_dataset_store(dataset)
-            missing = {key for key in self.needed(dataset) if store.stat(key) is None}
-            assert not missing
-            states = set(
-                dataset.packs.filter(ranges__is_committed=True).values_list("state", flat=True),
-            )
-            assert PackState.DELETING not in states
+        store = open_dataset_store(self.dataset)
+        assert {key for key in self.needed if store.stat(key) is None} == set()
+        held = set(self.dataset.packs.filter(ranges__is_committed=True).values_list("state", flat=True))
+        assert PackState.DELETING not in held
 
 
 @pytest.mark.usefixtures("store_row")
@@ -269,7 +253,7 @@ def test_no_commit_ever_loses_a_pack(project, member, make_actor):
     run_state_machine_as_test(
         lambda: Machine(project, member, admin),
         settings=settings(
-            max_examples=50,
+            max_examples=30,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),
