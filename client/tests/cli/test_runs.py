@@ -260,6 +260,15 @@ def test_experiments_are_listed_and_shown(cli, server):
     assert json.loads(cli("experiment", "show", "ex_1", "--json").stdout) == shown
 
 
+def test_experiments_are_filtered_and_sorted_by_the_server(cli, server):
+    server.on("GET", "/experiments", page(experiment()))
+
+    cli("experiment", "list", "--filter", "metrics.accuracy > 0.9", "--sort=-metrics.accuracy")
+
+    [(_, _, query, _)] = server.asked
+    assert (query["filter"], query["sort"]) == ("metrics.accuracy > 0.9", "-metrics.accuracy")
+
+
 def test_experiments_are_compared_side_by_side_and_differences_marked(cli, server):
     server.on("GET", "/experiments/ex_1", experiment())
     server.on("GET", "/experiments/ex_2", experiment(id="ex_2", metrics={"accuracy": 0.5, "loss": 1.0}))

@@ -14,10 +14,20 @@ class Experiments:
         self._http = http
 
     def list(
-        self, *, project: str | None = None, run: str | None = None, limit: int | None = None
+        self,
+        *,
+        project: str | None = None,
+        run: str | None = None,
+        where: str | None = None,
+        sort: str | None = None,
+        limit: int | None = None,
     ) -> Iterator[Experiment]:
-        """Yield experiments, newest first."""
-        return map(Experiment.read, self._http.list_items("/experiments", project=project, run=run, limit=limit))
+        """Yield experiments, newest first or as `sort` says: `-metrics.accuracy` for the highest first.
+
+        `where` is a filter such as `metrics.accuracy > 0.9 and params.lr in (0.1, 0.3)`.
+        """
+        query = {"project": project, "run": run, "filter": where, "sort": sort}
+        return map(Experiment.read, self._http.list_items("/experiments", limit=limit, **query))
 
     def get(self, experiment_id: str) -> Experiment:
         """Return one experiment. Raises NotFound."""

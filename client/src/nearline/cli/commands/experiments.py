@@ -19,13 +19,19 @@ app = CommandGroup(help="What steps recorded: parameters, metrics, artifacts.")
 @app.command("list")
 def list_experiments(
     context: typer.Context,
+    *,
     project: Project = None,
     run: Annotated[str | None, typer.Option(help="Only those of this run.")] = None,
+    where: Annotated[
+        str | None, typer.Option("--filter", help="Such as: metrics.accuracy > 0.9 and params.lr in (0.1, 0.3)")
+    ] = None,
+    sort: Annotated[str | None, typer.Option(help="Such as -metrics.accuracy, the highest first.")] = None,
     limit: Limit = 20,
 ) -> None:
-    """List experiments, newest first."""
+    """List experiments, newest first unless sorted."""
     session = session_of(context)
-    found = list(session.client().experiments.list(project=project, run=run, limit=limit))
+    listed = session.client().experiments.list(project=project, run=run, where=where, sort=sort, limit=limit)
+    found = list(listed)
     rows = [
         (item.id, item.label, formats.state(item.state), _results(item), formats.ago(item.created_at)) for item in found
     ]
