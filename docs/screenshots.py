@@ -1,13 +1,13 @@
-"""Render the pictures of the README from the sample data: start the product, wait for its story, open its pages."""
+"""Render every page from sample data: start the product, wait for its story, add a small cluster, open the pages."""
 
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
@@ -16,6 +16,20 @@ from tests.journeys.product import Product  # noqa: E402 (the path must be set f
 
 IMAGES = ROOT / "docs" / "images"
 STORY_LIMIT_S = 120
+SETTLED_MS = 600
+QUOTAS = {"chest-imaging": 4, "pathology": 2, "robotics": 2, "language": 8}
+JOBS = [
+    ("chest-imaging", "lab.gpu-1", "nih-resnet50", 55),
+    ("chest-imaging", "lab.gpu-1", "nih-densenet", 130),
+    ("chest-imaging", "lab.gpu-half", "notebook-ana", 40_000),
+    ("pathology", "lab.gpu-1", "slides-tiles", 70),
+    ("pathology", "lab.gpu-half", "slides-embed", 240),
+    ("robotics", "lab.gpu-half", "grasp-sim", 110),
+    ("language", "lab.gpu-8", "pretrain-7b", 300),
+    ("language", "lab.gpu-8", "pretrain-7b-long", 9600),
+    ("robotics", "lab.gpu-8", "grasp-sweep", 600),
+]
+"""Project, template, name and simulated seconds of jobs on nodes that do not exist."""
 
 
 def main() -> None:
@@ -23,44 +37,111 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="nearline-screenshots-") as folder:
         product = Product(Path(folder) / "home", environment={"SAMPLE": "1"}).start()
         try:
-            _wait_for_story(product)
+            _wait(product, (product.home / "sample.told").exists)
+            _add_cluster(product)
+            _add_commit(product)
             _render(product)
         finally:
             product.stop()
 
 
-def _wait_for_story(product: Product) -> None:
+def _wait(product: Product, is_done) -> None:  # noqa: ANN001 (a callable without arguments)
     deadline = time.monotonic() + STORY_LIMIT_S
-    while not (product.home / "sample.told").exists():
+    while not is_done():
         if time.monotonic() > deadline:
-            raise SystemExit("The story did not end:\n" + product.log_of("up"))
+            raise SystemExit("The sample was not ready in time:\n" + product.log_of("up"))
         time.sleep(0.2)
+
+
+def _add_cluster(product: Product) -> None:
+    for name, gpus in QUOTAS.items():
+        product.api("POST", "/projects", {"name": name})
+        product.api("PATCH", f"/scheduler/queues/{name}", {"gpu_quota_milli": 1000 * gpus})
+    for project, template, name, seconds in JOBS:
+        job = {"project": project, "template": template, "name": name, "command": f"python {name}.py"}
+        product.api("POST", "/compute/jobs", {**job, "simulated_duration_s": seconds})
+    _wait(product, lambda: len(product.api("GET", "/compute/jobs?state=running")["items"]) >= len(JOBS) - 2)
+
+
+def _add_commit(product: Product) -> None:
+    folder = product.home / "sample" / "digits"
+    for picture in sorted((folder / "1").glob("*.png"))[:60]:
+        picture.unlink()
+    product.cli("data", "sync", "--message", "Remove what nobody could read", "--quiet", cwd=folder)
+    product.cli("data", "cache", "demo/digits@main", "--wait", "--quiet", cwd=folder)
+    product.api("PATCH", "/cache/sites/local", {"capacity_bytes": 600_000})
+
+
+def _pages(product: Product) -> dict[str, str]:
+    run = product.api("GET", "/runs?project=demo")["items"][0]["id"]
+    experiments = [item["id"] for item in product.api("GET", "/experiments?project=demo")["items"]]
+    return {
+        "overview": "/",
+        "hub": "/datasets/",
+        "files": "/datasets/demo/digits/?path=3",
+        "commits": "/datasets/demo/digits/commits/",
+        "flows": "/flows/",
+        "flow": "/flows/demo/digits/",
+        "editor": "/flows/demo/digits/edit/",
+        "run": f"/runs/{run}/",
+        "experiments": "/experiments/?project=demo",
+        "experiment": f"/experiments/{experiments[1]}/",
+        "compare": f"/experiments/compare/?ids={','.join(experiments[1:4])}",
+        "jobs": "/jobs/?project=",
+        "job": f"/jobs/{JOBS[0][2]}/",
+        "submit": "/jobs/new/",
+        "cache": "/cache/",
+        "compute": "/compute/",
+        "attach": "/compute/attach/",
+        "quotas": "/quotas/",
+        "search": "/search/?q=dig",
+        "profile": "/settings/profile/",
+        "tokens": "/settings/tokens/",
+        "members": "/settings/members/?project=demo",
+        "people": "/settings/people/",
+        "cache-policy": "/settings/cache/",
+        "audit": "/settings/audit/",
+    }
 
 
 def _render(product: Product) -> None:
     link = next(line.split()[-1] for line in product.log_of("up").splitlines() if "/sign-in/" in line)
-    run = product.api("GET", "/runs?project=demo")["items"][0]["id"]
-    pages = {
-        "commits": "/datasets/demo/digits/commits/",
-        "files": "/datasets/demo/digits/?path=3",
-        "run": f"/runs/{run}/",
-        "experiments": "/experiments/",
-        "overview": "/",
-    }
     IMAGES.mkdir(parents=True, exist_ok=True)
     chromium = os.environ.get("NEARLINE_CHROMIUM", "/usr/bin/chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        context = browser.new_context(viewport={"width": 1440, "height": 900})
-        page = context.new_page()
+        page = _open(browser, "light")
         page.goto(link)
         page.get_by_role("button", name="Sign in").click()
-        for name, path in pages.items():
-            page.goto(product.url + path)
-            page.wait_for_load_state("networkidle")
-            page.screenshot(path=IMAGES / f"{name}.png")
+        page.get_by_role("heading", name="Overview").wait_for()
+        state = page.context.storage_state()
+        for name, path in _pages(product).items():
+            _shoot(page, product.url + path, name)
+        dark = _open(browser, "dark", state)
+        for name in ("overview", "run", "cache", "quotas"):
+            _shoot(dark, product.url + _pages(product)[name], f"{name}-dark")
         browser.close()
-    subprocess.run(["git", "-C", ROOT, "status", "--short", "docs/images"], check=False)
+
+
+def _open(browser: Browser, theme: str, state: object = None) -> Page:
+    context = browser.new_context(
+        viewport={"width": 1440, "height": 900},
+        color_scheme=theme,  # type: ignore[arg-type]
+        storage_state=state,  # type: ignore[arg-type]
+        reduced_motion="reduce",
+    )
+    return context.new_page()
+
+
+def _shoot(page: Page, address: str, name: str) -> None:
+    answer = page.goto(address)
+    if answer is None or not answer.ok:
+        raise SystemExit(f"{address} answered {answer.status if answer else 'nothing'}.")
+    page.wait_for_timeout(SETTLED_MS)
+    path = IMAGES / f"{name}.png"
+    page.screenshot(path=path)
+    # 256 colours are enough for pages, and a third of the bytes.
+    Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -29,16 +29,15 @@ def draw_svg(graph: GraphView, link_of: Callable[[Box], str], shown: str = "") -
 def _box(graph: GraphView, box: Box, link: str, sprite: str, *, is_shown: bool) -> str:
     width, height = graph.box_width, graph.box_height
     look = look_of(box.state) if box.state else None
-    said = ", ".join(part for part in (box.name, look.word if look else "", box.note) if part)
+    note = f"<title>{escape(box.note)}</title>" if box.note else ""
     parts = [
         f'<a href="{escape(link)}" id="box-{escape(box.key)}" transform="translate({box.x} {box.y})"',
-        f' aria-label="{escape(said)}"{" aria-current=true" if is_shown else ""}>',
-        f"<title>{escape(box.note)}</title>" if box.note else "",
-        f'<rect class="card" width="{width}" height="{height}" rx="7"></rect>',
+        f"{' aria-current=true' if is_shown else ''}>",
+        f'<rect class="card" width="{width}" height="{height}" rx="7">{note}</rect>',
     ]
     if look:
         side = f"M7 0H3.5V{height}H7A7 7 0 0 1 0 {height - 7}V7A7 7 0 0 1 7 0Z"
-        icon = f'<svg class="icon" aria-hidden="true"><use href="{sprite}#{look.icon}"></use></svg>'
+        icon = f'<svg class="icon" role="img" aria-label="{look.word}"><use href="{sprite}#{look.icon}"></use></svg>'
         parts.append(f'<g class="{look.css}"><path class="side" d="{side}"></path>')
         parts.append(f'<svg x="{width - 25}" y="11" width="14" height="14">{icon}</svg></g>')
     parts.append(_text("name", _LEFT, 21, box.name))
