@@ -42,7 +42,7 @@ def experiment_page(request: PageRequest, experiment_id: str) -> HttpResponse:
         "job": row.attempt.job,
         "command": _as_text(spec_of(row.run.version_id).step(row.step.key).command),
         "again": _again(row),
-        "parameters": experiments.parameters_of(row),
+        "parameters": dict(sorted(experiments.parameters_of(row).items())),
         "metrics": metrics,
         "tiles": metrics[:_TILES],
         "decision": row.step.decision,
@@ -131,7 +131,7 @@ def _again(row: Experiment) -> str:
     parts = ["nearline", "flow", "run", f"{row.project.name}/{run.flow.name}"]
     if version := str(run.code.get("version") or ""):
         parts += ["--version", version[:12]]
-    for key, value in run.parameters.items():
+    for key, value in sorted(run.parameters.items()):
         parts += ["-P", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
     for reference, facts in sorted(run.datasets.items()):
         parts += ["--data", f"{reference}={facts['commit'][:12]}"]

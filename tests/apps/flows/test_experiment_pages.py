@@ -175,7 +175,7 @@ def test_an_experiment_shows_what_it_is_made_of_and_how_to_have_it_again(client,
 
     assert "python train.py" in page
     again = (
-        "nearline flow run team-a/digits --version abcdefabcdef -P epochs=3 -P &#x27;name=two words&#x27; -P fast=true"
+        "nearline flow run team-a/digits --version abcdefabcdef -P epochs=3 -P fast=true -P &#x27;name=two words&#x27;"
     )
     assert f"{again} --data chest/xrays@main=12ab12ab12ab" in page
     assert "&lt;b&gt;Look&lt;/b&gt;\nagain" in page
