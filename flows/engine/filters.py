@@ -15,6 +15,7 @@ from core import units
 from core.errors import InvalidInput
 from flows.engine import columns
 from flows.engine.columns import MAX_TEXT, PLAIN, RECORDED, Column, Kind, Nature
+from flows.engine.filter_tree import All, Any, Contains, Filter, Is, Known, Not, Value
 from flows.errors import InvalidFilter
 
 MAX_LENGTH = 2000
@@ -27,67 +28,9 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _UNSEARCHABLE = re.compile("[\0\ud800-\udfff]")
-_SIGNS = ("=", "!=", "<", "<=", ">", ">=")
 _ORDERS = ("<", "<=", ">", ">=")
 _WORDS = ("and", "or", "not", "in", "contains")
 _LONGEST_S = 1e10
-
-
-@dataclass(frozen=True)
-class Value:
-    """What a column is compared with: a text, and the number that it is (None: it is none, or was in quotes)."""
-
-    text: str
-    number: float | None = None
-    moment: datetime | None = None
-
-
-@dataclass(frozen=True)
-class Is:
-    """A comparison. `sign` is one of `= != < <= > >=`."""
-
-    column: Column
-    sign: str
-    value: Value
-
-
-@dataclass(frozen=True)
-class Contains:
-    """That a text holds another, in whatever case."""
-
-    column: Column
-    text: str
-
-
-@dataclass(frozen=True)
-class Known:
-    """That something was recorded."""
-
-    column: Column
-
-
-@dataclass(frozen=True)
-class Not:
-    """The contrary."""
-
-    inner: "Filter"
-
-
-@dataclass(frozen=True)
-class All:
-    """`and`; without parts, everything."""
-
-    parts: "tuple[Filter, ...]"
-
-
-@dataclass(frozen=True)
-class Any:
-    """`or`."""
-
-    parts: "tuple[Filter, ...]"
-
-
-Filter = Is | Contains | Known | Not | All | Any
 
 
 def parse(text: str) -> Filter:
@@ -98,27 +41,6 @@ def parse(text: str) -> Filter:
         raise _error(found.start(), "there is a character that no text holds")
     parser = _Parser(text)
     return parser.whole() if text.strip() else All(())
-
-
-def columns_of(wanted: Filter) -> set[Column]:
-    """Return every column that a filter looks at."""
-    match wanted:
-        case All(parts) | Any(parts):
-            return {column for part in parts for column in columns_of(part)}
-        case Not(inner):
-            return columns_of(inner)
-    return {wanted.column}
-
-
-def quote(text: str) -> str:
-    """Return a text as a filter takes it, in quotes."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def name(column: Column) -> str:
-    """Return a column as a filter takes it; a key with signs of the language in it goes in quotes."""
-    is_plain = re.fullmatch(r"[^\s<>=!(),\"']+", column.key)
-    return str(column) if is_plain or not column.kind else f"{column.kind}.{quote(column.key)}"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from django.db.models import DurationField, Exists, ExpressionWrapper, F, FloatF
 from django.db.models.functions import Cast
 
 from flows.engine.columns import Column, Kind, Nature
-from flows.engine.filters import All, Any, Contains, Filter, Is, Known, Not
+from flows.engine.filter_tree import All, Any, Contains, Filter, Is, Known, Not
 from flows.models import Experiment, Fact, MetricLast
 
 PATHS = {

@@ -9,7 +9,7 @@ from accounts.actor import Actor
 from core import pagination
 from core.errors import InvalidInput
 from core.pagination import Page
-from flows.engine import columns, filters
+from flows.engine import columns, filter_tree, filters
 from flows.engine.columns import RECORDED, Column, Kind, Order
 from flows.errors import InvalidColumn
 from flows.models import Experiment, FactKey
@@ -55,7 +55,7 @@ def find(
     """
     wanted, by = filters.parse(where or ""), columns.parse_order(order) if order else None
     rows = experiments.list_experiments(actor=actor, project=project, run=run)
-    used = filters.columns_of(wanted) | ({by.column} if by else set())
+    used = filter_tree.columns_of(wanted) | ({by.column} if by else set())
     found = matching(with_computed(rows, used), wanted)
     return _sorted(found, by) if by else found
 
@@ -167,7 +167,9 @@ def _label(by: Column, row: Mapping[str, object], field: str) -> str:
 
 def _where(by: Column, row: Mapping[str, object], field: str) -> str:
     if field == "run_id":
-        flow, project = filters.quote(str(row["run__flow__name"])), filters.quote(str(row["project__name"]))
+        flow, project = filter_tree.quote(str(row["run__flow__name"])), filter_tree.quote(str(row["project__name"]))
         return f"flow = {flow} and run = {row['run__number']} and project = {project}"
     value = row[field]
-    return f"not {filters.name(by)}" if value is None else f"{filters.name(by)} = {filters.quote(str(value))}"
+    return (
+        f"not {filter_tree.name(by)}" if value is None else f"{filter_tree.name(by)} = {filter_tree.quote(str(value))}"
+    )

@@ -14,7 +14,7 @@ from accounts.permissions import Level
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest
 from core.streaming import stream
-from flows.engine import columns, filters
+from flows.engine import columns, filter_tree
 from flows.engine.columns import RECORDED, Column, Kind
 from flows.engine.states import AttemptState
 from flows.errors import InvalidColumn, InvalidFilter
@@ -187,7 +187,7 @@ def _controls(actor: Actor, query: TableQuery) -> dict[str, object]:
         "csv_query": urlencode(query.fields(without=["page"])),
         "other_fields": query.fields(without=["q", "page"]),
         "vocabulary": {
-            "columns": [*columns.PLAIN, *(filters.name(column) for column in recorded)],
+            "columns": [*columns.PLAIN, *(filter_tree.name(column) for column in recorded)],
             "natures": {name: str(nature) for name, nature in columns.PLAIN.items()},
             "values": {
                 "flow": sorted({flow.name for flow in flows.list_flows(actor=actor, project=project)[:200]}),

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from accounts.actor import Actor
 from accounts.models import Project
-from flows.engine import columns, filters
+from flows.engine import columns, filter_tree, filters
 from flows.engine.columns import Column, Kind
-from flows.engine.filters import All, Any, Contains, Known, Not
+from flows.engine.filter_tree import All, Any, Contains, Known, Not
 from flows.errors import InvalidColumn
 from flows.models import Experiment
 from flows.selectors import experiment_lists
@@ -76,7 +76,7 @@ def value_of(row: Experiment, column: Column) -> object:
     return columns.read(recorded[column.key]) if column.key in recorded else None
 
 
-def holds(row: Experiment, wanted: filters.Filter) -> bool:
+def holds(row: Experiment, wanted: filter_tree.Filter) -> bool:
     """Decide a filter as its words say it."""
     match wanted:
         case All(parts):
@@ -93,7 +93,7 @@ def holds(row: Experiment, wanted: filters.Filter) -> bool:
     return compares(value, wanted)
 
 
-def compares(value: object, wanted: filters.Is) -> bool:
+def compares(value: object, wanted: filter_tree.Is) -> bool:
     column, sign, said = wanted.column, wanted.sign, wanted.value
     if column.kind is Kind.DATA:
         return value.text.startswith(said.text) == (sign == "=")

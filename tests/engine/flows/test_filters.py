@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.engine import columns, filters
+from flows.engine import columns, filter_tree, filters
 from flows.engine.columns import Column, Kind
-from flows.engine.filters import All, Any, Contains, Is, Known, Not, Value
+from flows.engine.filter_tree import All, Any, Contains, Is, Known, Not, Value
 from flows.errors import InvalidColumn, InvalidFilter
 
 LR = Column(Kind.PARAM, "lr")
@@ -114,12 +114,12 @@ def test_whatever_is_typed_is_read_or_refused_with_a_place_in_it(text):
 def test_a_written_name_is_read_as_the_same_column(kind, key):
     column = Column(kind, key)
 
-    assert filters.parse(filters.name(column)) == Known(column)
+    assert filters.parse(filter_tree.name(column)) == Known(column)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40))
 def test_a_quoted_text_is_read_as_the_same_text(text):
-    assert filters.parse(f"flow = {filters.quote(text)}") == Is(Column(Kind.PLAIN, "flow"), "=", Value(text))
+    assert filters.parse(f"flow = {filter_tree.quote(text)}") == Is(Column(Kind.PLAIN, "flow"), "=", Value(text))
 
 
 def test_columns_and_orders_are_read():
