@@ -13,6 +13,7 @@ from nearline.transfer.statcache import CachedFile, StatCache
 from nearline.transfer.walk import Found, Skipped, normal_mode, walk
 
 LoadEntries: TypeAlias = Callable[[str], RangeEntries]
+_TOLD_AT_ONCE = 64
 # A file and its content id; None when only reading can tell.
 _Known: TypeAlias = tuple[Found, bytes | None]
 
@@ -106,10 +107,12 @@ class _Walk:
             yield found, _content_id(found, cached)
             self.files += 1
             self.size_bytes += found.size
-            if self._meter is not None:
-                self._meter.add(files=1)
+            if self._meter is not None and self.files % _TOLD_AT_ONCE == 0:
+                self._meter.add(files=_TOLD_AT_ONCE)
             if cached is not None and cached.path == found.path:
                 cached = next(cached_files, None)
+        if self._meter is not None:
+            self._meter.add(files=self.files % _TOLD_AT_ONCE)
         if cached is not None:
             self.gone.extend(late.path for late in chain((cached,), cached_files))
 
