@@ -3,6 +3,7 @@
 import threading
 
 import structlog
+from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from compute.adapters import drivers
@@ -22,18 +23,24 @@ def watch_forever(stop: threading.Event) -> None:
     """Watch every attached resource, each in a thread of its own, until `stop` is set; then return within a second."""
     watchers: dict[str, threading.Thread] = {}
     while not stop.is_set():
-        close_old_connections()
-        for resource_id in Resource.objects.filter(detached_at=None).values_list("pk", flat=True):
-            if resource_id not in watchers or not watchers[resource_id].is_alive():
-                thread = threading.Thread(
-                    target=_watch, args=(resource_id, stop), name=f"watch-{resource_id}", daemon=True
-                )
-                thread.start()
-                watchers[resource_id] = thread
-        close_old_connections()
+        try:
+            _start_missing(watchers, stop)
+        except DatabaseError:
+            log.exception("watch.database_away")
         stop.wait(_PAUSE_S)
     for thread in watchers.values():
         thread.join(_PATIENCE_S * 2)
+
+
+def _start_missing(watchers: dict[str, threading.Thread], stop: threading.Event) -> None:
+    """Start a thread for each attached resource that has none, or whose own has ended."""
+    close_old_connections()
+    for resource_id in Resource.objects.filter(detached_at=None).values_list("pk", flat=True):
+        if resource_id not in watchers or not watchers[resource_id].is_alive():
+            thread = threading.Thread(target=_watch, args=(resource_id, stop), name=f"watch-{resource_id}", daemon=True)
+            thread.start()
+            watchers[resource_id] = thread
+    close_old_connections()
 
 
 def _watch(resource_id: str, stop: threading.Event) -> None:

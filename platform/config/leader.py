@@ -54,8 +54,8 @@ def lead(
 
 
 def _take(holder: str) -> bool:
-    close_old_connections()
     try:
+        close_old_connections()
         return take_lease(_LEASE, holder=holder, for_s=_LEASE_S)
     except DatabaseError:
         log.exception("leader.database_away")

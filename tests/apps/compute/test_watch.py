@@ -2,6 +2,7 @@ import threading
 import time
 
 import pytest
+from django.db import OperationalError, connection
 
 from compute.services import watch
 from tests.factories import compute as make
@@ -26,3 +27,33 @@ def test_the_end_of_a_job_is_noticed_by_who_watches(home, project):
 
     assert make.state_of(job) == "succeeded"
     assert not watcher.is_alive()
+
+
+class Rounds:
+    """A stop that is set after so many rounds."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+    def is_set(self) -> bool:
+        return self.left <= 0
+
+    def wait(self, _timeout_s: float) -> None:
+        self.left -= 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_is_away_for_a_moment_does_not_end_the_watching():
+    asked = []
+
+    def be_away_at_first(execute, sql, params, many, context):
+        if 'FROM "compute_resource"' in sql:
+            asked.append(sql)
+        if len(asked) == 1:
+            raise OperationalError("the database is restarting")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(be_away_at_first):
+        watch.watch_forever(Rounds(2))
+
+    assert len(asked) == 2
