@@ -52,7 +52,7 @@ def test_a_run_is_watched_to_its_end_without_a_reload(open_page, admin_state, pr
     expect(graph.get_by_role("button", name=re.compile("^first, Succeeded"))).to_be_visible()
     expect(graph.get_by_role("button", name=re.compile("^fan, 14 times, Succeeded"))).to_be_visible()
     expect(page.locator("#run-list .track g.succeeded")).to_have_count(3)
-    expect(page.locator("#run-events")).to_contain_text("run.succeeded")
+    expect(page.locator("#run-events")).to_contain_text("Succeeded.")
     assert page.evaluate("window.isTheSamePage") is True
 
 

@@ -8,13 +8,17 @@ type News = { topic: string; stamp: string };
 
 const LOOK_MS = 1000;
 const GAP_MS = 400;
+const BREATH = 3;
 const WITHOUT_STREAM_MS = 3000;
 const SILENCE_MS = 40_000;
 const REOPEN_MS = 10_000;
 
-/** What the server says each topic is at, and what each region shows of it: since when, and which version. */
+/** What a region shows: since when, which version, and how long the last answer took. */
+type Shown = { at: number; stamp: string | undefined; took: number };
+
+/** What the server says each topic is at. */
 const current = new Map<string, string>();
-const shown = new Map<string, { at: number; stamp: string | undefined }>();
+const shown = new Map<string, Shown>();
 
 let stream: EventSource | undefined;
 let streamed = "";
@@ -29,7 +33,11 @@ export function startLive(): void {
     // A server that stumbles takes nothing away: what was shown stays, and is asked for again soon.
     if (!isRegion(target) || detail.xhr.status < 500) return;
     detail.shouldSwap = false;
-    shown.set(target.id, { at: performance.now(), stamp: undefined });
+    shown.set(target.id, { at: performance.now(), stamp: undefined, took: 0 });
+  });
+  document.addEventListener("htmx:afterRequest", ({ target }) => {
+    const asked = isRegion(target) && shown.get(target.id);
+    if (asked) asked.took = performance.now() - asked.at;
   });
   document.addEventListener("htmx:afterSettle", () => schedule(GAP_MS));
   document.addEventListener("visibilitychange", look);
@@ -56,7 +64,8 @@ function isDue(region: HTMLElement): boolean {
   const age = performance.now() - was.at;
   const stamp = isStreaming() ? current.get(topicOf(region)) : undefined;
   if (stamp === undefined || was.stamp === undefined) return age > WITHOUT_STREAM_MS;
-  return age > (stamp === was.stamp ? 1000 * Number(region.dataset["every"]) : GAP_MS);
+  // A busy server, or a long page, is asked less often.
+  return age > (stamp === was.stamp ? 1000 * Number(region.dataset["every"]) : Math.max(GAP_MS, BREATH * was.took));
 }
 
 function refresh(region: HTMLElement): void {
@@ -69,8 +78,8 @@ function refresh(region: HTMLElement): void {
 }
 
 /** Remember that a region asks now: what it gets is at least as new as the last news. */
-function note(region: HTMLElement, stamp = current.get(topicOf(region))): { at: number; stamp: string | undefined } {
-  const now = { at: performance.now(), stamp };
+function note(region: HTMLElement, stamp = current.get(topicOf(region))): Shown {
+  const now = { at: performance.now(), stamp, took: shown.get(region.id)?.took ?? 0 };
   shown.set(region.id, now);
   return now;
 }
