@@ -28,6 +28,7 @@ from flows.web.saved_views import address_of
 ROWS = 50
 _HUES = 8
 _PARAMETERS, _METRICS = 3, 4
+_HEADS = ("title", "state", "took", "template", "run", "by", "created")
 _NUMBERED = frozenset({"took", "created"})
 
 
@@ -109,7 +110,7 @@ def _table(actor: Actor, query: TableQuery) -> tuple[TableQuery, dict[str, objec
         "rows": _rows(rows, recorded, query.columns),
         "heads": [_head(query, column) for column in query.columns],
         "plain": {
-            name: _head(query, columns.parse(name)) for name in ("title", "state", "took", "template", "by", "created")
+            name: _head(query, columns.parse(name)) for name in _HEADS
         },
         "first": (query.page - 1) * ROWS + 1,
         "last": min(query.page * ROWS, total),
