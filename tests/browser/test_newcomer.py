@@ -1,0 +1,202 @@
+"""The story of a newcomer, by mouse: from a folder of digits to a compared experiment, with a picture of each step.
+
+The pictures are kept where NEARLINE_STORY names a folder.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.journeys.product import ROOT
+
+pytestmark = pytest.mark.browser
+
+EXAMPLE = ROOT / "examples" / "digits"
+CODE = 'python "$NEARLINE_DATA/{dataset}/digits/code/{script}.py"'
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A folder as a newcomer has it: pictures in class folders, and the scripts that learn from them."""
+    folder = tmp_path / "digits"
+    subprocess.run([sys.executable, EXAMPLE / "write_dataset.py", folder / "pictures"], check=True)
+    (folder / "code").mkdir()
+    for script in ("prepare", "train", "evaluate"):
+        text = (EXAMPLE / f"{script}.py").read_text()
+        (folder / "code" / f"{script}.py").write_text(
+            text.replace('nearline.data("digits")', '(nearline.data("DATASET") / "digits" / "pictures")')
+        )
+    return folder
+
+
+class Story:
+    """The page, and a numbered picture of it whenever something was reached."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self._folder = os.environ.get("NEARLINE_STORY")
+        self._number = 0
+
+    def picture(self, name: str) -> None:
+        self._number += 1
+        if self._folder:
+            self.page.screenshot(path=Path(self._folder) / f"{self._number:02}-{name}.png")
+
+    def fill(self, label: str, text: str, *, within: Locator | None = None) -> None:
+        """Click into a field and type; leave it for what takes its text over only then."""
+        field = (within or self.page).get_by_label(label, exact=True)
+        field.click()
+        field.fill(text)
+        field.blur()
+
+
+def test_a_newcomer_goes_from_a_folder_to_compared_experiments_by_mouse(open_page, link_of, manage, product, folder):
+    dataset, flow = f"digits-{uuid.uuid4().hex[:6]}", f"learn-{uuid.uuid4().hex[:6]}"
+    for script in (folder / "code").iterdir():
+        script.write_text(script.read_text().replace("DATASET", dataset))
+    if not any(item["name"] == "demo" for item in product.api("GET", "/projects")["items"]):
+        product.api("POST", "/projects", {"name": "demo"})
+    story = Story(open_page().page)
+
+    sign_in(story, link_of(manage("from accounts.models import User; print(User.objects.first().username)")))
+    make_dataset(story, dataset)
+    upload(story, folder)
+    cache(story)
+    draw(story, flow, dataset)
+    run_and_watch(story)
+    compare(story)
+    clear_cache(story, dataset)
+
+
+def sign_in(story: Story, link: str) -> None:
+    story.page.goto(link)
+    story.page.get_by_role("button", name="Sign in").click()
+    expect(story.page.get_by_role("heading", name="Overview")).to_be_visible()
+    story.picture("signed-in")
+
+
+def make_dataset(story: Story, name: str) -> None:
+    page = story.page
+    page.get_by_role("link", name="Datasets").first.click()
+    page.get_by_role("button", name="New dataset").click()
+    dialog = page.get_by_role("dialog", name="New dataset")
+    dialog.get_by_label("Project").select_option("demo")
+    story.fill("Name", name, within=dialog)
+    dialog.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", name=re.compile(name))).to_be_visible()
+    story.picture("empty-dataset")
+
+
+def upload(story: Story, folder: Path) -> None:
+    page = story.page
+    page.get_by_role("button", name="Upload").first.click()
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Choose a folder").click()
+    chooser.value.set_files(folder)
+    dialog = page.get_by_role("dialog", name=re.compile("Add files"))
+    expect(dialog).to_contain_text("1,800 files")
+    story.picture("chosen-folder")
+    dialog.get_by_role("button", name="Upload as one commit").click()
+    expect(dialog.get_by_role("status").filter(has_text=re.compile(r"\+1,800"))).to_be_visible(timeout=60_000)
+    story.picture("uploaded")
+    dialog.get_by_role("link", name="Show the files").click()
+    page.get_by_role("link", name="digits", exact=True).click()
+    page.get_by_role("link", name="pictures", exact=True).click()
+    story.picture("files")
+
+
+def cache(story: Story) -> None:
+    page = story.page
+    page.get_by_role("link", name="Cache", exact=True).and_(page.locator(".btn-primary")).click()
+    dialog = page.get_by_role("dialog", name=re.compile("Cache"))
+    expect(dialog).to_contain_text("Moves from the store")
+    story.picture("cache-dialog")
+    dialog.get_by_role("button", name="Cache").click()
+    page.get_by_role("link", name=re.compile("^Commits")).click()
+    expect(page.locator(".pill.cached").first).to_contain_text("local", timeout=60_000)
+    story.picture("cached")
+
+
+def draw(story: Story, flow: str, dataset: str) -> None:
+    """Draw prepare → train (a grid of three) → evaluate, all of them reading the dataset for their scripts."""
+    page = story.page
+    page.get_by_role("link", name="Flows").first.click()
+    page.get_by_role("link", name=re.compile("New flow")).first.click()
+    page.get_by_role("link", name=re.compile("Canvas")).click()
+    story.fill("Name", flow)
+    draw_step(story, "prepare", CODE.format(dataset=dataset, script="prepare"), at=(480, 100))
+    story.fill("Add a parameter", "test_share")
+    story.fill("Value of test_share", "0.25")
+    draw_step(story, "train", CODE.format(dataset=dataset, script="train") + " --C ${{ parameters.C }}", at=(480, 300))
+    story.fill("Add a parameter", "C")
+    page.get_by_label("Kind of C").select_option("list")
+    story.fill("Values of C", "1, 10, 100")
+    draw_step(story, "evaluate", CODE.format(dataset=dataset, script="evaluate"), at=(480, 500))
+    drag_from_palette(page, "Dataset", at=(130, 300))
+    page.get_by_role("group", name=re.compile("^dataset")).click()
+    story.fill("Dataset", f"demo/{dataset}")
+    source = page.get_by_role("group", name=re.compile(f"^dataset {dataset}"))
+    for reader in ("prepare", "train", "evaluate"):
+        source.locator(".source").drag_to(step(page, reader).locator(".target"))
+    for before, after in (("prepare", "train"), ("prepare", "evaluate"), ("train", "evaluate")):
+        step(page, before).locator(".source").drag_to(step(page, after).locator(".target"))
+    page.get_by_role("button", name="Tidy up").click()
+    expect(page.get_by_text("No problem found")).to_be_visible()
+    story.picture("drawn-flow")
+
+
+def draw_step(story: Story, name: str, command: str, *, at: tuple[int, int]) -> None:
+    """Drag a command from the palette onto the canvas, and say what it is."""
+    drag_from_palette(story.page, "Command", at=at)
+    expect(story.page.get_by_label("Name", exact=True)).to_be_focused()
+    story.fill("Name", name)
+    expect(step(story.page, name)).to_be_visible()
+    story.fill("Command", command)
+
+
+def drag_from_palette(page: Page, kind: str, *, at: tuple[int, int]) -> None:
+    canvas = page.locator(".react-flow__pane")
+    page.locator(".palette-item", has_text=kind).drag_to(canvas, target_position={"x": at[0], "y": at[1]})
+
+
+def step(page: Page, name: str) -> Locator:
+    return page.get_by_role("group", name=re.compile(f"^step {name}"))
+
+
+def run_and_watch(story: Story) -> None:
+    page = story.page
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_url("**/runs/run_*/**", timeout=30_000)
+    story.picture("running")
+    expect(page.locator(".head .pill")).to_contain_text(re.compile("Succeeded|Failed"), timeout=120_000)
+    expect(page.locator(".head .pill")).to_contain_text("Succeeded")
+    story.picture("succeeded")
+
+
+def compare(story: Story) -> None:
+    page = story.page
+    page.get_by_role("link", name="all of this run").click()
+    for box in page.locator(".pick").all():
+        box.check()
+    page.locator("[data-compares]").click()
+    expect(page.get_by_role("heading", name=re.compile("^Compare 5 experiments"))).to_be_visible()
+    expect(page.locator("main")).to_contain_text("accuracy")
+    story.picture("compared")
+
+
+def clear_cache(story: Story, dataset: str) -> None:
+    page = story.page
+    page.get_by_role("link", name="Datasets").first.click()
+    page.get_by_role("link", name=re.compile(dataset)).first.click()
+    page.get_by_role("link", name=re.compile("^Commits")).click()
+    page.get_by_role("link", name="Clear cache").click()
+    page.get_by_role("dialog").get_by_role("button", name="Clear").click()
+    expect(page.locator(".toast-note").or_(page.get_by_role("status")).first).to_contain_text("leaves local")
+    expect(page.locator("main .pill.cached")).to_have_count(0, timeout=30_000)
+    story.picture("cleared")
