@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 from django.db import transaction
+from django.db.models import Count, Sum
 
 from core import clock, ids
 from core.metrics import CYCLE_SECONDS
@@ -34,7 +35,7 @@ from scheduler.engine.snapshot import (
     TaskView,
 )
 from scheduler.engine.states import WorkloadState
-from scheduler.models import Node, Placement, Queue, Workload
+from scheduler.models import Gpu, Node, Placement, Queue, Workload
 
 log = structlog.get_logger(__name__)
 
@@ -43,6 +44,7 @@ _LEASE_S = 30.0
 _PLACED_AT_ONCE = 100
 _EXPLAINED_AT_ONCE = 500
 _POLICY = Policy()
+_SHAPE = ("queue_id", "resource_id", "gpu_milli", "cpu_millicores", "memory_bytes", "is_preemptible")
 _ACTIONS = ("allocate",)
 """Nothing is taken from running work yet: no driver can be told to stop a job and start it again."""
 
@@ -91,10 +93,27 @@ def fair_shares(changed: Mapping[str, QueueView] | None = None) -> Mapping[str, 
 
     `changed` holds queues as they would be after a change that somebody thinks about.
     """
-    snapshot = _load().snapshot
+    snapshot = _load(_demand()).snapshot
     queues = [(changed or {}).get(queue.id, queue) for queue in snapshot.queues]
     session = Session(replace(snapshot, queues=queues), _POLICY)
     return {queue.view.id: int(queue.fair[0]) for queue in session.queues.values()}
+
+
+def _demand() -> list[Workload]:
+    """Return stand-ins for all that waits: of each shape in each queue at most as many as fill everything there is.
+
+    No share grows beyond that, so ten thousand waiting workloads cost no more here than a few.
+    """
+    nodes = Node.objects.aggregate(cpu=Sum("cpu_millicores"), memory=Sum("memory_bytes"))
+    total = (ONE_GPU * Gpu.objects.count(), nodes["cpu"] or 0, nodes["memory"] or 0)
+    shapes = Workload.objects.filter(state=WorkloadState.PENDING).order_by().values(*_SHAPE).annotate(count=Count("pk"))
+    found, now = [], clock.now()
+    for shape in shapes:
+        count = shape.pop("count")
+        needs = (shape["gpu_milli"], shape["cpu_millicores"], shape["memory_bytes"])
+        most = max((-(-whole // part) for whole, part in zip(total, needs, strict=True) if part), default=0)
+        found += [Workload(**shape, enqueued_at=now) for _ in range(min(count, most))]
+    return found
 
 
 def view_queue(queue: Queue) -> QueueView:
@@ -156,12 +175,16 @@ def _gpus(request: Request, start: Start) -> list[tuple[int, int]]:
     return [(int(device), request.share_milli or ONE_GPU) for device in start.devices]
 
 
-def _load() -> _View:
-    """Read everything in a fixed number of queries. A project that is deleted meanwhile takes its workloads along."""
+def _load(waiting: Sequence[Workload] | None = None) -> _View:
+    """Read everything in a fixed number of queries. A project that is deleted meanwhile takes its workloads along.
+
+    `waiting` stands in for the workloads that wait.
+    """
     nodes = Node.objects.order_by("pk").prefetch_related("gpus")
     revisions = {node.pk: node.revision for node in nodes}
     views = {node.pk: _node(node) for node in nodes}
-    waiting = list(Workload.objects.filter(state=WorkloadState.PENDING).order_by("pk"))
+    if waiting is None:
+        waiting = list(Workload.objects.filter(state=WorkloadState.PENDING).order_by("pk"))
     placements = Placement.objects.select_related("workload").order_by("pk")
     queues = {queue.pk: _queue(queue) for queue in Queue.objects.select_related("project").order_by("pk")}
     jobs = [_waiting(workload) for workload in waiting if workload.queue_id in queues]

@@ -78,3 +78,11 @@ def test_a_member_sees_their_own_projects_and_no_way_to_change_them(member, proj
     assert "team-a" in page
     assert "team-b" not in page
     assert "Change the quota" not in page
+
+
+def test_a_thousand_waiting_workloads_give_the_shares_that_the_next_cycle_counts_on(two_projects):
+    few = cycle.fair_shares()
+    enqueue(Queue.objects.get(project__name="team-b").project, *[f"more-{n}" for n in range(1000)], gpus=1)
+
+    assert len(cycle._demand()) < 100
+    assert cycle.fair_shares() == few
