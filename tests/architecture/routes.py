@@ -393,7 +393,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /datasets/{project}/{name}/commits/{commit_id}/revert/": {"branch": "main"},
         "POST /datasets/{project}/{name}/commits/{commit_id}/cache/start/": {"site": "local"},
         "POST /cache/{cached_commit_id}/pin/": {"pinned": "1"},
-        "POST /flows/new/": {"project": "team-a", "text": FLOW},
+        "POST /flows/new/": {"project": "team-a", "text": FLOW.replace("digits", "letters")},
         "POST /flows/{project}/{name}/edit/": {"project": "team-a", "text": FLOW, "base": "1"},
     }
 

@@ -75,6 +75,7 @@ def test_drafts_are_seen_by_who_wrote_them_and_nobody_else(world: World, member,
     assert [draft.key for draft in selectors.list_new(actor=member)] == ["~new"]
 
 
+@pytest.mark.usefixtures("world")
 @pytest.mark.parametrize(
     ("text", "layout", "error"),
     [
@@ -83,7 +84,7 @@ def test_drafts_are_seen_by_who_wrote_them_and_nobody_else(world: World, member,
         ("x", {str(number): (0, 0) for number in range(20_001)}, InvalidInput),
     ],
 )
-def test_a_draft_has_bounds(world: World, member, project, text, layout, error):
+def test_a_draft_has_bounds(member, project, text, layout, error):
     with pytest.raises(error):
         keep(member, project, text, layout=layout)
 

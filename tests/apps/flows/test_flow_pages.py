@@ -202,9 +202,8 @@ def test_a_flow_with_one_version_has_nothing_to_compare(world: World, version, b
     assert "There is one version so far" in browser.get("/flows/team-a/digits/versions/").content.decode()
 
 
-def test_the_pages_cost_no_more_queries_for_more_versions(
-    world: World, version, member, browser, project, django_assert_max_num_queries
-):
+@pytest.mark.usefixtures("version")
+def test_the_pages_cost_no_more_queries_for_more_versions(member, browser, project, django_assert_max_num_queries):
     for number in range(6):
         text = FLOW.replace("command: train", f"command: t{number}")
         flows.save_version(actor=member, project=project, text=text)

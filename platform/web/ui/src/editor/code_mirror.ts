@@ -54,7 +54,7 @@ export function basics(label: string): Extension[] {
     LOOK,
     EditorState.tabSize.of(2),
     indentUnit.of("  "),
-    EditorView.contentAttributes.of({ "aria-label": label }),
+    EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
     search({ top: true }),
   ];
 }
@@ -73,7 +73,7 @@ export function writing(): Extension[] {
   ];
 }
 
-// Tab indents only after Escape was not pressed: Escape, then Tab leaves the field.
+// Tab indents; after Escape it leaves the field.
 export const tabKey = keymap.of([indentWithTab]);
 
 // Returns the root of a shadow tree whose parts fill the host.

@@ -15,9 +15,9 @@ export type Draft = {
 
 export type Config = {
   project: string;
-  key: string; // the flow's name; for a flow that does not exist yet empty, and then one that starts with '~'
+  key: string; // the flow's name, or one that starts with '~' for a flow that does not exist yet
   user: string;
-  version: { number: number; text: string; layout: Layout } | null;
+  version: { number: number | null; text: string; layout: Layout }; // what the writing begins from; a new flow has no number
   draft: Draft | null;
   example: string;
   view: "canvas" | "split";

@@ -53,7 +53,7 @@ export function mount(host: HTMLElement): () => void {
 }
 
 function open(config: Config): Editor {
-  const given = config.version ?? { text: "", layout: {}, number: null };
+  const given = config.version;
   const clean = { text: asYaml(given.text), layout: given.layout };
   const store = new EditorStore(config.draft ? { text: config.draft.text, layout: config.draft.layout } : clean, config.view);
   const place = { project: config.project, key: config.key, user: config.user };

@@ -30,7 +30,7 @@ export function StepsList() {
             <th>Runs on</th>
             <th className="num">Times</th>
             <th>Problems</th>
-            <th />
+            <td />
           </tr>
         </thead>
         <tbody>

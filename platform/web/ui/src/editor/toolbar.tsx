@@ -38,6 +38,11 @@ export function Toolbar() {
         <Icon name="code" />
         YAML
       </button>
+      {view !== "canvas" && (
+        <button type="button" className="btn" aria-pressed={view === "yaml"} aria-label="Text alone" title="Text alone" onClick={() => store.set({ view: view === "yaml" ? "split" : "yaml" })}>
+          <Icon name="maximize" />
+        </button>
+      )}
       {config.may_write && (
         <>
           {isDirty && drafting.base !== null && (
