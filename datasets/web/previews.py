@@ -4,6 +4,7 @@ import csv
 import json
 from dataclasses import dataclass, field
 
+from datasets.engine.parquet_footer import TAIL_BYTES, NotParquet, footer_size, read_footer
 from datasets.selectors import pictures
 from datasets.selectors.files import FileContent
 from datasets.web.kinds import ending_of, kind_of
@@ -11,9 +12,11 @@ from datasets.web.paths import show_path
 
 MAX_TEXT_BYTES = 64 * 1024
 MAX_JSON_BYTES = 512 * 1024
+MAX_FOOTER_BYTES = 4 * 1024 * 1024
 _MAX_LINES = 2000
 _TABLES = {".csv": ",", ".tsv": "\t"}
 _MAX_ROWS, _MAX_COLUMNS = 50, 30
+_MAX_PARQUET_COLUMNS = 300
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,27 @@ def preview_of(content: FileContent) -> Preview:
     if kind in {"sound", "film"}:
         return Preview(kind)
     if ending_of(content.entry.path) == ".parquet":
-        return Preview("parquet")
+        return _preview_parquet(content)
     return _preview_text(content)
+
+
+def _preview_parquet(content: FileContent) -> Preview:
+    size = content.size_bytes
+    try:
+        tail = b"".join(content.read(max(0, size - TAIL_BYTES)))
+        length = footer_size(tail)
+        if not 0 < length <= min(MAX_FOOTER_BYTES, size - TAIL_BYTES):
+            return Preview("none")
+        footer = read_footer(b"".join(content.read(size - TAIL_BYTES - length, length)))
+    except NotParquet:
+        return Preview("none")
+    rows = [[column.name, column.type, column.kind] for column in footer.columns[:_MAX_PARQUET_COLUMNS]]
+    return Preview(
+        "parquet",
+        rows=rows,
+        is_cut=len(footer.columns) > _MAX_PARQUET_COLUMNS,
+        facts=f"{footer.rows:,} rows, {len(footer.columns):,} columns",
+    )
 
 
 def _preview_text(content: FileContent) -> Preview:

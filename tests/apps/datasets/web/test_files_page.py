@@ -10,6 +10,7 @@ from PIL import Image
 
 from core.units import format_bytes
 from datasets.models import Branch, Commit
+from tests.engine.datasets.test_parquet_footer import FILE as PARQUET
 from tests.factories.datasets import commit_files
 
 pytestmark = pytest.mark.django_db
@@ -42,7 +43,8 @@ FILES = {
     "scan.tif": picture("I;16", kind="TIFF"),
     "tone.wav": sound(),
     "weights.bin": b"\0\1\2",
-    "columns.parquet": b"PAR1PAR1",
+    "broken.parquet": b"PAR1PAR1",
+    "columns.parquet": PARQUET,
     "train/1.png": picture(),
     "train/2.png": picture(),
 }
@@ -90,7 +92,8 @@ def test_a_folder_of_pictures_is_shown_as_thumbnails_until_asked_otherwise(brows
         ("scan.tif", "300 \N{MULTIPLICATION SIGN} 200, 16 bit grey"),
         ("tone.wav", "<audio controls"),
         ("weights.bin", "There is no preview"),
-        ("columns.parquet", "A Parquet file."),
+        ("broken.parquet", "There is no preview"),
+        ("columns.parquet", '<td class="small break">box.x</td><td class="small">double</td>'),
         ("train/1.png", "300 \N{MULTIPLICATION SIGN} 200, 8 bit grey"),
     ],
 )
