@@ -20,8 +20,8 @@ from datasets.services import branches, cache_sites, caches, upload_parts, uploa
 from flows.models import Experiment, Run
 from flows.services import drafts, saved_views
 from flows.services.drafts import Writing
-from tests.architecture.routes import part
 from scheduler.models import Node
+from tests.architecture.routes import part
 from tests.factories import datasets as dataset_factory
 from tests.factories.compute import submit
 from tests.factories.flows import World as Machines

@@ -47,7 +47,8 @@ class Watched:
         self.page.on("requestfailed", self._note_request)
 
     def _note_console(self, message) -> None:
-        if message.type in {"error", "warning"}:
+        # What htmx says of a request that failed, `_note_request` says too, and knows when a navigation overtook it.
+        if message.type in {"error", "warning"} and not message.text.startswith("htmx:"):
             self.complaints.append(f"{message.type}: {message.text} at {message.location.get('url')}")
 
     def _note_request(self, request) -> None:

@@ -203,7 +203,9 @@ def test_the_numbers_of_a_chart_are_a_click_away(open_page, admin_state):
 
     box.get_by_text("Numbers").click()
 
-    expect(box.locator("details").get_by_role("row")).to_have_text(["steptraintest", "011", "10.50.75", "2\N{EN DASH}0.7", "30.250.69"])
+    expect(box.locator("details").get_by_role("row")).to_have_text(
+        ["steptraintest", "011", "10.50.75", "2\N{EN DASH}0.7", "30.250.69"]
+    )
 
 
 def test_while_the_server_breaks_or_is_away_the_page_stays_says_so_and_comes_back(open_page, admin_state, product):

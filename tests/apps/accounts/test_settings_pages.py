@@ -44,9 +44,7 @@ def test_a_wrong_old_password_changes_nothing(member):
     user.save()
     browser = browser_of(member)
 
-    answer = browser.post(
-        "/accounts/password/change/", {"oldpassword": "wrong", "password1": NEW, "password2": NEW}
-    )
+    answer = browser.post("/accounts/password/change/", {"oldpassword": "wrong", "password1": NEW, "password2": NEW})
 
     assert answer.status_code == 200
     assert 'class="error"' in answer.content.decode()
