@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Self
 
 import structlog
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseError
+from django.db import close_old_connections, connection
 
 from core import clock
 from datasets.engine.cache_states import CacheState
@@ -102,6 +103,7 @@ class Heartbeat:
                     is_ours = self._renew()
                 except DatabaseError:
                     log.warning("cache.heartbeat_failed", silent_s=round(silent_s, 1))
+                    close_old_connections()  # one that broke: the next beat makes another
                     is_ours = silent_s < LEASE.total_seconds() / 2
                 if not is_ours:
                     self._lost.set()

@@ -5,6 +5,7 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.db import InterfaceError
 
 from core import clock
 from datasets.engine.cache_states import WORKING
@@ -21,7 +22,7 @@ def claimed(member, commit, site, worker):
     return cache_hydration._claim(caches.request_cache(member, commit, site).pk)
 
 
-def wait_until(condition, *, deadline_s=20):
+def wait_until(condition, *, deadline_s=60):
     """Look again every few milliseconds."""
     until, pause = time.monotonic() + deadline_s, threading.Event()
     while not condition():
@@ -51,6 +52,26 @@ def test_once_another_has_the_lease_nothing_is_written_and_the_work_must_stop(cl
             heartbeat.confirm()
 
     assert CachedCommit.objects.get(pk=claimed.pk).bytes_done == 0
+
+
+def test_a_connection_that_breaks_costs_one_beat(claimed):
+    class BreaksOnce:
+        def __init__(self, rows) -> None:
+            self.rows, self.breaks = rows, 1
+
+        def update(self, **changes):
+            if self.breaks:
+                self.breaks -= 1
+                raise InterfaceError("connection already closed")
+            return self.rows.update(**changes)
+
+    heartbeat = Heartbeat(claimed, states=WORKING)
+    heartbeat._rows = BreaksOnce(heartbeat._rows)
+    with heartbeat:
+        heartbeat.report(files_done=2, bytes_done=3000, bytes_shared=0, bytes_moved=3000)
+        wait_until(lambda: CachedCommit.objects.get(pk=claimed.pk).bytes_done == 3000)
+
+        assert not heartbeat.is_lost
 
 
 def test_a_row_that_is_leaving_stops_the_work(claimed, member):
