@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { align, placesOf, smooth, spread, valueAt } from "../src/experiments/curves.ts";
 import { accept, offerAt } from "../src/experiments/filter_words.ts";
-import { isWithin, pathOf, rangeOf, scaleOf } from "../src/experiments/parallel.ts";
+import { bridgesOf, isWithin, pathOf, rangeOf, scaleOf } from "../src/experiments/parallel.ts";
 
 const axis = (values: (number | string | null)[]) => ({ label: "lr", kind: "params", low_is_good: false, values });
 
@@ -70,8 +70,12 @@ test("a range is read from two places in any order, and a mere click is none", (
   assert.equal(rangeOf(0.5, 0.505), null);
 });
 
-test("a path breaks where something was not recorded", () => {
-  assert.equal(pathOf([0, 1, null, 0.5, 0], [0, 100, 200, 300, 400], 10, 100), "M0,110L100,10M300,60L400,110");
+test("a path breaks where something was not recorded, and a bridge leads over it", () => {
+  const [places, xs] = [[0, 1, null, 0.5, 0], [0, 100, 200, 300, 400]];
+
+  assert.equal(pathOf(places, xs, 10, 100), "M0,110L100,10M300,60L400,110");
+  assert.equal(bridgesOf(places, xs, 10, 100), "M100,10L300,60");
+  assert.equal(bridgesOf([null, 1, 0], xs, 10, 100), "");
 });
 
 const words = {

@@ -28,15 +28,25 @@ export function isWithin(places: readonly (number | null)[], ranges: ReadonlyMap
   });
 }
 
-/** The path of a line; where something was not recorded it is broken. */
+/** The path of a line between neighbouring axes; where something was not recorded it is broken. */
 export function pathOf(places: readonly (number | null)[], xs: readonly number[], top: number, height: number): string {
-  let path = "";
-  let isBroken = true;
-  places.forEach((place, axis) => {
-    if (place !== null) path += `${isBroken ? "M" : "L"}${round(xs[axis] as number)},${round(top + (1 - place) * height)}`;
-    isBroken = place === null;
-  });
-  return path;
+  return joined(places, xs, top, height, (gap) => gap === 1);
+}
+
+/** The path that bridges what was not recorded, to be drawn apart. */
+export function bridgesOf(places: readonly (number | null)[], xs: readonly number[], top: number, height: number): string {
+  return joined(places, xs, top, height, (gap) => gap > 1);
+}
+
+function joined(places: readonly (number | null)[], xs: readonly number[], top: number, height: number, isDrawn: (gap: number) => boolean): string {
+  const known = places.flatMap((place, axis) => (place === null ? [] : [{ axis, at: `${round(xs[axis] as number)},${round(top + (1 - place) * height)}` }]));
+  return known
+    .slice(1)
+    .map(({ axis, at }, before) => {
+      const from = known[before] as { axis: number; at: string };
+      return isDrawn(axis - from.axis) ? `M${from.at}L${at}` : "";
+    })
+    .join("");
 }
 
 /** A range from two places in any order, within the axis; null when it is too small to be meant. */

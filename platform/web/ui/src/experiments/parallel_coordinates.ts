@@ -2,13 +2,13 @@
 // along an axis, or moving its two handles by keys, keeps the lines that go through there; a double click lets all go.
 
 import { spread } from "./curves.ts";
-import { isWithin, pathOf, rangeOf, scaleOf, type Axis, type Range, type Scale } from "./parallel.ts";
+import { bridgesOf, isWithin, pathOf, rangeOf, scaleOf, type Axis, type Range, type Scale } from "./parallel.ts";
 
 type Source = { axes: Axis[]; lines: { id: string; title: string; hue: number }[] };
 
 const NS = "http://www.w3.org/2000/svg";
-const [TOP, HEIGHT, BELOW, LEFT, RIGHT, MIN_GAP] = [46, 230, 14, 46, 92, 88];
-const [TICK_PX, NUMBER_PX] = [12, 58];
+const [TOP, HEIGHT, BELOW, LEFT, RIGHT, MIN_GAP] = [46, 230, 14, 46, 100, 88];
+const [TICK_PX, NUMBER_PX] = [12, 70];
 const LONGEST = 13;
 const FULL: Range = { low: 0, high: 1 };
 const STEPS: Record<string, number> = { ArrowUp: 1, ArrowDown: -1, ArrowRight: 1, ArrowLeft: -1, PageUp: 4, PageDown: -4 };
@@ -48,9 +48,14 @@ export class ParallelCoordinates extends HTMLElement {
 
   #lines(xs: number[]): SVGElement[] {
     return this.#source.lines.map(({ title, hue }, line) => {
-      const path = make("path", { d: pathOf(this.#places[line] ?? [], xs, TOP, HEIGHT), class: `line hue-${hue}`, "data-line": line });
-      path.append(make("title", {}, `${line + 1} ${title}`));
-      return path;
+      const places = this.#places[line] ?? [];
+      const group = make("g", { class: `line hue-${hue}`, "data-line": line });
+      group.append(
+        make("title", {}, `${line + 1} ${title}`),
+        make("path", { d: pathOf(places, xs, TOP, HEIGHT) }),
+        make("path", { d: bridgesOf(places, xs, TOP, HEIGHT), class: "bridge" }),
+      );
+      return group;
     });
   }
 
