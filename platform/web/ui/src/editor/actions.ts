@@ -8,7 +8,7 @@ import * as patches from "./patches.ts";
 import { cellOf, freePlace, isAutomatic, type Place, placesOf } from "./placing.ts";
 import { DATASET, freeName, isDataset, whyNot } from "./rules.ts";
 
-export const NEW_COMMAND = 'echo "hello" > "$NEARLINE_OUTPUT/hello.txt"';
+const NEW_COMMAND = 'echo "hello" > "$NEARLINE_OUTPUT/hello.txt"';
 
 // Adds a step. With one node selected it follows that one; dropped or clicked, it stands at `at`.
 export function addCommand(editor: Editor, at?: Place): void {
@@ -32,12 +32,12 @@ export function addStep(editor: Editor, step: patches.Raw, at?: Place): void {
 }
 
 // Adds a dataset that no step reads yet. It stands in the layout until one does.
-export function addDataset(editor: Editor, at?: Place, wish?: string): void {
+export function addDataset(editor: Editor, at?: Place): void {
   const { store, config } = editor;
   const { flow, history } = store.state;
   const used = new Set([...datasetsOf(flow), ...Object.keys(history.now.layout).filter(isDataset).map(referenceOf)]);
   const unused = config.datasets.find(({ name }) => !used.has(name))?.name;
-  const reference = wish ?? unused ?? freeReference(used, config.project);
+  const reference = unused ?? freeReference(used, config.project);
   const id = DATASET + reference;
   if (!used.has(reference)) {
     const places = placesOf(flow, history.now.layout, store.state.arranged);

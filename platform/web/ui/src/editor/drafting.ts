@@ -29,7 +29,7 @@ export class Drafting {
   #cleanNumber: number | null; // of the version that `#clean` is
   #sent: Moment;
   #timer = 0;
-  #isSending = false;
+  #sending: Promise<void> | null = null;
 
   // `clean` is what the newest version says, `draft` what the server has kept.
   constructor(store: EditorStore, place: Place, clean: Moment, draft: Draft | null, newest: number | null, mayWrite: boolean) {
@@ -40,7 +40,7 @@ export class Drafting {
     this.#sent = store.now;
     this.#mayWrite = mayWrite;
     this.newest = newest;
-    this.base = draft ? draft.base_version : newest;
+    this.base = draft && !isSame(store.now, clean) ? draft.base_version : newest;
     this.revision = draft?.revision ?? 0;
     this.example = draft?.example ?? "";
     if (draft) [this.kept, this.at] = ["kept", new Date(draft.updated_at)];
@@ -55,6 +55,19 @@ export class Drafting {
   // Somebody else's text is to be decided about, now or when this one is to be kept.
   get isOvertaken(): boolean {
     return this.other !== null || (this.base !== null && this.newest !== null && this.newest > this.base);
+  }
+
+  // Sends nothing more until the next change, and waits for what is on its way.
+  async hush(): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.#sending;
+    clearTimeout(this.#timer);
+  }
+
+  // Goes on after a deed that came to nothing.
+  resume(): void {
+    this.#look();
+    this.#tell();
   }
 
   // What was published is clean from now on, under its own name.
@@ -83,19 +96,23 @@ export class Drafting {
   async compareWithNewest(): Promise<void> {
     const { project, key } = this.place;
     const path = `/flows/${encodeURIComponent(project)}/${encodeURIComponent(key)}`;
-    const { version } = await call<{ version: Record<string, unknown> }>("GET", path);
-    this.other = fromVersion(version);
-    this.#tell();
+    await this.#try(async () => {
+      const { version } = await call<{ version: Record<string, unknown> }>("GET", path);
+      this.other = fromVersion(version);
+    });
   }
 
   async discard(): Promise<void> {
-    clearTimeout(this.#timer);
+    await this.hush();
     this.#store.restore(this.#clean);
     this.#sent = this.#store.now;
-    await call("DELETE", `/flows/drafts?${this.#query()}`);
-    forget(this.place);
-    [this.base, this.revision, this.kept, this.at] = [this.#cleanNumber, 0, "clean", null];
-    this.#tell();
+    clearTimeout(this.#timer);
+    const query = new URLSearchParams({ project: this.place.project, key: this.place.key });
+    await this.#try(async () => {
+      await call("DELETE", `/flows/drafts?${query.toString()}`);
+      forget(this.place);
+      [this.base, this.revision, this.kept, this.at] = [this.#cleanNumber, 0, "clean", null];
+    });
   }
 
   #look(): void {
@@ -111,13 +128,22 @@ export class Drafting {
 
   #later(pause: number): void {
     clearTimeout(this.#timer);
-    if (this.#mayWrite) this.#timer = window.setTimeout(() => void this.#send(), pause);
+    if (this.#mayWrite) this.#timer = window.setTimeout(() => this.#send(), pause);
     else this.kept = "here";
   }
 
-  async #send(): Promise<void> {
-    if (this.#isSending || this.other?.kind === "window") return;
-    this.#isSending = true;
+  #send(): void {
+    if (this.other?.kind === "window") return;
+    if (this.#sending) this.#later(PAUSE_MS);
+    else {
+      this.#sending = this.#put().finally(() => {
+        this.#sending = null;
+        this.#tell();
+      });
+    }
+  }
+
+  async #put(): Promise<void> {
     const moment = this.#store.now;
     try {
       const { updated_at: _, ...draft } = this.#draft(moment);
@@ -133,9 +159,6 @@ export class Drafting {
       if (error.code === "flows.draft_moved") this.other = fromWindow(error.details);
       else if (error.isPassing) this.#later(AGAIN_MS);
       else this.#store.say(error.message);
-    } finally {
-      this.#isSending = false;
-      this.#tell();
     }
   }
 
@@ -143,15 +166,13 @@ export class Drafting {
   #recall(draft: Draft | null): void {
     const local = recall(this.place);
     if (!local || isSame(local, this.#store.now)) return;
-    if (local.revision === this.revision) {
+    if (!draft || local.revision === draft.revision) {
       [this.base, this.example] = [local.base_version, local.example];
       this.#store.restore(local);
       this.#look();
-    } else if (draft) {
+    } else {
       this.#store.restore(local);
       this.other = { kind: "window", title: "The draft on the server", ...draft };
-    } else {
-      forget(this.place);
     }
   }
 
@@ -159,8 +180,14 @@ export class Drafting {
     return { text, layout, base_version: this.base, example: this.example, revision: this.revision, updated_at: "" };
   }
 
-  #query(): string {
-    return new URLSearchParams({ project: this.place.project, key: this.place.key }).toString();
+  async #try(deed: () => Promise<void>): Promise<void> {
+    try {
+      await deed();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.#store.say(error.message);
+    }
+    this.#tell();
   }
 
   #tell(): void {
@@ -168,7 +195,7 @@ export class Drafting {
   }
 }
 
-export function fromWindow(details: Record<string, unknown>): Other {
+function fromWindow(details: Record<string, unknown>): Other {
   const { text, layout, revision } = details as unknown as Draft;
   return { kind: "window", title: "Your other window", text, layout, revision };
 }

@@ -89,7 +89,7 @@ function readChoice(item: unknown): Choice {
 }
 
 // One number stands for all kinds, but those of the platform, which are tried three times at least.
-export function readRetries(item: unknown): Retries {
+function readRetries(item: unknown): Retries {
   if (typeof item === "number") return { user_error: item, infrastructure: Math.max(item, 3), out_of_memory: item, timeout: item };
   const given = mapping(item);
   return { ...NO_RETRIES, ...Object.fromEntries(Object.entries(given).filter(([, count]) => typeof count === "number")) };

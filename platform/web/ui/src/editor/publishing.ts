@@ -10,6 +10,7 @@ type Published = { flow: string; number: number; hash: string; newest_version: n
 
 // Keeps what is written as a version. Returns null, and has said why, when it cannot be kept.
 export async function publish({ store, drafting, config }: Editor): Promise<Published | null> {
+  await drafting.hush();
   const moment = store.now;
   const { key } = drafting.place;
   const body = { project: config.project, key, text: moment.text, layout: moment.layout, base_version: drafting.base, example: drafting.example };
@@ -17,6 +18,7 @@ export async function publish({ store, drafting, config }: Editor): Promise<Publ
     const published = await call<Published>("POST", "/flows/publish", body);
     drafting.settle(published.flow, moment, published.newest_version);
     history.replaceState(null, "", addressOf(config.project, published.flow, "edit/"));
+    document.querySelector("[data-flow-name]")?.replaceChildren(published.flow);
     const isOlder = published.number !== published.newest_version;
     store.say(
       isOlder
@@ -26,9 +28,10 @@ export async function publish({ store, drafting, config }: Editor): Promise<Publ
     return published;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    if (error.code === "flows.flow_moved") drafting.other = fromVersion(error.details);
-    else store.say(error.message);
-    store.set({});
+    const isMoved = error.code === "flows.flow_moved";
+    if (isMoved && error.details["flow"] === key) drafting.other = fromVersion(error.details);
+    else store.say(isMoved ? `There is a flow called ${String(error.details["flow"])} already; give yours another name.` : error.message);
+    drafting.resume();
     return null;
   }
 }
