@@ -4,7 +4,7 @@ import { Meter } from "../src/datasets/meter.ts";
 import { cleanFolder, isLitter, whyNot } from "../src/datasets/names.ts";
 import { bodyOf, LARGE_BYTES, PIECE_BYTES, planParts, planRest, sizeOf } from "../src/datasets/parts.ts";
 import { Queue, Refusal, type PartAnswer, type Progress, type Send } from "../src/datasets/queue.ts";
-import { listChosen, takeEntries, walk, type Found } from "../src/datasets/traversal.ts";
+import { listChosen, takeEntries, topFolder, walk, type Found } from "../src/datasets/traversal.ts";
 import { formatBytes, formatCounted, formatDuration } from "../src/format.ts";
 
 type Tree = { [name: string]: Tree | string | Error };
@@ -66,6 +66,14 @@ test("a chosen folder keeps its paths, chosen files their names", () => {
   Object.defineProperty(inside, "webkitRelativePath", { value: "digits/1.png" });
 
   assert.deepEqual(listChosen([inside, new File(["a"], "a.txt")]).found.map(({ path }) => path), ["a.txt", "digits/1.png"]);
+});
+
+test("the folder that all files lie in is known", () => {
+  const inside = ["digits/1.png", "digits/train/2.png"].map((path) => fileOf(path, ""));
+
+  assert.equal(topFolder(inside), "digits");
+  assert.equal(topFolder([...inside, fileOf("a.txt", "")]), null);
+  assert.equal(topFolder([fileOf("digits.txt", "")]), null);
 });
 
 test("names are refused by the rules of the format", () => {

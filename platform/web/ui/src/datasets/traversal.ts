@@ -53,6 +53,13 @@ export function listChosen(files: Iterable<File>): Listing {
   return sorted(listing);
 }
 
+/** The one folder that all of the files lie in; null when there is none. */
+export function topFolder(found: readonly Found[]): string | null {
+  const first = found[0]?.path ?? "";
+  const top = first.slice(0, first.indexOf("/") + 1);
+  return top && found.every(({ path }) => path.startsWith(top)) ? top.slice(0, -1) : null;
+}
+
 function add(listing: Listing, path: string, file: File): void {
   const why = whyNot(path);
   if (why) listing.leftOut.push({ path, why });

@@ -2,11 +2,12 @@
 // server's (datasets/upload.html): this shows the stage that an upload is at, and moves it on.
 
 import { formatBytes, formatCounted, formatDuration } from "../format.ts";
+import { listenForDrops } from "./drops.ts";
 import { cleanFolder } from "./names.ts";
 import { Meter } from "./meter.ts";
 import { planParts, planRest, sizeOf, type Part } from "./parts.ts";
 import { Queue, Refusal, type Progress } from "./queue.ts";
-import { listChosen, takeEntries, walk, type Found, type Listing } from "./traversal.ts";
+import { listChosen, topFolder, walk, type Found, type Listing } from "./traversal.ts";
 import { forget, recall, remember } from "./unfinished.ts";
 import { UploadApi, type Commit, type Upload } from "./upload_api.ts";
 
@@ -28,11 +29,15 @@ export class UploadPanel extends HTMLElement {
     const { signal } = this.#leaving;
     const token = this.querySelector<HTMLInputElement>("[name=csrfmiddlewaretoken]")?.value ?? "";
     this.#api = new UploadApi(this.#setting("dataset"), token);
-    this.#listenForDrops(signal);
+    listenForDrops({ mayTake: () => !this.#queue, onDrop: (entries) => void this.#look(entries), signal });
     for (const kind of ["files", "folder"]) {
       const input = this.#part<HTMLInputElement>(`${kind}-input`);
       this.#part(`choose-${kind}`).addEventListener("click", () => input.click(), { signal });
-      input.addEventListener("change", () => this.#take(listChosen(input.files ?? [])), { signal });
+      const take = () => {
+        this.#take(listChosen(input.files ?? []));
+        input.value = ""; // or choosing the same again would be no change
+      };
+      input.addEventListener("change", take, { signal });
     }
     this.#part("message").addEventListener("input", () => (this.#isWritten = true), { signal });
     this.#part("form").addEventListener("submit", (event) => this.#submit(event), { signal });
@@ -49,27 +54,10 @@ export class UploadPanel extends HTMLElement {
     this.#queue?.stop();
   }
 
-  #listenForDrops(signal: AbortSignal): void {
-    let depth = 0;
-    const mark = () => document.body.classList.toggle("drop-here", depth > 0);
-    const hasFiles = (event: DragEvent) => event.dataTransfer?.types.includes("Files") && !this.#queue;
-    document.addEventListener("dragenter", (event) => void (hasFiles(event) && ((depth += 1), mark())), { signal });
-    document.addEventListener("dragleave", (event) => void (hasFiles(event) && ((depth = Math.max(0, depth - 1)), mark())), { signal });
-    document.addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault(), { signal });
-    document.addEventListener(
-      "drop",
-      (event) => {
-        depth = 0;
-        mark();
-        if (!hasFiles(event) || !event.dataTransfer) return;
-        event.preventDefault();
-        const entries = takeEntries(event.dataTransfer.items);
-        this.#open();
-        this.#say("summary", "Looking at what was dropped…");
-        void walk(entries, (files) => this.#say("summary", `${formatCounted(files, "file")} so far…`)).then((listing) => this.#take(listing));
-      },
-      { signal },
-    );
+  async #look(entries: FileSystemEntry[]): Promise<void> {
+    this.#open();
+    this.#say("summary", "Looking at what was dropped…");
+    this.#take(await walk(entries, (files) => this.#say("summary", `${formatCounted(files, "file")} so far…`)));
   }
 
   #take(listing: Listing): void {
@@ -81,6 +69,9 @@ export class UploadPanel extends HTMLElement {
     if (leftOut.length > SHOWN_LEFT_OUT) notes.push(`And ${formatCounted(leftOut.length - SHOWN_LEFT_OUT, "more file")} left out.`);
     if (litter) notes.push(`${formatCounted(litter, "file")} of the file manager left out.`);
     this.#list("left-out", notes);
+    const top = topFolder(found);
+    this.#part("top").hidden = top === null;
+    this.#say("top-name", top ?? "");
     const message = this.#part<HTMLInputElement>("message");
     if (!this.#isWritten) message.value = found.length === 1 ? `Add ${found[0]?.file.name}` : `Add ${files}`;
     this.#show(found.length ? "ready" : "choosing");
@@ -94,7 +85,9 @@ export class UploadPanel extends HTMLElement {
 
   async #run(): Promise<void> {
     const folder = cleanFolder(this.#part<HTMLInputElement>("folder").value);
-    const found = (this.#listing?.found ?? []).map(({ path, file }) => ({ path: folder ? `${folder}/${path}` : path, file }));
+    const top = this.#part("top").hidden || !this.#part<HTMLInputElement>("without-top").checked ? "" : `${this.#part("top-name").textContent}/`;
+    const place = (path: string) => [folder, path.slice(top.length)].filter(Boolean).join("/");
+    const found = (this.#listing?.found ?? []).map(({ path, file }) => ({ path: place(path), file }));
     this.#show("sending");
     this.#meter = new Meter();
     try {
