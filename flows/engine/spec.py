@@ -96,16 +96,21 @@ Text = Annotated[str, BeforeValidator(_text)]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # What stands under a field is its description in the JSON Schema, and so the hint in editors.
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class ParameterSpec(_Model):
     """A value that a run of the flow may be given. Without a default it must be."""
 
     type: Literal["float", "int", "str", "bool"]
+    """What values are: a number, a whole number, a text, or true or false."""
     default: Value | None = None
+    """The value of runs that give none. Without a default every run must give one."""
     choices: tuple[Value, ...] = ()
+    """The only values allowed; empty: any of the type."""
     help: str = ""
+    """What it is for; stands beside its field in the form of a run."""
 
 
 class DataInput(_Model):
@@ -115,8 +120,11 @@ class DataInput(_Model):
         str,
         AfterValidator(_matching(DATASET, "is not a dataset; write project/dataset or project/dataset@branch.")),
     ]
+    """`project/dataset`, or with a branch, a tag or a commit: `project/dataset@main`. Resolved when a run starts."""
     name: Annotated[str, AfterValidator(lambda text: text and _matching(_FOLDER, "cannot name a folder.")(text))] = ""
+    """The folder under `$NEARLINE_DATA`; without it the dataset's name."""
     cached: bool = True
+    """Whether to read the shared cached copy near the compute, or a copy of its own."""
 
     @property
     def folder(self) -> str:
@@ -147,10 +155,15 @@ class GridRange(_Model):
     """Numbers of a grid's axis: `steps` of them from `min` (included) up to `max` (excluded)."""
 
     type: Literal["integer", "float"] = "float"
+    """Whole numbers (each once), or any."""
     min: FiniteFloat
+    """The first number."""
     max: FiniteFloat
+    """Where the numbers end; it is none of them."""
     steps: PositiveInt = Field(le=MAX_INSTANCES)
+    """How many numbers."""
     scale: Literal["linear", "log"] = "linear"
+    """Evenly spaced, or evenly spaced in their logarithms."""
 
 
 def template_entries(value: object) -> object:
@@ -217,24 +230,41 @@ class StepSpec(_Model):
     """One step: a command, what it needs, where it may run, and what it waits for."""
 
     name: StepName
+    """What other steps call it: lower-case letters, digits, '_' and '-'."""
     title: str = ""
+    """What pages show in place of the name."""
     command: Annotated[str, Field(min_length=1, max_length=100_000)]
+    """A shell command. `${{ parameters.NAME }}` is replaced, quoted as the shell needs it."""
     image: str = ""
+    """The container image. It has no effect on this machine, whose jobs are plain processes."""
     parameters: dict[Key, Value] = {}
+    """Values for this step's command, besides those of the flow."""
     append_parameters: bool = False
+    """Whether to add `--name value` for each parameter to the command."""
     data: tuple[DataInput, ...] = ()
+    """The datasets that it reads, each in a folder under `$NEARLINE_DATA`."""
     after: tuple[str, ...] = ()
+    """The steps that it waits for. Their outputs are in `$NEARLINE_INPUT/<step>`."""
     outputs: tuple[str, ...] = ("**",)
+    """Which files of `$NEARLINE_OUTPUT` are kept, as globs."""
     env: dict[Variable, Text] = {}
+    """Variables for the command."""
     secrets: tuple[Variable, ...] = ()
+    """Names of the project's secrets that the command gets as variables."""
     compute: Annotated[
         tuple[TemplateChoice, ...], BeforeValidator(template_entries), WithJsonSchema(_TEMPLATES_SCHEMA)
     ] = ()
+    """Templates in the order in which they are tried; each may say how long to wait there."""
     retries: Annotated[Retries, BeforeValidator(_retries), WithJsonSchema(_RETRIES_SCHEMA)] = Retries()
+    """How often it is tried again: one number for every kind of failure, or one for each."""
     timeout: Seconds | None = None
+    """How long one try may take: `90`, `30m`, `2h`. Without it there is no limit."""
     when: str = ""
+    """It runs only when this holds: `train.accuracy >= 0.9 and not max(train.loss) > 2`. Else it is skipped."""
     grid: dict[Key, GridAxis] = {}
+    """Parameters with several values, or a range of them: it runs once for every combination."""
     simulated_duration: Seconds = 5.0
+    """How long it takes on simulated nodes, which run nothing."""
 
 
 class FlowSpec(_Model):
@@ -242,10 +272,15 @@ class FlowSpec(_Model):
 
     schema_version: Literal[1] = 1
     flow: FlowName
+    """The flow's name: lower-case letters, digits and '-'."""
     title: str = ""
+    """What pages show besides the name."""
     description: str = ""
+    """What the flow is for."""
     parameters: dict[Key, ParameterSpec] = {}
+    """The values that a run is given; commands get them as `${{ parameters.NAME }}`."""
     steps: tuple[StepSpec, ...] = Field(min_length=1)
+    """The steps, in any order; `after` says what waits for what."""
 
     def step(self, name: str) -> StepSpec:
         """Return a step by name. Raises KeyError."""
