@@ -109,9 +109,7 @@ def _table(actor: Actor, query: TableQuery) -> tuple[TableQuery, dict[str, objec
         "total": total,
         "rows": _rows(rows, recorded, query.columns),
         "heads": [_head(query, column) for column in query.columns],
-        "plain": {
-            name: _head(query, columns.parse(name)) for name in _HEADS
-        },
+        "plain": {name: _head(query, columns.parse(name)) for name in _HEADS},
         "first": (query.page - 1) * ROWS + 1,
         "last": min(query.page * ROWS, total),
         "previous": query.turned_to(query.page - 1) if query.page > 1 else "",

@@ -3,9 +3,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from core import clock
 from flows.models import Artifact, Experiment, MetricLast, MetricPoint
-from flows.selectors import curves, experiments
-from flows.services import artifacts, harvest
+from flows.selectors import curves, experiment_lists, experiments
+from flows.services import annotations, artifacts, harvest
 from tests.factories.flows import World, newest_attempt, state_of
 
 FLOW = "flow: f\nsteps: [{name: a, command: c, outputs: ['*.txt', 'models/**']}]"
@@ -110,3 +111,28 @@ def test_many_points_are_thinned_out_without_losing_the_extremes(world: World, r
     assert len(curve.points) <= curves.MAX_POINTS
     assert max(point.value for point in curve.points) == 100.0
     assert curve.points[-1].step == 9999
+
+
+def test_a_tag_that_somebody_adds_while_the_log_is_read_is_kept(world: World, running, member):
+    attempt = newest_attempt(running, "a")
+    world.driver_of(attempt.job_name).print(attempt.job_name, "cnvrg_tag_split: patient\n")
+    reading = harvest._read(attempt)
+    annotations.set_tag(actor=member, experiment=Experiment.objects.get(), key="best")
+
+    harvest._write([reading], clock.now())
+
+    assert Experiment.objects.get().tags == {"best": "", "split": "patient"}
+
+
+def test_what_is_recorded_is_found_by_the_filter_at_once(world: World, running, member):
+    name = newest_attempt(running, "a").job_name
+    lines = ['{"kind": "param", "key": "lr", "value": 0.1}', '{"kind": "metric", "key": "accuracy", "value": 0.9}']
+    world.driver_of(name).print(name, "".join(f"::nearline {line}\n" for line in lines) + "cnvrg_tag_best: yes\n")
+
+    harvest.harvest_running()
+
+    where = "params.lr = 0.1 and metrics.accuracy > 0.5 and tags.best = yes"
+    assert experiment_lists.find(actor=member, where=where).count() == 1
+    assert experiment_lists.list_keys(actor=member) == {
+        "params": ["lr"], "metrics": ["accuracy"], "tags": ["best"], "data": []
+    }  # fmt: skip
