@@ -85,7 +85,7 @@ def compute_page(request: PageRequest) -> HttpResponse:
         )
         for resource in selectors.list_resources(actor=request.actor)
     ]
-    return render(request, "compute/compute.html", {"views": views})
+    return render(request, "compute/compute_live.html" if request.htmx else "compute/compute.html", {"views": views})
 
 
 def attach_page(request: PageRequest) -> HttpResponse:

@@ -1,0 +1,64 @@
+"""Jobs, quotas and cache policy in a browser: what only a browser can show of them."""
+
+import uuid
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_job_is_submitted_by_keyboard_followed_live_and_cancelled(open_page, admin_state, sample):
+    name = f"by-hand-{uuid.uuid4().hex[:6]}"
+    watched = open_page(admin_state)
+    page = watched.page
+    page.goto("/jobs/new/?project=demo&template=this-machine.small")
+
+    page.get_by_label("Command").focus()
+    page.keyboard.type("echo hello from the form; sleep 60")
+    page.get_by_label("Name", exact=True).focus()
+    page.keyboard.type(name)
+    page.keyboard.press("Enter")
+    expect(page.locator(".head .pill").first).to_contain_text("Running", timeout=30_000)
+    expect(page.locator("log-view pre")).to_contain_text("hello from the form")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
+
+    expect(page.locator(".head .pill").first).to_contain_text("Cancelled", timeout=30_000)
+    expect(page.locator("#job-live")).to_contain_text("admin cancelled the job.")
+
+
+def test_a_quota_is_tried_then_set(open_page, admin_state, product):
+    if not any(item["name"] == "atelier" for item in product.api("GET", "/projects")["items"]):
+        product.api("POST", "/projects", {"name": "atelier"})
+    watched = open_page(admin_state)
+    page = watched.page
+    page.goto("/quotas/?project=atelier")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="atelier", exact=True))
+
+    page.get_by_role("button", name="Change the quota of atelier").click()
+    page.get_by_role("dialog").get_by_label("GPUs").fill("3")
+    page.get_by_role("dialog").get_by_role("button", name="Try it").click()
+    expect(page.get_by_role("status")).to_contain_text("Nothing is changed.")
+    expect(row.get_by_role("cell").nth(1)).to_have_text("0")
+    page.get_by_role("button", name="Change the quota of atelier").click()
+    page.get_by_role("dialog").get_by_label("GPUs").fill("3")
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+
+    expect(row.get_by_role("cell").nth(1)).to_have_text("3")
+
+
+def test_a_node_is_drained_and_opened_again(open_page, admin_state, product):
+    watched = open_page(admin_state)
+    page = watched.page
+    page.goto("/compute/")
+    node = page.locator(".node-row", has_text="lab-2")
+
+    node.get_by_role("button", name="Drain").click()
+    expect(node).to_contain_text("drained")
+    assert next(item for item in product.api("GET", "/scheduler/nodes")["items"] if item["name"] == "lab-2")[
+        "is_drained"
+    ]
+    node.get_by_role("button", name="Open again").click()
+
+    expect(node).not_to_contain_text("drained")
