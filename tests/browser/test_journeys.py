@@ -105,10 +105,12 @@ def test_an_experiment_shows_what_it_measured_and_what_it_left(open_page, admin_
     page = watched.page
     page.goto(f"/experiments/{finished_run['steps'][0]['experiment_id']}/")
 
-    expect(page.locator("series-chart canvas").first).to_be_visible()
-    expect(page.get_by_role("cell", name="0.97")).to_be_visible()
+    expect(page.locator("curve-board canvas").first).to_be_visible()
+    expect(page.locator(".tag-line")).to_contain_text("accuracy = 0.97")
+    page.get_by_role("link", name="count.txt", exact=True).click()
+    expect(page.locator(".preview")).to_contain_text("counted")
     with page.expect_download() as download:
-        page.get_by_role("link", name="count.txt").click()
+        page.get_by_role("link", name="Download count.txt").click()
 
     assert download.value.path().read_text() == "counted\n"
 
