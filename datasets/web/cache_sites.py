@@ -7,6 +7,7 @@ from datetime import datetime
 from django.http import HttpResponse
 from django.shortcuts import render
 
+from accounts.models import Project
 from accounts.permissions import Level
 from accounts.selectors import get_project
 from accounts.web.requests import PageRequest, text
@@ -64,22 +65,25 @@ def caches_page(request: PageRequest) -> HttpResponse:
     need_bytes = units.parse_bytes(wanted) if wanted else None
     sites = [site for site in caches.list_sites(actor=request.actor) if only in {None, site.name}]
     capacities = caches.measure_capacities(sites)
-    views = [_view_of(request, site, capacities[site.pk], need_bytes) for site in sites]
+    name = text(request, "project")
+    project = get_project(actor=request.actor, name=name) if name else None
+    views = [_view_of(request, site, capacities[site.pk], project, need_bytes) for site in sites]
     context = {
         "views": views,
         "wanted": wanted,
         "moves": any(view.is_moving for view in views),
         "only": only,
-        "project_name": text(request, "project"),
+        "project_name": name,
     }
     return render(request, "datasets/caches_live.html" if request.htmx else "datasets/caches.html", context)
 
 
-def _view_of(request: PageRequest, site: CacheSite, capacity: Capacity, need_bytes: int | None) -> SiteView:
-    project = text(request, "project")
+def _view_of(
+    request: PageRequest, site: CacheSite, capacity: Capacity, project: Project | None, need_bytes: int | None
+) -> SiteView:
     copies = caches.list_cached_commits(actor=request.actor, site=site).order_by("pk")
     if project is not None:
-        copies = copies.filter(dataset__project=get_project(actor=request.actor, name=project))
+        copies = copies.filter(dataset__project=project)
     rows, start = [], 0.0
     for number, copy in enumerate(copies):
         width = 1000 * copy.reserved_bytes / max(1, site.capacity_bytes)

@@ -1,0 +1,83 @@
+"""The pages of the cache: what lies where, in parts where it is much, and the policy of each site."""
+
+import pytest
+from django.test import Client
+
+from accounts.models import Project, User
+from core import doorbell
+from datasets.models import CacheSite
+from datasets.services import cache_sites, caches
+from tests.factories.datasets import commit_files, make_dataset, make_store
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def site(tmp_path, site_admin) -> CacheSite:
+    make_store(tmp_path / "store")
+    return cache_sites.create_site(actor=site_admin, name="near", root=tmp_path / "near", capacity_bytes=10**9)
+
+
+@pytest.fixture
+def silent():
+    before = doorbell.install(doorbell.Silent())
+    yield
+    doorbell.install(before)
+
+
+def browser_of(actor) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(pk=actor.user_id))
+    return client
+
+
+def cache_commits(actor, project, site, count: int, *, dataset: str = "digits") -> None:
+    made = make_dataset(actor, project, dataset)
+    for number in range(count):
+        caches.request_cache(actor, commit_files(actor, made, {"a.txt": b"%d" % number}), site)
+
+
+def test_many_copies_are_shown_in_parts_and_the_bar_holds_all(site_admin, project, site, silent):
+    cache_commits(site_admin, project, site, 60)
+    browser = browser_of(site_admin)
+
+    first, second = browser.get("/cache/"), browser.get("/cache/?site=near&from=50")
+
+    [view] = first.context["views"]
+    assert (len(view.rows), len(view.segments), view.last) == (50, 60, 50)
+    assert "site=near&amp;from=50" in first.content.decode()
+    assert len(second.context["views"][0].rows) == 10
+
+
+def test_the_cache_of_one_project_counts_the_others_as_others(site_admin, project, site, silent):
+    cache_commits(site_admin, project, site, 1)
+    cache_commits(site_admin, Project.objects.create(name="team-b"), site, 2, dataset="maps")
+
+    [view] = browser_of(site_admin).get("/cache/?project=team-b").context["views"]
+
+    assert {row.copy.dataset.name for row in view.rows} == {"maps"}
+    assert view.others_bytes == 1
+
+
+def test_the_folder_of_a_site_is_for_site_admins(member, site_admin, site):
+    assert site.root not in browser_of(site_admin).get("/cache/").content.decode()
+    assert site.root not in browser_of(member).get("/settings/cache/").content.decode()
+    assert site.root in browser_of(site_admin).get("/settings/cache/").content.decode()
+
+
+def test_a_policy_is_changed_and_an_empty_capacity_leaves_it(site_admin, site):
+    browser = browser_of(site_admin)
+
+    browser.post("/settings/cache/near/", {"capacity": "", "idle_days": "0"})
+
+    site.refresh_from_db()
+    assert (site.capacity_bytes, site.idle_days) == (10**9, 0)
+
+
+def test_a_site_that_lies_in_another_is_refused_in_words(site_admin, site):
+    answer = browser_of(site_admin).post(
+        "/settings/cache/new/", {"name": "inner", "root": f"{site.root}/inner", "idle_days": "1"}
+    )
+
+    assert "lie in each other" in answer.content.decode()
+    assert CacheSite.objects.count() == 1
