@@ -2,6 +2,7 @@
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { formatNumber } from "./format.ts";
 
 type Series = { label: string; hue: number; values: (number | null)[] };
 type Chart = { x: number[]; x_label: string; unit: string; series: Series[] };
@@ -38,7 +39,7 @@ function draw(chart: Chart, stage: HTMLElement): uPlot {
     grid: { stroke: colour("--nl-line"), width: 1 },
     ticks: { show: false },
   };
-  const format = (value: number) => `${Number(value.toPrecision(4))}${chart.unit}`;
+  const format = (value: number) => `${formatNumber(value)}${chart.unit}`;
   const options: uPlot.Options = {
     width: stage.clientWidth,
     height: HEIGHT_PX,

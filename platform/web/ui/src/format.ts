@@ -50,3 +50,13 @@ export function formatAgo(moment: Date, now: Date = new Date()): string {
   const [size, unit] = PARTS.find(([least]) => seconds >= least) ?? [1, "s"];
   return `${Math.trunc(seconds / size)} ${unit} ago`;
 }
+
+/** A moment in full: `2026-11-21 08:40:00 UTC`. */
+export function formatMoment(moment: Date): string {
+  return `${moment.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+/** A measured value with at most five significant digits. */
+export function formatNumber(value: number): string {
+  return String(Number(value.toPrecision(5)));
+}

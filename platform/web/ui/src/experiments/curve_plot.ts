@@ -2,7 +2,7 @@
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { formatDuration } from "../format.ts";
+import { formatDuration, formatMoment, formatNumber } from "../format.ts";
 import { align, placesOf, smooth, spread, valueAt, type Along, type Line, type Series } from "./curves.ts";
 
 export type Look = { smoothing: number; along: Along; isLog: boolean; hidden: ReadonlySet<string> };
@@ -90,7 +90,7 @@ export class CurvePlot {
       scales: { x: { time: look.along === "time" }, y: look.isLog ? { distr: 3 } : {} },
       axes: [
         { ...axis, size: AXIS_PX, grid: { show: false }, ...(look.along === "relative" ? { values: (_plot: uPlot, ticks: number[]) => ticks.map(formatDuration) } : {}) },
-        { ...axis, size: 60, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) },
+        { ...axis, size: 60, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : formatNumber(tick))) },
       ],
       series: [
         {},
@@ -141,9 +141,9 @@ export class CurvePlot {
     }
     const values = this.#shown.map(({ id }, number) => {
       const value = valueAt(this.#columns[number] ?? [], row);
-      return [id, value === null ? "–" : short(value)] as const;
+      return [id, value === null ? "–" : formatNumber(value)] as const;
     });
-    const told = { step: `step ${place}`, relative: `after ${formatDuration(place)}`, time: new Date(place * 1000).toISOString().slice(0, 19).replace("T", " ") };
+    const told = { step: `step ${place}`, relative: `after ${formatDuration(place)}`, time: formatMoment(new Date(place * 1000)) };
     this.#read({ at: told[along], values: new Map(values) });
   }
 
@@ -161,8 +161,4 @@ export class CurvePlot {
 
 function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
-function short(value: number): string {
-  return String(Number(value.toPrecision(5)));
 }
