@@ -68,7 +68,7 @@ test("what a box is called in the address", () => {
 test("a node says its state in words, not by colour alone", () => {
   const [node] = patchNodes([], picture(box("a", { subtitle: "lab.gpu-1", said: "waits for b" })), "");
 
-  assert.equal(node?.ariaLabel, "a, Running, lab.gpu-1, waits for b");
+  assert.equal(node?.ariaLabel, "a, lab.gpu-1, Running, waits for b");
 });
 
 test("arrows between steps of the critical path are marked", () => {

@@ -90,7 +90,8 @@ function nodeOf(box: Box, state: StateLook | undefined, shown: string): GraphNod
     bar: box.bar,
     isCritical: box.isCritical,
   };
-  const label = [box.kind === "dataset" ? `dataset ${box.title}` : box.title, state?.word, box.subtitle, box.note, box.said];
+  // What can be seen comes first and in its order, so that the name by which it is called is the one that is read.
+  const label = [box.kind === "dataset" ? `dataset ${box.title}` : box.title, box.subtitle, box.note, state?.word, box.said];
   return {
     id: box.id,
     type: "card",

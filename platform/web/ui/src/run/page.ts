@@ -95,7 +95,8 @@ function markShown(): void {
   const shown = shownStep();
   for (const link of document.querySelectorAll<HTMLElement>("#run-list a[data-pick]")) {
     const isShown = link.dataset["pick"] === shown;
-    link.toggleAttribute("aria-current", isShown);
+    if (isShown) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
     link.closest("tr")?.classList.toggle("selected", isShown);
   }
 }
