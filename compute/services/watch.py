@@ -4,19 +4,19 @@ import threading
 
 import structlog
 from django.db import Error as DatabaseError
-from django.db import close_old_connections
 
 from compute.adapters import drivers
 from compute.errors import ResourceUnreachable
 from compute.models import Resource
 from compute.services import observe
+from core import connections
 
 log = structlog.get_logger(__name__)
 
 _PATIENCE_S = 1.0
 _PAUSE_S = 1.0
 # After a look, news gathers for a moment: a look costs about the same for one job as for fifty.
-_GATHER_S = 0.01
+_GATHER_S = 0.03
 
 
 def watch_forever(stop: threading.Event) -> None:
@@ -28,19 +28,19 @@ def watch_forever(stop: threading.Event) -> None:
         except DatabaseError:
             log.exception("watch.database_away")
         stop.wait(_PAUSE_S)
+    connections.close_all()
     for thread in watchers.values():
         thread.join(_PATIENCE_S * 2)
 
 
 def _start_missing(watchers: dict[str, threading.Thread], stop: threading.Event) -> None:
     """Start a thread for each attached resource that has none, or whose own has ended."""
-    close_old_connections()
+    connections.keep_usable()
     for resource_id in Resource.objects.filter(detached_at=None).values_list("pk", flat=True):
         if resource_id not in watchers or not watchers[resource_id].is_alive():
             thread = threading.Thread(target=_watch, args=(resource_id, stop), name=f"watch-{resource_id}", daemon=True)
             thread.start()
             watchers[resource_id] = thread
-    close_old_connections()
 
 
 def _watch(resource_id: str, stop: threading.Event) -> None:
@@ -49,7 +49,7 @@ def _watch(resource_id: str, stop: threading.Event) -> None:
     while not stop.is_set():
         try:
             if driver.wait_for_news(_PATIENCE_S):
-                close_old_connections()
+                connections.keep_usable()
                 observe.observe_resource(resource_id=resource_id)
                 stop.wait(_GATHER_S)
         except ResourceUnreachable:
@@ -59,4 +59,4 @@ def _watch(resource_id: str, stop: threading.Event) -> None:
             stop.wait(_PAUSE_S)
         if not Resource.objects.filter(pk=resource_id, detached_at=None).exists():
             break
-    close_old_connections()
+    connections.close_all()

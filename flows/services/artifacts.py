@@ -5,6 +5,7 @@ A run counts as finished only when this is done; its later steps do not wait for
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -15,13 +16,24 @@ from compute.selectors import jobs as job_selectors
 from core import clock, doorbell
 from flows.adapters.artifact_folder import artifact_store
 from flows.engine import globs
-from flows.models import Artifact, Experiment, Run
+from flows.engine.states import STEP_ENDS
+from flows.models import Artifact, Experiment, Run, Step
 from flows.services import snapshots
 
 log = structlog.get_logger(__name__)
 
 MAX_FILES = 10_000
 _MAX_PATH = 1000
+_AT_ONCE = 100
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What became of one experiment's outputs: files whose bytes are stored, and what went wrong, if anything."""
+
+    experiment_id: str
+    rows: Sequence[Artifact]
+    fault: str
 
 
 def store_artifacts(run_id: str | None = None) -> None:
@@ -29,17 +41,28 @@ def store_artifacts(run_id: str | None = None) -> None:
     waiting = Experiment.objects.filter(artifacts_wanted=True)
     if run_id is not None:
         waiting = waiting.filter(run_id=run_id)
+    rows = waiting.select_related("step", "attempt__job").prefetch_related("run", "attempt__job__resource")
+    kept: list[_Kept] = []
     runs = set()
-    rows = waiting.select_related("step", "run", "attempt__job__resource").defer("attempt__job__spec")
-    for experiment in rows.order_by("pk"):
-        _store(experiment)
+    for experiment in rows.defer("attempt__job__spec").order_by("pk"):
+        kept.append(_keep(experiment))
         runs.add(experiment.run_id)
+        if len(kept) >= _AT_ONCE or sum(len(item.rows) for item in kept) >= MAX_FILES:
+            _write(kept)
+            kept.clear()
+    _write(kept)
     for done in sorted(runs):
-        Run.objects.filter(pk=done).update(wake_at=clock.now())
-        doorbell.ring("flows.advance", run_id=done)
+        _tell(done)
 
 
-def _store(experiment: Experiment) -> None:
+def _tell(run_id: str) -> None:
+    """Let a run that only waits for this come to its end; while steps are under way, their news does."""
+    if not Step.objects.filter(run=run_id).exclude(state__in=sorted(STEP_ENDS)).exists():
+        Run.objects.filter(pk=run_id).update(wake_at=clock.now())
+        doorbell.ring("flows.advance", run_id=run_id)
+
+
+def _keep(experiment: Experiment) -> _Kept:
     job = experiment.attempt.job
     patterns = snapshots.spec_of(experiment.run.version_id).step(experiment.step.key).outputs
     rows, fault = [], ""
@@ -51,11 +74,20 @@ def _store(experiment: Experiment) -> None:
         log.warning("artifacts.failed", experiment=experiment.pk, error=str(error))
     if len(rows) >= MAX_FILES:
         fault = f"More than {MAX_FILES} files; only the first ones were kept."
-    with transaction.atomic():
-        # Whoever comes second finds nothing left to do.
-        open_one = Experiment.objects.filter(pk=experiment.pk, artifacts_wanted=True)
-        if open_one.update(artifacts_wanted=False, artifacts_error=fault):
-            Artifact.objects.bulk_create(rows, batch_size=500, ignore_conflicts=True)
+    return _Kept(experiment.pk, rows, fault)
+
+
+@transaction.atomic
+def _write(kept: Sequence[_Kept]) -> None:
+    """Note what was kept of each experiment. Whoever comes second finds nothing left to do."""
+    waiting = Experiment.objects.select_for_update().filter(pk__in=[item.experiment_id for item in kept])
+    still = set(waiting.filter(artifacts_wanted=True).order_by("pk").values_list("pk", flat=True))
+    done = [item for item in kept if item.experiment_id in still]
+    rows = [row for item in done for row in item.rows]
+    Artifact.objects.bulk_create(rows, batch_size=500, ignore_conflicts=True)
+    for fault in {item.fault for item in done}:
+        told = Experiment.objects.filter(pk__in=[item.experiment_id for item in done if item.fault == fault])
+        told.update(artifacts_wanted=False, artifacts_error=fault)
 
 
 def _keep_all(folder: Path, experiment: Experiment, patterns: Sequence[str]) -> list[Artifact]:

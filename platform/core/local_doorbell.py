@@ -4,8 +4,8 @@ import threading
 from collections import OrderedDict
 
 import structlog
-from django.db import close_old_connections
 
+from core import connections
 from core.doorbell import Lane, Task, run
 
 log = structlog.get_logger(__name__)
@@ -76,12 +76,13 @@ class LocalDoorbell:
                 with self._condition:
                     self._running.discard(ring)
                     self._condition.notify_all()
+        connections.close_all()
 
 
 def _answer(ring: Ring) -> None:
     name, ids = ring
-    close_old_connections()
+    connections.keep_usable()
     try:
         run(name, dict(ids))
     finally:
-        close_old_connections()
+        connections.keep_usable()

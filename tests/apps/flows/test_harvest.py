@@ -1,15 +1,27 @@
 import math
+import shutil
 from datetime import UTC, datetime
 
 import pytest
 
-from core import clock
+from compute.services import observe
+from core import clock, doorbell
 from flows.models import Artifact, Experiment, MetricLast, MetricPoint
 from flows.selectors import curves, experiment_lists, experiments
-from flows.services import annotations, artifacts, harvest
+from flows.services import advance, annotations, artifacts, harvest
 from tests.factories.flows import World, newest_attempt, state_of
 
 FLOW = "flow: f\nsteps: [{name: a, command: c, outputs: ['*.txt', 'models/**']}]"
+
+
+class Recorder:
+    """A doorbell that notes who is rung for."""
+
+    def __init__(self) -> None:
+        self.rings = []
+
+    def ring(self, task, ids) -> None:
+        self.rings.append((task.name, ids))
 
 
 @pytest.fixture
@@ -22,6 +34,18 @@ def running(world: World, member, project):
 
 def points(key: str) -> list[tuple[int, float | None]]:
     return list(MetricPoint.objects.filter(key=key).order_by("id").values_list("step", "value"))
+
+
+def end_and_keep(world: World, *names: str) -> list:
+    """Let jobs end and their outputs be kept; return who was rung for then."""
+    for name in names:
+        world.driver_of(name).finish(name)
+    observe.observe_all()
+    advance.advance_all()
+    recorder = Recorder()
+    doorbell.install(recorder)
+    artifacts.store_artifacts()
+    return recorder.rings
 
 
 def test_metrics_are_read_while_the_job_runs_and_none_is_counted_twice(world: World, running):
@@ -69,6 +93,28 @@ def test_parameters_and_tags_of_the_log_are_kept(world: World, running):
     assert (experiment.logged, experiment.tags) == ({"C": 10}, {"stage": "final"})
     assert points("x") == [(0, None)]
     assert points("y") == [(0, -math.inf)]
+
+
+def test_a_fault_with_one_output_is_its_own_and_the_run_is_told_when_nothing_else_goes_on(
+    world: World, member, project
+):
+    run = world.start(member, project, "flow: f\nsteps: [{name: a, command: c, grid: {n: [1, 2, 3]}}]")
+    world.turn()
+    world.turn()
+    folders = [world.driver_of(name).output_folder(name) for name in world.running()]
+    (folders[0] / "report.txt").write_text("fine")
+    shutil.rmtree(folders[1])
+
+    rings = end_and_keep(world, *world.running()[:2])
+
+    assert rings == []
+    assert [bool(row.artifacts_error) for row in Experiment.objects.order_by("step__index")] == [False, True, False]
+    assert Artifact.objects.get().path == "report.txt"
+
+    rings = end_and_keep(world, *world.running())
+
+    assert rings == [("flows.advance", {"run_id": run.pk})]
+    assert not Experiment.objects.filter(artifacts_wanted=True).exists()
 
 
 def test_outputs_are_kept_by_hash_before_the_run_counts_as_finished(world: World, running, member):
