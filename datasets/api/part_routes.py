@@ -27,10 +27,13 @@ def put_part(request: ApiRequest, upload_id: str, number: int) -> schemas.PartOu
 
 
 @router.get(f"{_UPLOAD}/parts", response=schemas.ArrivedOut, operation_id="datasets_list_parts")
-def list_parts(request: ApiRequest, upload_id: str) -> schemas.ArrivedOut:
-    """Return the files that have come whole, so that an upload can go on after the browser was closed."""
+def list_parts(request: ApiRequest, upload_id: str, cursor: str | None = None) -> schemas.ArrivedOut:
+    """Return a page of the files that have come, so that an upload can go on after the browser was closed."""
     upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
-    return schemas.ArrivedOut.of(upload_parts.list_arrived(actor=request.actor, upload=upload))
+    parts = upload_parts.list_arrived(
+        actor=request.actor, upload=upload, after=schemas.read_cursor(cursor), limit=schemas.PARTS_IN_A_PAGE + 1
+    )
+    return schemas.ArrivedOut.of(list(parts))
 
 
 @router.post(f"{_UPLOAD}/parts/commit", response={201: CommitOut}, operation_id="datasets_commit_parts")

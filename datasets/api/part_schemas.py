@@ -1,13 +1,17 @@
 """What the routes of parts take and answer."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ninja import Field, Schema
 
+from core.errors import InvalidInput
+from core.pagination import decode_cursor, encode_cursor
 from datasets.api.schemas import Hash
 from datasets.services.upload_parts import ArrivedPart, ReceivedPart
 from nearline.content.manifest import Entry
 from nearline.content.paths import to_text
+
+PARTS_IN_A_PAGE = 20
 
 _NS_PER_MS = 1_000_000
 
@@ -48,24 +52,39 @@ class UnfinishedFileOut(Schema):
 
 
 class ArrivedOut(Schema):
-    """Every file that came, and the first number that no part has."""
+    """Files that came, of some parts; `next_number` of the last page is the first number that no part has."""
 
     items: list[ArrivedFileOut]
     unfinished: list[UnfinishedFileOut]
     next_number: int
+    next_cursor: str | None
 
     @classmethod
-    def of(cls, parts: Iterable[ArrivedPart]) -> "ArrivedOut":
-        """Describe what came."""
-        answer = cls(items=[], unfinished=[], next_number=0)
-        for part in parts:
-            answer.next_number = part.number + 1
+    def of(cls, parts: Sequence[ArrivedPart]) -> "ArrivedOut":
+        """Describe a page of parts, and say where the next begins if there is one part too many."""
+        shown = parts[:PARTS_IN_A_PAGE]
+        last = shown[-1].number if shown else -1
+        answer = cls(
+            items=[],
+            unfinished=[],
+            next_number=last + 1,
+            next_cursor=encode_cursor(last) if len(parts) > len(shown) else None,
+        )
+        for part in shown:
             files = [ArrivedFileOut.of(entry) for entry in part.entries]
             if part.is_complete:
                 answer.items += files
             else:
                 answer.unfinished += [UnfinishedFileOut(number=part.number, **file.model_dump()) for file in files]
         return answer
+
+
+def read_cursor(cursor: str | None) -> int:
+    """Return the number of the part that a page begins after. Raises InvalidInput."""
+    number = decode_cursor(cursor) if cursor else -1
+    if not isinstance(number, int):
+        raise InvalidInput("This page link is damaged. Start again from the first page.")
+    return number
 
 
 class PartsCommitIn(Schema):

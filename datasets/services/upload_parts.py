@@ -77,10 +77,12 @@ class ArrivedPart:
     entries: Sequence[Entry]
 
 
-def list_arrived(*, actor: Actor, upload: UploadSession) -> Iterator[ArrivedPart]:
-    """Yield what came, by the numbers of the parts."""
+def list_arrived(
+    *, actor: Actor, upload: UploadSession, after: int = -1, limit: int | None = None
+) -> Iterator[ArrivedPart]:
+    """Yield what came in the parts after a number, in their order; all of them without a limit."""
     require(actor, permissions.COMMIT, upload.dataset.project_id)
-    for part in upload.parts.order_by("number").iterator(chunk_size=16):
+    for part in upload.parts.filter(number__gt=after).order_by("number")[:limit].iterator(chunk_size=16):
         yield ArrivedPart(part.number, part.is_complete, read_range(bytes(part.entries)).entries)
 
 

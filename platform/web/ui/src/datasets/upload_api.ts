@@ -38,8 +38,16 @@ export class UploadApi {
     return this.#call("POST", `/api/v1/datasets/${this.#dataset}/uploads`, { branch, client_id: "browser" });
   }
 
-  listArrived(id: string): Promise<Arrived> {
-    return this.#call("GET", `/api/v1/uploads/${id}/parts`);
+  async listArrived(id: string): Promise<Arrived> {
+    const all: Arrived = { items: [], unfinished: [], next_number: 0 };
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const page: Arrived & { next_cursor: string | null } = await this.#call("GET", `/api/v1/uploads/${id}/parts?cursor=${cursor}`);
+      for (const item of page.items) all.items.push(item);
+      all.unfinished.push(...page.unfinished);
+      all.next_number = page.next_number;
+      cursor = page.next_cursor;
+    }
+    return all;
   }
 
   commit(id: string, expectedHead: string | null, message: string): Promise<Commit> {
