@@ -29,7 +29,7 @@ flow: fallback
 steps:
   - name: only
     command: 'echo here'
-    compute: [{template: this-machine.impossible, wait: 1s}, this-machine.small]
+    compute: [{template: this-machine.impossible, wait: 1h}, this-machine.small]
 """
 
 BROKEN = """flow: x
