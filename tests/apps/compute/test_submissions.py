@@ -21,7 +21,7 @@ WANTED = Submission(template="scripted.small", command="python train.py", name="
 
 
 @pytest.fixture
-def cached(member, project, site_admin, resource, template, home, django_capture_on_commit_callbacks) -> CachedCommit:
+def cached(member, project, site_admin, resource, home) -> CachedCommit:  # noqa: PLR0917 (fixtures)
     """A commit that lies ready on the cache site of the resource."""
     before = doorbell.install(doorbell.Silent())
     make_store(home / "store")
@@ -68,7 +68,7 @@ def test_what_it_reads_is_mounted_and_stays_until_it_has_ended(member, project, 
 def test_data_that_is_not_there_refuses_the_job_and_says_where_it_is_missing(member, project, template, cached):
     caches.uncache(member, cached.pk)
 
-    with pytest.raises(DataNotCached, match="is not cached on near, where scripted.small would read it"):
+    with pytest.raises(DataNotCached, match=r"is not cached on near, where scripted\.small would read it"):
         submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, data=["team-a/digits"]))
     assert not Job.objects.exists()
 
