@@ -21,7 +21,7 @@ WANTED = Submission(template="scripted.small", command="python train.py", name="
 
 
 @pytest.fixture
-def cached(member, project, site_admin, resource, home) -> CachedCommit:  # noqa: PLR0917 (fixtures)
+def cached(member, project, site_admin, resource, home) -> CachedCommit:
     """A commit that lies ready on the cache site of the resource."""
     before = doorbell.install(doorbell.Silent())
     make_store(home / "store")
