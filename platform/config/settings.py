@@ -59,7 +59,10 @@ MIDDLEWARE = [
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / app / "web" / "templates" for app in ("platform/accounts", "datasets", "scheduler", "compute", "flows")],
+        "DIRS": [
+            BASE_DIR / app / "web" / "templates"
+            for app in ("platform/accounts", "datasets", "scheduler", "compute", "flows")
+        ],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

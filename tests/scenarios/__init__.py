@@ -1,1 +1,0 @@
-"""Scheduling scenarios as data: reading them, running them through the engine, comparing what comes out."""
