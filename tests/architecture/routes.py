@@ -364,7 +364,12 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /accounts/password/set/": {"password1": "a new long password", "password2": "a new long password"},
         "POST /jobs/new/": {"project": "team-a", "template": "lab.small", "command": "true"},
         "POST /compute/attach/": {
-            "name": "more", "kind": "simulated", "nodes": "1", "cpu": "1", "memory": "1 GB", "gpus": "0",
+            "name": "more",
+            "kind": "simulated",
+            "nodes": "1",
+            "cpu": "1",
+            "memory": "1 GB",
+            "gpus": "0",
             "gpu_memory": "0",
         },
         "POST /compute/nodes/{node_id}/drain/": {"drained": "1"},
