@@ -25,37 +25,55 @@ class StoryBroken(Exception):
     """A step of the story failed; the text says which and what it printed."""
 
 
-def tell_once(out: TextIO, stop: threading.Event) -> None:
-    """Tell the story unless it was told before, or SAMPLE=0."""
-    told = settings.NEARLINE.home / "sample.told"
-    if told.exists() or not settings.NEARLINE.sample:
-        return
-    try:
-        _Teller(out, stop).tell()
-    except StoryBroken as error:
-        print(f"\nThe sample did not finish: {error}\nNearline goes on serving; the next start tries again.", file=out)
-    else:
-        told.touch()
-    out.flush()
+class Story:
+    """The story of one start. Nothing happens if it was told before, or with SAMPLE=0."""
 
-
-class _Teller:
     def __init__(self, out: TextIO, stop: threading.Event) -> None:
         self._out = out
         self._stop = stop
         self._folder = settings.NEARLINE.home / "sample" / DATASET
-        self._reference = f"{PROJECT}/{DATASET}@main"
+        self._told = settings.NEARLINE.home / "sample.told"
+        self._pictures: subprocess.Popen[str] | None = None
+
+    def begin(self) -> None:
+        """Write the pictures, which needs nothing of the product, while it starts."""
+        if settings.NEARLINE.sample and not self._told.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            command = [sys.executable, str(_EXAMPLE / "write_dataset.py"), str(self._folder)]
+            self._pictures = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            )
 
     def tell(self) -> None:
+        """Tell the rest, once the product serves."""
+        if self._pictures is None:
+            return
+        try:
+            _Teller(self._out, self._stop, self._folder).tell(self._pictures)
+        except StoryBroken as error:
+            note = f"\nThe sample did not finish: {error}\nNearline goes on serving; the next start tries again."
+            print(note, file=self._out)
+        else:
+            self._told.touch()
+        self._out.flush()
+
+
+class _Teller:
+    def __init__(self, out: TextIO, stop: threading.Event, folder: Path) -> None:
+        self._out = out
+        self._stop = stop
+        self._folder = folder
+        self._reference = f"{PROJECT}/{DATASET}@main"
+
+    def tell(self, pictures: subprocess.Popen[str]) -> None:
         started = clock.monotonic()
         self._say(
             "\nA first look: 1,797 handwritten digits become a dataset, are cached here, and train a classifier.\n"
         )
-        self._step(
-            "write 1,797 PNG files in ten class folders",
-            [sys.executable, str(_EXAMPLE / "write_dataset.py"), str(self._folder)],
-        )
-        self._folder.mkdir(parents=True, exist_ok=True)
+        _, trouble = pictures.communicate()
+        if pictures.returncode != 0:
+            raise StoryBroken(f"writing the pictures ended with {pictures.returncode}: {trouble.strip()}")
+        self._say(f"  {'1,797 PNG files in ten class folders':<46}  written while Nearline started")
         if not self._has_project():
             self._cli("create project demo", "project", "create", PROJECT)
         if not (self._folder / ".nearline").exists():

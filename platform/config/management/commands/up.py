@@ -16,7 +16,8 @@ from django.core.management.base import BaseCommand, CommandError
 from accounts.actor import Actor
 from accounts.services import tokens
 from compute.services import watch
-from config import first_start, leader, recovery, story, wiring
+from config import first_start, leader, recovery, wiring
+from config.story import Story
 from core import doorbell
 
 HOST = "127.0.0.1"
@@ -33,11 +34,13 @@ class Command(BaseCommand):
         home = settings.NEARLINE.home
         lock = _lock(home)
         listener = _listen(settings.NEARLINE.port)
+        stop = threading.Event()
+        story = Story(sys.stdout, stop)
+        story.begin()
         start = first_start.prepare()
         recovery.void_leases()
         lanes = wiring.make_lanes()
         doorbell.install(lanes)
-        stop = threading.Event()
         lanes.start()
         threads = [
             threading.Thread(target=leader.lead, args=(lanes, stop), name="leader", daemon=True),
@@ -47,7 +50,7 @@ class Command(BaseCommand):
             thread.start()
         link = tokens.create_sign_in_link(actor=Actor.system("up"), user=start.admin)
         self._announce(link)
-        threading.Thread(target=story.tell_once, args=(sys.stdout, stop), name="story", daemon=True).start()
+        threading.Thread(target=story.tell, name="story", daemon=True).start()
         try:
             _serve(listener)
         finally:
