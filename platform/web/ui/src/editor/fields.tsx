@@ -38,8 +38,14 @@ export function TextField({ label, value, onChange, help, placeholder, suggestio
   useEffect(() => {
     if (typed.current === null) setText(value);
   }, [value]);
-  // A field that goes away (another step is selected) takes nothing with it.
-  useEffect(() => commit, []);
+  // A field that goes away (another step is selected, the page is left) takes nothing with it.
+  useEffect(() => {
+    addEventListener("pagehide", commit);
+    return () => {
+      removeEventListener("pagehide", commit);
+      commit();
+    };
+  }, []);
   useEffect(() => {
     if (focusKey) field.current?.select();
   }, [focusKey]);

@@ -5,13 +5,20 @@ import { isAtWork } from "../polling.ts";
 
 export const PICTURE_CHANGED = "run:picture";
 
-let isPicking = false;
+// How often somebody chose what to see, up to which choice the page shows it, and which choice each request knew of.
+// A choice may be made while the answer to the one before is still settling.
+let choices = 0;
+let shownChoice = 0;
+let arrivingChoice = 0;
+const choiceOf = new WeakMap<XMLHttpRequest, number>();
 
 export function startRunPage(): void {
   document.addEventListener("htmx:configRequest", tellParts);
+  document.addEventListener("htmx:beforeSend", (event) => choiceOf.set(requestOf(event), choices));
+  document.addEventListener("htmx:beforeSwap", (event) => (arrivingChoice = choiceOf.get(requestOf(event)) ?? 0));
   document.addEventListener("htmx:oobBeforeSwap", spareWork);
   document.addEventListener("htmx:afterSettle", (event) => {
-    if (isRunRegion(event.target)) finish();
+    if (isRunRegion(event.target)) finish(choiceOf.get(requestOf(event)) ?? 0);
   });
   document.addEventListener("click", onClick);
   document.addEventListener("keydown", onKeyDown);
@@ -47,7 +54,7 @@ let focusesPanel = false;
 let cameFrom: Element | null = null;
 
 function ask(isByKey = false): void {
-  isPicking = true;
+  choices += 1;
   focusesPanel = isByKey;
   if (isByKey) cameFrom = document.activeElement;
   document.getElementById("run-live")?.dispatchEvent(new CustomEvent("live"));
@@ -81,14 +88,20 @@ function tellParts(event: Event): void {
 /** A part in which somebody works stays as it is; it is sent again with the next change. */
 function spareWork(event: Event): void {
   const { detail } = event as CustomEvent<{ target: Element; shouldSwap: boolean }>;
-  if (!isPicking && detail.target.hasAttribute("data-part") && isAtWork(detail.target)) detail.shouldSwap = false;
+  if (arrivingChoice <= shownChoice && detail.target.hasAttribute("data-part") && isAtWork(detail.target)) detail.shouldSwap = false;
 }
 
-function finish(): void {
+function finish(choice: number): void {
   document.dispatchEvent(new CustomEvent(PICTURE_CHANGED));
   markShown();
-  if (isPicking && focusesPanel) document.getElementById("run-step")?.focus();
-  isPicking = focusesPanel = false;
+  shownChoice = Math.max(shownChoice, choice);
+  if (choice < choices || !focusesPanel) return;
+  document.getElementById("run-step")?.focus();
+  focusesPanel = false;
+}
+
+function requestOf(event: Event): XMLHttpRequest {
+  return (event as CustomEvent<{ xhr: XMLHttpRequest }>).detail.xhr;
 }
 
 function markShown(): void {
