@@ -74,8 +74,11 @@ class _Teller:
         if pictures.returncode != 0:
             raise StoryBroken(f"writing the pictures ended with {pictures.returncode}: {trouble.strip()}")
         self._say(f"  {'1,797 PNG files in ten class folders':<46}  written while Nearline started")
-        if not self._has_project():
+        try:
             self._cli("create project demo", "project", "create", PROJECT)
+        except StoryBroken:
+            if not self._has_project():
+                raise
         if not (self._folder / ".nearline").exists():
             self._cli("nearline data init", "data", "init", "--project", PROJECT, "--title", DATASET)
         self._cli("nearline data sync", "data", "sync", "--message", "The digits that scikit-learn ships")

@@ -72,7 +72,7 @@ class Caches:
             if timeout_s is not None and time.monotonic() - started > timeout_s:
                 return
             sleep(pause)
-            pause = min(pause * 1.5, _LONGEST_POLL_S)
+            pause = min(pause * 1.1, _LONGEST_POLL_S)
             cached = self.get(cached.id)
 
     def plan(self, *, site: str | None = None, need_bytes: int | None = None) -> Json:

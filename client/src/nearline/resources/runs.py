@@ -56,7 +56,7 @@ class Runs:
             if timeout_s is not None and time.monotonic() - started > timeout_s:
                 raise Unavailable(f"Run {run_id} is still {run.state}.", code="runs.timeout")
             sleep(pause)
-            pause = min(pause * 1.3, _LONGEST_POLL_S)
+            pause = min(pause * 1.1, _LONGEST_POLL_S)
 
     def read_log(
         self, run_id: str, step: str, *, index: int | None = None, attempt: int | None = None, offset: int = 0
