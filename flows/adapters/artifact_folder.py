@@ -8,6 +8,8 @@ from pathlib import Path
 from blake3 import blake3
 from django.conf import settings
 
+from flows.engine.ports import ArtifactStore
+
 _PIECE_BYTES = 1 << 20
 
 
@@ -77,6 +79,6 @@ class ArtifactFolder:
         return self._root / content_hash[:2] / content_hash
 
 
-def artifact_store() -> ArtifactFolder:
+def artifact_store() -> ArtifactStore:
     """Return the store of this installation."""
     return ArtifactFolder(Path(settings.NEARLINE.home).absolute() / "artifacts")

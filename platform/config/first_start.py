@@ -1,10 +1,14 @@
 """What exists from the first start on: an admin with a token, a store, a cache site, two compute resources."""
 
+import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
 
 from django.conf import settings
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError
 
 from accounts.actor import Actor
 from accounts.models import User
@@ -27,7 +31,7 @@ class FirstStart:
 def prepare() -> FirstStart:
     """Bring the database up to date and create what is missing. Can be repeated without harm."""
     settings.NEARLINE.home.mkdir(parents=True, exist_ok=True)
-    call_command("migrate", verbosity=0, interactive=False)
+    _migrate()
     system = Actor.system("first start")
     admin = User.objects.filter(username=ADMIN).first()
     is_first = admin is None
@@ -38,6 +42,20 @@ def prepare() -> FirstStart:
     cache_sites.ensure_default_site()
     resources.ensure_first_resources()
     return FirstStart(admin, is_first)
+
+
+def _migrate() -> None:
+    """Bring the schema up to date in a child, while this process loads the pages: each takes about a second."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as child:
+        migrated = child.submit(call_command, "migrate", verbosity=0, interactive=False)
+        import_module(settings.ROOT_URLCONF)
+        try:
+            migrated.result()
+        except DatabaseError as error:
+            raise CommandError(
+                f"The database cannot be used: {str(error).strip()}. Check DATABASE_URL; where it is empty, the "
+                f"database is a file in {settings.NEARLINE.home}."
+            ) from error
 
 
 def _keep_token(admin: User) -> None:

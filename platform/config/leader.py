@@ -57,6 +57,6 @@ def _take(holder: str) -> bool:
     try:
         close_old_connections()
         return take_lease(_LEASE, holder=holder, for_s=_LEASE_S)
-    except DatabaseError:
-        log.exception("leader.database_away")
+    except DatabaseError as error:
+        log.warning("leader.database_away", reason=str(error))
         return False

@@ -41,14 +41,6 @@ def format_bytes(size_bytes: int) -> str:
     return f"{value:.0f} {unit}" if value >= 99.95 else f"{value:.1f} {unit}"  # noqa: PLR2004
 
 
-def parse_cpu(text: str | float) -> int:
-    """Read `2`, `0.5` or `500m` and return millicores."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)(m?)\s*", str(text))
-    if match is None:
-        raise InvalidInput(f"'{text}' is not an amount of CPU. Write it like 2, 0.5 or 500m.")
-    return round(float(match[1]) * (1 if match[2] else 1000))
-
-
 def parse_duration(text: str | float) -> float:
     """Read `90`, `90s`, `5m`, `2h` or `1d` and return seconds."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", str(text).lower())

@@ -78,8 +78,6 @@ class Group:
 
     def is_satisfied(self) -> bool:
         """Return whether enough of its children have their minimum."""
-        if len(self.children) == 1:
-            return self.children[0].is_satisfied() or not self.least
         return sum(child.is_satisfied() for child in self.children) >= self.least
 
     def ratio(self) -> tuple[bool, float]:

@@ -28,7 +28,6 @@ class Session:
         self.smallest_mib, self.largest_mib = min(sizes, default=100), max(sizes, default=100)
         self.shapes: dict[Request, Shape] = {}
         self.jobs: dict[str, Job] = {}
-        self._tasks: dict[str, Task] = {}
         self.waiting: dict[str, Job] = {}
         self.promised: dict[str, Job] = {}
         self.lines = VictimLines(policy)
@@ -42,7 +41,6 @@ class Session:
     def _add(self, view: JobView) -> None:
         job = self.jobs[view.id] = Job(view, self.queues[view.queue_id], self.shape_of)
         for task in job.tasks:
-            self._tasks[task.id] = task
             node = self.node_of.get(task.view.node_id) if task.view.node_id is not None else None
             self._set(task, task.view.state, node, task.view.devices, None)
 
@@ -152,10 +150,6 @@ class Session:
             queue.add_held(charge, sign, is_firm=is_firm)
         if not is_firm:
             self.lines.touch(job)
-
-    def task_of(self, task_id: str) -> Task:
-        """Return a task by its id."""
-        return self._tasks[task_id]
 
     # --- sums
 

@@ -205,7 +205,7 @@ def _node(node: Node) -> NodeView:
         cpu_millicores=node.cpu_millicores,
         memory_bytes=node.memory_bytes,
         devices=tuple(sorted(gpu.index for gpu in gpus)),
-        device_mib=min((gpu.memory_bytes // _MIB for gpu in gpus), default=0) or _NOMINAL_MIB,
+        device_mib=min((gpu.memory_bytes // _MIB or _NOMINAL_MIB for gpu in gpus), default=0),
         pool=node.resource_id,
         pool_name=node.resource_name,
         is_ready=node.is_ready,

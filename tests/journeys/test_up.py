@@ -57,6 +57,16 @@ def test_a_port_that_is_no_number_is_named(tmp_path):
     assert_one_sentence(done, "PORT is 'eight', which is not a number.")
 
 
+def test_a_database_that_is_none_is_named_with_its_place(tmp_path):
+    product = Product(tmp_path / "home")
+    product.home.mkdir()
+    (product.home / "nearline.sqlite3").write_bytes(b"not a database, but larger than the header of one" * 100)
+
+    done = up(product)
+
+    assert_one_sentence(done, "The database cannot be used: file is not a database. Check DATABASE_URL;")
+
+
 def test_an_old_python_is_refused_by_make_before_anything_is_made(tmp_path):
     old = tmp_path / "python3"
     old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.8.1 && exit 0\nexit 1\n')

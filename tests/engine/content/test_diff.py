@@ -77,8 +77,7 @@ def test_a_diff_reads_only_the_ranges_that_differ():
 
 @given(SMALL, SMALL, SMALL)
 def test_a_merge_applies_their_work_keeps_ours_and_tells_the_rest(base, ours, theirs):
-    trees_ = [manifest.build_tree(entries) for entries in (base, ours, theirs)]
-    result = diff.merge_trees(*(tree.ranges for tree in trees_), Ranges(*trees_).load)
+    result = diff.merge_changes(diff.diff_entries(base, ours), diff.diff_entries(base, theirs))
 
     merged = identities(diff.apply_changes(ours, result.changes))
     was, we, they = identities(base), identities(ours), identities(theirs)

@@ -37,11 +37,6 @@ def test_sizes_are_written_with_three_digits(size, text):
     assert units.format_bytes(size) == text
 
 
-@pytest.mark.parametrize(("text", "millicores"), [("2", 2000), ("0.5", 500), ("500m", 500), (1.5, 1500)])
-def test_cpu_is_read(text, millicores):
-    assert units.parse_cpu(text) == millicores
-
-
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("5m", 300), ("2h", 7200), ("1d", 86400), ("250ms", 0.25)])
 def test_durations_are_read(text, seconds):
     assert units.parse_duration(text) == seconds

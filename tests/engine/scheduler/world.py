@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from scheduler.engine.cycle import ACTIONS
+from scheduler.engine.jobs import Task
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import JobView, NodeView, Policy, QueueView, Snapshot, TaskState, TaskView
 
@@ -30,8 +31,9 @@ class World:
         for action in ACTIONS.values():
             action(session)
         self.evicted += [t.id for t in session.moved_since(0) if t.view.state is TaskState.RUNNING and t.was_evicted]
+        now = {task.id: task for job in session.jobs.values() for task in job.tasks}
         jobs = [
-            self._aged(replace(job, tasks=tuple(self._next(t, session) for t in job.tasks)))
+            self._aged(replace(job, tasks=tuple(self._next(t, now[t.id]) for t in job.tasks)))
             for job in self.snapshot.jobs
         ]
         has_moved = jobs != list(self.snapshot.jobs)
@@ -51,8 +53,7 @@ class World:
         is_half = any(t.state is TaskState.RUNNING for t in job.tasks) and up < job.structure.children[0].min_available
         return replace(job, stale_for_s=(job.stale_for_s or 0) + 60 if is_half else None)
 
-    def _next(self, task: TaskView, session: Session) -> TaskView:
-        now = session.task_of(task.id)
+    def _next(self, task: TaskView, now: Task) -> TaskView:
         if now.state is TaskState.STARTING and now.node is not None:
             return replace(task, state=TaskState.RUNNING, node_id=now.node.view.id, devices=now.devices)
         if now.state is TaskState.PLANNED and now.node is not None:

@@ -58,13 +58,6 @@ def diff_entries(base: Iterable[Entry], other: Iterable[Entry]) -> Iterator[Chan
             yield Change(path, before, after)
 
 
-def merge_trees(
-    base: Sequence[RootRange], ours: Sequence[RootRange], theirs: Sequence[RootRange], load_range: LoadRange
-) -> MergeResult:
-    """Merge what happened on two sides since `base`."""
-    return merge_changes(diff_roots(base, ours, load_range), diff_roots(base, theirs, load_range))
-
-
 def merge_changes(ours: Iterable[Change], theirs: Iterable[Change]) -> MergeResult:
     """Merge the changes of two sides, each sorted and made from the same base."""
     ours, theirs = list(ours), list(theirs)
