@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import data_plane, experiments, fan
+from benchmarks import data_plane, experiments, fan, pages
 
-BENCHMARKS = {"data_plane": data_plane.main, "experiments": experiments.main, "fan": fan.main}
+BENCHMARKS = {"data_plane": data_plane.main, "experiments": experiments.main, "fan": fan.main, "pages": pages.main}
 
 for name in sys.argv[1:] or BENCHMARKS:
     print(f"\n## {name}")

@@ -7,12 +7,15 @@ import {
   type Connection,
   type Edge,
   type EdgeChange,
+  getViewportForBounds,
   MiniMap,
   type NodeChange,
   ReactFlow,
+  type Rect,
   useNodesInitialized,
   useReactFlow,
   useStoreApi,
+  type Viewport,
 } from "@xyflow/react";
 import { type DragEvent, type MouseEvent, useCallback, useEffect, useRef, useState } from "react";
 import { type GraphNode, nodeTypes } from "../graph/node.tsx";
@@ -28,9 +31,8 @@ import type { Place } from "./placing.ts";
 const KEYS = { deleteKeyCode: null, selectionKeyCode: "Shift", multiSelectionKeyCode: ["Meta", "Control"] };
 const GRID: [number, number] = [4, 4];
 const FIT = { padding: 0.12, maxZoom: 1 };
-// A flow of a few steps begins at a size that can be read; a large one as a whole.
-const READABLE = { padding: 0.06, maxZoom: 1, minZoom: 0.7 };
-const FEW = 30;
+const READABLE = 0.7;
+const MARGIN = 24;
 
 export function Canvas() {
   const editor = useEditor();
@@ -38,7 +40,7 @@ export function Canvas() {
   const state = useChosen((now) => now);
   const [nodes, setNodes] = useState<GraphNode[]>([]);
   const [edges, setEdges] = useState<Edge[]>([]);
-  const { screenToFlowPosition, fitView } = useReactFlow();
+  const { screenToFlowPosition, fitView, getNodesBounds, setViewport } = useReactFlow();
   const graph = useStoreApi();
   const isEditable = !state.fault && !state.flow.isForeign;
   const { flow, history, arranged, selection, problems } = state;
@@ -51,17 +53,21 @@ export function Canvas() {
   const isDrawn = useNodesInitialized();
   // A canvas that begins empty stays where it is, so that what is dropped stays where it was dropped.
   const isFitted = useRef(flow.steps.length === 0);
+  const showBeginning = useCallback(() => {
+    const { nodes, width, height } = graph.getState();
+    void setViewport(viewOf(getNodesBounds(nodes), width, height));
+  }, [graph, getNodesBounds, setViewport]);
   useEffect(() => {
     if (!isDrawn || isFitted.current) return;
     isFitted.current = true;
-    void fitView(graph.getState().nodes.length > FEW ? FIT : READABLE);
-  }, [isDrawn, fitView, graph]);
+    showBeginning();
+  }, [isDrawn, showBeginning]);
 
-  // The canvas keeps showing everything when it gets another width, and a node that comes to stand outside of it.
+  // The canvas shows the flow anew when it gets another width, and a node that comes to stand outside of it.
   const { view } = state;
   useEffect(() => {
-    if (isFitted.current) requestAnimationFrame(() => void fitView(graph.getState().nodes.length > FEW ? FIT : READABLE));
-  }, [view, fitView, graph]);
+    if (isFitted.current) requestAnimationFrame(showBeginning);
+  }, [view, showBeginning]);
   const { fresh } = state;
   const seen = useRef("");
   useEffect(() => {
@@ -137,6 +143,12 @@ export function Canvas() {
       )}
     </ReactFlow>
   );
+}
+
+/** Everything, if it can be read then; otherwise as much as can be read, from the first steps on. */
+function viewOf(bounds: Rect, width: number, height: number): Viewport {
+  const { x, y, zoom } = getViewportForBounds(bounds, width, height, READABLE, 1, `${MARGIN}px`);
+  return { x: Math.max(x, MARGIN - bounds.x * zoom), y: Math.max(y, MARGIN - bounds.y * zoom), zoom };
 }
 
 const LABELS = {
