@@ -31,7 +31,7 @@ import type { Place } from "./placing.ts";
 const KEYS = { deleteKeyCode: null, selectionKeyCode: "Shift", multiSelectionKeyCode: ["Meta", "Control"] };
 const GRID: [number, number] = [4, 4];
 const FIT = { padding: 0.12, maxZoom: 1 };
-const READABLE = 0.7;
+const READABLE = 0.5;
 const MARGIN = 24;
 
 export function Canvas() {
@@ -54,8 +54,8 @@ export function Canvas() {
   // A canvas that begins empty stays where it is, so that what is dropped stays where it was dropped.
   const isFitted = useRef(flow.steps.length === 0);
   const showBeginning = useCallback(() => {
-    const { nodes, width, height } = graph.getState();
-    void setViewport(viewOf(getNodesBounds(nodes), width, height));
+    const { nodes, domNode } = graph.getState();
+    if (domNode) void setViewport(viewOf(getNodesBounds(nodes), domNode.clientWidth, domNode.clientHeight));
   }, [graph, getNodesBounds, setViewport]);
   useEffect(() => {
     if (!isDrawn || isFitted.current) return;
