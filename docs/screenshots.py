@@ -17,6 +17,10 @@ from tests.journeys.product import Product  # noqa: E402 (the path must be set f
 IMAGES = ROOT / "docs" / "images"
 STORY_LIMIT_S = 120
 SETTLED_MS = 600
+_PICTURES_SHOWN = """() => [...document.images].every(image => {
+    const { top, bottom } = image.getBoundingClientRect();
+    return image.complete || bottom < 0 || top > innerHeight;
+})"""
 QUOTAS = {"chest-imaging": 4, "pathology": 2, "robotics": 2, "language": 8}
 JOBS = [
     ("chest-imaging", "lab.gpu-1", "nih-resnet50", 55),
@@ -138,6 +142,7 @@ def _shoot(page: Page, address: str, name: str) -> None:
     if answer is None or not answer.ok:
         raise SystemExit(f"{address} answered {answer.status if answer else 'nothing'}.")
     page.wait_for_timeout(SETTLED_MS)
+    page.wait_for_function(_PICTURES_SHOWN)
     path = IMAGES / f"{name}.png"
     page.screenshot(path=path)
     # 256 colours are enough for pages, and a third of the bytes.
