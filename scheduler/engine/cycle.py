@@ -8,11 +8,11 @@ from scheduler.engine.actions.evict_stale import evict_stale_gangs
 from scheduler.engine.actions.keep_promises import keep_promises
 from scheduler.engine.actions.preempt import preempt
 from scheduler.engine.actions.reclaim import reclaim
-from scheduler.engine.decisions import Decision, Plan, Start, Stop
+from scheduler.engine.decisions import Decision, Plan, Start, Stop, Withdraw
 from scheduler.engine.explain import explain
 from scheduler.engine.jobs import Task
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import Policy, Snapshot, TaskState
+from scheduler.engine.snapshot import Policy, Snapshot, TaskState, TaskView
 
 ACTIONS: dict[str, Callable[[Session], None]] = {
     "keep_promises": keep_promises,
@@ -28,8 +28,8 @@ ACTIONS: dict[str, Callable[[Session], None]] = {
 def run_cycle(snapshot: Snapshot, policy: Policy, actions: Iterable[str] = tuple(ACTIONS)) -> list[Decision]:
     """Decide for one moment. Same input, same output: no clock, no I/O, no hidden order.
 
-    Starts, plans and stops come in the order in which they were decided; then each job of which something goes on
-    waiting is explained. Actions that are left out take room from nobody.
+    Moves come in the order in which they were decided; then each job of which something goes on waiting is explained.
+    Actions that are left out take room from nobody.
     """
     session = Session(snapshot, policy)
     for name in actions:
@@ -49,6 +49,12 @@ def _of(task: Task) -> list[Decision]:
         decisions.append(Stop(job_id, task.id, node_id if now is TaskState.PLANNED else None))
     if now is TaskState.STARTING:
         decisions.append(Start(job_id, task.id, node_id, task.devices))
-    elif now is TaskState.PLANNED and before is not TaskState.PLANNED:
-        decisions.append(Plan(job_id, task.id, node_id))
+    elif now is TaskState.PLANNED and (before is not now or (node_id, task.devices) != _place_of(task.view)):
+        decisions.append(Plan(job_id, task.id, node_id, task.devices))
+    elif now is TaskState.PENDING and before is TaskState.PLANNED:
+        decisions.append(Withdraw(job_id, task.id))
     return decisions
+
+
+def _place_of(view: TaskView) -> tuple[str | None, tuple[str, ...]]:
+    return view.node_id, view.devices

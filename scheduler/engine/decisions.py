@@ -27,11 +27,20 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Keep room on a node for a task until those who leave it are gone."""
+    """Keep room on a node for a task until those who leave it are gone; `devices` are those it will have a share of."""
 
     job_id: str
     task_id: str
     node_id: str
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Give up the room that was kept for a task: it cannot come any more."""
+
+    job_id: str
+    task_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +61,4 @@ class Explain:
     text: str
 
 
-Decision = Start | Plan | Stop | Explain
+Decision = Start | Plan | Withdraw | Stop | Explain
