@@ -172,6 +172,10 @@ class Job:
     def _sets(self) -> Iterable[PodSet]:
         return self.pod_sets.values()
 
+    def is_whole(self) -> bool:
+        """Return whether every pod set has its minimum."""
+        return all(p.active + p.planned >= p.view.min_available for p in self.pod_sets.values())
+
     def is_arriving(self) -> bool:
         """Return whether any task was given or promised room that it does not use yet."""
         return any(task.state in _ARRIVING for task in self.tasks)

@@ -113,7 +113,7 @@ class NodeLedger:
             return []
         shared = [
             device
-            for device in self.shared.values()
+            for _, device in sorted(self.shared.items())
             if (not now or device.key not in self.whole) and self._has_room(device, needed, now=now)
         ]
         whole = self.idle_gpus if now else self.idle_gpus + self.coming_gpus

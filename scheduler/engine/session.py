@@ -14,7 +14,7 @@ Undo = tuple[Task, TaskState, NodeLedger | None, tuple[str, ...], Left | None]
 
 
 class Session:
-    """A snapshot, and what was decided on top of it."""
+    """A snapshot, and what was decided on top of it. It may be kept for the next cycle, and told what has changed."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self.policy = policy
@@ -30,6 +30,7 @@ class Session:
         self.jobs: dict[str, Job] = {}
         self.waiting: dict[str, Job] = {}
         self.promised: dict[str, Job] = {}
+        self.partial: dict[str, Job] = {}
         self.lines = VictimLines(policy)
         self._log: list[Undo] = []
         for view in snapshot.jobs:
@@ -43,6 +44,30 @@ class Session:
         for task in job.tasks:
             node = self.node_of.get(task.view.node_id) if task.view.node_id is not None else None
             self._set(task, task.view.state, node, task.view.devices, None)
+
+    def change(self, jobs: Iterable[JobView], gone: Iterable[str] = ()) -> None:
+        """Begin another cycle: what was decided is dropped; these jobs are new or have changed, and others are gone.
+
+        Costs as much as what was decided and what changed. Other nodes, queues or policies need a new session.
+        """
+        self.take_back(0)
+        views = list(jobs)
+        for job_id in (*gone, *(view.id for view in views)):
+            self._drop(job_id)
+        self.lines.settle()
+        for view in views:
+            if view.queue_id in self.queues:
+                self._add(view)
+        share_out(self.queues, self.total)
+        if len(self.changes) > len(self.nodes):
+            for shape in self.shapes.values():
+                shape.settle(self.nodes, self.changes, self.policy)
+            self.changes.clear()
+
+    def _drop(self, job_id: str) -> None:
+        job = self.jobs.pop(job_id, None)
+        for task in job.tasks if job is not None else ():
+            self._count(task, -1)
 
     def shape_of(self, request: Request) -> Shape:
         """Return the shape that all tasks with this request share."""
@@ -144,6 +169,7 @@ class Session:
         else:
             task.pod_set.active += sign
         job.holding += sign
+        _keep(self.partial, job, is_in=job.holding > 0 and not job.is_whole())
         charge = task.shape.charge(node.view.device_mib if node is not None else 0)
         is_firm = not job.view.is_preemptible
         for queue in job.line:

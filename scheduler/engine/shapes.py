@@ -44,6 +44,12 @@ class Shape:
         self._charges.clear()
         self._keys = None
 
+    def settle(self, nodes: Sequence[NodeLedger], changes: Sequence[int], policy: Policy) -> None:
+        """Take every change into account, so that the list of changes can begin anew."""
+        if self._keys is not None:
+            self._ranking(nodes, changes, policy)
+        self._seen = 0
+
     def best(self, nodes: Sequence[NodeLedger], changes: Sequence[int], policy: Policy) -> NodeLedger | None:
         """Return the best node with room now or soon, of equals the first; None when there is none."""
         keys = self._ranking(nodes, changes, policy)

@@ -26,11 +26,11 @@ class VictimLines:
 
     def of(self, queue: QueueState) -> list[tuple[Key, Job]]:
         """Return the jobs of a queue with their keys, those to be taken first last."""
-        if self._touched:
-            self._settle()
+        self.settle()
         return self._lines.get(queue.view.id, [])
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Bring the lines up to date with the jobs that were touched."""
         if len(self._touched) > len(self._keys):
             self._sort_anew()
         for job in self._touched.values():

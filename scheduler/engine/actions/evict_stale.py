@@ -7,11 +7,9 @@ from scheduler.engine.snapshot import TaskState
 
 def evict_stale_gangs(session: Session) -> None:
     """Stop what is left of every gang that has been below its minimum for longer than its grace."""
-    for job in session.jobs.values():
+    for job in sorted(session.partial.values(), key=lambda job: job.view.id):
         active = job.active_tasks()
         if not active or any(task.state is TaskState.SUCCEEDED for task in job.tasks):
-            continue
-        if not any(0 < p.up < p.view.min_available or p.up < p.view.min_available for p in job.pod_sets.values()):
             continue
         grace = job.view.stale_grace_s if job.view.stale_grace_s is not None else session.policy.stale_grace_s
         if grace < 0 or (job.view.stale_for_s or 0) < grace:

@@ -11,7 +11,7 @@ from scheduler.engine.snapshot import TaskState
 
 def keep_promises(session: Session) -> None:
     """Start the tasks of each job on the room promised to them once all of it is free."""
-    for job in list(session.promised.values()):
+    for job in sorted(session.promised.values(), key=lambda job: (job.view.rank, job.view.id)):
         planned = [task for task in job.tasks if task.state is TaskState.PLANNED]
         mark = session.mark()
         if any(_is_void(task) for task in planned):

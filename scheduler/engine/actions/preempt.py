@@ -1,12 +1,12 @@
 """Preempt: inside one queue, work of higher priority takes the place of preemptible work of lower priority."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scheduler.engine.actions.taking import serve_by_taking, victims
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.rules import limits, runtime
 from scheduler.engine.session import Session
-from scheduler.engine.victims import VictimQueue
+from scheduler.engine.victims import Unit, VictimQueue
 
 
 def preempt(session: Session) -> None:
@@ -23,5 +23,20 @@ def preempt(session: Session) -> None:
         session,
         may_try=lambda job, tasks: limits.within_firm_quota(job, session.charge_all(tasks)),
         victims_of=victims_of,
-        judge=lambda _job: lambda _tasks, _units: lambda _lost: True,
+        judge=lambda job: lambda _tasks, _units: _within_share(session, job),
+    )
+
+
+def _within_share(session: Session, job: Job) -> Callable[[Sequence[Unit]], bool]:
+    """Return what says, afterwards, whether the queues above the job hold no more than they may, or than before.
+
+    Otherwise others would reclaim what a larger job of the same queue just took, and so on for ever.
+    """
+    bounds = [
+        (queue, [max(held, share) for held, share in zip(queue.held, queue.may_hold, strict=True)])
+        for queue in job.line
+        if session.policy.keeps_promises
+    ]
+    return lambda _lost: all(
+        held <= bound for queue, most in bounds for held, bound in zip(queue.held, most, strict=True)
     )
