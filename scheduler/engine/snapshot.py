@@ -158,7 +158,11 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A workload: tasks that start, and are stopped, by the rules of their structure. `rank` orders by age."""
+    """A workload: tasks that start, and are stopped, by the rules of their structure. `rank` orders by age.
+
+    `saved_at` is when its work was last safe, at its last checkpoint or its start, in seconds on a clock that all jobs
+    share; None is unknown. `evictions` counts how often it lost its place before.
+    """
 
     id: str
     queue_id: str
@@ -171,6 +175,8 @@ class JobView:
     may_evict: bool = True
     stale_for_s: float | None = None
     stale_grace_s: float | None = None
+    saved_at: float | None = None
+    evictions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +201,8 @@ class Policy:
     """How a site wants its room shared out.
 
     With `keeps_promises` nobody is evicted from room that was given or promised to them and not yet used; without, the
-    decisions are those of the open-sourced Run:AI scheduler, to the letter.
+    decisions are those of the open-sourced Run:AI scheduler, to the letter. With `keeps_promises`, too, those go first
+    who lose least work, and who was evicted `evictions_at_most` times is spared by other queues.
     """
 
     gpu_nodes: Fill = Fill.PACK
@@ -210,3 +217,4 @@ class Policy:
     topology: bool = True
     keeps_promises: bool = True
     stale_grace_s: float = 60.0
+    evictions_at_most: int = 5

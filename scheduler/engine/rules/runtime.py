@@ -1,4 +1,4 @@
-"""Guards of young work: who has run too shortly to be taken away."""
+"""Guards of work: who has run too shortly, or was evicted too often, to be taken away."""
 
 from scheduler.engine.jobs import Job
 from scheduler.engine.rules.reclaimable import levelled
@@ -6,7 +6,9 @@ from scheduler.engine.session import Session
 
 
 def may_reclaim(session: Session, job: Job, other: Job) -> bool:
-    """Return whether a job of another queue has run long enough to be taken."""
+    """Return whether a job of another queue has run long enough to be taken, and was not taken too often."""
+    if session.policy.keeps_promises and other.view.evictions >= session.policy.evictions_at_most:
+        return False
     if not session.policy.min_runtime or other.view.running_for_s is None:
         return True
     _, theirs = levelled(job.queue, other.queue)
