@@ -200,9 +200,8 @@ class Fill(StrEnum):
 class Policy:
     """How a site wants its room shared out.
 
-    With `keeps_promises` nobody is evicted from room that was given or promised to them and not yet used; without, the
-    decisions are those of the open-sourced Run:AI scheduler, to the letter. With `keeps_promises`, too, those go first
-    who lose least work, and who was evicted `evictions_at_most` times is spared by other queues.
+    With `keeps_promises` nobody is evicted from room that was given or promised to them and not yet used. Big work that
+    has waited for `reserve_after_s` (None: never) has room kept for it, for at most `reserve_for_s` at a time.
     """
 
     gpu_nodes: Fill = Fill.PACK
@@ -217,4 +216,15 @@ class Policy:
     topology: bool = True
     keeps_promises: bool = True
     stale_grace_s: float = 60.0
-    evictions_at_most: int = 5
+    reserve_after_s: float | None = 900.0
+    reserve_for_s: float = 3600.0
+
+
+NEARLINE = Policy()
+"""The default: the rules of the open-sourced Run:AI scheduler, and what Nearline adds to them."""
+
+PARITY = Policy(keeps_promises=False, reserve_after_s=None)
+"""The decisions of the open-sourced Run:AI scheduler, to the letter."""
+
+POLICIES = {"nearline": NEARLINE, "parity": PARITY}
+"""The policies by name."""

@@ -23,6 +23,7 @@ from scheduler.engine.decisions import Explain, Start
 from scheduler.engine.resources import ONE_GPU, Quota
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
+    NEARLINE,
     GroupView,
     JobView,
     NodeView,
@@ -43,7 +44,7 @@ _LEASE = "scheduler.cycle"
 _LEASE_S = 30.0
 _PLACED_AT_ONCE = 100
 _EXPLAINED_AT_ONCE = 500
-_POLICY = Policy()
+_POLICY = NEARLINE
 _SHAPE = ("queue_id", "resource_id", "gpu_milli", "cpu_millicores", "memory_bytes", "is_preemptible")
 _ACTIONS = ("allocate",)
 """Nothing is taken from running work yet: no driver can be told to stop a job and start it again."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
+    PARITY,
     Fill,
     GroupView,
     JobView,
@@ -37,7 +38,8 @@ _FILLS = {"binpack": Fill.PACK, "pack": Fill.PACK, "spread": Fill.SPREAD, "none"
 def read_policy(scenario: Scenario) -> Policy:
     """Return the switches of a scenario."""
     policy = scenario["policy"]
-    return Policy(
+    return replace(
+        PARITY,
         gpu_nodes=_FILLS[policy["node_placement_gpu"]],
         cpu_nodes=_FILLS[policy["node_placement_cpu"]],
         devices=_FILLS[policy["device_placement"]],
@@ -48,7 +50,6 @@ def read_policy(scenario: Scenario) -> Policy:
         keeps_cpu_work_off_gpus=policy["prefer_cpu_only_nodes_for_cpu_jobs"],
         min_runtime=policy["min_runtime"],
         topology=policy["topology"],
-        keeps_promises=False,
         stale_grace_s=scenario["stale_gang_grace_seconds"],
     )
 
