@@ -200,7 +200,8 @@ class Fill(StrEnum):
 class Policy:
     """How a site wants its room shared out.
 
-    With `keeps_promises` nobody is evicted from room that was given or promised to them and not yet used. Big work that
+    With `keeps_promises` nobody is evicted from room that was given or promised to them and not yet used, those go
+    first who lose least work, and who was evicted `evictions_at_most` times is spared by other queues. Big work that
     has waited for `reserve_after_s` (None: never) has room kept for it, for at most `reserve_for_s` at a time.
     """
 
@@ -218,6 +219,7 @@ class Policy:
     stale_grace_s: float = 60.0
     reserve_after_s: float | None = 900.0
     reserve_for_s: float = 3600.0
+    evictions_at_most: int = 5
 
 
 NEARLINE = Policy()
