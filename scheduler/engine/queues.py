@@ -6,7 +6,7 @@ from math import inf
 from scheduler.engine.rules.fair_share import Claim, divide
 from scheduler.engine.snapshot import QueueView
 
-RESOURCES = 3
+RESOURCES, GPU = 3, 0
 UNITS = (1000, 1, 1_000_000)
 """Fair shares are whole devices, millicores and megabytes."""
 
@@ -14,13 +14,17 @@ Vector = list[float]
 
 
 class QueueState:
-    """One queue with what it holds now. `held` includes what was promised; `firm` is the part that nobody may take."""
+    """One queue with what it holds now. `held` includes what was promised; `firm` is the part that nobody may take.
+
+    `largest` is the most GPU, in thousandths, that any job of it can give up at once.
+    """
 
     __slots__ = (
         "children",
         "fair",
         "firm",
         "held",
+        "largest",
         "limit",
         "may_hold",
         "parent",
@@ -39,6 +43,7 @@ class QueueState:
         self.held: Vector = [0, 0, 0]
         self.firm: Vector = [0, 0, 0]
         self.waiting: Vector = [0, 0, 0]
+        self.largest = 0
         self.version = 0
         self.fair: Vector = [0, 0, 0]
         self.may_hold: Vector = [0, 0, 0]

@@ -44,6 +44,9 @@ class Session:
         for task in job.tasks:
             node = self.node_of.get(task.view.node_id) if task.view.node_id is not None else None
             self._set(task, task.view.state, node, task.view.devices, None)
+        gpu = self.charge_all(job.tasks)[0]
+        for queue in job.line:
+            queue.largest = max(queue.largest, gpu)
 
     def change(self, jobs: Iterable[JobView], gone: Iterable[str] = ()) -> None:
         """Begin another cycle: what was decided is dropped; these jobs are new or have changed, and others are gone.

@@ -4,11 +4,11 @@ A queue claims its fair share, never more. What it takes must lie beyond what th
 claim stays within the claimant's quota, beyond the other side's quota.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 
 from scheduler.engine.jobs import Job, Task
-from scheduler.engine.queues import RESOURCES, QueueState
+from scheduler.engine.queues import GPU, RESOURCES, QueueState
 from scheduler.engine.rules.limits import within_firm_quota
 from scheduler.engine.session import Session, asks_for
 from scheduler.engine.victims import Unit
@@ -43,6 +43,32 @@ def is_worth_trying(job: Job, amounts: Sequence[float], other: QueueState) -> bo
     return any(theirs.held[r] > theirs.quota[r] for r in wanted) or not any(
         theirs.held[r] < theirs.quota[r] < inf for r in wanted
     )
+
+
+def may_be_enough(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
+    """Return whether the GPUs that others may lose, and those that are free, could be enough: never no by mistake.
+
+    A queue loses units only while it is beyond its bound, so at most what it holds beyond it and a part of one unit.
+    """
+    wanted = session.charge_all(tasks)
+    if not wanted[GPU]:
+        return True
+    found = sum(node.free_milli() for node in session.ready)
+    sides = {theirs.view.id: (ours, theirs) for ours, theirs in _sides(session, job)}
+    for ours, theirs in sides.values():
+        is_within = all(ours.held[r] + wanted[r] <= ours.quota[r] for r in range(RESOURCES))
+        bounds = [min(pair) if is_within else pair[0] for pair in zip(theirs.may_hold, theirs.quota, strict=True)]
+        if any(theirs.held[r] > bounds[r] for r in range(RESOURCES) if r != GPU):
+            return True
+        if theirs.held[GPU] > bounds[GPU]:
+            found += min(theirs.held[GPU] - theirs.firm[GPU], theirs.held[GPU] - bounds[GPU] + theirs.largest - 1)
+    return found >= wanted[GPU]
+
+
+def _sides(session: Session, job: Job) -> Iterator[tuple[QueueState, QueueState]]:
+    for other in session.queues.values():
+        if not other.children and other is not job.queue:
+            yield levelled(job.queue, other)
 
 
 class Claim:
