@@ -64,6 +64,7 @@ class NodeLedger:
         "idle_mig",
         "idle_tasks",
         "index",
+        "kept",
         "known",
         "leaving",
         "shared",
@@ -85,6 +86,7 @@ class NodeLedger:
         self.whole: set[str] = set()
         self.leaving: set[str] = set()
         self.shared: dict[str, SharedDevice] = {}
+        self.kept: tuple[int, int, int, int] | None = None
 
     # --- what fits
 
@@ -161,6 +163,29 @@ class NodeLedger:
         return tuple(sorted(self.free, key=lambda key: (key in self.shared, key))[:count])
 
     # --- what changes
+
+    def keep(self) -> None:
+        """Promise all room that is free or about to be to somebody who is to come, so that nobody new gets in."""
+        self.kept = (
+            max(0, self.idle_cpu + self.coming_cpu),
+            max(0, self.idle_memory + self.coming_memory),
+            max(0, self.idle_gpus + self.coming_gpus),
+            max(0, self.idle_tasks + self.coming_tasks),
+        )
+        self._add_coming(self.kept, -1)
+
+    def let_go(self) -> None:
+        """Undo `keep`."""
+        if self.kept is not None:
+            self._add_coming(self.kept, 1)
+            self.kept = None
+
+    def _add_coming(self, room: tuple[int, int, int, int], sign: int) -> None:
+        self._changes.append(self.index)
+        self.coming_cpu += sign * room[0]
+        self.coming_memory += sign * room[1]
+        self.coming_gpus += sign * room[2]
+        self.coming_tasks += sign * room[3]
 
     def count(self, request: Request, state: TaskState, devices: tuple[str, ...], sign: int) -> None:
         """Add (or, with sign -1, take out) what one task in this state means for the room of the node."""

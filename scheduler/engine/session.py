@@ -31,8 +31,11 @@ class Session:
         self.waiting: dict[str, Job] = {}
         self.promised: dict[str, Job] = {}
         self.partial: dict[str, Job] = {}
+        self.kept: dict[Job, list[NodeLedger]] = {}
         self.lines = VictimLines(policy)
         self._log: list[Undo] = []
+        self._free = [node.free_milli() if node.view.is_open else 0 for node in self.nodes]
+        self._free_sum, self._free_seen = sum(self._free), 0
         for view in snapshot.jobs:
             if view.queue_id in self.queues:
                 self._add(view)
@@ -54,6 +57,8 @@ class Session:
         Costs as much as what was decided and what changed. Other nodes, queues or policies need a new session.
         """
         self.take_back(0)
+        for job in list(self.kept):
+            self.let_go(job)
         views = list(jobs)
         for job_id in (*gone, *(view.id for view in views)):
             self._drop(job_id)
@@ -65,6 +70,8 @@ class Session:
         if len(self.changes) > len(self.nodes):
             for shape in self.shapes.values():
                 shape.settle(self.nodes, self.changes, self.policy)
+            self.free_milli()
+            self._free_seen = 0
             self.changes.clear()
 
     def _drop(self, job_id: str) -> None:
@@ -180,6 +187,21 @@ class Session:
         if not is_firm:
             self.lines.touch(job)
 
+    # --- room that is kept
+
+    def keep(self, job: Job, nodes: list[NodeLedger]) -> None:
+        """Keep what is free on nodes, or gets free, for a job: until `let_go` nobody new is given room there."""
+        self.kept[job] = nodes
+        for node in nodes:
+            node.keep()
+
+    def let_go(self, job: Job) -> list[NodeLedger]:
+        """Open what was kept for a job, if anything was, and return those nodes."""
+        nodes = self.kept.pop(job, [])
+        for node in nodes:
+            node.let_go()
+        return nodes
+
     # --- sums
 
     def charge_of(self, task: Task) -> tuple[int, int, int]:
@@ -196,6 +218,16 @@ class Session:
             cpu += amounts[1]
             memory += amounts[2]
         return gpu, cpu, memory
+
+    def free_milli(self) -> int:
+        """Return the thousandths of GPUs that are idle or about to be, on all open nodes together."""
+        for index in self.changes[self._free_seen :]:
+            node = self.nodes[index]
+            free = node.free_milli() if node.view.is_open else 0
+            self._free_sum += free - self._free[index]
+            self._free[index] = free
+        self._free_seen = len(self.changes)
+        return self._free_sum
 
     def best_node(self, task: Task) -> NodeLedger | None:
         """Return the best of all nodes with room for a task, now or soon."""

@@ -161,7 +161,8 @@ class JobView:
     """A workload: tasks that start, and are stopped, by the rules of their structure. `rank` orders by age.
 
     `saved_at` is when its work was last safe, at its last checkpoint or its start, in seconds on a clock that all jobs
-    share; None is unknown. `evictions` counts how often it lost its place before.
+    share; None is unknown. `evictions` counts how often it lost its place before, `waited_s` is how
+    long it has waited since; None is unknown, and then no room is kept for it.
     """
 
     id: str
@@ -177,6 +178,7 @@ class JobView:
     stale_grace_s: float | None = None
     saved_at: float | None = None
     evictions: int = 0
+    waited_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 """Allocate: give free room to those who wait, queue by queue in fair order, without taking from anyone.
 
-A job that does not fit is passed over and the next one is tried, so no room stays idle that somebody could use.
+A job that does not fit is passed over and the next one is tried, so no room stays idle that somebody could use; but
+from big work that has waited for long nobody who comes later takes it (`rules/reservation.py`).
 """
 
 from scheduler.engine.jobs import Job
 from scheduler.engine.placing import place
+from scheduler.engine.rules import reservation
 from scheduler.engine.rules.order import JobQueue
 from scheduler.engine.session import Session
 
@@ -14,5 +16,7 @@ def allocate(session: Session) -> None:
     waiting = JobQueue(session, list(session.waiting.values()), Job.next_tasks)
     while (turn := waiting.pop()) is not None:
         job, tasks = turn
-        if place(session, job, tasks) and job.waiting:
+        if not place(session, job, tasks):
+            reservation.reserve_if_due(session, job, tasks)
+        elif job.waiting:
             waiting.push(job)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.queues import QueueState
+from scheduler.engine.rules import reservation
 from scheduler.engine.rules.order import JobQueue, queue_key
 from scheduler.engine.session import Session
 from scheduler.engine.solver import Judge, solve
@@ -22,7 +23,8 @@ def serve_by_taking(
     while (turn := waiting.pop()) is not None:
         job, tasks = turn
         if tasks and job.view.may_evict and may_try(job, tasks):
-            solve(session, job, victims_of(job, tasks), judge(job))
+            with reservation.opened(session, job):
+                solve(session, job, victims_of(job, tasks), judge(job))
 
 
 def victims(

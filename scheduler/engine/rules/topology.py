@@ -68,6 +68,18 @@ def place_together(
     return place_part(job.root, session.ready, None)
 
 
+def required_domains(job: Job, nodes: Sequence[NodeLedger]) -> list[list[NodeLedger]]:
+    """Return the sets of nodes of which one must hold a job as a whole: the domains of its level, or all nodes."""
+    part: Group | PodSet = job.root
+    while part.view.placement is None and isinstance(part, Group) and len(part.children) == 1:
+        part = part.children[0]
+    placement = part.view.placement
+    if placement is None or placement.required not in placement.levels:
+        return [list(nodes)]
+    domains = _domains(placement.levels[: placement.levels.index(placement.required) + 1], nodes)
+    return [domains[name] for name in sorted(domains)]
+
+
 def _below(part: Group | PodSet) -> set[PodSet]:
     return {part} if isinstance(part, PodSet) else set(part.pod_sets())
 

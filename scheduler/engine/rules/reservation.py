@@ -1,0 +1,106 @@
+"""The guard of big work: room is kept for a job that a stream of small ones would starve.
+
+A small job takes every device as it becomes free, so a job that needs whole nodes would never see one empty. Once it
+has waited for long, what is free on the nodes that can hold it all, and what becomes free there, is kept for it. Only
+work that comes after it in the order of service waits for that, and never for longer than the policy allows at a time.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+
+from scheduler.engine.jobs import Job, Task
+from scheduler.engine.ledger import NodeLedger
+from scheduler.engine.rules import affinity, limits, topology
+from scheduler.engine.session import Session
+from scheduler.engine.snapshot import NodeView, Policy, Request
+
+
+def reserve_if_due(session: Session, job: Job, tasks: Sequence[Task]) -> None:
+    """Keep room for a job whose turn it was, but that did not fit, if it is big and has waited for its guard."""
+    if not tasks or job.root.is_satisfied() or not is_time(session.policy, job.view.waited_s):
+        return
+    if _is_pool_taken(session, job) or not _is_within_share(session, job, tasks):
+        return
+    if nodes := _choose(session, job, tasks):
+        session.keep(job, nodes)
+
+
+@contextmanager
+def opened(session: Session, job: Job) -> Iterator[None]:
+    """Let a job use the room that is kept for it; what it did not need is for all if it got its place, else kept on."""
+    nodes = session.let_go(job)
+    yield
+    if nodes and not job.root.is_satisfied():
+        session.keep(job, nodes)
+
+
+def is_time(policy: Policy, waited_s: float | None) -> bool:
+    """Return whether room is kept for who has waited so long: after some waiting for some time, then all over again.
+
+    So nothing has to be remembered between cycles, and room that no gang can use is not kept empty for good.
+    """
+    if policy.reserve_after_s is None or waited_s is None or waited_s < policy.reserve_after_s:
+        return False
+    return (waited_s - policy.reserve_after_s) % (policy.reserve_after_s + policy.reserve_for_s) < policy.reserve_for_s
+
+
+def _is_pool_taken(session: Session, job: Job) -> bool:
+    """Return whether room is kept for another job in the same pool: of several the first in the order is guarded."""
+    pool = job.tasks[0].shape.request.pool
+    return any(other.tasks[0].shape.request.pool == pool for other in session.kept)
+
+
+def _is_within_share(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
+    """Return whether its queues may hold the job: by their limits now, by their shares once their others are done."""
+    amounts = session.charge_all(tasks, session.largest_mib)
+    if not limits.may_hold(session, job, amounts):
+        return False
+    return not session.policy.quotas or all(
+        amount <= share for queue in job.line for amount, share in zip(amounts, queue.may_hold, strict=True) if amount
+    )
+
+
+def _choose(session: Session, job: Job, tasks: Sequence[Task]) -> list[NodeLedger]:
+    """Return the nodes to keep for a job, nothing if it is not big: at least the GPUs of the largest node.
+
+    The freest come first. As nobody new gets in there, they are the freest in the next cycle too, and what has been
+    gathered stays. All tasks are counted as if they were as large as the largest.
+    """
+    wanting = [task for task in tasks if task.shape.request.gpus]
+    if not wanting:
+        return []
+    largest = max(wanting, key=lambda task: task.shape.request.gpus)
+    request = largest.shape.request
+    able = [
+        node
+        for node in session.ready
+        if node.kept is None and _count_when_empty(node.view, request) and affinity.allows(session, largest, node)
+    ]
+    widest = max((len(node.view.devices) for node in able), default=0)
+    if sum(task.shape.request.gpus for task in wanting) < widest:
+        return []
+    found = [_freest(domain, request, len(wanting)) for domain in topology.required_domains(job, able)]
+    return max(found, key=lambda nodes: sum(node.free_milli() for node in nodes), default=[])
+
+
+def _freest(nodes: Sequence[NodeLedger], request: Request, count: int) -> list[NodeLedger]:
+    """Return as many of the freest nodes as hold so many tasks once they are empty; none if all are too few."""
+    ordered = sorted(nodes, key=lambda node: (-node.free_milli(), node.index))
+    held = accumulate(_count_when_empty(node.view, request) for node in ordered)
+    enough = next((number for number, tasks in enumerate(held, start=1) if tasks >= count), 0)
+    return ordered[:enough]
+
+
+def _count_when_empty(node: NodeView, request: Request) -> int:
+    """Return how many tasks that ask for whole devices an empty node holds."""
+    if request.pool not in {"", node.pool}:
+        return 0
+    bounds = [len(node.devices) // request.gpus]
+    if request.cpu_millicores:
+        bounds.append(node.cpu_millicores // request.cpu_millicores)
+    if request.memory_bytes:
+        bounds.append(node.memory_bytes // request.memory_bytes)
+    if node.max_tasks is not None:
+        bounds.append(node.max_tasks)
+    return min(bounds)
