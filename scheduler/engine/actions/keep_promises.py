@@ -4,39 +4,54 @@ Until then the room stays theirs, so nobody slips in while a victim is still shu
 """
 
 from scheduler.engine.jobs import Job, Task
+from scheduler.engine.ledger import NodeLedger
+from scheduler.engine.rules import limits
 from scheduler.engine.rules.scoring import pick_devices
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import TaskState
 
 
 def keep_promises(session: Session) -> None:
-    """Start the tasks of each job on the room promised to them once all of it is free."""
-    for job in sorted(session.promised.values(), key=lambda job: (job.view.rank, job.view.id)):
-        planned = [task for task in job.tasks if task.state is TaskState.PLANNED]
+    """Start the tasks of each job on the room promised to them once all of it is free.
+
+    They wait again where that can never be: their node takes no work any more, or those who were to leave it did not.
+    Of several jobs for which there is too little now, the youngest gives way.
+    """
+    jobs = sorted(session.promised.values(), key=lambda job: (job.view.rank, job.view.id))
+    for job in reversed(jobs):
+        planned = _planned(job)
         mark = session.mark()
-        if any(_is_void(task) for task in planned):
-            for task in planned:
-                session.evict(task)
-        elif not _start_all(session, job, planned):
+        can_come = _give(session, job, planned, promise_only=True)
+        session.take_back(mark)
+        for task in planned if not can_come else ():
+            session.evict(task)
+    for job in jobs:
+        mark = session.mark()
+        if not _give(session, job, _planned(job), promise_only=False):
             session.take_back(mark)
 
 
-def _is_void(task: Task) -> bool:
-    """Return whether the room can never come: the node is gone, closed, or has shrunk."""
-    node = task.node
-    return node is None or not node.view.is_open or node.idle_gpus + node.coming_gpus < 0
+def _planned(job: Job) -> list[Task]:
+    return [task for task in job.tasks if task.state is TaskState.PLANNED]
 
 
-def _start_all(session: Session, job: Job, planned: list[Task]) -> bool:
-    del job
+def _give(session: Session, job: Job, planned: list[Task], *, promise_only: bool) -> bool:
+    """Give tasks the room that was promised to them, or promise it anew; return whether all of them got it."""
     places = [(task, task.node) for task in planned]
+    amounts = session.charge_all(planned)
     for task in planned:
         session.evict(task)
-    for task, node in places:
-        if node is None or not node.fits(task.shape.request, now=True):
-            return False
-        picked = pick_devices(session, task, node, promise_only=False)
-        if picked is None or not picked[1]:
-            return False
-        session.start(task, node, picked[0])
+    return limits.may_hold(session, job, amounts) and all(
+        node is not None and _give_one(session, task, node, promise_only=promise_only) for task, node in places
+    )
+
+
+def _give_one(session: Session, task: Task, node: NodeLedger, *, promise_only: bool) -> bool:
+    if not node.view.is_open or not node.fits(task.shape.request, now=not promise_only):
+        return False
+    picked = pick_devices(session, task, node, promise_only=promise_only)
+    if picked is None or picked[1] is promise_only:
+        return False
+    give = session.plan if promise_only else session.start
+    give(task, node, picked[0])
     return True

@@ -1,11 +1,96 @@
-"""A small world around the engine: jobs are submitted and deleted, cycles run, what was told happens."""
+"""A small world around the engine: jobs are submitted and deleted, cycles run, what was told happens, or does not."""
 
+import random
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
-from scheduler.engine.cycle import ACTIONS
-from scheduler.engine.jobs import Task
-from scheduler.engine.session import Session
-from scheduler.engine.snapshot import JobView, NodeView, Policy, QueueView, Snapshot, TaskState, TaskView
+from scheduler.engine.cycle import run_cycle
+from scheduler.engine.decisions import Decision, Explain, Plan, Start, Stop, Withdraw
+from scheduler.engine.snapshot import (
+    GroupView,
+    JobView,
+    NodeView,
+    PodSetView,
+    Policy,
+    QueueView,
+    Snapshot,
+    TaskState,
+    TaskView,
+)
+from tests.factories.scheduler import needs
+
+UP = frozenset({TaskState.RUNNING, TaskState.PLANNED})
+CYCLE_S = 60
+
+
+def gang(name: str, queue_name: str, gpus: float, count: int, least: int, **more) -> JobView:
+    """Return a waiting job of `count` equal tasks of which fewer than `least` are worth nothing."""
+    tasks = tuple(TaskView(f"{name}-{i}", TaskState.PENDING, needs(gpus, resource="lab")) for i in range(count))
+    return JobView(name, queue_name, tasks, GroupView((PodSetView("", least),)), **more)
+
+
+def is_half_up(job: JobView) -> bool:
+    """Return whether some of a job runs, but less than it needs."""
+    up = Counter(task.pod_set for task in job.tasks if task.state in UP)
+
+    def has_enough(part: GroupView | PodSetView) -> bool:
+        if isinstance(part, PodSetView):
+            return up[part.name] >= part.min_available
+        return sum(map(has_enough, part.children)) >= (part.min_children or len(part.children))
+
+    return any(task.state is TaskState.RUNNING for task in job.tasks) and not has_enough(job.structure)
+
+
+def follow(task: TaskView, told: list[Decision]) -> TaskView:
+    """Return a task as it is once all that was decided about it has happened."""
+    for decision in told:
+        if isinstance(decision, Stop | Withdraw):
+            task = replace(task, state=TaskState.PENDING, node_id=None, devices=())
+        elif isinstance(decision, Start | Plan):
+            state = TaskState.RUNNING if isinstance(decision, Start) else TaskState.PLANNED
+            task = replace(task, state=state, node_id=decision.node_id, devices=decision.devices)
+    return task
+
+
+def told_to(decisions: list[Decision]) -> dict[str, list[Decision]]:
+    """Return the moves of each task."""
+    told: dict[str, list[Decision]] = {}
+    for decision in decisions:
+        if not isinstance(decision, Explain):
+            told.setdefault(decision.task_id, []).append(decision)
+    return told
+
+
+def apply(snapshot: Snapshot, decisions: list[Decision]) -> Snapshot:
+    """Return what a cluster looks like when all that was decided has happened."""
+    told = told_to(decisions)
+    return _with_tasks(snapshot, lambda task: follow(task, told.get(task.id, [])))
+
+
+def arrive(snapshot: Snapshot) -> Snapshot:
+    """Return what it looks like when all who were promised room run; promises of whole devices get free ones."""
+    taken = {
+        (task.node_id, device)
+        for job in snapshot.jobs
+        for task in job.tasks
+        if task.node_id is not None
+        for device in task.devices
+    }
+    free = {node.id: [str(d) for d in node.devices if (node.id, str(d)) not in taken] for node in snapshot.nodes}
+
+    def arrived(task: TaskView) -> TaskView:
+        if task.state is not TaskState.PLANNED:
+            return task
+        whole = tuple(free[task.node_id or ""].pop(0) for _ in range(task.request.gpus))
+        return replace(task, state=TaskState.RUNNING, devices=whole or task.devices)
+
+    return _with_tasks(snapshot, arrived)
+
+
+def _with_tasks(snapshot: Snapshot, change: Callable[[TaskView], TaskView]) -> Snapshot:
+    jobs = [replace(job, tasks=tuple(change(task) for task in job.tasks)) for job in snapshot.jobs]
+    return replace(snapshot, jobs=jobs)
 
 
 class World:
@@ -14,6 +99,7 @@ class World:
     def __init__(self, nodes: list[NodeView], queues: list[QueueView], policy: Policy = Policy()) -> None:  # noqa: B008
         self.policy = policy
         self.snapshot = Snapshot(nodes, queues, [])
+        self.decisions: list[Decision] = []
         self.evicted: list[str] = []
 
     def submit(self, *jobs: JobView) -> None:
@@ -27,18 +113,16 @@ class World:
 
     def cycle(self) -> bool:
         """Run one cycle and return whether anything moved."""
-        session = Session(self.snapshot, self.policy)
-        for action in ACTIONS.values():
-            action(session)
-        self.evicted += [t.id for t in session.moved_since(0) if t.view.state is TaskState.RUNNING and t.was_evicted]
-        now = {task.id: task for job in session.jobs.values() for task in job.tasks}
-        jobs = [
-            self._aged(replace(job, tasks=tuple(self._next(t, now[t.id]) for t in job.tasks)))
-            for job in self.snapshot.jobs
-        ]
-        has_moved = jobs != list(self.snapshot.jobs)
-        self.snapshot = replace(self.snapshot, jobs=jobs)
-        return has_moved
+        before = self.snapshot
+        self.decisions = run_cycle(self.snapshot, self.policy)
+        self.evicted += [decision.task_id for decision in self.decisions if isinstance(decision, Stop)]
+        self.snapshot = self.happen(told_to(self.decisions))
+        self.snapshot = replace(self.snapshot, jobs=[_aged(job) for job in self.snapshot.jobs])
+        return self.snapshot != before
+
+    def happen(self, told: dict[str, list[Decision]]) -> Snapshot:
+        """Return what comes of what tasks were told."""
+        return _with_tasks(self.snapshot, lambda task: follow(task, told.get(task.id, [])))
 
     def settle(self, *, at_most: int = 20) -> int:
         """Run cycles until nothing moves any more; return how many it took."""
@@ -47,28 +131,16 @@ class World:
                 return number
         raise AssertionError(f"still moving after {at_most} cycles")
 
-    def _aged(self, job: JobView) -> JobView:
-        """Return a job with the time for which it has been half a gang, a minute a cycle."""
-        up = sum(task.state in {TaskState.RUNNING, TaskState.PLANNED} for task in job.tasks)
-        is_half = any(t.state is TaskState.RUNNING for t in job.tasks) and up < job.structure.children[0].min_available
-        return replace(job, stale_for_s=(job.stale_for_s or 0) + 60 if is_half else None)
-
-    def _next(self, task: TaskView, now: Task) -> TaskView:
-        if now.state is TaskState.STARTING and now.node is not None:
-            return replace(task, state=TaskState.RUNNING, node_id=now.node.view.id, devices=now.devices)
-        if now.state is TaskState.PLANNED and now.node is not None:
-            return replace(task, state=TaskState.PLANNED, node_id=now.node.view.id, devices=now.devices)
-        if now.state in {TaskState.PENDING, TaskState.LEAVING}:
-            return replace(task, state=TaskState.PENDING, node_id=None, devices=())
-        return task
-
     def running(self) -> set[str]:
         """Return the jobs of which a task runs."""
-        return {job.id for job in self.snapshot.jobs for task in job.tasks if task.state is TaskState.RUNNING}
+        return self._with_any(TaskState.RUNNING)
 
     def waiting(self) -> set[str]:
         """Return the jobs of which a task waits."""
-        return {job.id for job in self.snapshot.jobs for task in job.tasks if task.state is TaskState.PENDING}
+        return self._with_any(TaskState.PENDING)
+
+    def _with_any(self, state: TaskState) -> set[str]:
+        return {job.id for job in self.snapshot.jobs for task in job.tasks if task.state is state}
 
     def node_of(self, name: str) -> str | None:
         """Return the node of a job's first task."""
@@ -82,3 +154,102 @@ class World:
                 if task.state is TaskState.RUNNING:
                     held[job.queue_id] += task.request.charge_milli(1) / 1000
         return held
+
+
+def _aged(job: JobView) -> JobView:
+    """Return a job with the time for which it has been half a gang, a minute a cycle."""
+    return replace(job, stale_for_s=(job.stale_for_s or 0) + CYCLE_S if is_half_up(job) else None)
+
+
+class Flaky(World):
+    """A cluster where what was told is lost now and then, stops take their time, and nodes fail and come back.
+
+    What still occupies the place that a task was moved away from is a job of its own, which ends by itself.
+    """
+
+    def __init__(self, dice: random.Random, nodes: list[NodeView], queues: list[QueueView]) -> None:
+        super().__init__(nodes, queues)
+        self.nodes = list(nodes)
+        self.dice = dice
+        self.loss = 0.1
+        self.slowness = 0.4
+        self.cycles_to_stop: dict[str, int] = {}
+        self.lost: set[str] = set()
+
+    def happen(self, told: dict[str, list[Decision]]) -> Snapshot:
+        """Lose what bad luck loses; who must leave does so over some cycles."""
+        self.lost.clear()
+        self._pass_time()
+        ghosts: list[JobView] = []
+        jobs = [
+            replace(job, tasks=tuple(self._next(job, task, told.get(task.id, []), ghosts) for task in job.tasks))
+            for job in self.snapshot.jobs
+        ]
+        return replace(self.snapshot, jobs=[job for job in jobs if not is_over(job)] + ghosts)
+
+    def _pass_time(self) -> None:
+        self.cycles_to_stop = {name: left - 1 for name, left in self.cycles_to_stop.items()}
+
+    def _next(self, job: JobView, task: TaskView, told: list[Decision], ghosts: list[JobView]) -> TaskView:
+        if task.state in {TaskState.LEAVING, TaskState.STUCK}:
+            if self.cycles_to_stop.get(task.id, 0) > 0:
+                return replace(task, state=TaskState.STUCK) if self.dice.random() < 0.1 else task
+            return follow(task, [Stop(job.id, task.id)])
+        if not told:
+            return task
+        if self.dice.random() < self.loss or (isinstance(told[-1], Start) and self._is_leaving(task)):
+            self.lost.add(job.id)
+            return task
+        after = follow(task, told)
+        if isinstance(told[0], Stop) and self.dice.random() < self.slowness:
+            leaving = replace(task, state=TaskState.LEAVING)
+            if after.state is TaskState.PENDING:
+                self.cycles_to_stop[task.id] = self.dice.randint(1, 3)
+                return leaving
+            name = ghost_of(task)
+            self.cycles_to_stop[name] = self.dice.randint(1, 3)
+            ghosts.append(replace(job, id=name, tasks=(replace(leaving, id=name),), rank=(*job.rank, name)))
+        return after
+
+    def _is_leaving(self, task: TaskView) -> bool:
+        """Return whether the task is still being stopped at the place that it was moved from."""
+        return any(job.id == ghost_of(task) for job in self.snapshot.jobs)
+
+    def fail(self, name: str, *, is_known: bool, is_gone: bool) -> None:
+        """Let a node fail: what ran there waits again, or, while nobody knows, seems to run on."""
+        nodes = [replace(node, is_ready=False) if node.id == name else node for node in self.snapshot.nodes]
+        if is_known:
+            self.snapshot = _with_tasks(self.snapshot, lambda task: _without(task, name))
+            self.snapshot = replace(self.snapshot, jobs=[job for job in self.snapshot.jobs if not is_over(job)])
+            nodes = [node for node in nodes if not (is_gone and node.id == name)]
+        self.snapshot = replace(self.snapshot, nodes=nodes)
+
+    def drain(self, name: str) -> None:
+        """Let a node take nothing new."""
+        nodes = [replace(node, is_drained=True) if node.id == name else node for node in self.snapshot.nodes]
+        self.snapshot = replace(self.snapshot, nodes=nodes)
+
+    def repair(self) -> None:
+        """Let all nodes come back."""
+        self.snapshot = replace(self.snapshot, nodes=self.nodes)
+
+
+def ghost_of(task: TaskView) -> str:
+    """Return the name under which a task that was moved away still occupies its old place."""
+    return f"{task.id}~"
+
+
+def is_ghost(job: JobView) -> bool:
+    """Return whether a job is only what is left of a task that was moved."""
+    return job.id.endswith("~")
+
+
+def is_over(job: JobView) -> bool:
+    """Return whether what was left of a moved task is gone."""
+    return is_ghost(job) and job.tasks[0].state is TaskState.PENDING
+
+
+def _without(task: TaskView, node_id: str) -> TaskView:
+    if task.node_id != node_id or task.state is TaskState.PLANNED:
+        return task
+    return replace(task, state=TaskState.PENDING, node_id=None, devices=())

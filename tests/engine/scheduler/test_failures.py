@@ -1,0 +1,211 @@
+"""Ten thousand random cycles in which nodes fail and come back and what was decided is lost now and then."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from scheduler.engine.decisions import Explain, Plan, Start, Stop
+from scheduler.engine.resources import Quota
+from scheduler.engine.snapshot import GroupView, JobView, PodSetView, QueueView, Snapshot, TaskState, TaskView
+from tests.engine.scheduler.world import UP, Flaky, apply, gang, is_ghost, is_half_up
+from tests.factories.scheduler import DEVICE_MIB, needs, node, queue
+
+WORLDS, CYCLES = 40, 250
+OCCUPYING = UP - {TaskState.PLANNED} | {TaskState.LEAVING, TaskState.STUCK}
+LEAVES = ("a1", "a2", "b1", "c1")
+GRACE_S = 60
+
+
+def random_job(dice: random.Random, number: int) -> JobView:
+    """Return a training, an interactive job, a gang, an elastic one, or a launcher with its workers."""
+    name, leaf, rank = f"job{number:04}", dice.choice(LEAVES), (number,)
+    kind = dice.choice(["one", "one", "one", "shared", "shared", "firm", "gang", "elastic", "workers", "groups"])
+    size = dice.choice([0, 0.25, 0.5, 0.5, 0.75] if kind == "shared" else [0, 1, 1, 1, 2, 4])
+    if kind == "firm":
+        size = dice.choice([0, 0.5, 1])
+        return gang(name, leaf, size, 1, 1, priority=100, is_preemptible=False, rank=rank)
+    if kind == "gang":
+        count = dice.randint(2, 4)
+        return gang(name, leaf, min(size, 2), count, count, priority=dice.choice([50, 75]), rank=rank)
+    if kind == "elastic":
+        count = dice.randint(2, 4)
+        return gang(name, leaf, min(size, 1), count, dice.randint(1, count), rank=rank)
+    if kind == "workers":
+        return launcher_with_workers(name, leaf, dice.randint(1, 3), rank=rank)
+    if kind == "groups":
+        return groups(name, leaf, 3, rank=rank)
+    return gang(name, leaf, size, 1, 1, priority=dice.choice([50, 50, 75]), rank=rank)
+
+
+def launcher_with_workers(name: str, leaf: str, count: int, **more) -> JobView:
+    launcher = TaskView(f"{name}-l", TaskState.PENDING, needs(0, resource="lab"), "launcher")
+    workers = [TaskView(f"{name}-{i}", TaskState.PENDING, needs(1, resource="lab"), "workers") for i in range(count)]
+    tree = GroupView((PodSetView("launcher", 1), PodSetView("workers", count)))
+    return JobView(name, leaf, (launcher, *workers), tree, **more)
+
+
+def groups(name: str, leaf: str, count: int, **more) -> JobView:
+    """Return a job of groups of two, of which two are needed."""
+    tasks = tuple(
+        TaskView(f"{name}-{group}-{i}", TaskState.PENDING, needs(0.5, resource="lab"), group)
+        for group in (f"g{number}" for number in range(count))
+        for i in range(2)
+    )
+    tree = GroupView(tuple(PodSetView(f"g{number}", 2) for number in range(count)), min_children=2)
+    return JobView(name, leaf, tasks, tree, **more)
+
+
+def random_queues(dice: random.Random) -> list[QueueView]:
+    """Return two departments of two projects and of one, and a project without a department."""
+    rows = [("a", None, 6), ("b", None, 3), ("a1", "a", 4), ("a2", "a", 2), ("b1", "b", 3), ("c1", None, 2)]
+    return [
+        replace(
+            queue(name, max(0, quota + dice.randint(-2, 2)), age=20 - rank),
+            parent_id=parent,
+            limit=Quota(dice.choice([None, None, 1000 * (quota + 4)]), dice.choice([None, 16_000]), None),
+        )
+        for rank, (name, parent, quota) in enumerate(rows)
+    ]
+
+
+# --- what holds after every cycle
+
+
+def check_nodes(snapshot: Snapshot, states: frozenset[TaskState]) -> None:
+    """No node is given out beyond what it has. A promised device may turn out to be another one of its node."""
+    used: Counter[tuple[str | None, str]] = Counter()
+    shares: Counter[tuple[str | None, str]] = Counter()
+    for task in (task for job in snapshot.jobs for task in job.tasks if task.state in states):
+        used[task.node_id, "cpu"] += task.request.cpu_millicores
+        used[task.node_id, "memory"] += task.request.memory_bytes
+        used[task.node_id, "devices"] += task.request.gpus
+        for device in task.devices if task.request.is_shared else ():
+            shares[task.node_id, device] += task.request.share_milli
+    used.update((node_id, "devices") for node_id, _ in shares)
+
+    assert all(milli <= 1000 for milli in shares.values())
+    known = {
+        (row.id, what): room
+        for row in snapshot.nodes
+        for what, room in [("cpu", row.cpu_millicores), ("memory", row.memory_bytes), ("devices", len(row.devices))]
+    }
+    assert all(amount <= known.get(key, 0) for key, amount in used.items())
+
+
+def check_devices(snapshot: Snapshot) -> None:
+    """Nobody uses a device that another uses whole, or that is used up."""
+    milli: Counter[tuple[str | None, str]] = Counter()
+    for task in (task for job in snapshot.jobs for task in job.tasks if task.state in OCCUPYING):
+        assert len(set(task.devices)) == len(task.devices) == (task.request.gpus or bool(task.request.share_milli))
+        for device in task.devices:
+            milli[task.node_id, device] += task.request.share_milli or 1000
+    assert milli.keys() <= {(row.id, str(device)) for row in snapshot.nodes for device in row.devices}
+    assert all(used <= 1000 for used in milli.values())
+
+
+def check_bounds(snapshot: Snapshot, states: frozenset[TaskState]) -> None:
+    """No queue is beyond its limit, and what is not preemptible is within the quota, all the way up."""
+    by_id = {row.id: row for row in snapshot.queues}
+    held: Counter[tuple[str, int]] = Counter()
+    firm: Counter[tuple[str, int]] = Counter()
+    for job in snapshot.jobs:
+        for task in (task for task in job.tasks if task.state in states):
+            charge = (task.request.charge_milli(DEVICE_MIB), task.request.cpu_millicores, task.request.memory_bytes)
+            name: str | None = job.queue_id
+            while name is not None:
+                for resource, amount in enumerate(charge):
+                    held[name, resource] += amount
+                    firm[name, resource] += 0 if job.is_preemptible else amount
+                name = by_id[name].parent_id
+    for (name, resource), amount in held.items():
+        limit, quota = by_id[name].limit[resource], by_id[name].quota[resource]
+        assert limit is None or amount <= limit, f"{name} is beyond its limit"
+        assert quota is None or firm[name, resource] <= quota, f"{name} is beyond its quota"
+
+
+def check(world: Flaky, before: Snapshot) -> None:
+    told = apply(before, world.decisions)
+    check_devices(world.snapshot)
+    check_nodes(world.snapshot, OCCUPYING)
+    check_nodes(told, UP)
+    check_bounds(world.snapshot, frozenset({TaskState.RUNNING}))
+    check_bounds(told, UP)
+    check_gangs(world, before, told)
+    check_that_nobody_is_forgotten(world, told)
+    check_starts(world, before)
+
+
+def check_gangs(world: Flaky, before: Snapshot, told: Snapshot) -> None:
+    """Half a gang is made whole, or told to stop once its grace is over; only what is lost may keep it half up."""
+    graces = {job.id: job.stale_for_s or 0 for job in before.jobs}
+    for job in told.jobs:
+        assert not is_half_up(job) or graces[job.id] < GRACE_S, f"{job.id} is kept half up"
+    for job in world.snapshot.jobs:
+        assert job.id in world.lost or (job.stale_for_s or 0) <= GRACE_S, f"{job.id} is half up for long"
+
+
+def check_that_nobody_is_forgotten(world: Flaky, told: Snapshot) -> None:
+    """Each job of which tasks wait on is explained, once; who was stopped just now may be looked at next time."""
+    stopped = {decision.task_id for decision in world.decisions if isinstance(decision, Stop)}
+    waiting = {
+        job.id for job in told.jobs for task in job.tasks if task.state is TaskState.PENDING and task.id not in stopped
+    }
+    assert sorted(decision.job_id for decision in world.decisions if isinstance(decision, Explain)) == sorted(waiting)
+
+
+def check_starts(world: Flaky, before: Snapshot) -> None:
+    """Room is given on nodes that take work, to those who have none, once."""
+    ready = {row.id for row in before.nodes if row.is_open}
+    states = {task.id: task.state for job in before.jobs for task in job.tasks}
+    given = [decision for decision in world.decisions if isinstance(decision, Start | Plan)]
+    assert {decision.node_id for decision in given} <= ready
+    assert len({decision.task_id for decision in given}) == len(given)
+    for decision in given:
+        assert isinstance(decision, Plan) or states[decision.task_id] in {TaskState.PENDING, TaskState.PLANNED}
+
+
+# --- the cycles
+
+
+def make_trouble(world: Flaky, dice: random.Random) -> None:
+    """Let nodes fail, be drained, and come back."""
+    names = [row.id for row in world.snapshot.nodes]
+    if dice.random() < 0.06:
+        world.fail(dice.choice(names), is_known=dice.random() < 0.7, is_gone=dice.random() < 0.4 and len(names) > 1)
+    if dice.random() < 0.03:
+        world.drain(dice.choice(names))
+    if dice.random() < 0.2:
+        world.repair()
+
+
+def end_some(world: Flaky, dice: random.Random) -> None:
+    """Let jobs end, the sooner the more there are."""
+    names = [job.id for job in world.snapshot.jobs if not is_ghost(job)]
+    if names and dice.random() < len(names) / 16:
+        world.delete(dice.choice(names))
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_nothing_is_double_placed_half_up_or_forgotten_whatever_fails(seed):
+    dice = random.Random(seed)
+    nodes = [
+        node(f"n{i}", dice.choice([0, 1, 2, 4, 4]), cpu=dice.choice([2, 4, 64])) for i in range(dice.randint(2, 4))
+    ]
+    world = Flaky(dice, nodes, random_queues(dice))
+
+    for number in range(CYCLES):
+        if dice.random() < 0.6:
+            world.submit(random_job(dice, number))
+        end_some(world, dice)
+        make_trouble(world, dice)
+        before = world.snapshot
+        world.cycle()
+        check(world, before)
+
+    world.repair()
+    world.loss = world.slowness = 0
+    world.settle(at_most=30)
+    check_devices(world.snapshot)
+    check_nodes(world.snapshot, UP)
