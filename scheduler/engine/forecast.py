@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from scheduler.engine.jobs import Task
 from scheduler.engine.ledger import UNLIMITED, NodeLedger
 from scheduler.engine.session import Session
+from scheduler.engine.snapshot import Request
 from scheduler.engine.victims import Unit
 
 _Freed = list[int]
@@ -32,6 +33,9 @@ class Forecast:
                 self.free(unit)
         self._fixed = dict(self._counts)
         self._base = self._total
+        missing = self._needed - self._base
+        self.may_be_one_node = not self._is_bounded or any(_most_on(node, request) >= missing for node in session.ready)
+        """Whether what is missing could all be found on one node, were it empty."""
 
     def free(self, unit: Unit) -> None:
         """Count a unit as gone from where it is."""
@@ -72,3 +76,14 @@ class Forecast:
         count = max(0, min(count, UNLIMITED)) if node.view.is_open else 0
         self._total += count - self._counts.get(node, 0)
         self._counts[node] = count
+
+
+def _most_on(node: NodeLedger, request: Request) -> int:
+    """Return how many tasks fit on a node that is empty."""
+    view = node.view
+    count = UNLIMITED if view.max_tasks is None else view.max_tasks
+    if request.cpu_millicores:
+        count = min(count, view.cpu_millicores // request.cpu_millicores)
+    if request.memory_bytes:
+        count = min(count, view.memory_bytes // request.memory_bytes)
+    return min(count, len(view.devices) // request.gpus) if request.gpus else count

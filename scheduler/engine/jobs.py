@@ -97,7 +97,7 @@ class Group:
 class Job:
     """A job as it stands in this cycle."""
 
-    __slots__ = ("holding", "line", "planned", "pod_sets", "queue", "root", "tasks", "view", "waiting")
+    __slots__ = ("_single", "holding", "line", "planned", "pod_sets", "queue", "root", "tasks", "view", "waiting")
 
     def __init__(self, view: JobView, queue: QueueState, shape_of: Callable[[Request], Shape]) -> None:
         self.view = view
@@ -117,6 +117,8 @@ class Job:
             self.tasks.append(task)
         for pod_set in self.pod_sets.values():
             pod_set.tasks.sort(key=Task.urgency)
+        is_single = len(self.tasks) == len(self.pod_sets) == 1 and only.view.min_available <= 1
+        self._single = only if is_single and self.root.children == [only] else None
 
     def _build(self, view: GroupView) -> Group:
         children: list[Group | PodSet] = []
@@ -134,6 +136,8 @@ class Job:
         """Return what starts next, all or nothing: the missing minimum, or one task more where the minimum is up."""
         if not self.waiting and not retrial:
             return []
+        if self._single is not None:  # as most jobs are
+            return self._single.available(retrial=retrial)
         if not self.root.is_satisfied():
             return _missing(self.root, retrial=retrial) or []
         return _one_more(self.root, retrial=retrial)

@@ -20,7 +20,7 @@ def place(
 
     If what runs for real does not make a pod set whole, all that was started here is only promised.
     """
-    if not tasks:
+    if not tasks or session.best_node(tasks[0]) is None:
         return False
     mark = session.mark()
     amounts = session.charge_all(tasks, session.largest_mib)

@@ -28,6 +28,7 @@ class QueueState:
         "limit",
         "may_hold",
         "parent",
+        "path",
         "quota",
         "version",
         "view",
@@ -37,6 +38,7 @@ class QueueState:
     def __init__(self, view: QueueView, parent: "QueueState | None") -> None:
         self.view = view
         self.parent = parent
+        self.path: tuple[QueueState, ...] = (*parent.path, self) if parent is not None else (self,)
         self.children: list[QueueState] = []
         self.quota: Vector = [inf if bound is None else bound for bound in view.quota]
         self.limit: Vector = [inf if bound is None else bound for bound in view.limit]

@@ -55,9 +55,9 @@ def _scenarios(
 ) -> Iterator[list[Unit]]:
     """Yield sets of victims worth playing through: those of one node first, then ever more of them."""
     known = {task for unit in recorded for task in unit}
-    if recorded:
-        yield recorded
     room = Forecast(session, tasks, recorded)
+    if recorded and room.is_enough():
+        yield recorded
     pool: list[Unit] = []
     on_node: dict[NodeLedger, list[Unit]] = {}
     enough: list[int] = []
@@ -69,6 +69,9 @@ def _scenarios(
         nodes = dict.fromkeys(task.node for task in fresh if task.node is not None)
         room.free(fresh)
         if room.is_enough():
+            if not room.may_be_one_node:
+                yield [*recorded, *pool]
+                continue
             enough.append(len(pool))
         for node in nodes:
             on_node.setdefault(node, []).append(fresh)

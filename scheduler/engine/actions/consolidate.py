@@ -26,4 +26,4 @@ def _is_enough_in_all(session: Session, tasks: list[Task]) -> bool:
     if any(task.shape.request.mig for task in tasks):
         return True
     wanted = session.charge_all(tasks, session.largest_mib)[0]
-    return not wanted or sum(node.free_milli() for node in session.ready) >= wanted
+    return not wanted or session.free_milli() >= wanted

@@ -22,10 +22,8 @@ def reclaim(session: Session) -> None:
 
     serve_by_taking(
         session,
-        # The bound walks over all nodes: too much for a single task, which soon finds out by itself.
         may_try=lambda job, tasks: (
-            reclaimable.may_claim(session, job, tasks)
-            and (len(tasks) == 1 or reclaimable.may_be_enough(session, job, tasks))
+            reclaimable.may_claim(session, job, tasks) and reclaimable.may_be_enough(session, job, tasks)
         ),
         victims_of=victims_of,
         judge=lambda job: lambda tasks, units: reclaimable.Claim(session, job, tasks, units).is_allowed,

@@ -27,11 +27,10 @@ def may_claim(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
 
 def levelled(claimant: QueueState, other: QueueState) -> tuple[QueueState, QueueState]:
     """Return the two ancestors just below the lowest common one."""
-    ours, theirs = list(claimant.upwards())[::-1], list(other.upwards())[::-1]
-    depth = 0
-    while depth < min(len(ours), len(theirs)) - 1 and ours[depth] is theirs[depth]:
-        depth += 1
-    return ours[depth], theirs[depth]
+    for ours, theirs in zip(claimant.path, other.path, strict=False):
+        if ours is not theirs:
+            break
+    return ours, theirs
 
 
 def is_worth_trying(job: Job, amounts: Sequence[float], other: QueueState) -> bool:
@@ -51,9 +50,9 @@ def may_be_enough(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     A queue loses units only while it is beyond its bound, so at most what it holds beyond it and a part of one unit.
     """
     wanted = session.charge_all(tasks)
-    if not wanted[GPU]:
+    if not wanted[GPU] or any(task.shape.request.mig for task in tasks):
         return True
-    found = sum(node.free_milli() for node in session.ready)
+    found: float = session.free_milli()
     sides = {theirs.view.id: (ours, theirs) for ours, theirs in _sides(session, job)}
     for ours, theirs in sides.values():
         is_within = all(ours.held[r] + wanted[r] <= ours.quota[r] for r in range(RESOURCES))

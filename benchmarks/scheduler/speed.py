@@ -1,0 +1,206 @@
+"""How long a decision takes, and how that grows with the cluster: `python -m benchmarks.scheduler.speed [SHAPE…]`.
+
+The shapes, and the times of KAI-Scheduler on the same kind of machine, are those of its own published scale tests:
+nodes of 8 GPUs, jobs of one GPU, one department. KAI's times lie beside ours; `BENCH_NODES` stops at smaller clusters.
+"""
+
+import os
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from scheduler.engine.cycle import ACTIONS
+from scheduler.engine.explain import explain
+from scheduler.engine.resources import Quota
+from scheduler.engine.session import Session
+from scheduler.engine.snapshot import (
+    GroupView,
+    JobView,
+    NodeView,
+    PodSetView,
+    Policy,
+    QueueView,
+    Request,
+    Snapshot,
+    TaskState,
+    TaskView,
+)
+
+GPUS = 8
+LARGEST = int(os.environ.get("BENCH_NODES", "10000"))
+
+
+@dataclass(frozen=True)
+class Result:
+    """One measured cycle: seconds, and what to show of it."""
+
+    shape: str
+    nodes: int
+    seconds: float
+    kai_seconds: float | None = None
+    note: str = ""
+
+
+def main() -> None:
+    wanted = sys.argv[1:] or list(SHAPES)
+    print(f"{'shape':<44}{'nodes':>7}{'ours':>12}{'KAI':>10}{'ratio':>8}  ")
+    for name in wanted:
+        for result in SHAPES[name]():
+            kai = f"{result.kai_seconds:.3g} s" if result.kai_seconds else "-"
+            ratio = f"{result.kai_seconds / result.seconds:.0f} x" if result.kai_seconds else ""
+            print(f"{result.shape:<44}{result.nodes:>7}{_show(result.seconds):>12}{kai:>10}{ratio:>8}  {result.note}")
+
+
+def mass_reclaim() -> Iterator[Result]:
+    """All GPUs are held by a queue without quota; a starved queue has as many jobs waiting."""
+    for nodes, kai in _up_to({50: 0.72, 100: 2.22, 200: 9.17, 500: 72.7}):
+        waiting = [_job(f"p{i:05}", "starved", rank=10**6 + i) for i in range(GPUS * nodes)]
+        snapshot = Snapshot(_nodes(nodes), _queues(holder=0, starved=GPUS * nodes), [*_full(nodes), *waiting])
+        seconds, session = _cycle(snapshot)
+        yield Result("mass reclaim, full cycle", nodes, seconds, kai, f"{_count(session, TaskState.PLANNED)} promised")
+
+
+def few_reclaim() -> Iterator[Result]:
+    """Let one, 8 or 80 jobs reclaim from a full cluster; the session is there already."""
+    for waiting, kai in ((1, 0.0117), (8, 0.073), (80, 0.605)):
+        if LARGEST < 500:
+            return
+        kept = Session(Snapshot(_nodes(500), _queues(holder=0, starved=GPUS * 500), _full(500)), Policy())
+        jobs = [_job(f"p{i:05}", "starved", rank=10**6 + i) for i in range(waiting)]
+        seconds = _kept_cycle(kept, jobs)
+        yield Result(f"reclaim by {waiting} waiting, session kept", 500, seconds, kai)
+
+
+def gang_reclaim() -> Iterator[Result]:
+    """Let a gang of half the nodes, 8 GPUs each, reclaim from jobs of one GPU."""
+    for nodes, kai in _up_to({100: 0.49, 200: 1.16, 500: 4.99, 1000: 21.3}):
+        gang = _job("gang", "starved", gpus=GPUS, count=nodes // 2, rank=10**6)
+        snapshot = Snapshot(_nodes(nodes), _queues(holder=0, starved=GPUS * nodes), [*_full(nodes), gang])
+        seconds, session = _cycle(snapshot)
+        yield Result(
+            f"gang of N/2 x {GPUS} GPUs reclaims", nodes, seconds, kai, f"{_count(session, TaskState.PLANNED)} promised"
+        )
+
+
+def impossible_gang() -> Iterator[Result]:
+    """Ask for 80 GPUs for a gang where 79 may be reclaimed: the answer is no."""
+    for nodes, kai in _up_to({50: 2.1, 100: 11.5, 200: 66.0, 500: None}):
+        kept = Session(Snapshot(_nodes(nodes), _queues(holder=GPUS * nodes - 79, starved=80), _full(nodes)), Policy())
+        seconds = _kept_cycle(kept, [_job("gang", "starved", gpus=GPUS, count=10, rank=10**6)])
+        yield Result("impossible gang, answered with its proof", nodes, seconds, kai)
+
+
+def allocate() -> Iterator[Result]:
+    """Idle nodes, 4 queues, as many jobs of one GPU as there are GPUs."""
+    for nodes, rate in _up_to({100: 8800, 500: 3080, 1000: 1740, 2000: 870, 5000: None, 10_000: None}):
+        names = [f"q{i}" for i in range(4)]
+        jobs = [_job(f"p{i:06}", names[i % 4], rank=i) for i in range(GPUS * nodes)]
+        session = Session(Snapshot(_nodes(nodes), _queues(**dict.fromkeys(names, 2 * nodes)), jobs), Policy())
+        started = time.perf_counter()
+        ACTIONS["allocate"](session)
+        seconds = time.perf_counter() - started
+        placed = _count(session, TaskState.STARTING)
+        yield Result(
+            "allocate", nodes, seconds, GPUS * nodes / rate if rate else None, f"{placed / seconds:,.0f} placements/s"
+        )
+
+
+def unchanged() -> Iterator[Result]:
+    """Everything runs, nothing waits, nothing changed since the cycle before."""
+    for nodes, kai in _up_to({500: 0.082, 1000: 0.18, 4000: 0.95}):
+        kept = Session(Snapshot(_nodes(nodes), _queues(holder=GPUS * nodes), _full(nodes)), Policy())
+        yield Result("unchanged cycle", nodes, _kept_cycle(kept, []), kai)
+    if LARGEST >= 4000:
+        jobs = _full(4000)[:500] + [
+            _job(f"c{i:06}", "holder", gpus=0, node=i % 3900 + 100, rank=10**6 + i) for i in range(139_500)
+        ]
+        nodes = [node if i < 100 else replace(node, devices=()) for i, node in enumerate(_nodes(4000))]
+        kept = Session(Snapshot(nodes, _queues(holder=800), jobs), Policy())
+        seconds = _kept_cycle(kept, [])
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        yield Result("unchanged cycle, 140,000 pods, 500 on GPUs", 4000, seconds, 1.90, f"{peak:.1f} GB at most")
+
+
+SHAPES: dict[str, Callable[[], Iterator[Result]]] = {
+    "unchanged": unchanged,
+    "allocate": allocate,
+    "mass_reclaim": mass_reclaim,
+    "few_reclaim": few_reclaim,
+    "gang_reclaim": gang_reclaim,
+    "impossible_gang": impossible_gang,
+}
+
+
+def _cycle(snapshot: Snapshot) -> tuple[float, Session]:
+    """Time a cycle from the snapshot to the last explanation."""
+    started = time.perf_counter()
+    session = Session(snapshot, Policy())
+    _decide(session)
+    return time.perf_counter() - started, session
+
+
+def _kept_cycle(session: Session, jobs: list[JobView]) -> float:
+    """Time a cycle on a session that is there already, told of new jobs; the median of five."""
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        session.change(jobs)
+        _decide(session)
+        times.append(time.perf_counter() - started)
+        session.change([], [job.id for job in jobs])
+    return statistics.median(times)
+
+
+def _decide(session: Session) -> None:
+    for action in ACTIONS.values():
+        action(session)
+    list(explain(session))
+
+
+def _up_to(table: dict[int, float | None]) -> Iterator[tuple[int, float | None]]:
+    return ((nodes, value) for nodes, value in table.items() if nodes <= LARGEST)
+
+
+def _nodes(count: int) -> list[NodeView]:
+    devices = tuple(range(GPUS))
+    return [NodeView(f"n{i:05}", f"n{i:05}", 256_000, 2 << 40, devices, 80_000) for i in range(count)]
+
+
+def _queues(**quotas: int) -> list[QueueView]:
+    department = QueueView("department", "department", quota=Quota(None, None, None))
+    return [
+        department,
+        *(
+            QueueView(name, name, "department", (place,), quota=Quota(1000 * gpus, None, None), weights=(1.0, 1, 1))
+            for place, (name, gpus) in enumerate(quotas.items())
+        ),
+    ]
+
+
+def _full(nodes: int) -> list[JobView]:
+    return [_job(f"r{i:06}", "holder", node=i // GPUS, device=i % GPUS, rank=i) for i in range(GPUS * nodes)]
+
+
+def _job(  # noqa: PLR0917 (the parts of a row)
+    name: str, queue: str, gpus: int = 1, count: int = 1, node: int | None = None, device: int = 0, rank: int = 0
+) -> JobView:
+    request = Request(gpus=gpus, cpu_millicores=1000, memory_bytes=10**9)
+    state = TaskState.PENDING if node is None else TaskState.RUNNING
+    at = {} if node is None else {"node_id": f"n{node:05}", "devices": (str(device),) if gpus else ()}
+    tasks = tuple(TaskView(f"{name}-{i}", state, request, **at) for i in range(count))
+    return JobView(name, queue, tasks, GroupView((PodSetView("", count),)), rank=(rank,), running_for_s=3600)
+
+
+def _count(session: Session, state: TaskState) -> int:
+    return sum(task.state is state for job in session.jobs.values() for task in job.tasks)
+
+
+def _show(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.2f} ms"
+
+
+if __name__ == "__main__":
+    main()
