@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.engine.ledger import NodeLedger
+from scheduler.engine.rules import packing
 from scheduler.engine.snapshot import Fill, Policy, Request
 
 NO_ROOM = -1
 _SHARED, _NOW, _KIND = 1 << 62, 1 << 61, 1 << 60
 _HALF = 1 << 50
+_COST_UNITS, _FREE_UNITS = 10_000, 1 << 20
 
 
 class Shape:
@@ -79,7 +81,8 @@ def rank_key(node: NodeLedger, request: Request, policy: Policy) -> int:
     """Return how good a node is for a request, `NO_ROOM` where it does not fit. Equals go by name.
 
     Layers, none of which can be outweighed by those below it: a device in shared use fits; there is room right now;
-    work without GPUs stays on nodes without; then the fullest (or emptiest) node.
+    work without GPUs stays on nodes without; then the fullest (or emptiest) node, or the one whose room is least
+    missed later and, of equals, the fullest.
     """
     if not node.view.is_open or not node.fits(request, now=False):
         return NO_ROOM
@@ -92,7 +95,10 @@ def rank_key(node: NodeLedger, request: Request, policy: Policy) -> int:
     if policy.keeps_cpu_work_off_gpus and not wants_gpu and not (node.view.devices or node.view.mig):
         key |= _KIND
     fill = policy.gpu_nodes if wants_gpu else policy.cpu_nodes
-    if fill is Fill.PACK:
+    if fill is Fill.MIX and policy.prices is not None:
+        loss = round(packing.cost(node, request, policy.prices) * _COST_UNITS)
+        return key | (_HALF - loss * _FREE_UNITS - min(node.free_milli(), _FREE_UNITS - 1))
+    if fill in (Fill.PACK, Fill.MIX):
         free = node.free_milli() if wants_gpu else node.idle_cpu + node.coming_cpu
         return key | max(0, _HALF - free)
     if fill is Fill.SPREAD:

@@ -97,7 +97,10 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """A queue: a department or the project in it. Jobs wait in leaves only. `rank` orders equals, lowest first."""
+    """A queue: a department or the project in it. Jobs wait in leaves only. `rank` orders equals, lowest first.
+
+    `used` is its part (0 to 1) of what was used lately of each resource, older use counting less.
+    """
 
     id: str
     name: str
@@ -107,6 +110,7 @@ class QueueView:
     quota: Quota = Quota()
     limit: Quota = Quota(None, None, None)
     weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    used: tuple[float, float, float] = (0.0, 0.0, 0.0)
     reclaim_min_runtime_s: float | None = None
     preempt_min_runtime_s: float | None = None
 
@@ -191,11 +195,28 @@ class Snapshot:
 
 
 class Fill(StrEnum):
-    """Which of several places is taken: the fullest, the emptiest, or the first by name."""
+    """Which of several places is taken: the fullest, the emptiest, the first by name, or the least missed later.
+
+    `mix` goes by the policy's prices of room; without any it is `pack`.
+    """
 
     PACK = "pack"
     SPREAD = "spread"
     BY_NAME = "by_name"
+    MIX = "mix"
+
+
+@dataclass(frozen=True, slots=True)
+class RoomPrices:
+    """What room is worth to the work still to come, in devices (`rules/packing.py` works it out).
+
+    `device[r]` is the worth of a device of which r hundredths are free, `cores_per_device` the millicores that work
+    asks for with each device, and `premiums` by how much room is dearer in the pools that some work cannot do without.
+    """
+
+    device: tuple[float, ...]
+    cores_per_device: float
+    premiums: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +226,13 @@ class Policy:
     With `keeps_promises` nobody is evicted from room that was given or promised to them and not yet used, those go
     first who lose least work, and who was evicted `evictions_at_most` times is spared by other queues. Big work that
     has waited for `reserve_after_s` (None: never) has room kept for it, for at most `reserve_for_s` at a time.
+    `usage_pull` (0: not at all) lowers the weights of queues that used more than their part lately.
     """
 
     gpu_nodes: Fill = Fill.PACK
     cpu_nodes: Fill = Fill.PACK
     devices: Fill = Fill.PACK
+    prices: RoomPrices | None = None
     quotas: bool = True
     priorities: bool = True
     prefers_free_now: bool = True
@@ -219,6 +242,7 @@ class Policy:
     topology: bool = True
     keeps_promises: bool = True
     stale_grace_s: float = 60.0
+    usage_pull: float = 0.0
     reserve_after_s: float | None = 900.0
     reserve_for_s: float = 3600.0
     evictions_at_most: int = 5

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from scheduler.engine.jobs import Task
 from scheduler.engine.ledger import NodeLedger
+from scheduler.engine.rules import packing
 from scheduler.engine.session import Session
 from scheduler.engine.shapes import NO_ROOM, rank_key
 from scheduler.engine.snapshot import Fill
@@ -40,7 +41,11 @@ def pick_devices(
     choices = node.share_choices(request, now=False)
     if len(choices) < request.devices:
         return None
-    if session.policy.devices is Fill.PACK:
+    prices = session.policy.prices
+    if session.policy.devices is Fill.MIX and prices is not None:
+        needed = node.share_mib(request)
+        choices.sort(key=lambda device: (packing.device_cost(node, device, needed, prices), -device.used_mib()))
+    elif session.policy.devices in (Fill.PACK, Fill.MIX):
         choices.sort(key=lambda device: -device.used_mib())
     elif session.policy.devices is Fill.SPREAD:
         choices.sort(key=lambda device: device.used_mib())

@@ -1,0 +1,147 @@
+"""What room is worth to the work still to come, and so what it costs to give it to the work at hand.
+
+The prices are the duals of a linear program: given the mix of work and a little less room than it asks for, what does
+a device with r hundredths left still earn? They are worked out once for a mix (in a second, not in a cycle). A place
+then costs the value that it takes from the room, and the devices that it leaves without cores.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.engine.ledger import NodeLedger, SharedDevice
+from scheduler.engine.snapshot import NodeView, Request, RoomPrices
+
+PARTS = 100
+"""Shares are priced in hundredths of a device."""
+
+_LOAD = 1.05
+_SOFTNESS = 0.004
+_ROUNDS = 300
+_FIRST_STEP, _LAST_STEP = 0.05, 0.0005
+_FIRST_RENT = 0.05
+
+Floats = npt.NDArray[np.float64]
+
+
+def price_room(mix: Iterable[tuple[Request, float]], nodes: Sequence[NodeView]) -> RoomPrices | None:
+    """Return what room is worth to work that comes in these proportions; None when none of it asks for devices.
+
+    A pool is dearer by the share of its devices that will be asked for by work which may run nowhere else.
+    """
+    smallest_mib = min((node.device_mib for node in nodes if node.device_mib), default=PARTS)
+    asked: defaultdict[int, float] = defaultdict(float)
+    bound: defaultdict[str, float] = defaultdict(float)
+    cores = devices = 0.0
+    for request, weight in mix:
+        size = _hundredths(request, smallest_mib)
+        count = weight * (request.gpus or request.devices)
+        if size == 0 or count <= 0:
+            continue
+        asked[size] += count
+        cores += weight * request.cpu_millicores
+        devices += count * size / PARTS
+        if request.pool:
+            bound[request.pool] += count * size / PARTS
+    if not asked:
+        return None
+    capacity: defaultdict[str, int] = defaultdict(int)
+    for node in nodes:
+        capacity[node.pool] += len(node.devices)
+    each = devices / max(1, sum(capacity.values()))
+    return RoomPrices(
+        device=_value_by_room(asked),
+        cores_per_device=cores / devices,
+        premiums={pool: amount / (capacity[pool] * each) for pool, amount in bound.items() if capacity[pool]},
+    )
+
+
+def cost(node: NodeLedger, request: Request, prices: RoomPrices) -> float:
+    """Return what a node loses by serving a request that fits there, in devices."""
+    free, cores = node.free_milli() / 1000, node.idle_cpu + node.coming_cpu
+    used, taken = _take(node, request, prices)
+    stranded = _stranded(free - used, cores - request.cpu_millicores, prices) - _stranded(free, cores, prices)
+    return taken * (1 + prices.premiums.get(node.view.pool, 0.0)) + stranded
+
+
+def device_cost(node: NodeLedger, device: SharedDevice, needed_mib: int, prices: RoomPrices) -> float:
+    """Return the value that a share takes from a device."""
+    whole = node.view.device_mib
+    left = max(0, whole - device.used_mib())
+    before, after = PARTS * left // whole, PARTS * max(0, left - needed_mib) // whole
+    return prices.device[before] - prices.device[after]
+
+
+def _take(node: NodeLedger, request: Request, prices: RoomPrices) -> tuple[float, float]:
+    """Return how many devices a request uses, and the value that it takes from them."""
+    if request.is_shared:
+        needed = node.share_mib(request)
+        costs = sorted(device_cost(node, device, needed, prices) for device in node.share_choices(request, now=False))
+        return request.devices * needed / node.view.device_mib, sum(costs[: request.devices])
+    return request.gpus, request.gpus * prices.device[PARTS]
+
+
+def _stranded(devices: float, cores: float, prices: RoomPrices) -> float:
+    """Return how many of the free devices will lack cores if those to come ask for as many as usual."""
+    return max(0.0, devices - cores / prices.cores_per_device) if prices.cores_per_device else 0.0
+
+
+def _hundredths(request: Request, device_mib: int) -> int:
+    """Return which part of a device it takes of each, rounded up; 0 for work without devices, or with slices."""
+    if request.gpus:
+        return PARTS
+    milli = request.share_milli or 1000 * request.share_mib / device_mib
+    return min(PARTS, -int(-milli * PARTS // 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How a device is best cut: what it earns by the room left, and how much of each size comes out of a whole one."""
+
+    value: Floats
+    pieces: Floats
+
+
+def _value_by_room(asked: dict[int, float]) -> tuple[float, ...]:
+    """Return what a device earns by the hundredths of it that are free.
+
+    Served work of a size earns its size, less a rent that is as high as lets the sizes that pack badly be the ones for
+    which room runs out. Rents fall while a size gets less than was asked for and rise while it would get more; the
+    steps shrink, and choices are softened, so that this settles.
+    """
+    sizes = np.array(sorted(asked), dtype=np.int64)
+    gain = sizes / PARTS
+    wanted = np.array([asked[size] for size in sizes.tolist()])
+    wanted = wanted * _LOAD / float(wanted @ gain)  # for one device
+    rent = _FIRST_RENT * gain
+    for turn in range(_ROUNDS):
+        served = _cut(sizes, gain - rent).pieces
+        step = _FIRST_STEP * (1 - turn / _ROUNDS) ** 2 + _LAST_STEP
+        rent = np.maximum(0.0, rent - step * gain * np.clip(1 - served / wanted, -1.0, 1.0))
+    return tuple(_cut(sizes, gain - rent).value.tolist())
+
+
+def _cut(sizes: npt.NDArray[np.int64], worth: Floats) -> _Cut:
+    """Fill a device with pieces by their worth: a knapsack with soft maxima, forwards for values, back for pieces."""
+    value = np.zeros(PARTS + 1)
+    chances: list[Floats] = [np.ones(1)]
+    for room in range(1, PARTS + 1):
+        fitting = sizes[: np.searchsorted(sizes, room, side="right")]
+        options = np.concatenate((value[room - 1 : room], worth[: len(fitting)] + value[room - fitting])) / _SOFTNESS
+        highest = options.max()
+        weights = np.exp(options - highest)
+        total = weights.sum()
+        value[room] = _SOFTNESS * (highest + np.log(total))
+        chances.append(weights / total)
+    reached, pieces = np.zeros(PARTS + 1), np.zeros(len(sizes))
+    reached[PARTS] = 1.0
+    for room in range(PARTS, 0, -1):
+        fitting = sizes[: len(chances[room]) - 1]
+        flow = reached[room] * chances[room]
+        reached[room - 1] += flow[0]
+        reached[room - fitting] += flow[1:]
+        pieces[: len(fitting)] += flow[1:]
+    return _Cut(value, pieces)
