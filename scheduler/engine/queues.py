@@ -100,12 +100,12 @@ def build_queues(views: Sequence[QueueView]) -> dict[str, QueueState]:
     return built
 
 
-def share_out(queues: dict[str, QueueState], total: Sequence[float]) -> None:
+def share_out(queues: dict[str, QueueState], total: Sequence[float], *, usage_pull: float = 0.0) -> None:
     """Give every queue its fair share: the total among the topmost, each one's share among its children."""
-    _divide([queue for queue in queues.values() if queue.parent is None], total)
+    _divide([queue for queue in queues.values() if queue.parent is None], total, usage_pull)
 
 
-def _divide(siblings: list[QueueState], total: Sequence[float]) -> None:
+def _divide(siblings: list[QueueState], total: Sequence[float], usage_pull: float) -> None:
     if not siblings:
         return
     for resource, unit in enumerate(UNITS):
@@ -117,13 +117,14 @@ def _divide(siblings: list[QueueState], total: Sequence[float]) -> None:
                 queue.view.weights[resource],
                 (queue.view.rank, queue.view.id),
                 queue.view.priority,
+                queue.view.used[resource],
             )
             for queue in siblings
         ]
-        shares = divide(int(total[resource]), claims, unit=unit)
+        shares = divide(int(total[resource]), claims, unit=unit, usage_pull=usage_pull)
         for queue in siblings:
             queue.fair[resource] = shares[queue.view.id]
             wanted = max(inf if queue.view.quota[resource] is None else queue.quota[resource], queue.fair[resource])
             queue.may_hold[resource] = min(queue.limit[resource], wanted)
     for queue in siblings:
-        _divide(queue.children, queue.fair)
+        _divide(queue.children, queue.fair, usage_pull)

@@ -40,7 +40,7 @@ class Session:
             if view.queue_id in self.queues:
                 self._add(view)
         self.total = self._total()
-        share_out(self.queues, self.total)
+        share_out(self.queues, self.total, usage_pull=self.policy.usage_pull)
 
     def _add(self, view: JobView) -> None:
         job = self.jobs[view.id] = Job(view, self.queues[view.queue_id], self.shape_of)
@@ -66,7 +66,7 @@ class Session:
         for view in views:
             if view.queue_id in self.queues:
                 self._add(view)
-        share_out(self.queues, self.total)
+        share_out(self.queues, self.total, usage_pull=self.policy.usage_pull)
         if len(self.changes) > len(self.nodes):
             for shape in self.shapes.values():
                 shape.settle(self.nodes, self.changes, self.policy)
