@@ -22,8 +22,10 @@ def serve_by_taking(
     waiting = JobQueue(session, list(session.waiting.values()), Job.next_tasks)
     while (turn := waiting.pop()) is not None:
         job, tasks = turn
-        if tasks and job.view.may_evict and may_try(job, tasks):
-            with reservation.opened(session, job):
+        if not tasks or not job.view.may_evict:
+            continue
+        with reservation.opened(session, job):
+            if may_try(job, tasks):
                 solve(session, job, victims_of(job, tasks), judge(job))
 
 
