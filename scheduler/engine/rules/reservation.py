@@ -36,13 +36,17 @@ def opened(session: Session, job: Job) -> Iterator[None]:
 
 
 def is_time(policy: Policy, waited_s: float | None) -> bool:
-    """Return whether room is kept for who has waited so long: after some waiting for some time, then all over again.
+    """Return whether room is kept for who has waited so long: for some time after some waiting, and then again.
 
-    So nothing has to be remembered between cycles, and room that no gang can use is not kept empty for good.
+    Each time twice as much waiting goes by before, so room that turns out to be of no use stands empty ever more
+    seldom. Nothing has to be remembered between cycles.
     """
-    if policy.reserve_after_s is None or waited_s is None or waited_s < policy.reserve_after_s:
+    if policy.reserve_after_s is None or waited_s is None:
         return False
-    return (waited_s - policy.reserve_after_s) % (policy.reserve_after_s + policy.reserve_for_s) < policy.reserve_for_s
+    end_s = policy.reserve_after_s + policy.reserve_for_s
+    while waited_s >= end_s:
+        end_s *= 2
+    return waited_s >= end_s - policy.reserve_for_s
 
 
 def _is_pool_taken(session: Session, job: Job) -> bool:
