@@ -16,6 +16,7 @@ from scheduler.engine.snapshot import Fill, Policy, Request
 NO_ROOM = -1
 _SHARED, _NOW, _KIND = 1 << 62, 1 << 61, 1 << 60
 _HALF = 1 << 50
+_NEAREST, _NEAR_SHIFT = 255, 51
 _COST_UNITS, _FREE_UNITS = 10_000, 1 << 20
 
 
@@ -81,8 +82,8 @@ def rank_key(node: NodeLedger, request: Request, policy: Policy) -> int:
     """Return how good a node is for a request, `NO_ROOM` where it does not fit. Equals go by name.
 
     Layers, none of which can be outweighed by those below it: a device in shared use fits; there is room right now;
-    work without GPUs stays on nodes without; then the fullest (or emptiest) node, or the one whose room is least
-    missed later and, of equals, the fullest.
+    work without GPUs stays on nodes without; less of its data has to be brought (by powers of two); then the fullest
+    (or emptiest) node, or the one whose room is least missed later and, of equals, the fullest.
     """
     if not node.view.is_open or not node.fits(request, now=False):
         return NO_ROOM
@@ -94,6 +95,8 @@ def rank_key(node: NodeLedger, request: Request, policy: Policy) -> int:
         key |= _NOW
     if policy.keeps_cpu_work_off_gpus and not wants_gpu and not (node.view.devices or node.view.mig):
         key |= _KIND
+    if request.data in node.view.missing_bytes:
+        key |= (_NEAREST - node.view.missing_bytes[request.data].bit_length()) << _NEAR_SHIFT
     fill = policy.gpu_nodes if wants_gpu else policy.cpu_nodes
     if fill is Fill.MIX and policy.prices is not None:
         loss = round(packing.cost(node, request, policy.prices) * _COST_UNITS)

@@ -28,7 +28,8 @@ class TaskState(StrEnum):
 class Request:
     """What one task asks for: whole devices, or a share of each of `devices` (thousandths or MiB), or MIG slices.
 
-    `pool` names the nodes that may serve it; an empty name stands for all.
+    `pool` names the nodes that may serve it; an empty name stands for all. `data` names what it will read, if that is
+    known, so that it goes where this lies.
     """
 
     gpus: int = 0
@@ -39,6 +40,7 @@ class Request:
     cpu_millicores: int = 0
     memory_bytes: int = 0
     pool: str = ""
+    data: str = ""
 
     @property
     def is_shared(self) -> bool:
@@ -71,7 +73,8 @@ def _slices_of(profile: str) -> int:
 class NodeView:
     """A machine. `devices` are its whole GPUs of `device_mib` each; `mig` maps profiles to the slices it offers.
 
-    A drained one takes nothing new.
+    A drained one takes nothing new. `missing_bytes` says of named data how much has yet to be brought near the node;
+    what it does not name has to be brought as a whole.
     """
 
     id: str
@@ -84,6 +87,7 @@ class NodeView:
     takes_shares: bool = True
     max_tasks: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    missing_bytes: Mapping[str, int] = field(default_factory=dict)
     pool: str = ""
     pool_name: str = ""
     is_ready: bool = True
