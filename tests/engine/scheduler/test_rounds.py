@@ -6,16 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.engine.snapshot import GroupView, JobView, PodSetView, TaskState, TaskView
-from tests.engine.scheduler.world import World
-from tests.factories.scheduler import needs, node, queue, share_of
+from scheduler.engine.snapshot import JobView, TaskState, TaskView
+from tests.engine.scheduler.world import World, gang
+from tests.factories.scheduler import node, queue, share_of
 
 SIZES = [0, 0.25, 0.5, 0.5, 1, 1, 1, 2, 4]
-
-
-def gang(name: str, queue_name: str, gpus: float, count: int, least: int, **more) -> JobView:
-    tasks = tuple(TaskView(f"{name}-{i}", TaskState.PENDING, needs(gpus, resource="lab")) for i in range(count))
-    return JobView(name, queue_name, tasks, GroupView((PodSetView("", least),)), **more)
 
 
 def random_job(dice: random.Random, number: int) -> JobView:
