@@ -8,6 +8,7 @@ are skipped, nodes that change take nothing until the next cycle.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import structlog
 from django.db import transaction
@@ -188,7 +189,8 @@ def _load(waiting: Sequence[Workload] | None = None) -> _View:
         waiting = list(Workload.objects.filter(state=WorkloadState.PENDING).order_by("pk"))
     placements = Placement.objects.select_related("workload").order_by("pk")
     queues = {queue.pk: _queue(queue) for queue in Queue.objects.select_related("project").order_by("pk")}
-    jobs = [_waiting(workload) for workload in waiting if workload.queue_id in queues]
+    now = clock.now()
+    jobs = [_waiting(workload, now) for workload in waiting if workload.queue_id in queues]
     jobs += [_placed(placement, views) for placement in placements if placement.workload.queue_id in queues]
     return _View(
         Snapshot(nodes=list(views.values()), queues=list(queues.values()), jobs=jobs),
@@ -226,8 +228,9 @@ def _queue(queue: Queue) -> QueueView:
     )
 
 
-def _waiting(workload: Workload) -> JobView:
-    return _job(workload, TaskView(workload.pk, TaskState.PENDING, _request(workload)))
+def _waiting(workload: Workload, now: datetime) -> JobView:
+    job = _job(workload, TaskView(workload.pk, TaskState.PENDING, _request(workload)))
+    return replace(job, waited_s=(now - workload.enqueued_at).total_seconds())
 
 
 def _placed(placement: Placement, nodes: Mapping[str, NodeView]) -> JobView:
