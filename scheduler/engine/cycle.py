@@ -8,7 +8,8 @@ from scheduler.engine.actions.evict_stale import evict_stale_gangs
 from scheduler.engine.actions.keep_promises import keep_promises
 from scheduler.engine.actions.preempt import preempt
 from scheduler.engine.actions.reclaim import reclaim
-from scheduler.engine.decisions import Decision, Plan, Start, Stop, Withdraw
+from scheduler.engine.causes import explain_stop
+from scheduler.engine.decisions import Decision, Plan, Start, Withdraw
 from scheduler.engine.explain import explain
 from scheduler.engine.jobs import Task
 from scheduler.engine.session import Session
@@ -38,15 +39,15 @@ def run_cycle(snapshot: Snapshot, policy: Policy, actions: Iterable[str] = tuple
 
 
 def _moves(session: Session) -> list[Decision]:
-    return [decision for task in session.moved_since(0) for decision in _of(task)]
+    return [decision for task in session.moved_since(0) for decision in _of(session, task)]
 
 
-def _of(task: Task) -> list[Decision]:
+def _of(session: Session, task: Task) -> list[Decision]:
     job_id, before, now = task.job.view.id, task.view.state, task.state
     node_id = task.node.view.id if task.node is not None else ""
     decisions: list[Decision] = []
     if before is TaskState.RUNNING and now is not TaskState.RUNNING:
-        decisions.append(Stop(job_id, task.id, node_id if now is TaskState.PLANNED else None))
+        decisions.append(explain_stop(session, task))
     if now is TaskState.STARTING:
         decisions.append(Start(job_id, task.id, node_id, task.devices))
     elif now is TaskState.PLANNED and (before is not now or (node_id, task.devices) != _place_of(task.view)):

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from scheduler.engine.proof import Proof
+
 
 class WaitCode(StrEnum):
     """Why a job waits, as a name for programs."""
@@ -13,6 +15,11 @@ class WaitCode(StrEnum):
     DRAINED = "drained"
     BEYOND_QUOTA = "beyond_quota"
     BEYOND_LIMIT = "beyond_limit"
+    KEPT = "kept_for_another"
+    NOT_ALLOWED = "not_allowed"
+    NOT_TOGETHER = "not_together"
+    INCOMPLETE = "incomplete"
+    NEXT_CYCLE = "next_cycle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +50,36 @@ class Withdraw:
     task_id: str
 
 
+class StopCode(StrEnum):
+    """Why a task is stopped, as a name for programs."""
+
+    MOVED = "moved"
+    RECLAIMED = "reclaimed"
+    PREEMPTED = "preempted"
+    STALE = "stale"
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop a task. `moves_to` names the node that was promised to it, if one was."""
+    """Stop a task. `moves_to` names the node that was promised to it, if one was; `for_job` who gets the room."""
 
     job_id: str
     task_id: str
-    moves_to: str | None = None
+    moves_to: str | None
+    code: StopCode
+    text: str
+    for_job: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """Say why a job waits; `text` names numbers that a person can act on."""
+    """Say why a job waits; `text` names numbers that a person can act on, `advice` what would let it start."""
 
     job_id: str
     code: WaitCode
     text: str
+    advice: str
+    proof: Proof
 
 
 Decision = Start | Plan | Withdraw | Stop | Explain

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 
 from scheduler.engine.ledger import ACTIVE, HOLDING, NodeLedger
 from scheduler.engine.queues import QueueState
 from scheduler.engine.shapes import Shape
 from scheduler.engine.snapshot import GroupView, JobView, PodSetView, Request, TaskState, TaskView
 
+_ELASTIC = 2
 _ARRIVING = frozenset({TaskState.STARTING, TaskState.PLANNED})
 
 
@@ -147,14 +149,27 @@ class Job:
         if not self.root.is_satisfied():
             return 0
         if any(_surplus(pod_set) for pod_set in self.pod_sets.values()):
-            return 2
-        return 2 if self.root.least < len(self.root.children) and _spare_groups(self.root) else 1
+            return _ELASTIC
+        return _ELASTIC if self.root.least < len(self.root.children) and _spare_groups(self.root) else 1
 
     def order(self, *, by_priority: bool = True) -> tuple[object, ...]:
         """Return its place in its queue: priority, then those below their minimum, then age."""
         return -self.view.priority if by_priority else 0, self.elasticity(), self.view.rank, self.view.id
 
     # --- what can be taken from it
+
+    def victim_order(self, *, by_priority: bool = True, by_loss: bool = True) -> tuple[object, ...]:
+        """Return its place among the victims, of whom the last goes first.
+
+        In one priority those beyond their minimum go first, then (`by_loss`) who frees most at once, then who was
+        saved last; of whom that is not known goes after them. Without it the order is that of service.
+        """
+        priority, elasticity, *age = self.order(by_priority=by_priority)
+        if not by_loss:
+            return priority, elasticity, *age
+        saved_at = -inf if self.view.saved_at is None else self.view.saved_at
+        held = [task.shape.charge()[0] for task in self.tasks if task.state in HOLDING]
+        return priority, elasticity, max(held, default=0) if elasticity == _ELASTIC else sum(held), saved_at, *age
 
     def victim_units(self) -> list[list[Task]]:
         """Return what evictions take, in order: tasks beyond the minimum one by one, spare groups, then the rest."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.ledger import HOLDING, NodeLedger
 from scheduler.engine.queues import QueueState, build_queues, share_out
@@ -10,6 +11,9 @@ from scheduler.engine.snapshot import JobView, Policy, Request, Snapshot, TaskSt
 from scheduler.engine.victims import VictimLines
 
 Left = tuple[str, tuple[str, ...]]
+Cause = tuple[StopCode, Job | None]
+"""Why tasks are told to leave, and for which job."""
+
 Undo = tuple[Task, TaskState, NodeLedger | None, tuple[str, ...], Left | None]
 
 
@@ -33,6 +37,8 @@ class Session:
         self.partial: dict[str, Job] = {}
         self.kept: dict[Job, list[NodeLedger]] = {}
         self.lines = VictimLines(policy)
+        self.cause: Cause = (StopCode.STALE, None)
+        self.causes: dict[Task, Cause] = {}
         self._log: list[Undo] = []
         self._free = [node.free_milli() if node.view.is_open else 0 for node in self.nodes]
         self._free_sum, self._free_seen = sum(self._free), 0
@@ -57,6 +63,7 @@ class Session:
         Costs as much as what was decided and what changed. Other nodes, queues or policies need a new session.
         """
         self.take_back(0)
+        self.causes.clear()
         for job in list(self.kept):
             self.let_go(job)
         views = list(jobs)
@@ -116,10 +123,11 @@ class Session:
             self._move(task, TaskState.PLANNED, node, devices, (task.node.view.id, task.devices))
 
     def evict(self, task: Task) -> None:
-        """Tell a task to leave; what was only started or promised in this cycle simply waits again."""
+        """Tell a task to leave, for the `cause` at hand; what was only started or promised now simply waits again."""
         if task.left is not None:
             self._move(task, TaskState.LEAVING, self.node_of[task.left[0]], task.left[1], None)
         elif task.view.state is TaskState.RUNNING:
+            self.causes[task] = self.cause
             self._move(task, TaskState.LEAVING, task.node, task.devices, None)
         else:
             self._move(task, TaskState.PENDING, None, (), None)

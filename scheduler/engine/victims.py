@@ -1,7 +1,13 @@
-"""The work that may be taken from its queue, kept in the reverse of the order in which it would be served."""
+"""The work that may be taken from its queue, kept in the reverse of the order in which it goes.
+
+In the scheduler's own order those go first who fill what is wanted with the fewest victims and lose least work. To the
+letter of the open-sourced Run:AI scheduler it is the reverse of the order in which they would be served.
+"""
 
 import bisect
 from collections.abc import Callable
+from math import inf
+from typing import cast
 
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.queues import QueueState
@@ -61,7 +67,7 @@ class VictimLines:
                 bisect.insort(line, (after, job), key=_key)
 
     def _key_of(self, job: Job) -> Key:
-        return job.order(by_priority=self._policy.priorities)
+        return job.victim_order(by_priority=self._policy.priorities, by_loss=self._policy.keeps_promises)
 
 
 def _key(entry: tuple[Key, Job]) -> Key:
@@ -71,7 +77,8 @@ def _key(entry: tuple[Key, Job]) -> Key:
 class VictimQueue:
     """Units of work that may be taken, the first to go first: tasks of one job that go together.
 
-    Nothing is evicted by taking a unit out, and nothing is looked at before it is asked for.
+    Nothing is evicted by taking a unit out, and nothing is looked at before it is asked for. Units of more GPU than
+    `wanted_milli` come only after all the others, the smallest of them first.
     """
 
     def __init__(
@@ -83,11 +90,14 @@ class VictimQueue:
         charge_all: Callable[[Unit], tuple[int, int, int]],
         has_victims: Callable[[QueueState], bool],
         may_take: Callable[[Job], bool],
+        wanted_milli: float = inf,
     ) -> None:
         self._roots = roots
         self._queue_key = queue_key
         self._charge_all = charge_all
         self._may_take = may_take
+        self._wanted_milli = wanted_milli
+        self._larger: dict[str, list[tuple[Key, Job]]] = {}
         self._taken: dict[str, tuple[float, float, float]] = {}
         self._lines: dict[str, list[tuple[Key, Job]]] = {}
         self._next: dict[str, int] = {}
@@ -101,6 +111,9 @@ class VictimQueue:
     def pop(self) -> Unit | None:
         """Take out the next unit, or return None when there is none."""
         leaf = self._worst(self._roots)
+        if leaf is None and self._larger:
+            self._turn_to_larger()
+            leaf = self._worst(self._roots)
         if leaf is None:
             return None
         key, units = self._take_front(leaf)
@@ -154,10 +167,36 @@ class VictimQueue:
         line = self._lines.get(queue_id)
         while line is not None and self._next[queue_id] >= 0:
             key, job = line[self._next[queue_id]]
+            if self._wanted_milli < inf and key[:3] > (most := (*key[:2], self._wanted_milli)):
+                self._set_aside(queue_id, line, bisect.bisect_right(line, most, key=_size_key))
+                continue
             self._next[queue_id] -= 1
             if self._may_take(job) and (units := job.victim_units()):
                 return key, units[::-1]
         return None
+
+    def _set_aside(self, queue_id: str, line: list[tuple[Key, Job]], first: int) -> None:
+        """Keep for later those who hold more than is wanted: they stand together, so they are passed in one step."""
+        self._larger.setdefault(queue_id, []).extend(line[first : self._next[queue_id] + 1])
+        self._next[queue_id] = first - 1
+
+    def _turn_to_larger(self) -> None:
+        """Go on with those who were set aside."""
+        self._wanted_milli = inf
+        self._lines, self._larger = self._larger, {}
+        self._next = {queue_id: len(line) - 1 for queue_id, line in self._lines.items()}
+        self._fronts.clear()
+        for line in self._lines.values():
+            line.sort(key=_smallest_last)
+
+
+def _size_key(entry: tuple[Key, Job]) -> Key:
+    return entry[0][:3]
+
+
+def _smallest_last(entry: tuple[Key, Job]) -> Key:
+    priority, elasticity, size_milli, *rest = entry[0]
+    return priority, elasticity, -cast("int", size_milli), *rest
 
 
 def _unit_key(entry: tuple[Key, list[Unit]]) -> Key:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from scheduler.engine.actions.taking import serve_by_taking, victims
+from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.session import Session
 from scheduler.engine.victims import VictimQueue
@@ -16,6 +17,7 @@ def consolidate(session: Session) -> None:
 
     serve_by_taking(
         session,
+        StopCode.MOVED,
         may_try=lambda job, tasks: job.view.is_preemptible and _is_enough_in_all(session, tasks),
         victims_of=victims_of,
         judge=lambda _job: lambda _tasks, _units: lambda lost: not lost,

@@ -1,5 +1,6 @@
 """Evict stale gangs: a gang that lost members and could not get them back gives up its room."""
 
+from scheduler.engine.decisions import StopCode
 from scheduler.engine.ledger import ACTIVE
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import TaskState
@@ -7,6 +8,7 @@ from scheduler.engine.snapshot import TaskState
 
 def evict_stale_gangs(session: Session) -> None:
     """Stop what is left of every gang that has been below its minimum for longer than its grace."""
+    session.cause = (StopCode.STALE, None)
     for job in sorted(session.partial.values(), key=lambda job: job.view.id):
         active = job.active_tasks()
         if not active or any(task.state is TaskState.SUCCEEDED for task in job.tasks):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from scheduler.engine.actions.taking import serve_by_taking, victims
+from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.rules import limits, runtime
 from scheduler.engine.session import Session
@@ -12,15 +13,17 @@ from scheduler.engine.victims import Unit, VictimQueue
 def preempt(session: Session) -> None:
     """Serve every waiting job that may push out others of its queue."""
 
-    def victims_of(job: Job, _tasks: list[Task]) -> Callable[[], VictimQueue]:
+    def victims_of(job: Job, tasks: list[Task]) -> Callable[[], VictimQueue]:
         return lambda: victims(
             session,
             in_queue=lambda queue: queue is job.queue,
             may_take=lambda other: other.view.priority < job.view.priority and runtime.may_preempt(session, other),
+            wanted_milli=session.charge_all(tasks)[0],
         )
 
     serve_by_taking(
         session,
+        StopCode.PREEMPTED,
         may_try=lambda job, tasks: limits.within_firm_quota(job, session.charge_all(tasks)),
         victims_of=victims_of,
         judge=lambda job: lambda _tasks, _units: _within_share(session, job),

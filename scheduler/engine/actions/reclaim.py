@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from scheduler.engine.actions.taking import serve_by_taking, victims
+from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.rules import reclaimable, runtime
 from scheduler.engine.session import Session
@@ -18,10 +19,12 @@ def reclaim(session: Session) -> None:
             session,
             in_queue=lambda queue: queue is not job.queue and reclaimable.is_worth_trying(job, amounts, queue),
             may_take=lambda other: runtime.may_reclaim(session, job, other),
+            wanted_milli=amounts[0],
         )
 
     serve_by_taking(
         session,
+        StopCode.RECLAIMED,
         may_try=lambda job, tasks: (
             reclaimable.may_claim(session, job, tasks) and reclaimable.may_be_enough(session, job, tasks)
         ),

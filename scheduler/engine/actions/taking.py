@@ -1,7 +1,9 @@
 """What the actions that take room from others have in common: who is served, and who may be a victim."""
 
 from collections.abc import Callable
+from math import inf
 
+from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.queues import QueueState
 from scheduler.engine.rules import reservation
@@ -13,6 +15,7 @@ from scheduler.engine.victims import VictimQueue
 
 def serve_by_taking(
     session: Session,
+    code: StopCode,
     *,
     may_try: Callable[[Job, list[Task]], bool],
     victims_of: Callable[[Job, list[Task]], Callable[[], VictimQueue]],
@@ -24,15 +27,20 @@ def serve_by_taking(
         job, tasks = turn
         if not tasks or not job.view.may_evict:
             continue
+        session.cause = (code, job)
         with reservation.opened(session, job):
             if may_try(job, tasks):
                 solve(session, job, victims_of(job, tasks), judge(job))
 
 
 def victims(
-    session: Session, *, in_queue: Callable[[QueueState], bool], may_take: Callable[[Job], bool]
+    session: Session,
+    *,
+    in_queue: Callable[[QueueState], bool],
+    may_take: Callable[[Job], bool],
+    wanted_milli: float = 0,
 ) -> VictimQueue:
-    """Return the preemptible work of some queues, the first to go first."""
+    """Return the preemptible work of some queues, the first to go first: preferably not more of it than is wanted."""
     keeps = session.policy.keeps_promises
     return VictimQueue(
         session.lines,
@@ -41,4 +49,5 @@ def victims(
         charge_all=session.charge_all,
         has_victims=in_queue,
         may_take=lambda job: not (keeps and job.is_arriving()) and may_take(job),
+        wanted_milli=wanted_milli if keeps and wanted_milli else inf,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from scheduler.engine.cycle import run_cycle
-from scheduler.engine.decisions import Decision, Explain, Plan, Start, Stop, Withdraw
+from scheduler.engine.decisions import Decision, Explain, Plan, Start, Stop, StopCode, Withdraw
 from scheduler.engine.snapshot import (
     GroupView,
     JobView,
@@ -194,7 +194,7 @@ class Flaky(World):
         if task.state in {TaskState.LEAVING, TaskState.STUCK}:
             if self.cycles_to_stop.get(task.id, 0) > 0:
                 return replace(task, state=TaskState.STUCK) if self.dice.random() < 0.1 else task
-            return follow(task, [Stop(job.id, task.id)])
+            return follow(task, [Stop(job.id, task.id, None, StopCode.STALE, "")])
         if not told:
             return task
         if self.dice.random() < self.loss or (isinstance(told[-1], Start) and self._is_leaving(task)):

@@ -1,0 +1,23 @@
+"""Why a task is stopped, in words."""
+
+from scheduler.engine.decisions import Stop, StopCode
+from scheduler.engine.jobs import Task
+from scheduler.engine.session import Session
+from scheduler.engine.snapshot import TaskState
+
+
+def explain_stop(session: Session, task: Task) -> Stop:
+    """Return the decision to stop a task that runs, with the cause that the session noted."""
+    code, job = session.causes[task]
+    moves_to = task.node.view if task.node is not None and task.state is TaskState.PLANNED else None
+    queue = task.job.queue.view.name
+    if job is None:
+        text = "Fewer of its tasks run than it needs, and have for longer than they may."
+    elif moves_to is not None:
+        code, text = StopCode.MOVED, f"It moves to {moves_to.name}, so that {job.view.id} finds room."
+    elif code is StopCode.PREEMPTED:
+        text = f"{job.view.id} of the same queue, {queue}, has the higher priority."
+    else:
+        text = f"{job.queue.view.name} claims its share for {job.view.id}; {queue} holds more than it may keep."
+    for_job = job.view.id if job is not None else None
+    return Stop(task.job.view.id, task.id, moves_to and moves_to.id, code, text, for_job)
