@@ -143,7 +143,7 @@ class NodeLedger:
             keys += sorted(key for key in self.leaving if key not in self.shared)
         chosen = [SharedDevice(key) for key in keys[:count]]
         if not now and len(chosen) < count:
-            chosen += [d for d in self.shared.values() if d.leaving and not d.active and not d.planned]
+            chosen += [d for _, d in sorted(self.shared.items()) if d.leaving and not d.active and not d.planned]
         return chosen[:count]
 
     def free_milli(self) -> int:
