@@ -214,12 +214,14 @@ class Fill(StrEnum):
 class RoomPrices:
     """What room is worth to the work still to come, in devices (`rules/packing.py` works it out).
 
-    `device[r]` is the worth of a device of which r hundredths are free, `cores_per_device` the millicores that work
-    asks for with each device, and `premiums` by how much room is dearer in the pools that some work cannot do without.
+    `device[r]` is the worth of a device of which r hundredths are free, `cores_per_device` (millicores) and
+    `memory_per_device` (bytes) what work asks for with each device, 0 when nothing, and `premiums` by how much room is
+    dearer in the pools that some work cannot do without.
     """
 
     device: tuple[float, ...]
-    cores_per_device: float
+    cores_per_device: float = 0.0
+    memory_per_device: float = 0.0
     premiums: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -2,7 +2,7 @@
 
 The prices are the duals of a linear program: given the mix of work and a little less room than it asks for, what does
 a device with r hundredths left still earn? They are worked out once for a mix (in a second, not in a cycle). A place
-then costs the value that it takes from the room, and the devices that it leaves without cores.
+then costs the value that it takes from the room, and the devices that it leaves without cores or memory.
 """
 
 from collections import defaultdict
@@ -35,7 +35,7 @@ def price_room(mix: Iterable[tuple[Request, float]], nodes: Sequence[NodeView]) 
     smallest_mib = min((node.device_mib for node in nodes if node.device_mib), default=PARTS)
     asked: defaultdict[int, float] = defaultdict(float)
     bound: defaultdict[str, float] = defaultdict(float)
-    cores = devices = 0.0
+    cores = memory = devices = 0.0
     for request, weight in mix:
         size = _hundredths(request, smallest_mib)
         count = weight * (request.gpus or request.devices)
@@ -43,6 +43,7 @@ def price_room(mix: Iterable[tuple[Request, float]], nodes: Sequence[NodeView]) 
             continue
         asked[size] += count
         cores += weight * request.cpu_millicores
+        memory += weight * request.memory_bytes
         devices += count * size / PARTS
         if request.pool:
             bound[request.pool] += count * size / PARTS
@@ -55,16 +56,19 @@ def price_room(mix: Iterable[tuple[Request, float]], nodes: Sequence[NodeView]) 
     return RoomPrices(
         device=_value_by_room(asked),
         cores_per_device=cores / devices,
+        memory_per_device=memory / devices,
         premiums={pool: amount / (capacity[pool] * each) for pool, amount in bound.items() if capacity[pool]},
     )
 
 
 def cost(node: NodeLedger, request: Request, prices: RoomPrices) -> float:
     """Return what a node loses by serving a request that fits there, in devices."""
-    free, cores = node.free_milli() / 1000, node.idle_cpu + node.coming_cpu
+    free = node.free_milli() / 1000
+    cores, memory = node.idle_cpu + node.coming_cpu, node.idle_memory + node.coming_memory
     used, taken = _take(node, request, prices)
-    stranded = _stranded(free - used, cores - request.cpu_millicores, prices) - _stranded(free, cores, prices)
-    return taken * (1 + prices.premiums.get(node.view.pool, 0.0)) + stranded
+    before = _stranded(free, cores, memory, prices)
+    after = _stranded(free - used, cores - request.cpu_millicores, memory - request.memory_bytes, prices)
+    return taken * (1 + prices.premiums.get(node.view.pool, 0.0)) + after - before
 
 
 def device_cost(node: NodeLedger, device: SharedDevice, needed_mib: int, prices: RoomPrices) -> float:
@@ -84,9 +88,14 @@ def _take(node: NodeLedger, request: Request, prices: RoomPrices) -> tuple[float
     return request.gpus, request.gpus * prices.device[PARTS]
 
 
-def _stranded(devices: float, cores: float, prices: RoomPrices) -> float:
-    """Return how many of the free devices will lack cores if those to come ask for as many as usual."""
-    return max(0.0, devices - cores / prices.cores_per_device) if prices.cores_per_device else 0.0
+def _stranded(devices: float, cores: float, memory: float, prices: RoomPrices) -> float:
+    """Return how many of the free devices will lack cores or memory if those to come ask for as much as usual."""
+    usable = devices
+    if prices.cores_per_device:
+        usable = min(usable, cores / prices.cores_per_device)
+    if prices.memory_per_device:
+        usable = min(usable, memory / prices.memory_per_device)
+    return devices - usable
 
 
 def _hundredths(request: Request, device_mib: int) -> int:

@@ -8,11 +8,11 @@ from scheduler.engine.ledger import NodeLedger, SharedDevice
 from scheduler.engine.rules import packing
 from scheduler.engine.shapes import NO_ROOM, rank_key
 from scheduler.engine.snapshot import Fill, Policy, Request, RoomPrices, TaskState
-from tests.factories.scheduler import decide, held, needs, node, queue, wait
+from tests.factories.scheduler import GIB, decide, held, needs, node, queue, wait
 
 LAB = [node("n1", 4)]
-LINEAR = RoomPrices(tuple(part / 100 for part in range(101)), cores_per_device=0)
-HALVES = RoomPrices(tuple(0.5 * (part // 50) for part in range(101)), cores_per_device=0)
+LINEAR = RoomPrices(tuple(part / 100 for part in range(101)))
+HALVES = RoomPrices(tuple(0.5 * (part // 50) for part in range(101)))
 """What halves make of a device."""
 
 
@@ -82,11 +82,14 @@ def test_a_share_in_memory_is_a_part_of_the_smallest_device():
     )
 
 
-def test_work_asks_for_so_many_cores_with_each_device():
-    prices = packing.price_room([(needs(2, cpu=8), 1), (needs(0.5, cpu=3), 4), (needs(cpu=99), 5)], LAB)
+def test_work_asks_for_so_many_cores_and_so_much_memory_with_each_device():
+    mix = [(needs(2, cpu=8, memory_gib=4), 1), (needs(0.5, cpu=3, memory_gib=1), 4), (needs(cpu=99), 5)]
+
+    prices = packing.price_room(mix, LAB)
 
     assert prices is not None
     assert prices.cores_per_device == (8_000 + 4 * 3_000) / (2 + 4 * 0.5)
+    assert prices.memory_per_device == (4 + 4 * 1) * GIB / (2 + 4 * 0.5)
 
 
 def test_a_pool_is_dearer_by_the_part_of_it_that_work_will_ask_for_which_runs_nowhere_else():
@@ -131,6 +134,14 @@ def test_devices_left_without_the_usual_cores_are_lost():
 
     assert packing.cost(ledger(node("n1", 2, cpu=8)), needs(1, cpu=6), usual) == 1.5
     assert packing.cost(ledger(node("n1", 2, cpu=8)), needs(cpu=4), usual) == 1.0
+
+
+def test_devices_left_without_the_usual_memory_are_lost_too_but_not_twice():
+    usual = replace(HALVES, cores_per_device=4_000, memory_per_device=8 * GIB)
+    room = ledger(node("n1", 2, cpu=8, memory_gib=16))
+
+    assert packing.cost(room, needs(cpu=0, memory_gib=4), usual) == 0.5
+    assert packing.cost(room, needs(cpu=4, memory_gib=4), usual) == 1.0
 
 
 def test_using_a_device_that_lacked_cores_anyhow_is_a_gain():
@@ -191,7 +202,7 @@ def test_of_the_devices_of_a_node_the_one_that_misses_the_share_least_serves_it(
 
 def test_a_share_opens_a_device_rather_than_break_what_will_be_needed_unless_shared_ones_come_first():
     cluster = [node("n1", 1), node("n2", 1), queue("q", 2), held("half", "q", "n1", {0: 0.5})]
-    whole_is_cheap = RoomPrices((0.0,) * 50 + (0.5,) * 51, cores_per_device=0)
+    whole_is_cheap = RoomPrices((0.0,) * 50 + (0.5,) * 51)
 
     assert decide(*cluster, wait("new", "q", 0.3), policy=by_prices(whole_is_cheap)).nodes == {"new": "n2"}
     assert decide(*cluster, wait("new", "q", 0.3), policy=by_prices(whole_is_cheap, shares_first=True)).nodes == {
