@@ -1,158 +1,264 @@
-"""Why a job waits, in words and numbers that a person can act on."""
+"""Why a job waits: the proof in numbers, a sentence, and what would let it start.
 
+Jobs that ask for the same in the same queue share one answer, so explaining thousands of them costs what one does.
+"""
+
+from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
-from core.units import format_bytes, format_gpus
+import numpy as np
+
+from scheduler.engine import wording
 from scheduler.engine.decisions import Explain, WaitCode
-from scheduler.engine.jobs import Job
-from scheduler.engine.ledger import NodeLedger
-from scheduler.engine.resources import ONE_GPU, Quota
-from scheduler.engine.rules import limits
+from scheduler.engine.jobs import Job, Task
+from scheduler.engine.proof import Bound, BoundKind, Cause, NodeShortfall, Proof, Resource, Unblock, Way
+from scheduler.engine.rules import affinity, reservation, topology
 from scheduler.engine.session import Session
 from scheduler.engine.shapes import Shape
-from scheduler.engine.snapshot import NodeView, Request, TaskState
+from scheduler.engine.shortfall import Flags, Look, Rooms, look
+from scheduler.engine.snapshot import Placement
 
-Reason = tuple[WaitCode, str]
+_LASTING = frozenset({WaitCode.NEVER_FITS, WaitCode.NOT_ALLOWED, WaitCode.UNREACHABLE, WaitCode.DRAINED})
+_GRAVITY = [
+    WaitCode.UNREACHABLE,
+    WaitCode.NOT_ALLOWED,
+    WaitCode.NEVER_FITS,
+    WaitCode.DRAINED,
+    WaitCode.NO_ROOM,
+    WaitCode.KEPT,
+    WaitCode.NOT_TOGETHER,
+    WaitCode.NEXT_CYCLE,
+]
+_RESOURCES = (Resource.GPU, Resource.CPU, Resource.MEMORY)
 
-_MANY = 3
+_Answer = tuple[WaitCode, str, str, Proof]
 
 
-class _Room(NamedTuple):
-    """What one node could offer to a request."""
+@dataclass(frozen=True)
+class _Part:
+    """The tasks of one kind that should start together, and why they do not. `where` is how their nodes are called."""
 
-    node: NodeView
-    gpu_milli: int
-    cpu_millicores: int
-    memory_bytes: int
-
-    @property
-    def amounts(self) -> tuple[int, int, int]:
-        return self.gpu_milli, self.cpu_millicores, self.memory_bytes
+    code: WaitCode
+    text: str
+    look: Look
+    needed: int
+    placeable: int
+    where: str
 
 
 def explain(session: Session) -> list[Explain]:
     """Return the reason of each job of which tasks wait, by job id."""
-    by_shape: dict[Shape, Reason] = {}
-    explained = []
-    for job in sorted(session.waiting.values(), key=lambda job: job.view.id):
-        shape = next(task.shape for task in job.tasks if task.state is TaskState.PENDING)
-        reason = by_shape.get(shape)
-        if reason is None:
-            reason = by_shape[shape] = _reason_of_shape(session, shape.request)
-        code, text = reason
-        if code is WaitCode.NO_ROOM and (bound := _bound(session, job)) is not None:
-            code, text = bound
-        explained.append(Explain(job.view.id, code, text))
-    return explained
+    if not session.waiting:
+        return []
+    explainer = _Explainer(session)
+    return [Explain(job_id, *explainer.answer(session.waiting[job_id])) for job_id in sorted(session.waiting)]
 
 
-def _bound(session: Session, job: Job) -> Reason | None:
-    """Return the limit or quota that keeps a job from starting, if one does."""
-    amounts = session.charge_all(job.next_tasks())
-    if not limits.within_firm_quota(job, amounts):
-        text = _compare_with(job, amounts, "firm")
-        return WaitCode.BEYOND_QUOTA, f"is not preemptible, so it must stay within the quota: {text}"
-    if not limits.within_limits(job, amounts):
-        return WaitCode.BEYOND_LIMIT, f"its project is at its limit: {_compare_with(job, amounts, 'held')}"
-    return None
+class _Explainer:
+    """Answers for the jobs of one moment, each different question once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._rooms = Rooms(session.nodes)
+        self._known: dict[object, _Answer] = {}
+
+    def answer(self, job: Job) -> _Answer:
+        """Return code, sentence, advice and proof for a job."""
+        tasks = job.next_tasks()
+        placement = topology.placement_of(job)
+        kinds = tuple((task.shape, _rules_of(task)) for task in tasks) if len(tasks) != 1 else tasks[0].shape
+        rules = _rules_of(tasks[0]) if len(tasks) == 1 else None
+        key = (kinds, rules, placement, job.queue, job.view.is_preemptible, job if job in self._session.kept else None)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._answer(job, tasks, placement)
+        return known
+
+    def _answer(self, job: Job, tasks: list[Task], placement: Placement | None) -> _Answer:
+        if not tasks:
+            return (
+                WaitCode.INCOMPLETE,
+                "too few of its tasks are left to make up what it needs to start",
+                "",
+                Proof(0, 0),
+            )
+        with reservation.opened(self._session, job) as own:
+            rooms = Rooms(self._session.nodes) if own else self._rooms
+            parts = self._parts(tasks, placement, rooms)
+        part = min(parts, key=lambda part: _GRAVITY.index(part.code))
+        code, text = part.code, part.text
+        bounds = self._bounds(job, tasks)
+        if bounds and code not in _LASTING:
+            code, text = wording.of_bounds(bounds)
+        elif own:
+            text += f"; what gets free on {wording.list_names([node.view.name for node in own])} is kept for it"
+        nearest = part.look.nearest()
+        unblock = self._ways(job, part, bounds if code not in _LASTING else (), nearest)
+        proof = Proof(
+            sum(part.needed for part in parts),
+            sum(part.placeable for part in parts),
+            bounds,
+            nearest,
+            part.look.others(nearest),
+            unblock,
+        )
+        return code, text, wording.advise(unblock), proof
+
+    # --- bounds
+
+    def _bounds(self, job: Job, tasks: Sequence[Task]) -> tuple[Bound, ...]:
+        """Return the quotas that work must not pass which nobody may take away, or else the limits of all work."""
+        if not self._session.policy.quotas:
+            return ()
+        amounts = self._session.charge_all(tasks)
+        firm = () if job.view.is_preemptible else _passed(job, amounts, BoundKind.QUOTA)
+        return firm or _passed(job, amounts, BoundKind.LIMIT)
+
+    # --- nodes
+
+    def _parts(self, tasks: Sequence[Task], placement: Placement | None, rooms: Rooms) -> list[_Part]:
+        counts = Counter(task.shape for task in tasks)
+        first: dict[Shape, Task] = {}
+        for task in tasks:
+            first.setdefault(task.shape, task)
+        parts = [self._part(first[shape], count, placement, rooms) for shape, count in counts.items()]
+        if len(parts) > 1 and all(part.code is WaitCode.NEXT_CYCLE for part in parts):
+            text = f"needs room for {len(tasks)} unlike tasks at once; each kind of them alone would find enough"
+            return [_Part(WaitCode.NO_ROOM, text, p.look, p.needed, p.placeable, p.where) for p in parts]
+        return parts
+
+    def _part(self, task: Task, count: int, placement: Placement | None, rooms: Rooms) -> _Part:
+        seen = look(rooms, task.shape.request, self._allowed(task, rooms))
+        mine = seen.nodes(seen.is_mine)
+        where = mine[0].view.pool_name if mine and task.shape.request.pool else "the cluster"
+        reason = _lasting_reason(seen, count, where)
+        if reason is not None:
+            return _Part(*reason, seen, count, 0, where)
+        free = seen.count_free()
+        sets = [mine]
+        if self._session.policy.topology:
+            sets = topology.required_domains(placement, mine)
+        total = min(count, int(free.sum()))
+        together = min(count, max((int(sum(free[node.index] for node in nodes)) for nodes in sets), default=0))
+        if total < count:
+            return _Part(*self._no_room(seen, count, total, where), seen, count, together, where)
+        if together < count:
+            text = wording.not_together(seen, count, together, placement.required if placement else None)
+            return _Part(WaitCode.NOT_TOGETHER, text, seen, count, together, where)
+        if not affinity.is_free(task.view) or placement is not None:
+            text = "there is room for its tasks, but not in places that its rules of placement allow together"
+            return _Part(WaitCode.NOT_TOGETHER, text, seen, count, together, where)
+        text = "room for it has just become free; it is considered in the next cycle"
+        return _Part(WaitCode.NEXT_CYCLE, text, seen, count, together, where)
+
+    def _no_room(self, seen: Look, count: int, total: int, where: str) -> tuple[WaitCode, str]:
+        if not seen.has(Cause.HAS_ROOM).any() and seen.has(Cause.KEPT).any():
+            names = [node.view.name for node in seen.nodes(seen.has(Cause.KEPT))]
+            return WaitCode.KEPT, f"the room on {wording.list_names(names)} is kept for {self._kept_for(seen)}"
+        if count > 1:
+            text = wording.too_few(seen, count, total, where)
+        else:
+            text = wording.compare(seen, seen.is_mine & ~seen.has(Cause.NOT_ALLOWED) & _is_open(seen), where, "free")
+        return WaitCode.NO_ROOM, text + wording.closed(seen)
+
+    def _kept_for(self, seen: Look) -> str:
+        nodes = seen.nodes(seen.has(Cause.KEPT))
+        return next(job.view.id for job, kept in self._session.kept.items() if nodes[0] in kept)
+
+    def _allowed(self, task: Task, rooms: Rooms) -> Flags:
+        if affinity.is_free(task.view):
+            return np.ones(len(rooms.nodes), bool)
+        return np.array([affinity.allows(self._session, task, node) for node in rooms.nodes], bool)
+
+    # --- what would help
+
+    def _ways(
+        self, job: Job, part: _Part, bounds: Sequence[Bound], nearest: Sequence[NodeShortfall]
+    ) -> tuple[Unblock, ...]:
+        ways: list[Unblock] = []
+        for bound in bounds:
+            is_quota = bound.kind is BoundKind.QUOTA
+            ways.append(
+                Unblock(Way.RAISE_QUOTA if is_quota else Way.RAISE_LIMIT, bound.queue, bound.resource, bound.missing)
+            )
+        if bounds:
+            is_quota = bounds[0].kind is BoundKind.QUOTA
+            return (*ways, Unblock(Way.BE_PREEMPTIBLE) if is_quota else Unblock(Way.WAIT_FOR_QUEUE, bounds[0].queue))
+        seen = part.look
+        if part.code is WaitCode.NEVER_FITS and nearest:
+            ways += [Unblock(Way.ASK_LESS, nearest[0].node, s.resource, s.available) for s in nearest[0].shortages]
+        elif part.code is WaitCode.NEVER_FITS:
+            ways.append(Unblock(Way.ASK_LESS, part.where, Resource.TASKS, int(seen.count_empty().sum())))
+        if part.code is WaitCode.KEPT:
+            ways.append(Unblock(Way.WAIT_FOR_JOB, self._kept_for(seen)))
+        elif part.code is WaitCode.NO_ROOM and part.needed > 1:
+            ways.append(Unblock(Way.WAIT_FOR_ROOM, part.where, Resource.TASKS, part.needed - part.placeable))
+        elif part.code is WaitCode.NO_ROOM and nearest:
+            ways += [Unblock(Way.WAIT_FOR_NODE, nearest[0].node, s.resource, s.missing) for s in nearest[0].shortages]
+        ways += [Unblock(Way.OPEN_NODE, node.view.name) for node in seen.nodes(seen.has(Cause.DRAINED))[:1]]
+        ways += [Unblock(Way.REPAIR_NODE, node.view.name) for node in seen.nodes(seen.has(Cause.NOT_READY))[:1]]
+        if job.tasks[0].shape.request.pool and _fits_elsewhere(seen, part.needed):
+            ways.append(Unblock(Way.DROP_POOL, part.where))
+        return tuple(ways)
 
 
-def _compare_with(job: Job, amounts: Sequence[int], what: str) -> str:
-    parts = []
+def _rules_of(task: Task) -> object:
+    """Return what tells apart where tasks of one request may run."""
+    view = task.view
+    if affinity.is_free(view):
+        return None
+    return view.allowed_nodes, view.together_by, view.apart_by, tuple(sorted(view.labels.items()))
+
+
+def _passed(job: Job, amounts: Sequence[int], kind: BoundKind) -> tuple[Bound, ...]:
+    found = []
     for queue in job.line:
-        quota: Quota = queue.view.quota if what == "firm" else queue.view.limit
-        held = queue.firm if what == "firm" else queue.held
-        name, noun = queue.view.name, "quota" if what == "firm" else "limit"
-        holder = "work of this kind holds" if what == "firm" else "its work holds"
-        parts += [
-            f"needs {write(asked)} but of {name}'s {noun} of {write(bound)} {holder} {write(int(have))}"
-            for bound, have, asked, write in zip(quota, held, amounts, _WRITE, strict=True)
+        bounds, held = (queue.view.quota, queue.firm) if kind is BoundKind.QUOTA else (queue.view.limit, queue.held)
+        found += [
+            Bound(queue.view.id, queue.view.name, kind, resource, bound, int(have), asked)
+            for resource, bound, have, asked in zip(_RESOURCES, bounds, held, amounts, strict=True)
             if bound is not None and asked and have + asked > bound
         ]
-    return "; ".join(parts)
+    return tuple(found)
 
 
-def _reason_of_shape(session: Session, request: Request) -> Reason:
-    known = [node for node in session.nodes if not request.pool or node.view.pool == request.pool]
+def _is_open(seen: Look) -> Flags:
+    flags: Flags = seen.rooms.is_ready & ~seen.rooms.is_drained
+    return flags
+
+
+def _lasting_reason(seen: Look, count: int, where: str) -> tuple[WaitCode, str] | None:
+    """Return why no waiting helps, if none does: nodes are missing, too small, closed or not for this task."""
+    known = int(seen.is_mine.sum())
     if not known:
         return WaitCode.UNREACHABLE, "resource unreachable: it has not reported any node yet"
-    name = known[0].view.pool_name or "the cluster"
-    whole = [NodeLedger(node.view, 0, []) for node in known]
-    if not any(node.fits(request, now=True) for node in whole):
-        return WaitCode.NEVER_FITS, f"never fits: {_compare(whole, request, name, 'has')}"
-    ready = [node for node in known if node.view.is_open]
-    drained = [node.view.name for node in known if node.view.is_ready and node.view.is_drained]
-    if not ready and drained:
-        return WaitCode.DRAINED, f"drained: {name} takes no new work on {_list(drained)} until an admin opens it again"
-    if not ready:
-        count = "its only node is" if len(known) == 1 else f"none of its {len(known)} nodes is"
-        return WaitCode.UNREACHABLE, f"resource unreachable: {name} does not answer, {count} ready"
-    text = _compare(ready, request, name, "free")
-    away = [node.view.name for node in known if not node.view.is_ready]
-    text += f"; not ready: {_list(away)}" if away else ""
-    text += f"; drained: {_list(drained)}" if drained else ""
-    return WaitCode.NO_ROOM, text
+    allowed = seen.is_mine & ~seen.has(Cause.NOT_ALLOWED)
+    if not allowed.any():
+        return WaitCode.NOT_ALLOWED, f"may run on none of the {known} nodes of {where}"
+    if not (allowed & ~seen.has(Cause.TOO_SMALL)).any():
+        return WaitCode.NEVER_FITS, f"never fits: {wording.compare(seen, allowed, where, 'has')}"
+    if count > 1 and (most := int(seen.count_empty().sum())) < count:
+        return WaitCode.NEVER_FITS, f"never fits: {wording.too_many(seen, count, most, where)}"
+    return None if (allowed & _is_open(seen)).any() else _closed_reason(seen, allowed, where)
 
 
-def _list(names: list[str]) -> str:
-    return ", ".join(names[:_MANY]) + (" and others" if len(names) > _MANY else "")
+def _closed_reason(seen: Look, allowed: Flags, where: str) -> tuple[WaitCode, str]:
+    """Return why nothing can start on any node: all are drained, or away."""
+    drained = seen.nodes(allowed & seen.rooms.is_ready)
+    if drained:
+        names = wording.list_names([node.view.name for node in drained])
+        return WaitCode.DRAINED, f"drained: {where} takes no new work on {names} until an admin opens it again"
+    known = int(seen.is_mine.sum())
+    nodes = "its only node is" if known == 1 else f"none of its {known} nodes is"
+    return WaitCode.UNREACHABLE, f"resource unreachable: {where} does not answer, {nodes} ready"
 
 
-def _compare(nodes: Sequence[NodeLedger], request: Request, resource: str, state: str) -> str:
-    """Say what is asked for and which node comes closest: in one resource if that decides, else in all together."""
-    needs = _needs(request)
-    rooms = [_room(node, request) for node in nodes]
-    most = "most free on one node is" if state == "free" else "most on any node is"
-    for index, (asked, write) in enumerate(zip(needs, _WRITE, strict=True)):
-        best = max(rooms, key=lambda room: room.amounts[index])
-        have = best.amounts[index]
-        if have < asked:
-            is_share = index == 0 and request.is_shared
-            what = f"{write(asked)} on one device of" if is_share else f"{write(asked)} on"
-            where = "most free on one device is" if is_share and state == "free" else most
-            return f"needs {what} {resource}; {where} {write(have)} ({best.node.name})"
-    return _compare_together(rooms, needs, resource, state)
-
-
-def _compare_together(rooms: Sequence[_Room], needs: tuple[int, int, int], resource: str, state: str) -> str:
-    asked = " and ".join(write(amount) for amount, write in zip(needs, _WRITE, strict=True) if amount)
-    best = max(rooms, key=lambda room: sum(have >= want for have, want in zip(room.amounts, needs, strict=True)))
-    short = [write(have) for have, want, write in zip(best.amounts, needs, _WRITE, strict=True) if have < want]
-    only = f"has only {' and '.join(short)}{' free' if state == 'free' else ''}"
-    return f"needs {asked} together on one node of {resource}; the closest, {best.node.name}, {only}"
-
-
-def _needs(request: Request) -> tuple[int, int, int]:
-    gpu_milli = request.share_milli if request.is_shared else ONE_GPU * request.gpus
-    return gpu_milli, request.cpu_millicores, request.memory_bytes
-
-
-def _room(node: NodeLedger, request: Request) -> _Room:
-    """Return what a node can offer: a share sees the freest device, others see the free whole ones."""
-    gpu_milli = ONE_GPU * max(0, node.idle_gpus)
-    if request.is_shared and not gpu_milli and node.view.device_mib:
-        used = (device.used_mib() for device in node.shared.values())
-        most = max((node.view.device_mib - mib for mib in used), default=0)
-        gpu_milli = max(0, ONE_GPU * most // node.view.device_mib)
-    return _Room(
-        node.view,
-        min(gpu_milli, ONE_GPU) if request.is_shared else gpu_milli,
-        max(0, node.idle_cpu),
-        max(0, node.idle_memory),
+def _fits_elsewhere(seen: Look, count: int) -> bool:
+    """Return whether nodes of other pools have room for so many tasks now."""
+    elsewhere = ~seen.is_mine & (seen.causes == list(Cause).index(Cause.HAS_ROOM))
+    return (
+        int((seen.free[elsewhere] // seen.asked).min(axis=1, initial=count).sum()) >= count
+        if elsewhere.any()
+        else False
     )
-
-
-def _gpus(milli: int) -> str:
-    return f"{format_gpus(milli)} GPU{'' if 0 < milli <= ONE_GPU else 's'}"
-
-
-def _cpus(millicores: int) -> str:
-    return f"{millicores / 1000:g} CPU"
-
-
-def _memory(size_bytes: int) -> str:
-    return f"{format_bytes(size_bytes)} of memory"
-
-
-_WRITE = (_gpus, _cpus, _memory)

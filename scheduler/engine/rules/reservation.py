@@ -27,10 +27,10 @@ def reserve_if_due(session: Session, job: Job, tasks: Sequence[Task]) -> None:
 
 
 @contextmanager
-def opened(session: Session, job: Job) -> Iterator[None]:
-    """Let a job use the room that is kept for it; what it did not need is for all if it got its place, else kept on."""
+def opened(session: Session, job: Job) -> Iterator[list[NodeLedger]]:
+    """Let a job use the room that is kept for it, on these nodes; it is kept on unless the job got its place."""
     nodes = session.let_go(job)
-    yield
+    yield nodes
     if nodes and not job.root.is_satisfied():
         session.keep(job, nodes)
 
@@ -84,7 +84,8 @@ def _choose(session: Session, job: Job, tasks: Sequence[Task]) -> list[NodeLedge
     widest = max((len(node.view.devices) for node in able), default=0)
     if sum(task.shape.request.gpus for task in wanting) < widest:
         return []
-    found = [_freest(domain, request, len(wanting)) for domain in topology.required_domains(job, able)]
+    domains = topology.required_domains(topology.placement_of(job), able)
+    found = [_freest(domain, request, len(wanting)) for domain in domains]
     return max(found, key=lambda nodes: sum(node.free_milli() for node in nodes), default=[])
 
 

@@ -68,12 +68,16 @@ def place_together(
     return place_part(job.root, session.ready, None)
 
 
-def required_domains(job: Job, nodes: Sequence[NodeLedger]) -> list[list[NodeLedger]]:
-    """Return the sets of nodes of which one must hold a job as a whole: the domains of its level, or all nodes."""
+def placement_of(job: Job) -> Placement | None:
+    """Return the placement that a job has as a whole."""
     part: Group | PodSet = job.root
     while part.view.placement is None and isinstance(part, Group) and len(part.children) == 1:
         part = part.children[0]
-    placement = part.view.placement
+    return part.view.placement
+
+
+def required_domains(placement: Placement | None, nodes: Sequence[NodeLedger]) -> list[list[NodeLedger]]:
+    """Return the sets of nodes of which one must hold a job as a whole: the domains of its level, or all nodes."""
     if placement is None or placement.required not in placement.levels:
         return [list(nodes)]
     domains = _domains(placement.levels[: placement.levels.index(placement.required) + 1], nodes)

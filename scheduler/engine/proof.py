@@ -1,0 +1,120 @@
+"""The proof of a "no": which bound or which nodes keep a job from starting, by how much, and what would change that.
+
+Amounts are counted as everywhere: thousandths of GPUs, millicores, bytes; memory of a device in MiB.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Resource(StrEnum):
+    """What may fall short. `tasks` is how many processes a node takes, or how many tasks of a gang find room."""
+
+    GPU = "gpu"
+    DEVICE_MEMORY = "device_memory"
+    MIG = "mig"
+    CPU = "cpu"
+    MEMORY = "memory"
+    TASKS = "tasks"
+
+
+class BoundKind(StrEnum):
+    """A quota bounds what nobody may take away again, a limit everything."""
+
+    QUOTA = "quota"
+    LIMIT = "limit"
+
+
+class Cause(StrEnum):
+    """Why a node does not serve a task, or that it could (`has_room`). `too_small` is so even when it is empty."""
+
+    NOT_ALLOWED = "not_allowed"
+    TOO_SMALL = "too_small"
+    NOT_READY = "not_ready"
+    DRAINED = "drained"
+    BUSY = "busy"
+    KEPT = "kept"
+    HAS_ROOM = "has_room"
+
+
+class Way(StrEnum):
+    """What somebody could do, or wait for."""
+
+    RAISE_QUOTA = "raise_quota"
+    RAISE_LIMIT = "raise_limit"
+    BE_PREEMPTIBLE = "be_preemptible"
+    WAIT_FOR_QUEUE = "wait_for_queue"
+    WAIT_FOR_NODE = "wait_for_node"
+    WAIT_FOR_ROOM = "wait_for_room"
+    WAIT_FOR_JOB = "wait_for_job"
+    ASK_LESS = "ask_less"
+    DROP_POOL = "drop_pool"
+    OPEN_NODE = "open_node"
+    REPAIR_NODE = "repair_node"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """One resource of which less is there than is asked for."""
+
+    resource: Resource
+    asked: int
+    available: int
+
+    @property
+    def missing(self) -> int:
+        """By how much it falls short."""
+        return self.asked - self.available
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A quota or limit of a queue that the job would pass."""
+
+    queue_id: str
+    queue: str
+    kind: BoundKind
+    resource: Resource
+    amount: int
+    held: int
+    asked: int
+
+    @property
+    def missing(self) -> int:
+        """By how much it would be passed."""
+        return self.held + self.asked - self.amount
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShortfall:
+    """A node that does not serve a task, with what is missing there."""
+
+    node_id: str
+    node: str
+    cause: Cause
+    shortages: tuple[Shortage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unblock:
+    """One thing that would let the job start, or bring it nearer. `where` names the queue, node, pool or job."""
+
+    way: Way
+    where: str = ""
+    resource: Resource | None = None
+    amount: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Everything behind a "no". Of `needed` tasks, `placeable` would find room now, each for itself.
+
+    `nearest` are the few nodes that lack least; `others` counts all further ones by cause.
+    """
+
+    needed: int
+    placeable: int
+    bounds: tuple[Bound, ...] = ()
+    nearest: tuple[NodeShortfall, ...] = ()
+    others: tuple[tuple[Cause, int], ...] = ()
+    unblock: tuple[Unblock, ...] = ()

@@ -1,0 +1,191 @@
+"""What a request lacks on each node, in numbers: worked out for all nodes at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.engine.ledger import UNLIMITED, NodeLedger
+from scheduler.engine.proof import Cause, NodeShortfall, Resource, Shortage
+from scheduler.engine.resources import ONE_GPU
+from scheduler.engine.rules import topology
+from scheduler.engine.snapshot import NodeView, Request
+
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_NEAREST = 3
+_CAUSES = tuple(Cause)
+
+
+class Rooms:
+    """The room of some nodes as tables with a row for each: free, free if nothing were kept, and when it is empty."""
+
+    def __init__(self, nodes: Sequence[NodeLedger]) -> None:
+        self.nodes = nodes
+        self.free = _table([_free(node) for node in nodes])
+        self.kept = _table([node.kept or (0, 0, 0, 0) for node in nodes])
+        self.whole = _table([_whole(node.view) for node in nodes])
+        self.is_ready = np.array([node.view.is_ready for node in nodes], bool)
+        self.is_drained = np.array([node.view.is_drained for node in nodes], bool)
+        self.pools = np.array([node.view.pool for node in nodes])
+
+
+def _table(rows: list[tuple[int, int, int, int]]) -> Numbers:
+    return np.array(rows, np.int64).reshape(len(rows), 4)
+
+
+def _free(node: NodeLedger) -> tuple[int, int, int, int]:
+    return (
+        node.idle_cpu + node.coming_cpu,
+        node.idle_memory + node.coming_memory,
+        node.idle_gpus + node.coming_gpus,
+        node.idle_tasks + node.coming_tasks,
+    )
+
+
+def _whole(view: NodeView) -> tuple[int, int, int, int]:
+    tasks = UNLIMITED if view.max_tasks is None else view.max_tasks
+    return view.cpu_millicores, view.memory_bytes, len(view.devices), tasks
+
+
+@dataclass(frozen=True)
+class Look:
+    """All nodes in the eyes of one request: for each resource it asks for a column of what is free, and what there is.
+
+    `causes` holds for each node the number of its cause; `is_mine` leaves out the nodes of other pools.
+    """
+
+    request: Request
+    rooms: Rooms
+    resources: tuple[Resource, ...]
+    asked: Numbers
+    free: Numbers
+    whole: Numbers
+    causes: Numbers
+    is_mine: Flags
+
+    def has(self, cause: Cause) -> Flags:
+        """Return which of the request's own nodes are in that state."""
+        flags: Flags = self.is_mine & (self.causes == _CAUSES.index(cause))
+        return flags
+
+    def nodes(self, which: Flags) -> list[NodeLedger]:
+        """Return the nodes that are flagged."""
+        return [self.rooms.nodes[index] for index in np.flatnonzero(which).tolist()]
+
+    def nearest(self) -> tuple[NodeShortfall, ...]:
+        """Return the few nodes that lack least; the size of a lack is measured by what is asked for."""
+        lacking = np.where(self.has(Cause.TOO_SMALL)[:, None], self.whole, self.free)
+        gap = (np.maximum(0, self.asked - lacking) / self.asked).sum(axis=1)
+        able = self.has(Cause.BUSY) | self.has(Cause.KEPT)
+        able = able if able.any() else self.has(Cause.TOO_SMALL)
+        order = np.argsort(np.where(able, gap, np.inf), kind="stable")[: min(_NEAREST, int(able.sum()))]
+        return tuple(self._shortfall(int(index), lacking[index]) for index in order)
+
+    def _shortfall(self, index: int, available: Numbers) -> NodeShortfall:
+        view = self.rooms.nodes[index].view
+        short = tuple(
+            Shortage(resource, int(asked), max(0, int(have)))
+            for resource, asked, have in zip(self.resources, self.asked, available, strict=True)
+            if have < asked
+        )
+        return NodeShortfall(view.id, view.name, _CAUSES[int(self.causes[index])], short)
+
+    def others(self, nearest: Sequence[NodeShortfall]) -> tuple[tuple[Cause, int], ...]:
+        """Return how many further nodes there are of each cause."""
+        counts = np.bincount(self.causes[self.is_mine], minlength=len(_CAUSES))
+        for shortfall in nearest:
+            counts[_CAUSES.index(shortfall.cause)] -= 1
+        return tuple((cause, int(count)) for cause, count in zip(_CAUSES, counts, strict=True) if count)
+
+    def count_free(self) -> Numbers:
+        """Return for each node how many tasks of this kind find room on it now or soon."""
+        able = self.has(Cause.HAS_ROOM)
+        if self.request.is_shared:
+            return self._count_shares(able, self.rooms.nodes)
+        return np.where(able, (self.free // self.asked).min(axis=1), 0)
+
+    def count_empty(self) -> Numbers:
+        """Return for each node how many tasks of this kind it would hold if nothing else were there."""
+        able = self.is_mine & ~self.has(Cause.NOT_ALLOWED) & ~self.has(Cause.TOO_SMALL)
+        if self.request.is_shared:
+            return self._count_shares(able, [NodeLedger(node.view, 0, []) for node in self.rooms.nodes])
+        return np.where(able, (self.whole // self.asked).min(axis=1), 0)
+
+    def _count_shares(self, able: Flags, nodes: Sequence[NodeLedger]) -> Numbers:
+        counts = [topology.count_fitting(nodes[index], self.request) for index in np.flatnonzero(able).tolist()]
+        found = np.zeros(len(nodes), np.int64)
+        found[able] = counts
+        return found
+
+
+def look(rooms: Rooms, request: Request, is_allowed: Flags) -> Look:
+    """Return what a request finds on each node, where `is_allowed` says on which its task may run at all."""
+    columns = [*_device_columns(rooms, request)]
+    for resource, asked, column in (
+        (Resource.CPU, request.cpu_millicores, 0),
+        (Resource.MEMORY, request.memory_bytes, 1),
+        (Resource.TASKS, 1, 3),
+    ):
+        if asked:
+            free, kept = rooms.free[:, column], rooms.kept[:, column]
+            columns.append((resource, asked, free, free + kept, rooms.whole[:, column]))
+    amounts = np.array([column[1] for column in columns], np.int64)
+    free_now, unkept, whole = (np.stack([column[part] for column in columns], axis=1) for part in (2, 3, 4))
+    states = [
+        (~is_allowed, Cause.NOT_ALLOWED),
+        ((whole < amounts).any(axis=1), Cause.TOO_SMALL),
+        (~rooms.is_ready, Cause.NOT_READY),
+        (rooms.is_drained, Cause.DRAINED),
+        ((free_now >= amounts).all(axis=1), Cause.HAS_ROOM),
+        ((unkept >= amounts).all(axis=1), Cause.KEPT),
+    ]
+    numbers = [np.int64(_CAUSES.index(cause)) for _, cause in states]
+    causes = np.select([flags for flags, _ in states], numbers, np.int64(_CAUSES.index(Cause.BUSY)))
+    is_mine = rooms.pools == request.pool if request.pool else np.ones(len(rooms.nodes), bool)
+    resources = tuple(column[0] for column in columns)
+    return Look(request, rooms, resources, amounts, free_now, whole, causes, is_mine)
+
+
+_Column = tuple[Resource, int, Numbers, Numbers, Numbers]
+
+
+def _device_columns(rooms: Rooms, request: Request) -> list[_Column]:
+    """Return what is asked of devices, what is free of it, what would be if nothing were kept, and what there is."""
+    if request.gpus:
+        free, kept, whole = rooms.free[:, 2], rooms.kept[:, 2], rooms.whole[:, 2]
+        return [(Resource.GPU, ONE_GPU * request.gpus, ONE_GPU * free, ONE_GPU * (free + kept), ONE_GPU * whole)]
+    if request.is_shared:
+        resource = Resource.DEVICE_MEMORY if request.share_mib else Resource.GPU
+        shares = [_on_device(node, request) for node in rooms.nodes]
+        free, whole = (np.array([share[part] for share in shares], np.int64) for part in (0, 1))
+        return [(resource, request.share_mib or request.share_milli, free, free, whole)]
+    columns = []
+    for profile, count in request.mig:
+        slices = [node.idle_mig.get(profile, 0) + node.coming_mig.get(profile, 0) for node in rooms.nodes]
+        free, whole = np.array(slices), np.array([node.view.mig.get(profile, 0) for node in rooms.nodes])
+        columns.append((Resource.MIG, count, free, free, whole))
+    return columns
+
+
+def _on_device(node: NodeLedger, request: Request) -> tuple[int, int]:
+    """Return what is free on the last of the devices that a share needs, the freest first, and what is there in all.
+
+    In MiB if the share is counted so, else in thousandths.
+    """
+    view = node.view
+    if not view.takes_shares or len(view.devices) < request.devices or not view.device_mib:
+        return 0, 0
+    kept = node.kept[2] if node.kept is not None else 0
+    free = [view.device_mib] * max(0, node.idle_gpus + node.coming_gpus + kept)
+    free += [
+        view.device_mib - device.active_mib - device.planned_mib
+        for device in node.shared.values()
+        if device.active or device.planned
+    ]
+    mib = max(0, sorted(free, reverse=True)[request.devices - 1]) if len(free) >= request.devices else 0
+    if request.share_mib:
+        return mib, view.device_mib
+    return ONE_GPU * mib // view.device_mib, ONE_GPU

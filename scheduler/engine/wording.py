@@ -1,0 +1,128 @@
+"""The sentences of `explain.py`: numbers as people write them."""
+
+from collections.abc import Callable, Sequence
+
+from core.units import format_bytes, format_gpus
+from scheduler.engine.decisions import WaitCode
+from scheduler.engine.proof import Bound, BoundKind, Cause, Resource, Unblock, Way
+from scheduler.engine.resources import ONE_GPU
+from scheduler.engine.shortfall import Flags, Look
+
+_MANY = 3
+_MIB = 2**20
+
+
+def _gpus(milli: int) -> str:
+    return f"{format_gpus(milli)} GPU{'' if 0 < milli <= ONE_GPU else 's'}"
+
+
+_WRITE: dict[Resource, Callable[[int], str]] = {
+    Resource.GPU: _gpus,
+    Resource.DEVICE_MEMORY: lambda mib: f"{format_bytes(mib * _MIB)} of GPU memory",
+    Resource.MIG: lambda count: f"{count} MIG slice{'' if count == 1 else 's'}",
+    Resource.CPU: lambda millicores: f"{millicores / 1000:g} CPU",
+    Resource.MEMORY: lambda size_bytes: f"{format_bytes(size_bytes)} of memory",
+    Resource.TASKS: lambda count: f"room for {count} task{'' if count == 1 else 's'}",
+}
+
+
+def write(resource: Resource, amount: int) -> str:
+    """Write an amount of a resource."""
+    return _WRITE[resource](amount)
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Write the first few of some names."""
+    return ", ".join(names[:_MANY]) + (" and others" if len(names) > _MANY else "")
+
+
+def of_bounds(bounds: Sequence[Bound]) -> tuple[WaitCode, str]:
+    """Say which quotas, or which limits, a job would pass."""
+    is_quota = bounds[0].kind is BoundKind.QUOTA
+    holder = "work of this kind holds" if is_quota else "its work holds"
+    text = "; ".join(
+        f"needs {write(bound.resource, bound.asked)} but of {bound.queue}'s {bound.kind} of "
+        f"{write(bound.resource, bound.amount)} {holder} {write(bound.resource, bound.held)}"
+        for bound in bounds
+    )
+    if is_quota:
+        return WaitCode.BEYOND_QUOTA, f"is not preemptible, so it must stay within the quota: {text}"
+    return WaitCode.BEYOND_LIMIT, f"its project is at its limit: {text}"
+
+
+def compare(seen: Look, among: Flags, where: str, state: str) -> str:
+    """Say what is asked for and which node comes closest: in one resource if that decides, else in all together."""
+    amounts, nodes = (seen.free if state == "free" else seen.whole)[among], seen.nodes(among)
+    most = "most free on one node is" if state == "free" else "most on any node is"
+    for number, (resource, asked) in enumerate(zip(seen.resources, seen.asked.tolist(), strict=True)):
+        best = int(amounts[:, number].argmax())
+        have = max(0, int(amounts[best, number]))
+        if have < asked:
+            is_share = number == 0 and seen.request.is_shared
+            what = f"{write(resource, asked)} on {_devices(seen) if is_share else ''}{where}"
+            if is_share and state == "free":
+                most = "most free on one device is"
+            return f"needs {what}; {most} {write(resource, have)} ({nodes[best].view.name})"
+    best = int((amounts >= seen.asked).sum(axis=1).argmax())
+    pairs = zip(seen.resources, amounts[best].tolist(), seen.asked.tolist(), strict=True)
+    short = [write(resource, max(0, have)) for resource, have, asked in pairs if have < asked]
+    only = f"has only {' and '.join(short)}{' free' if state == 'free' else ''}"
+    return f"needs {_each(seen)} together on one node of {where}; the closest, {nodes[best].view.name}, {only}"
+
+
+def _devices(seen: Look) -> str:
+    return "one device of " if seen.request.devices == 1 else f"each of {seen.request.devices} devices of "
+
+
+def _each(seen: Look) -> str:
+    pairs = zip(seen.resources, seen.asked.tolist(), strict=True)
+    return " and ".join(write(resource, asked) for resource, asked in pairs if resource is not Resource.TASKS)
+
+
+def too_few(seen: Look, count: int, placeable: int, where: str) -> str:
+    """Say for how many tasks of a gang there is room now."""
+    return f"needs {count} tasks of {_each(seen)} at once on {where}; there is room for {placeable}"
+
+
+def too_many(seen: Look, count: int, most: int, where: str) -> str:
+    """Say how many tasks of a gang there would be room for if nothing ran."""
+    return f"needs {count} tasks of {_each(seen)} at once; {where} has room for {most} when it is empty"
+
+
+def not_together(seen: Look, count: int, placeable: int, level: str | None) -> str:
+    """Say that a gang would fit, but not in one part of the cluster."""
+    return f"needs {count} tasks of {_each(seen)} in one {level}; the one with most room takes {placeable}"
+
+
+def closed(seen: Look) -> str:
+    """Name the nodes that would be large enough but take nothing."""
+    text = ""
+    for cause, words in ((Cause.NOT_READY, "not ready"), (Cause.DRAINED, "drained")):
+        if nodes := seen.nodes(seen.has(cause)):
+            text += f"; {words}: {list_names([node.view.name for node in nodes])}"
+    return text
+
+
+def advise(ways: Sequence[Unblock]) -> str:
+    """Say what would let a job start, the first few ways of it."""
+    return ", or ".join(_advise(way) for way in ways[:_MANY])
+
+
+def _advise(unblock: Unblock) -> str:
+    amount = write(unblock.resource, unblock.amount) if unblock.resource is not None else ""
+    return _ADVICE[unblock.way].format(where=unblock.where, amount=amount)
+
+
+_ADVICE = {
+    Way.RAISE_QUOTA: "raise the quota of {where} by {amount}",
+    Way.RAISE_LIMIT: "raise the limit of {where} by {amount}",
+    Way.BE_PREEMPTIBLE: "let it be preempted",
+    Way.WAIT_FOR_QUEUE: "wait until other work of {where} ends",
+    Way.WAIT_FOR_NODE: "wait for {amount} more on {where}",
+    Way.WAIT_FOR_ROOM: "wait for {amount} more on {where}",
+    Way.WAIT_FOR_JOB: "wait until {where} has started",
+    Way.ASK_LESS: "ask for at most {amount}",
+    Way.DROP_POOL: "let it run elsewhere than on {where}",
+    Way.OPEN_NODE: "open {where}",
+    Way.REPAIR_NODE: "bring {where} back",
+}
