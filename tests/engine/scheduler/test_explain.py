@@ -1,6 +1,22 @@
 """Why something waits, word for word."""
 
-from tests.factories.scheduler import decide, held, node, queue, wait
+from dataclasses import replace
+
+from scheduler.engine.decisions import Explain
+from scheduler.engine.proof import Bound, BoundKind, Cause, NodeShortfall, Proof, Resource, Shortage, Unblock, Way
+from scheduler.engine.resources import Quota
+from scheduler.engine.snapshot import (
+    NEARLINE,
+    GroupView,
+    JobView,
+    NodeView,
+    Placement,
+    PodSetView,
+    Request,
+    TaskState,
+    TaskView,
+)
+from tests.factories.scheduler import START, decide, held, needs, node, queue, wait
 
 
 def texts(*parts) -> tuple[str, str]:
@@ -82,3 +98,224 @@ def test_workloads_of_one_shape_share_one_reason():
 
     assert outcome.order == ["j0"]
     assert set(outcome.texts.values()) == {"needs 1 GPU on lab; most free on one node is 0 GPUs (n1)"}
+
+
+# --- gangs
+
+
+def gang(name: str, gpus: float, count: int, *, resource: str = "lab", level: str | None = None, **more) -> JobView:
+    tasks = tuple(TaskView(f"{name}-{i}", TaskState.PENDING, needs(gpus, resource=resource)) for i in range(count))
+    placement = Placement((level,), level) if level else None
+    return JobView(name, "a", tasks, GroupView((PodSetView("", count, placement),)), **more)
+
+
+def busy(name: str, of: int, held_gpus: int, **more) -> tuple[NodeView, JobView]:
+    """Return a node and the job that holds some of its devices."""
+    return replace(node(name, of), **more), held(f"on-{name}", "a", name, dict.fromkeys(range(held_gpus), 1))
+
+
+def explain(*parts, actions=("allocate",), policy=NEARLINE) -> Explain:
+    """Return why the only job waits that does."""
+    (found,) = [d for d in decide(*parts, actions=actions, policy=policy).decisions if isinstance(d, Explain)]
+    return found
+
+
+def test_a_gang_is_told_for_how_many_of_its_tasks_there_is_room():
+    found = explain(*busy("n1", 8, 2), *busy("n2", 8, 5), queue("a", 16), gang("big", 3, 4))
+
+    assert (found.code, found.text) == (
+        "no_room",
+        "needs 4 tasks of 3 GPUs and 1 CPU and 1.1 GB of memory at once on lab; there is room for 3",
+    )
+    assert found.advice == "wait for room for 1 task more on lab"
+    assert found.proof == Proof(
+        needed=4,
+        placeable=3,
+        others=((Cause.HAS_ROOM, 2),),
+        unblock=(Unblock(Way.WAIT_FOR_ROOM, "lab", Resource.TASKS, 1),),
+    )
+
+
+def test_a_gang_for_which_the_cluster_is_too_small_never_fits():
+    found = explain(node("n1", 8), node("n2", 8), queue("a", 32), gang("big", 3, 5))
+
+    assert (found.code, found.text) == (
+        "never_fits",
+        "never fits: needs 5 tasks of 3 GPUs and 1 CPU and 1.1 GB of memory at once; lab has room for 4 when it is empty",
+    )
+    assert found.advice == "ask for at most room for 4 tasks"
+
+
+def test_a_gang_that_fits_but_not_in_one_rack_is_told_so():
+    nodes = [replace(node(f"n{i}", 2), labels={"rack": f"r{i // 2}"}) for i in range(4)]
+
+    found = explain(
+        *nodes,
+        held("x", "a", "n0", {0: 1}),
+        held("y", "a", "n3", {0: 1}),
+        queue("a", 8),
+        gang("big", 2, 2, level="rack"),
+    )
+
+    assert (found.code, found.text, found.proof.placeable) == (
+        "not_together",
+        "needs 2 tasks of 2 GPUs and 1 CPU and 1.1 GB of memory in one rack; the one with most room takes 1",
+        1,
+    )
+
+
+def test_a_gang_that_lost_too_many_tasks_can_never_start():
+    whole = gang("big", 1, 2)
+    half = replace(whole, tasks=(whole.tasks[0], replace(whole.tasks[1], state=TaskState.FAILED)))
+
+    assert explain(node("n1", 2), queue("a", 2), half).code == "incomplete"
+
+
+def test_unlike_tasks_that_fit_one_by_one_but_not_together():
+    tasks = (
+        TaskView("w", TaskState.PENDING, needs(2, resource="lab")),
+        TaskView("l", TaskState.PENDING, needs(1, resource="lab")),
+    )
+    job = JobView("job", "a", tasks, GroupView((PodSetView("", 2),)))
+
+    found = explain(node("n1", 2), queue("a", 4), job)
+
+    assert found.text == "needs room for 2 unlike tasks at once; each kind of them alone would find enough"
+
+
+# --- proofs
+
+
+def test_the_nearest_nodes_come_with_what_they_lack_and_the_others_are_counted():
+    nodes = [part for i, taken in enumerate((8, 5, 7, 6, 8)) for part in busy(f"n{i}", 8, taken)]
+    more = node("tiny", 1), node("away", 8, ready=False), replace(node("shut", 8), is_drained=True)
+
+    found = explain(*nodes, *more, queue("a", 64), wait("job", "a", 4))
+
+    assert found.proof == Proof(
+        needed=1,
+        placeable=0,
+        nearest=tuple(
+            NodeShortfall(name, name, Cause.BUSY, (Shortage(Resource.GPU, 4000, free),))
+            for name, free in (("n1", 3000), ("n3", 2000), ("n2", 1000))
+        ),
+        others=((Cause.TOO_SMALL, 1), (Cause.NOT_READY, 1), (Cause.DRAINED, 1), (Cause.BUSY, 2)),
+        unblock=(
+            Unblock(Way.WAIT_FOR_NODE, "n1", Resource.GPU, 1000),
+            Unblock(Way.OPEN_NODE, "shut"),
+            Unblock(Way.REPAIR_NODE, "away"),
+        ),
+    )
+    assert found.advice == "wait for 1 GPU more on n1, or open shut, or bring away back"
+
+
+def test_a_node_may_lack_several_things():
+    found = explain(
+        node("n1", 2, cpu=4), held("x", "a", "n1", {0: 1}, cpu=3), queue("a", 2), wait("job", "a", 2, cpu=3)
+    )
+
+    assert found.proof.nearest[0].shortages == (Shortage(Resource.GPU, 2000, 1000), Shortage(Resource.CPU, 3000, 1000))
+    assert [shortage.missing for shortage in found.proof.nearest[0].shortages] == [1000, 2000]
+
+
+def test_what_never_fits_is_told_the_most_it_may_ask_for():
+    found = explain(node("n1", 2), node("n2", 4), queue("a", 8), wait("job", "a", 8))
+
+    assert found.advice == "ask for at most 4 GPUs"
+    assert found.proof.nearest[0] == NodeShortfall("n2", "n2", Cause.TOO_SMALL, (Shortage(Resource.GPU, 8000, 4000),))
+
+
+def test_room_in_another_pool_is_pointed_out():
+    found = explain(*busy("n1", 1, 1), node("n2", 1, resource="farm"), queue("a", 2), wait("job", "a", 1))
+
+    assert found.proof.unblock[-1] == Unblock(Way.DROP_POOL, "lab")
+    assert found.advice == "wait for 1 GPU more on n1, or let it run elsewhere than on lab"
+
+
+def test_the_quota_that_firm_work_would_pass_is_proved_with_the_nodes():
+    team = replace(queue("team", 1), id="team")
+    child = replace(queue("a", 2), parent_id="team")
+    parts = *busy("n1", 2, 2), team, child
+
+    found = explain(*parts, held("mine", "a", "n1", {}, firm=True), wait("job", "a", 2, firm=True))
+
+    assert found.code == "beyond_quota"
+    assert found.proof.bounds == (Bound("team", "team", BoundKind.QUOTA, Resource.GPU, 1000, 0, 2000),)
+    assert found.proof.bounds[0].missing == 1000
+    assert found.proof.nearest[0].node == "n1"
+    assert found.advice == "raise the quota of team by 1 GPU, or let it be preempted"
+
+
+def test_the_limit_of_the_queue_is_proved():
+    limited = replace(queue("a", 2), limit=Quota(1000, None, None))
+
+    found = explain(node("n1", 4), limited, held("x", "a", "n1", {0: 1}), wait("job", "a", 2))
+
+    assert found.proof.bounds == (Bound("a", "a", BoundKind.LIMIT, Resource.GPU, 1000, 1000, 2000),)
+    assert found.proof.unblock == (
+        Unblock(Way.RAISE_LIMIT, "a", Resource.GPU, 2000),
+        Unblock(Way.WAIT_FOR_QUEUE, "a"),
+    )
+    assert found.advice == "raise the limit of a by 2 GPUs, or wait until other work of a ends"
+
+
+def test_where_quotas_do_not_count_none_is_blamed():
+    limited = replace(queue("a"), limit=Quota(0, None, None))
+
+    found = explain(*busy("n1", 1, 1), limited, wait("job", "a", 1), policy=replace(NEARLINE, quotas=False))
+
+    assert (found.code, found.proof.bounds) == ("no_room", ())
+
+
+def test_a_share_counted_in_memory_is_explained_in_memory():
+    task = TaskView("job", TaskState.PENDING, Request(share_mib=20_000, pool="lab"))
+    user = TaskView("x", TaskState.RUNNING, Request(share_mib=15_000), node_id="n1", devices=("0",))
+    jobs = [JobView(view.id, "a", (view,), GroupView((PodSetView("", 1),))) for view in (task, user)]
+
+    assert explain(node("n1", 1), queue("a", 1), *jobs).text == (
+        "needs 21.0 GB of GPU memory on one device of lab; most free on one device is 17.8 GB of GPU memory (n1)"
+    )
+
+
+def test_a_share_of_several_devices_sees_the_last_of_them():
+    task = TaskView("job", TaskState.PENDING, Request(share_milli=500, devices=2, pool="lab"))
+    job = JobView("job", "a", (task,), GroupView((PodSetView("", 1),)))
+
+    assert explain(node("n1", 2), held("x", "a", "n1", {0: 0.75}), queue("a", 2), job).text == (
+        "needs 0.5 GPU on each of 2 devices of lab; most free on one device is 0.25 GPU (n1)"
+    )
+
+
+def test_work_that_may_run_on_certain_nodes_only_is_compared_with_those():
+    job = wait("job", "a", 2)
+    there = replace(job, tasks=(replace(job.tasks[0], allowed_nodes=frozenset({"n2"})),))
+    nowhere = replace(job, tasks=(replace(job.tasks[0], allowed_nodes=frozenset()),))
+    parts = node("n1", 2), *busy("n2", 2, 1), queue("a", 4)
+
+    assert explain(*parts, there).proof.others == ((Cause.NOT_ALLOWED, 1),)
+    assert explain(*parts, nowhere).text == "may run on none of the 2 nodes of lab"
+
+
+def test_room_that_is_kept_for_a_big_job_is_said_to_be():
+    big = gang("big", 2, 1, waited_s=1e3, rank=(START,))
+    found = decide(*busy("n1", 2, 1), queue("a", 4), big, wait("small", "a", 1))
+    (small,) = [d for d in found.decisions if isinstance(d, Explain) and d.job_id == "small"]
+
+    assert (small.code, small.text) == ("kept_for_another", "the room on n1 is kept for big")
+    assert small.advice == "wait until big has started"
+    assert (
+        found.texts["big"]
+        == "needs 2 GPUs on lab; most free on one node is 1 GPU (n1); what gets free on n1 is kept for it"
+    )
+
+
+def test_room_that_only_just_became_free_counts_in_the_next_cycle():
+    assert explain(node("n1", 1), queue("a", 1), wait("job", "a", 1), actions=()).code == "next_cycle"
+
+
+def test_a_thousand_jobs_of_one_kind_share_one_answer():
+    outcome = decide(*busy("n1", 1, 1), queue("a", 1), *[wait(f"j{i}", "a", 1, minute=i) for i in range(1000)])
+
+    proofs = [decision.proof for decision in outcome.decisions if isinstance(decision, Explain)]
+    assert len(proofs) == 1000
+    assert len({id(proof) for proof in proofs}) == 1
