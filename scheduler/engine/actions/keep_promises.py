@@ -21,8 +21,10 @@ def keep_promises(session: Session) -> None:
     for job in reversed(jobs):
         planned = _planned(job)
         mark = session.mark()
+        is_overfull = any(_is_overfull(task) for task in planned)
         can_come = _give(session, job, planned, promise_only=True)
-        session.take_back(mark)
+        if not (can_come and is_overfull):
+            session.take_back(mark)
         for task in planned if not can_come else ():
             session.evict(task)
     for job in jobs:
@@ -35,20 +37,34 @@ def _planned(job: Job) -> list[Task]:
     return [task for task in job.tasks if task.state is TaskState.PLANNED]
 
 
+def _is_overfull(task: Task) -> bool:
+    """Return whether a device that was promised is used by others who should have left it, so another must serve."""
+    shared = task.node.shared if task.node is not None else {}
+    return task.node is not None and any(
+        key in shared and shared[key].active_mib + shared[key].planned_mib > task.node.view.device_mib
+        for key in task.devices
+    )
+
+
 def _give(session: Session, job: Job, planned: list[Task], *, promise_only: bool) -> bool:
     """Give tasks the room that was promised to them, or promise it anew; return whether all of them got it."""
-    places = [(task, task.node) for task in planned]
+    places = [(task, task.node, task.devices) for task in planned]
     amounts = session.charge_all(planned)
     for task in planned:
         session.evict(task)
     return limits.may_hold(session, job, amounts) and all(
-        node is not None and _give_one(session, task, node, promise_only=promise_only) for task, node in places
+        node is not None and _give_one(session, task, node, devices, promise_only=promise_only)
+        for task, node, devices in places
     )
 
 
-def _give_one(session: Session, task: Task, node: NodeLedger, *, promise_only: bool) -> bool:
-    if not node.view.is_open or not node.fits(task.shape.request, now=not promise_only):
+def _give_one(session: Session, task: Task, node: NodeLedger, devices: tuple[str, ...], *, promise_only: bool) -> bool:
+    request = task.shape.request
+    if not node.view.is_open or not node.fits(request, now=not promise_only):
         return False
+    if promise_only and devices and {device.key for device in node.share_choices(request, now=False)} >= set(devices):
+        session.plan(task, node, devices)
+        return True
     picked = pick_devices(session, task, node, promise_only=promise_only)
     if picked is None or picked[1] is promise_only:
         return False
