@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from scheduler.engine.cycle import ACTIONS
-from scheduler.engine.decisions import Plan, Stop
+from scheduler.engine.decisions import Plan
 from scheduler.engine.rules.reservation import is_time
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
@@ -243,4 +243,7 @@ def test_the_gang_itself_uses_what_is_kept_for_it_when_it_reclaims():
 
     outcome = decide(*parts, gang("big", "a", 2, 1), policy=POLICY, actions=ACTIONS)
 
-    assert outcome.decisions[:2] == [Stop("soft", "soft"), Plan("big", "big-0", "n1")]
+    stop, plan = outcome.decisions[:2]
+    assert (stop.job_id, stop.code, stop.for_job) == ("soft", "reclaimed", "big")
+    assert stop.text == "a claims its share for big; b holds more than it may keep."
+    assert plan == Plan("big", "big-0", "n1")
