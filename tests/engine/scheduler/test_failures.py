@@ -183,7 +183,7 @@ def make_trouble(world: Flaky, dice: random.Random) -> None:
 def end_some(world: Flaky, dice: random.Random) -> None:
     """Let jobs end, the sooner the more there are."""
     names = [job.id for job in world.snapshot.jobs if not is_ghost(job)]
-    if names and dice.random() < len(names) / 16:
+    if names and dice.random() < len(names) / 12:
         world.delete(dice.choice(names))
 
 
@@ -196,7 +196,7 @@ def test_nothing_is_double_placed_half_up_or_forgotten_whatever_fails(seed):
     world = Flaky(dice, nodes, random_queues(dice))
 
     for number in range(CYCLES):
-        if dice.random() < 0.6:
+        if dice.random() < 0.4:
             world.submit(random_job(dice, number))
         end_some(world, dice)
         make_trouble(world, dice)

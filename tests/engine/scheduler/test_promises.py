@@ -1,11 +1,12 @@
 """What comes of room that was promised in an earlier cycle."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from scheduler.engine.cycle import ACTIONS, run_cycle
-from scheduler.engine.decisions import Explain, Start, Withdraw
+from scheduler.engine.decisions import Explain, Plan, Start, Withdraw
 from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import JobView, Policy, TaskState
 from tests.engine.scheduler.world import gang
@@ -19,9 +20,9 @@ def promised(job: JobView, *nodes: str, devices: tuple[str, ...] = ()) -> JobVie
     return replace(job, tasks=tuple(tasks))
 
 
-def leaving(name: str, queue_name: str, node_name: str) -> JobView:
-    """Return a job of one GPU that was told to stop and has not yet."""
-    job = held(name, queue_name, node_name, {0: 1})
+def leaving(name: str, queue_name: str, node_name: str, gpus: Mapping[int, float] = {0: 1}) -> JobView:
+    """Return a job that was told to stop and has not yet."""
+    job = held(name, queue_name, node_name, gpus)
     return replace(job, tasks=(replace(job.tasks[0], state=TaskState.LEAVING),))
 
 
@@ -59,6 +60,13 @@ def test_a_promise_is_withdrawn_when_the_stop_of_the_victim_was_lost(job, device
     decided = moves(node("n1", 1), queue("a", 1), queue("b"), victim, promised(job, "n1", devices=devices))
 
     assert decided == [Withdraw("job", "job")]
+
+
+def test_a_promised_device_that_was_not_left_is_exchanged_for_another_of_the_node():
+    parts = node("n1", 2), queue("a", 1), queue("b"), held("stays", "b", "n1", {0: 0.6})
+    job = promised(wait("job", "a", 0.6), "n1", devices=("0",))
+
+    assert moves(*parts, leaving("old", "b", "n1", {1: 0.6}), job) == [Plan("job", "job", "n1", ("1",))]
 
 
 @pytest.mark.parametrize("away", [{"is_ready": False}, {"is_drained": True}])
