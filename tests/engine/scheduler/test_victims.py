@@ -1,0 +1,119 @@
+"""Who goes first when room has to be taken: exact victims, by what is wanted and by what would be lost."""
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler.engine.cycle import run_cycle
+from scheduler.engine.decisions import Stop
+from scheduler.engine.snapshot import NEARLINE, PARITY, GroupView, JobView, PodSetView, Policy, Snapshot
+from tests.factories.scheduler import held, node, queue, wait
+
+
+def runs(name: str, gpus: list[int], saved_at: float | None, *, on: str = "n1", **more) -> JobView:
+    """Return a job of a queue without quota that holds devices of a node and was saved at some moment."""
+    kept = {key: more.pop(key) for key in ("evictions", "running_for_s") if key in more}
+    return replace(held(name, "guest", on, dict.fromkeys(gpus, 1), **more), saved_at=saved_at, **kept)
+
+
+def stopped(*jobs: JobView, nodes: int = 1, gpus: int = 4, policy: Policy = NEARLINE) -> set[str]:
+    """Return the jobs that a cycle stops on full nodes; `owner` has all the quota, `guest` none."""
+    rows = [node(f"n{index + 1}", gpus) for index in range(nodes)]
+    queues = [queue("owner", gpus * nodes), queue("guest", 0)]
+    decisions = run_cycle(Snapshot(rows, queues, jobs), policy)
+    return {decision.job_id for decision in decisions if isinstance(decision, Stop)}
+
+
+def test_of_equal_jobs_the_one_that_was_saved_last_goes():
+    jobs = [runs("long-ago", [0], 100), runs("just-now", [1], 900), runs("lately", [2], 500), runs("older", [3], 300)]
+
+    assert stopped(*jobs, wait("claim", "owner", 1)) == {"just-now"}
+    assert stopped(*jobs, wait("claim", "owner", 2)) == {"just-now", "lately"}
+
+
+def test_a_job_of_which_it_is_not_known_when_it_was_saved_goes_after_those_of_which_it_is():
+    jobs = [runs("unknown", [0, 1], None, minute=9), runs("known", [2, 3], 0, minute=1)]
+
+    assert stopped(*jobs, wait("claim", "owner", 2)) == {"known"}
+
+
+def test_of_jobs_that_lose_the_same_the_youngest_goes():
+    jobs = [runs("old", [0, 1], 500, minute=1), runs("young", [2, 3], 500, minute=2)]
+
+    assert stopped(*jobs, wait("claim", "owner", 2)) == {"young"}
+
+
+def test_priority_comes_before_what_is_lost():
+    jobs = [runs("valued", [0, 1], 900, priority=75), runs("plain", [2, 3], 100)]
+
+    assert stopped(*jobs, wait("claim", "owner", 2)) == {"plain"}
+
+
+def test_one_victim_that_is_enough_goes_rather_than_several_that_lose_less():
+    jobs = [runs("a", [0], 900), runs("b", [1], 900), runs("pair", [2, 3], 100)]
+
+    assert stopped(*jobs, wait("claim", "owner", 2)) == {"pair"}
+
+
+def test_a_large_job_stays_while_a_small_one_is_enough():
+    jobs = [runs("large", [0, 1, 2], 900), runs("small", [3], 100)]
+
+    assert stopped(*jobs, wait("claim", "owner", 1)) == {"small"}
+
+
+def test_of_jobs_larger_than_needed_the_smallest_goes():
+    jobs = [runs("eight", list(range(8)), 900), runs("four", [0, 1, 2, 3], 100, on="n2")]
+    jobs.append(runs("other-four", [4, 5, 6, 7], 50, on="n2"))
+
+    assert stopped(*jobs, wait("claim", "owner", 1), nodes=2, gpus=8) == {"four"}
+
+
+def test_no_more_victims_go_than_are_needed():
+    jobs = [runs(f"job{index}", [index], 100 * index) for index in range(8)]
+
+    assert stopped(*jobs, wait("claim", "owner", 3), gpus=8) == {"job5", "job6", "job7"}
+
+
+def test_tasks_beyond_a_minimum_go_before_whole_jobs():
+    surplus = replace(
+        (elastic := runs("elastic", [0], 0)),
+        tasks=tuple(
+            replace(elastic.tasks[0], id=f"elastic-{index}", devices=(str(index),)) for index in range(2)
+        ),
+        structure=GroupView((PodSetView("", 1),)),
+    )  # fmt: skip
+    jobs = [surplus, runs("fresh", [2], 900), runs("fresher", [3], 950)]
+    decisions = run_cycle(
+        Snapshot([node("n1", 4)], [queue("owner", 4), queue("guest", 0)], [*jobs, wait("claim", "owner", 1)]), NEARLINE
+    )
+
+    assert [decision.task_id for decision in decisions if isinstance(decision, Stop)] == ["elastic-1"]
+
+
+@pytest.mark.parametrize(("evictions", "victims"), [(4, {"unlucky"}), (5, {"other"})])
+def test_a_job_that_was_evicted_as_often_as_allowed_is_spared(evictions, victims):
+    jobs = [runs("unlucky", [0, 1], 900, evictions=evictions), runs("other", [2, 3], 100)]
+
+    assert stopped(*jobs, wait("claim", "owner", 2)) == victims
+
+
+def test_where_everybody_is_spared_nobody_goes():
+    jobs = [runs("a", [0, 1], 900, evictions=5), runs("b", [2, 3], 100, evictions=7)]
+
+    assert stopped(*jobs, wait("claim", "owner", 2)) == set()
+
+
+def test_how_often_a_job_may_be_evicted_is_the_policys_to_say():
+    jobs = [runs("a", [0, 1], 900, evictions=1), runs("b", [2, 3], 100)]
+
+    assert stopped(*jobs, wait("claim", "owner", 2), policy=replace(NEARLINE, evictions_at_most=1)) == {"b"}
+
+
+def test_to_the_letter_of_the_model_neither_size_nor_loss_nor_past_evictions_count():
+    jobs = [
+        runs("young", [0, 1, 2], 100, minute=9, evictions=9),
+        runs("old", [3], 900, minute=1),
+    ]
+
+    assert stopped(*jobs, wait("claim", "owner", 1), policy=PARITY) == {"young"}
+    assert stopped(*jobs, wait("claim", "owner", 1)) == {"old"}
