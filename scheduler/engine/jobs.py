@@ -192,8 +192,8 @@ class Job:
         return self.pod_sets.values()
 
     def is_whole(self) -> bool:
-        """Return whether every pod set has its minimum."""
-        return all(p.active + p.planned >= p.view.min_available for p in self.pod_sets.values())
+        """Return whether all that it needs at least is up."""
+        return self.root.is_satisfied()
 
     def is_arriving(self) -> bool:
         """Return whether any task was given or promised room that it does not use yet."""
