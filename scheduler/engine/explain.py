@@ -15,7 +15,6 @@ from scheduler.engine.jobs import Job, Task
 from scheduler.engine.proof import Bound, BoundKind, Cause, NodeShortfall, Proof, Resource, Unblock, Way
 from scheduler.engine.rules import affinity, reservation, topology
 from scheduler.engine.session import Session
-from scheduler.engine.shapes import Shape
 from scheduler.engine.shortfall import Flags, Look, Rooms, look
 from scheduler.engine.snapshot import Placement
 
@@ -33,6 +32,8 @@ _GRAVITY = [
 _RESOURCES = (Resource.GPU, Resource.CPU, Resource.MEMORY)
 
 _Answer = tuple[WaitCode, str, str, Proof]
+
+_INCOMPLETE = (WaitCode.INCOMPLETE, "too few of its tasks are left to make up what it needs to start", "", Proof(0, 0))
 
 
 @dataclass(frozen=True)
@@ -67,22 +68,15 @@ class _Explainer:
         """Return code, sentence, advice and proof for a job."""
         tasks = job.next_tasks()
         placement = topology.placement_of(job)
-        kinds = tuple((task.shape, _rules_of(task)) for task in tasks) if len(tasks) != 1 else tasks[0].shape
-        rules = _rules_of(tasks[0]) if len(tasks) == 1 else None
-        key = (kinds, rules, placement, job.queue, job.view.is_preemptible, job if job in self._session.kept else None)
+        kinds = Counter((task.shape, _rules_of(task)) for task in tasks)
+        guarded = job if job in self._session.kept else None
+        key = (tuple(kinds.items()), placement, job.queue, job.view.is_preemptible, guarded)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._answer(job, tasks, placement)
+            known = self._known[key] = self._answer(job, tasks, placement) if tasks else _INCOMPLETE
         return known
 
     def _answer(self, job: Job, tasks: list[Task], placement: Placement | None) -> _Answer:
-        if not tasks:
-            return (
-                WaitCode.INCOMPLETE,
-                "too few of its tasks are left to make up what it needs to start",
-                "",
-                Proof(0, 0),
-            )
         with reservation.opened(self._session, job) as own:
             rooms = Rooms(self._session.nodes) if own else self._rooms
             parts = self._parts(tasks, placement, rooms)
@@ -105,8 +99,6 @@ class _Explainer:
         )
         return code, text, wording.advise(unblock), proof
 
-    # --- bounds
-
     def _bounds(self, job: Job, tasks: Sequence[Task]) -> tuple[Bound, ...]:
         """Return the quotas that work must not pass which nobody may take away, or else the limits of all work."""
         if not self._session.policy.quotas:
@@ -115,14 +107,11 @@ class _Explainer:
         firm = () if job.view.is_preemptible else _passed(job, amounts, BoundKind.QUOTA)
         return firm or _passed(job, amounts, BoundKind.LIMIT)
 
-    # --- nodes
-
     def _parts(self, tasks: Sequence[Task], placement: Placement | None, rooms: Rooms) -> list[_Part]:
-        counts = Counter(task.shape for task in tasks)
-        first: dict[Shape, Task] = {}
+        kinds: dict[object, list[Task]] = {}
         for task in tasks:
-            first.setdefault(task.shape, task)
-        parts = [self._part(first[shape], count, placement, rooms) for shape, count in counts.items()]
+            kinds.setdefault((task.shape, _rules_of(task)), []).append(task)
+        parts = [self._part(alike[0], len(alike), placement, rooms) for alike in kinds.values()]
         if len(parts) > 1 and all(part.code is WaitCode.NEXT_CYCLE for part in parts):
             text = f"needs room for {len(tasks)} unlike tasks at once; each kind of them alone would find enough"
             return [_Part(WaitCode.NO_ROOM, text, p.look, p.needed, p.placeable, p.where) for p in parts]
@@ -130,17 +119,16 @@ class _Explainer:
 
     def _part(self, task: Task, count: int, placement: Placement | None, rooms: Rooms) -> _Part:
         seen = look(rooms, task.shape.request, self._allowed(task, rooms))
-        mine = seen.nodes(seen.is_mine)
-        where = mine[0].view.pool_name if mine and task.shape.request.pool else "the cluster"
+        where = _name_of(seen)
         reason = _lasting_reason(seen, count, where)
         if reason is not None:
             return _Part(*reason, seen, count, 0, where)
         free = seen.count_free()
-        sets = [mine]
-        if self._session.policy.topology:
-            sets = topology.required_domains(placement, mine)
-        total = min(count, int(free.sum()))
-        together = min(count, max((int(sum(free[node.index] for node in nodes)) for nodes in sets), default=0))
+        total = together = min(count, int(free.sum()))
+        if placement is not None and self._session.policy.topology:
+            domains = topology.required_domains(placement, seen.nodes(seen.is_mine))
+            most = max((int(sum(free[node.index] for node in nodes)) for nodes in domains), default=0)
+            together = min(count, most)
         if total < count:
             return _Part(*self._no_room(seen, count, total, where), seen, count, together, where)
         if together < count:
@@ -169,9 +157,7 @@ class _Explainer:
     def _allowed(self, task: Task, rooms: Rooms) -> Flags:
         if affinity.is_free(task.view):
             return np.ones(len(rooms.nodes), bool)
-        return np.array([affinity.allows(self._session, task, node) for node in rooms.nodes], bool)
-
-    # --- what would help
+        return np.array(affinity.allowed(self._session, task, rooms.nodes), bool)
 
     def _ways(
         self, job: Job, part: _Part, bounds: Sequence[Bound], nearest: Sequence[NodeShortfall]
@@ -186,7 +172,7 @@ class _Explainer:
             is_quota = bounds[0].kind is BoundKind.QUOTA
             return (*ways, Unblock(Way.BE_PREEMPTIBLE) if is_quota else Unblock(Way.WAIT_FOR_QUEUE, bounds[0].queue))
         seen = part.look
-        if part.code is WaitCode.NEVER_FITS and nearest:
+        if part.code is WaitCode.NEVER_FITS and nearest and nearest[0].cause is Cause.TOO_SMALL:
             ways += [Unblock(Way.ASK_LESS, nearest[0].node, s.resource, s.available) for s in nearest[0].shortages]
         elif part.code is WaitCode.NEVER_FITS:
             ways.append(Unblock(Way.ASK_LESS, part.where, Resource.TASKS, int(seen.count_empty().sum())))
@@ -198,7 +184,7 @@ class _Explainer:
             ways += [Unblock(Way.WAIT_FOR_NODE, nearest[0].node, s.resource, s.missing) for s in nearest[0].shortages]
         ways += [Unblock(Way.OPEN_NODE, node.view.name) for node in seen.nodes(seen.has(Cause.DRAINED))[:1]]
         ways += [Unblock(Way.REPAIR_NODE, node.view.name) for node in seen.nodes(seen.has(Cause.NOT_READY))[:1]]
-        if job.tasks[0].shape.request.pool and _fits_elsewhere(seen, part.needed):
+        if job.tasks[0].shape.request.pool and seen.fits_elsewhere(part.needed):
             ways.append(Unblock(Way.DROP_POOL, part.where))
         return tuple(ways)
 
@@ -221,6 +207,13 @@ def _passed(job: Job, amounts: Sequence[int], kind: BoundKind) -> tuple[Bound, .
             if bound is not None and asked and have + asked > bound
         ]
     return tuple(found)
+
+
+def _name_of(seen: Look) -> str:
+    """Return what the nodes of a request are called together."""
+    if not seen.request.pool or not seen.is_mine.any():
+        return "the cluster"
+    return seen.rooms.nodes[int(seen.is_mine.argmax())].view.pool_name or "the cluster"
 
 
 def _is_open(seen: Look) -> Flags:
@@ -252,13 +245,3 @@ def _closed_reason(seen: Look, allowed: Flags, where: str) -> tuple[WaitCode, st
     known = int(seen.is_mine.sum())
     nodes = "its only node is" if known == 1 else f"none of its {known} nodes is"
     return WaitCode.UNREACHABLE, f"resource unreachable: {where} does not answer, {nodes} ready"
-
-
-def _fits_elsewhere(seen: Look, count: int) -> bool:
-    """Return whether nodes of other pools have room for so many tasks now."""
-    elsewhere = ~seen.is_mine & (seen.causes == list(Cause).index(Cause.HAS_ROOM))
-    return (
-        int((seen.free[elsewhere] // seen.asked).min(axis=1, initial=count).sum()) >= count
-        if elsewhere.any()
-        else False
-    )

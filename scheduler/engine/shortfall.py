@@ -52,9 +52,10 @@ def _whole(view: NodeView) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True)
 class Look:
-    """All nodes in the eyes of one request: for each resource it asks for a column of what is free, and what there is.
+    """All nodes in the eyes of one request: for each resource it asks for a row of what is free, and what there is.
 
-    `causes` holds for each node the number of its cause; `is_mine` leaves out the nodes of other pools.
+    `asked` is a column, as high as those tables. `causes` holds for each node the number of its cause; `is_mine` leaves
+    out the nodes of other pools.
     """
 
     request: Request
@@ -71,24 +72,29 @@ class Look:
         flags: Flags = self.is_mine & (self.causes == _CAUSES.index(cause))
         return flags
 
+    def amounts(self) -> list[int]:
+        """Return what is asked of each resource."""
+        asked: list[int] = self.asked[:, 0].tolist()
+        return asked
+
     def nodes(self, which: Flags) -> list[NodeLedger]:
         """Return the nodes that are flagged."""
         return [self.rooms.nodes[index] for index in np.flatnonzero(which).tolist()]
 
     def nearest(self) -> tuple[NodeShortfall, ...]:
         """Return the few nodes that lack least; the size of a lack is measured by what is asked for."""
-        lacking = np.where(self.has(Cause.TOO_SMALL)[:, None], self.whole, self.free)
-        gap = (np.maximum(0, self.asked - lacking) / self.asked).sum(axis=1)
+        lacking = np.where(self.has(Cause.TOO_SMALL), self.whole, self.free)
+        gap = (np.maximum(0, self.asked - lacking) / self.asked).sum(axis=0)
         able = self.has(Cause.BUSY) | self.has(Cause.KEPT)
         able = able if able.any() else self.has(Cause.TOO_SMALL)
         order = np.argsort(np.where(able, gap, np.inf), kind="stable")[: min(_NEAREST, int(able.sum()))]
-        return tuple(self._shortfall(int(index), lacking[index]) for index in order)
+        return tuple(self._shortfall(int(index), lacking[:, index]) for index in order)
 
     def _shortfall(self, index: int, available: Numbers) -> NodeShortfall:
         view = self.rooms.nodes[index].view
         short = tuple(
-            Shortage(resource, int(asked), max(0, int(have)))
-            for resource, asked, have in zip(self.resources, self.asked, available, strict=True)
+            Shortage(resource, asked, max(0, have))
+            for resource, asked, have in zip(self.resources, self.amounts(), available.tolist(), strict=True)
             if have < asked
         )
         return NodeShortfall(view.id, view.name, _CAUSES[int(self.causes[index])], short)
@@ -105,14 +111,19 @@ class Look:
         able = self.has(Cause.HAS_ROOM)
         if self.request.is_shared:
             return self._count_shares(able, self.rooms.nodes)
-        return np.where(able, (self.free // self.asked).min(axis=1), 0)
+        return np.where(able, (self.free // self.asked).min(axis=0), 0)
 
     def count_empty(self) -> Numbers:
         """Return for each node how many tasks of this kind it would hold if nothing else were there."""
         able = self.is_mine & ~self.has(Cause.NOT_ALLOWED) & ~self.has(Cause.TOO_SMALL)
         if self.request.is_shared:
             return self._count_shares(able, [NodeLedger(node.view, 0, []) for node in self.rooms.nodes])
-        return np.where(able, (self.whole // self.asked).min(axis=1), 0)
+        return np.where(able, (self.whole // self.asked).min(axis=0), 0)
+
+    def fits_elsewhere(self, count: int) -> bool:
+        """Return whether nodes of other pools have room for so many tasks."""
+        others = ~self.is_mine & (self.causes == _CAUSES.index(Cause.HAS_ROOM))
+        return int((self.free[:, others] // self.asked).min(axis=0).sum()) >= count
 
     def _count_shares(self, able: Flags, nodes: Sequence[NodeLedger]) -> Numbers:
         counts = [topology.count_fitting(nodes[index], self.request) for index in np.flatnonzero(able).tolist()]
@@ -132,15 +143,15 @@ def look(rooms: Rooms, request: Request, is_allowed: Flags) -> Look:
         if asked:
             free, kept = rooms.free[:, column], rooms.kept[:, column]
             columns.append((resource, asked, free, free + kept, rooms.whole[:, column]))
-    amounts = np.array([column[1] for column in columns], np.int64)
-    free_now, unkept, whole = (np.stack([column[part] for column in columns], axis=1) for part in (2, 3, 4))
+    amounts = np.array([[column[1]] for column in columns], np.int64)
+    free_now, unkept, whole = (np.stack([column[part] for column in columns]) for part in (2, 3, 4))
     states = [
         (~is_allowed, Cause.NOT_ALLOWED),
-        ((whole < amounts).any(axis=1), Cause.TOO_SMALL),
+        ((whole < amounts).any(axis=0), Cause.TOO_SMALL),
         (~rooms.is_ready, Cause.NOT_READY),
         (rooms.is_drained, Cause.DRAINED),
-        ((free_now >= amounts).all(axis=1), Cause.HAS_ROOM),
-        ((unkept >= amounts).all(axis=1), Cause.KEPT),
+        ((free_now >= amounts).all(axis=0), Cause.HAS_ROOM),
+        ((unkept >= amounts).all(axis=0), Cause.KEPT),
     ]
     numbers = [np.int64(_CAUSES.index(cause)) for _, cause in states]
     causes = np.select([flags for flags, _ in states], numbers, np.int64(_CAUSES.index(Cause.BUSY)))

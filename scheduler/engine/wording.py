@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from core.units import format_bytes, format_gpus
 from scheduler.engine.decisions import WaitCode
 from scheduler.engine.proof import Bound, BoundKind, Cause, Resource, Unblock, Way
@@ -52,22 +54,24 @@ def of_bounds(bounds: Sequence[Bound]) -> tuple[WaitCode, str]:
 
 def compare(seen: Look, among: Flags, where: str, state: str) -> str:
     """Say what is asked for and which node comes closest: in one resource if that decides, else in all together."""
-    amounts, nodes = (seen.free if state == "free" else seen.whole)[among], seen.nodes(among)
+    amounts = (seen.free if state == "free" else seen.whole)[:, among]
+    indices = np.flatnonzero(among)
     most = "most free on one node is" if state == "free" else "most on any node is"
-    for number, (resource, asked) in enumerate(zip(seen.resources, seen.asked.tolist(), strict=True)):
-        best = int(amounts[:, number].argmax())
-        have = max(0, int(amounts[best, number]))
+    for number, (resource, asked) in enumerate(zip(seen.resources, seen.amounts(), strict=True)):
+        best = int(amounts[number].argmax())
+        have = max(0, int(amounts[number, best]))
         if have < asked:
             is_share = number == 0 and seen.request.is_shared
             what = f"{write(resource, asked)} on {_devices(seen) if is_share else ''}{where}"
             if is_share and state == "free":
                 most = "most free on one device is"
-            return f"needs {what}; {most} {write(resource, have)} ({nodes[best].view.name})"
-    best = int((amounts >= seen.asked).sum(axis=1).argmax())
-    pairs = zip(seen.resources, amounts[best].tolist(), seen.asked.tolist(), strict=True)
+            return f"needs {what}; {most} {write(resource, have)} ({seen.rooms.nodes[indices[best]].view.name})"
+    closest = int((amounts >= seen.asked).sum(axis=0).argmax())
+    pairs = zip(seen.resources, amounts[:, closest].tolist(), seen.amounts(), strict=True)
     short = [write(resource, max(0, have)) for resource, have, asked in pairs if have < asked]
     only = f"has only {' and '.join(short)}{' free' if state == 'free' else ''}"
-    return f"needs {_each(seen)} together on one node of {where}; the closest, {nodes[best].view.name}, {only}"
+    name = seen.rooms.nodes[indices[closest]].view.name
+    return f"needs {_each(seen)} together on one node of {where}; the closest, {name}, {only}"
 
 
 def _devices(seen: Look) -> str:
@@ -75,7 +79,7 @@ def _devices(seen: Look) -> str:
 
 
 def _each(seen: Look) -> str:
-    pairs = zip(seen.resources, seen.asked.tolist(), strict=True)
+    pairs = zip(seen.resources, seen.amounts(), strict=True)
     return " and ".join(write(resource, asked) for resource, asked in pairs if resource is not Resource.TASKS)
 
 

@@ -1,5 +1,7 @@
 """Which nodes a task may run on at all: those named, and those with or without certain other tasks."""
 
+from collections.abc import Sequence
+
 from scheduler.engine.jobs import Task
 from scheduler.engine.ledger import HOLDING, NodeLedger
 from scheduler.engine.session import Session
@@ -13,16 +15,23 @@ def is_free(view: TaskView) -> bool:
 
 def allows(session: Session, task: Task, node: NodeLedger) -> bool:
     """Return whether a task may run on a node, whatever room it has."""
+    return allowed(session, task, [node])[0]
+
+
+def allowed(session: Session, task: Task, nodes: Sequence[NodeLedger]) -> list[bool]:
+    """Return for each node whether a task may run there, whatever room it has."""
     view = task.view
-    if view.allowed_nodes is not None and node.view.id not in view.allowed_nodes:
-        return False
-    if view.together_by is not None:
-        others = _values_with(session, task, view.together_by)
-        if others and node.view.labels.get(view.together_by) not in others:
+    near = _values_with(session, task, view.together_by) if view.together_by is not None else set()
+    far = _values_with(session, task, view.apart_by) if view.apart_by is not None else set()
+
+    def is_allowed(node: NodeLedger) -> bool:
+        if view.allowed_nodes is not None and node.view.id not in view.allowed_nodes:
             return False
-    if view.apart_by is not None:
-        return node.view.labels.get(view.apart_by) not in _values_with(session, task, view.apart_by)
-    return True
+        if near and node.view.labels.get(view.together_by or "") not in near:
+            return False
+        return not far or node.view.labels.get(view.apart_by or "") not in far
+
+    return [is_allowed(node) for node in nodes]
 
 
 def _values_with(session: Session, task: Task, label: str) -> set[str | None]:

@@ -76,11 +76,8 @@ def _choose(session: Session, job: Job, tasks: Sequence[Task]) -> list[NodeLedge
         return []
     largest = max(wanting, key=lambda task: task.shape.request.gpus)
     request = largest.shape.request
-    able = [
-        node
-        for node in session.ready
-        if node.kept is None and _count_when_empty(node.view, request) and affinity.allows(session, largest, node)
-    ]
+    wide = [node for node in session.ready if node.kept is None and _count_when_empty(node.view, request)]
+    able = [node for node, fits in zip(wide, affinity.allowed(session, largest, wide), strict=True) if fits]
     widest = max((len(node.view.devices) for node in able), default=0)
     if sum(task.shape.request.gpus for task in wanting) < widest:
         return []

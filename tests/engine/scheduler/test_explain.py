@@ -146,6 +146,13 @@ def test_a_gang_for_which_the_cluster_is_too_small_never_fits():
     assert found.advice == "ask for at most room for 4 tasks"
 
 
+def test_a_gang_for_which_the_cluster_is_too_small_is_told_so_also_while_it_is_full():
+    found = explain(*busy("n1", 8, 8), *busy("n2", 8, 8), queue("a", 32), gang("big", 8, 3))
+
+    assert (found.code, found.advice) == ("never_fits", "ask for at most room for 2 tasks")
+    assert [(node.node, node.cause) for node in found.proof.nearest] == [("n1", Cause.BUSY), ("n2", Cause.BUSY)]
+
+
 def test_a_gang_that_fits_but_not_in_one_rack_is_told_so():
     nodes = [replace(node(f"n{i}", 2), labels={"rack": f"r{i // 2}"}) for i in range(4)]
 

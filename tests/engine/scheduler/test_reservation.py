@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.decisions import Plan
 from scheduler.engine.rules.reservation import is_time
@@ -202,6 +203,18 @@ def test_a_gang_that_must_stay_in_one_rack_keeps_nodes_of_one_rack():
     kept = kept_for(*parts, queue("a", 8), gang("big", "a", 2, 2, placement=Placement(("rack",), "rack")))
 
     assert kept == {"big": ["n1", "n2"]}
+
+
+def test_what_was_kept_is_open_again_when_the_next_cycle_begins():
+    session = Session(snapshot_of(*full("n1", taken=1), queue("a", 2), gang("big", "a", 2, 1)), POLICY)
+    ACTIONS["allocate"](session)
+    assert not session.nodes[0].fits(needs(1), now=False)
+
+    session.change([])
+
+    assert session.kept == {}
+    assert session.nodes[0].fits(needs(1), now=False)
+    assert differences(session) == []
 
 
 # --- what it means for others
