@@ -20,4 +20,5 @@ def explain_stop(session: Session, task: Task) -> Stop:
     else:
         text = f"{job.queue.view.name} claims its share for {job.view.id}; {queue} holds more than it may keep."
     for_job = job.view.id if job is not None else None
-    return Stop(task.job.view.id, task.id, moves_to and moves_to.id, code, text, for_job)
+    moves_to_id = moves_to.id if moves_to is not None else None
+    return Stop(task.job.view.id, task.id, moves_to_id, code, text, for_job)
