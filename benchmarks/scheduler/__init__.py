@@ -1,1 +1,0 @@
-"""Benchmarks of the scheduler's engine on traces of others, and of its speed."""
