@@ -21,7 +21,7 @@ Judge = Callable[[Sequence[Task], Sequence[Unit]], Callable[[Sequence[Unit]], bo
 def solve(session: Session, job: Job, candidates: Callable[[], VictimQueue], judge: Judge) -> bool:
     """Give the next tasks of a job room by evicting others; return whether it worked. Nothing is changed if not.
 
-    The victims found for the first tasks are kept while more tasks are added, four times as many each time.
+    The victims found for the first tasks are kept while more tasks are added, eight times as many each time.
     """
     tasks = job.next_tasks(retrial=True)
     recorded: list[Unit] = []
@@ -33,7 +33,7 @@ def solve(session: Session, job: Job, candidates: Callable[[], VictimQueue], jud
         if found is None:
             break
         recorded = found
-        size *= 4
+        size *= 8
     return bool(tasks) and _try(session, job, tasks, recorded, candidates(), judge) is not None
 
 
