@@ -1,0 +1,111 @@
+"""Jobs of Microsoft's Philly clusters on 512 GPUs: how close the engine stays to fair shares, and at what price.
+
+64 nodes of 8 GPUs, 11 queues with the quotas that the published node counts of the virtual clusters stand for, a
+checkpoint every half hour. The peer is the published practice of reclaiming from the youngest job of the queue that is
+furthest beyond its quota, replayed on the same jobs by the reference with GPU counts alone.
+"""
+
+import csv
+import gzip
+import os
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from benchmarks.scheduler.philly_replay import Arrival, Measures, Replay, Work
+from scheduler.engine.snapshot import Policy
+
+TRACES = Path(os.environ.get("BENCH_TRACES", Path(__file__).parents[3] / "shared" / "traces")) / "philly"
+JOBS = int(os.environ.get("BENCH_JOBS", "8000"))
+NODES = 64
+GPUS = 512
+CLAIM_DELAY_S = float(os.environ.get("BENCH_CLAIM_DELAY", "60"))
+MIN_RUNTIME_S = float(os.environ.get("BENCH_MIN_RUNTIME", "14400"))
+CONSOLIDATE_EVERY_S = float(os.environ.get("BENCH_CONSOLIDATE_EVERY", "1800"))
+
+
+def main() -> None:
+    if not TRACES.is_dir():
+        raise SystemExit(f"The Philly trace is not at {TRACES}; BENCH_TRACES names the folder that has philly/ in it.")
+    quotas = read_quotas()
+    arrivals = read_jobs(quotas)[:JOBS]
+    started = time.perf_counter()
+    replay = Replay(
+        arrivals,
+        quotas,
+        nodes=NODES,
+        policy=Policy(),
+        claim_delay_s=CLAIM_DELAY_S,
+        min_runtime_s=MIN_RUNTIME_S,
+        consolidate_every_s=CONSOLIDATE_EVERY_S,
+    )
+    measures = replay.run(watch=_show_progress)
+    report(measures, time.perf_counter() - started)
+
+
+def read_quotas() -> dict[str, int]:
+    """Return whole GPUs by virtual cluster, in the ratio of their nodes; what rounding leaves to the largest remainders."""
+    with (TRACES / "philly_vc_nodes.csv").open() as file:
+        nodes = {row["vc"]: int(row["node num"]) for row in csv.DictReader(file)}
+    total = sum(nodes.values())
+    quotas = {name: GPUS * count // total for name, count in nodes.items()}
+    by_remainder = sorted(nodes, key=lambda name: (-(GPUS * nodes[name] % total), name))
+    for name in by_remainder[: GPUS - sum(quotas.values())]:
+        quotas[name] += 1
+    return quotas
+
+
+def read_jobs(quotas: dict[str, int]) -> list[Arrival]:
+    """Return the jobs that fit into the quota of their virtual cluster, in the order in which they came."""
+    with gzip.open(TRACES / "philly_jobs.csv.gz", "rt") as file:
+        jobs = [
+            Arrival(
+                datetime.fromisoformat(f"{row['timestamp']}+00:00").timestamp(),
+                float(row["duration"]),
+                int(row["num_gpus"]),
+                row["cluster"],
+            )
+            for row in csv.DictReader(file)
+            if int(row["num_gpus"]) <= quotas.get(row["cluster"], 0)
+        ]
+    return sorted(jobs, key=lambda job: job.at_s)
+
+
+def report(measures: Measures, wall_s: float) -> None:
+    """Print each measure beside its target and the peer's figure (of all jobs)."""
+    works = measures.works
+    jobs = len(works)
+    rows = [
+        ("fair deviation %", 100 * measures.off_fair / measures.fair, "<= 3", 5.70),
+        ("quota shortfall %", 100 * measures.off_guaranteed / measures.guaranteed, "<= 0.1", 0.46),
+        ("preemptions per 100 jobs", 100 * sum(work.evictions for work in works) / jobs, "<= 6", 18.1),
+        ("evictions of any one job", max(work.evictions for work in works), "<= 5", 131),
+        ("utilisation of min(GPUs, demand) %", 100 * measures.held / measures.useful, ">= 99.6", 99.7),
+        ("moves per 100 jobs", 100 * sum(work.moves for work in works) / jobs, "", None),
+        ("stops of any one job, moves too", max(work.evictions + work.moves for work in works), "", None),
+        ("work lost %", 100 * measures.lost / measures.held, "", 0.54),
+        ("mean wait h", sum(work.waited_s for work in works) / jobs / 3600, "<= 4.5", 4.51),
+        ("p95 wait h", _p95(works), "", 15.9),
+    ]
+    print(f"{jobs} jobs, {GPUS} GPUs, {measures.cycles} cycles, {wall_s:.0f} s")
+    print(
+        f"a claim takes nothing for {CLAIM_DELAY_S:.0f} s, nothing is taken from who has run for less than"
+        f" {MIN_RUNTIME_S:.0f} s, consolidation every {CONSOLIDATE_EVERY_S:.0f} s"
+    )
+    for name, value, target, peer in rows:
+        print(f"  {name:36} {value:9.3f}  {target:8}  {'' if peer is None else f'peer {peer}'}")
+
+
+def _p95(works: Sequence[Work]) -> float:
+    return sorted(work.waited_s for work in works)[int(0.95 * len(works))] / 3600
+
+
+def _show_progress(number: int) -> None:
+    if number % 1000 == 0:
+        print(f"job {number}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

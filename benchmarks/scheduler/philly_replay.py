@@ -1,0 +1,318 @@
+"""A cluster that replays jobs on a simulated clock and lets the engine decide whenever something changed.
+
+A job that is stopped, be it to be moved, goes on from its last checkpoint; it leaves at once. What queues hold is
+compared at every moment with the shares that an independent water filling gives them.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from scheduler.engine.cycle import ACTIONS
+from scheduler.engine.jobs import Job, Task
+from scheduler.engine.resources import Quota
+from scheduler.engine.session import Session
+from scheduler.engine.snapshot import (
+    GroupView,
+    JobView,
+    NodeView,
+    PodSetView,
+    Policy,
+    QueueView,
+    Request,
+    Snapshot,
+    TaskState,
+    TaskView,
+)
+
+NODE_GPUS = 8
+CHECKPOINT_S = 1800.0
+CYCLES_AT_ONCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A job of the trace: when it comes, how long it works on how many GPUs, and for whom."""
+
+    at_s: float
+    work_s: float
+    gpus: int
+    queue: str
+
+
+class _Kind(IntEnum):
+    """What may happen, in the order in which things at one moment are looked at."""
+
+    END = 0
+    ARRIVE = 1
+    MAY_EVICT = 2
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """A job of the replay: what of it is safe in a checkpoint, and where it runs."""
+
+    arrival: Arrival
+    number: int
+    view: JobView
+    done_s: float = 0.0
+    started_s: float | None = None
+    waited_s: float = 0.0
+    waits_since_s: float = 0.0
+    attempt: int = 0
+    evictions: int = 0
+    moves: int = 0
+    is_over: bool = False
+
+    def saved_at(self, now_s: float) -> float:
+        """Return when the work of a job that runs was last safe."""
+        assert self.started_s is not None
+        return self.started_s + (now_s - self.started_s) // CHECKPOINT_S * CHECKPOINT_S
+
+
+@dataclass(slots=True)
+class Measures:
+    """What is added up over the replay, in GPU-seconds unless said otherwise."""
+
+    works: Sequence[Work]
+    held: float = 0.0
+    useful: float = 0.0
+    fair: float = 0.0
+    off_fair: float = 0.0
+    guaranteed: float = 0.0
+    off_guaranteed: float = 0.0
+    lost: float = 0.0
+    cycles: int = 0
+
+    def add(
+        self, seconds: float, capacity: int, quotas: Sequence[int], held: Sequence[int], asked: Sequence[int]
+    ) -> None:
+        """Count a stretch of time in which nothing changed."""
+        fair = fill(capacity, quotas, asked)
+        guaranteed = [min(quota, wish) for quota, wish in zip(quotas, asked, strict=True)]
+        self.held += seconds * sum(held)
+        self.useful += seconds * min(capacity, sum(asked))
+        self.fair += seconds * sum(fair)
+        self.off_fair += seconds * sum(abs(have - share) for have, share in zip(held, fair, strict=True)) / 2
+        self.guaranteed += seconds * sum(guaranteed)
+        self.off_guaranteed += seconds * sum(max(0, due - have) for have, due in zip(held, guaranteed, strict=True))
+
+
+def fill(capacity: float, quotas: Sequence[float], asked: Sequence[float]) -> list[float]:
+    """Share out: to each its quota, then the rest in the ratio of quotas, to nobody more than it asks for."""
+    shares = [float(min(quota, wish)) for quota, wish in zip(quotas, asked, strict=True)]
+    rest = capacity - sum(shares)
+    hungry = [index for index, wish in enumerate(asked) if wish > shares[index] and quotas[index] > 0]
+    while rest > 1e-9 and hungry:
+        level = min((asked[index] - shares[index]) / quotas[index] for index in hungry)
+        level = min(level, rest / sum(quotas[index] for index in hungry))
+        for index in hungry:
+            shares[index] += level * quotas[index]
+        rest -= level * sum(quotas[index] for index in hungry)
+        hungry = [index for index in hungry if asked[index] - shares[index] > 1e-9]
+    return shares
+
+
+class Replay:
+    """The cluster with its clock. It ends when the last job arrives, so the empty time after that flatters nothing."""
+
+    def __init__(
+        self,
+        arrivals: Sequence[Arrival],
+        quotas: dict[str, int],
+        *,
+        nodes: int,
+        policy: Policy,
+        claim_delay_s: float = 0.0,
+        min_runtime_s: float = 0.0,
+        consolidate_every_s: float = 0.0,
+    ) -> None:
+        queues = [_queue(name, quota, min_runtime_s) for name, quota in quotas.items()]
+        self._session = Session(Snapshot([_node(index) for index in range(nodes)], queues), policy)
+        self._claim_delay_s = claim_delay_s
+        self._min_runtime_s = min_runtime_s
+        self._consolidate_every_s = consolidate_every_s
+        self._consolidated_at = 0.0
+        self._capacity = NODE_GPUS * nodes
+        self._index = {name: index for index, name in enumerate(quotas)}
+        self._quotas = list(quotas.values())
+        self._works = [_work(number, arrival) for number, arrival in enumerate(arrivals)]
+        self._events = [(work.arrival.at_s, _Kind.ARRIVE, work.number, 0) for work in self._works]
+        heapq.heapify(self._events)
+        self._running: dict[int, Work] = {}
+        self._waiting = 0
+        self._changed: dict[int, Work] = {}
+        self._gone: list[str] = []
+        self._held = [0] * len(quotas)
+        self._asked = [0] * len(quotas)
+        self._now_s = self._events[0][0]
+        self.measures = Measures(self._works)
+
+    def run(self, *, watch: Callable[[int], None] = lambda _number: None) -> Measures:
+        """Replay until the last job has come; `watch` is told the number of each one that comes."""
+        last_s = self._works[-1].arrival.at_s
+        while self._events and self._events[0][0] <= last_s:
+            self._forward_to(self._events[0][0])
+            self._take_events(watch)
+            if self._waiting:
+                self._decide()
+        for work in self._works:
+            if work.started_s is None and not work.is_over:
+                work.waited_s += last_s - work.waits_since_s
+        return self.measures
+
+    def _forward_to(self, now_s: float) -> None:
+        if now_s > self._now_s:
+            self.measures.add(now_s - self._now_s, self._capacity, self._quotas, self._held, self._asked)
+            self._now_s = now_s
+
+    def _take_events(self, watch: Callable[[int], None]) -> None:
+        while self._events and self._events[0][0] <= self._now_s:
+            _, kind, number, attempt = heapq.heappop(self._events)
+            work = self._works[number]
+            if kind is _Kind.ARRIVE:
+                watch(number)
+                self._asked[self._index[work.arrival.queue]] += work.arrival.gpus
+                self._line_up(work)
+            elif attempt == work.attempt and kind is _Kind.END:
+                self._end(work)
+            elif attempt == work.attempt and work.started_s is None and not work.is_over:
+                work.view = replace(work.view, may_evict=True)
+                self._changed[number] = work
+
+    def _line_up(self, work: Work) -> None:
+        work.waits_since_s = self._now_s
+        self._waiting += 1
+        self._changed[work.number] = work
+        if self._claim_delay_s:
+            work.view = replace(work.view, may_evict=False)
+            heapq.heappush(
+                self._events, (self._now_s + self._claim_delay_s, _Kind.MAY_EVICT, work.number, work.attempt)
+            )
+
+    def _end(self, work: Work) -> None:
+        index = self._index[work.arrival.queue]
+        self._held[index] -= work.arrival.gpus
+        self._asked[index] -= work.arrival.gpus
+        work.is_over, work.started_s = True, None
+        del self._running[work.number]
+        self._changed.pop(work.number, None)
+        self._gone.append(work.view.id)
+
+    # --- what the engine is told, and what it decides
+
+    def _decide(self) -> None:
+        """Run cycles until nobody waits for room that another one leaves."""
+        for work in self._running.values():
+            self._look_at(work)
+        for _ in range(CYCLES_AT_ONCE):
+            self._session.change([work.view for work in self._changed.values()], self._gone)
+            self._changed.clear()
+            self._gone.clear()
+            self._run_cycle()
+            self.measures.cycles += 1
+            moved = dict.fromkeys(task.job for task in self._session.moved_since(0))
+            if not sum(self._follow(job) for job in moved):
+                return
+        raise RuntimeError(f"the cycles at {self._now_s} s do not come to rest")
+
+    def _run_cycle(self) -> None:
+        """Run the actions: consolidation, as every move costs work, only so often; no job has priority to preempt by."""
+        left_out = {"preempt"}
+        if self._now_s < self._consolidated_at + self._consolidate_every_s:
+            left_out.add("consolidate")
+        else:
+            self._consolidated_at = self._now_s
+        for name, action in ACTIONS.items():
+            if name not in left_out:
+                action(self._session)
+
+    def _look_at(self, work: Work) -> None:
+        """Note what of a running job changed with time alone; that it has run for long enough is all that counts."""
+        saved_at = work.saved_at(self._now_s)
+        if work.view.saved_at != saved_at:
+            work.view = replace(work.view, saved_at=saved_at)
+            self._changed[work.number] = work
+        if work.started_s is not None and work.view.running_for_s != self._min_runtime_s:
+            running_for_s = min(self._now_s - work.started_s, self._min_runtime_s)
+            work.view = replace(work.view, running_for_s=running_for_s)
+            self._changed[work.number] = work
+
+    def _follow(self, job: Job) -> bool:
+        """Do with a job what was decided; return whether it was promised room."""
+        work = self._works[int(job.view.id)]
+        tasks = tuple(_as_told(task) for task in job.tasks)
+        if tasks == work.view.tasks:
+            return False
+        self._changed[work.number] = work
+        is_promised = any(task.state is TaskState.PLANNED for task in tasks)
+        if work.started_s is not None:
+            self._stop(work, is_move=is_promised)
+        work.view = replace(work.view, tasks=tasks)
+        if all(task.state is TaskState.RUNNING for task in tasks):
+            self._start(work)
+        elif any(task.state is TaskState.RUNNING for task in tasks):
+            raise RuntimeError(f"half of job {job.view.id} runs")
+        return is_promised
+
+    def _start(self, work: Work) -> None:
+        self._waiting -= 1
+        self._running[work.number] = work
+        work.started_s = self._now_s
+        work.waited_s += self._now_s - work.waits_since_s
+        work.view = replace(work.view, saved_at=self._now_s)
+        self._held[self._index[work.arrival.queue]] += work.arrival.gpus
+        ends_s = self._now_s + work.arrival.work_s - work.done_s
+        heapq.heappush(self._events, (ends_s, _Kind.END, work.number, work.attempt))
+
+    def _stop(self, work: Work, *, is_move: bool) -> None:
+        assert work.started_s is not None
+        saved_at = work.saved_at(self._now_s)
+        self.measures.lost += (self._now_s - saved_at) * work.arrival.gpus
+        work.done_s += saved_at - work.started_s
+        work.evictions += not is_move
+        work.moves += is_move
+        work.attempt += 1
+        work.started_s = None
+        work.view = replace(work.view, saved_at=None, running_for_s=None, evictions=work.evictions)
+        self._held[self._index[work.arrival.queue]] -= work.arrival.gpus
+        del self._running[work.number]
+        self._line_up(work)
+
+
+def _as_told(task: Task) -> TaskView:
+    """Return a task as it is once what was decided has happened; who has to leave leaves at once."""
+    node_id = task.node.view.id if task.node is not None else None
+    match task.state:
+        case TaskState.STARTING | TaskState.RUNNING:
+            return replace(task.view, state=TaskState.RUNNING, node_id=node_id, devices=task.devices)
+        case TaskState.PLANNED:
+            return replace(task.view, state=TaskState.PLANNED, node_id=node_id, devices=task.devices)
+        case _:
+            return replace(task.view, state=TaskState.PENDING, node_id=None, devices=())
+
+
+def _node(index: int) -> NodeView:
+    name = f"node{index:03}"
+    return NodeView(name, name, 64_000, 2**38, tuple(range(NODE_GPUS)), 32_000)
+
+
+def _queue(name: str, quota: int, min_runtime_s: float) -> QueueView:
+    return QueueView(
+        name,
+        name,
+        rank=(name,),
+        quota=Quota(1000 * quota),
+        weights=(quota, 1, 1),
+        reclaim_min_runtime_s=min_runtime_s,
+    )
+
+
+def _work(number: int, arrival: Arrival) -> Work:
+    """Return a job as one task, or as a gang of equal tasks where one node is not enough."""
+    count = -(-arrival.gpus // NODE_GPUS)
+    request = Request(gpus=arrival.gpus // count)
+    tasks = tuple(TaskView(f"{number}-{index}", TaskState.PENDING, request) for index in range(count))
+    view = JobView(str(number), arrival.queue, tasks, GroupView((PodSetView("", count),)), rank=(number,))
+    return Work(arrival, number, view)
