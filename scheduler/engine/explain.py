@@ -68,7 +68,7 @@ class _Explainer:
         """Return code, sentence, advice and proof for a job."""
         tasks = job.next_tasks()
         placement = topology.placement_of(job)
-        kinds = Counter((task.shape, _rules_of(task)) for task in tasks)
+        kinds = Counter((task.shape, affinity.rules_of(task.view)) for task in tasks)
         guarded = job if job in self._session.kept else None
         key = (tuple(kinds.items()), placement, job.queue, job.view.is_preemptible, guarded)
         known = self._known.get(key)
@@ -110,7 +110,7 @@ class _Explainer:
     def _parts(self, tasks: Sequence[Task], placement: Placement | None, rooms: Rooms) -> list[_Part]:
         kinds: dict[object, list[Task]] = {}
         for task in tasks:
-            kinds.setdefault((task.shape, _rules_of(task)), []).append(task)
+            kinds.setdefault((task.shape, affinity.rules_of(task.view)), []).append(task)
         parts = [self._part(alike[0], len(alike), placement, rooms) for alike in kinds.values()]
         if len(parts) > 1 and all(part.code is WaitCode.NEXT_CYCLE for part in parts):
             text = f"needs room for {len(tasks)} unlike tasks at once; each kind of them alone would find enough"
@@ -187,14 +187,6 @@ class _Explainer:
         if job.tasks[0].shape.request.pool and seen.fits_elsewhere(part.needed):
             ways.append(Unblock(Way.DROP_POOL, part.where))
         return tuple(ways)
-
-
-def _rules_of(task: Task) -> object:
-    """Return what tells apart where tasks of one request may run."""
-    view = task.view
-    if affinity.is_free(view):
-        return None
-    return view.allowed_nodes, view.together_by, view.apart_by, tuple(sorted(view.labels.items()))
 
 
 def _passed(job: Job, amounts: Sequence[int], kind: BoundKind) -> tuple[Bound, ...]:

@@ -14,9 +14,10 @@ from scheduler.engine.session import Session
 def allocate(session: Session) -> None:
     """Start, or promise room to, every job for which there is some."""
     waiting = JobQueue(session, list(session.waiting.values()), Job.next_tasks)
+    guard = reservation.Guard(session)
     while (turn := waiting.pop()) is not None:
         job, tasks = turn
         if not place(session, job, tasks):
-            reservation.reserve_if_due(session, job, tasks)
+            guard.reserve_if_due(job, tasks)
         elif job.waiting:
             waiting.push(job)

@@ -13,6 +13,13 @@ def is_free(view: TaskView) -> bool:
     return view.allowed_nodes is None and view.together_by is None and view.apart_by is None
 
 
+def rules_of(view: TaskView) -> object:
+    """Return what tells apart where tasks may run: tasks with equal rules may run on the same nodes."""
+    if is_free(view):
+        return None
+    return view.allowed_nodes, view.together_by, view.apart_by, tuple(sorted(view.labels.items()))
+
+
 def allows(session: Session, task: Task, node: NodeLedger) -> bool:
     """Return whether a task may run on a node, whatever room it has."""
     return allowed(session, task, [node])[0]

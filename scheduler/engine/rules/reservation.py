@@ -5,6 +5,7 @@ has waited for long, what is free on the nodes that can hold it all, and what be
 work that comes after it in the order of service waits for that, and never for longer than the policy allows at a time.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
@@ -16,14 +17,28 @@ from scheduler.engine.session import Session
 from scheduler.engine.snapshot import NodeView, Policy, Request
 
 
-def reserve_if_due(session: Session, job: Job, tasks: Sequence[Task]) -> None:
-    """Keep room for a job whose turn it was, but that did not fit, if it is big and has waited for its guard."""
-    if not tasks or job.root.is_satisfied() or not is_time(session.policy, job.view.waited_s):
-        return
-    if _is_pool_taken(session, job) or not _is_within_share(session, job, tasks):
-        return
-    if nodes := _choose(session, job, tasks):
-        session.keep(job, nodes)
+class Guard:
+    """Keeps room during one pass over those who wait. What is not big, or never fits, is looked at once a kind."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._useless: set[object] = set()
+
+    def reserve_if_due(self, job: Job, tasks: Sequence[Task]) -> None:
+        """Keep room for a job whose turn it was, but that did not fit, if it is big and has waited for its guard."""
+        session = self._session
+        if not tasks or job.root.is_satisfied() or not is_time(session.policy, job.view.waited_s):
+            return
+        if _is_pool_taken(session, job):
+            return
+        kinds = Counter((task.shape, affinity.rules_of(task.view)) for task in tasks)
+        question = (tuple(kinds.items()), topology.placement_of(job))
+        if question in self._useless or not _is_within_share(session, job, tasks):
+            return
+        if nodes := _choose(session, job, tasks):
+            session.keep(job, nodes)
+        else:
+            self._useless.add(question)
 
 
 @contextmanager

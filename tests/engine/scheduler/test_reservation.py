@@ -1,5 +1,6 @@
 """The guard of big work: it is not starved by small jobs, and they do not wait for it for longer than the bound."""
 
+import random
 from dataclasses import replace
 from datetime import timedelta
 
@@ -22,6 +23,7 @@ from scheduler.engine.snapshot import (
     TaskState,
     TaskView,
 )
+from tests.engine.scheduler.test_rounds import check, random_job
 from tests.engine.scheduler.world import World
 from tests.factories.scheduler import START, decide, held, needs, node, queue, snapshot_of, wait
 
@@ -109,7 +111,7 @@ def test_room_that_never_suffices_is_given_back_after_the_bound_and_gathered_aga
     stream.submit(held("for ever", "a", "n2", {1: 1}))
     stream.started["for ever"] = 0
 
-    stream.run(170)
+    stream.run(90)
 
     begun = {stream.started[name] for name in stream.started if name[0] == "s"}
     assert sorted(begun & set(range(8, 90))) == [8, 9, 40, 44, 48, 80, 84, 88]
@@ -177,6 +179,17 @@ def test_only_the_first_in_the_order_of_service_is_guarded_in_a_pool():
     parts = *full("n1"), *full("n2"), queue("a", 4)
 
     assert kept_for(*parts, gang("late", "a", 2, 1, rank=(START,)), gang("early", "a", 2, 1)) == {"early": ["n1"]}
+
+
+def test_each_pool_guards_one():
+    farm = node("n2", 2, resource="farm"), held("x", "a", "n2", {0: 1, 1: 1})
+    there = gang("there", "a", 2, 1)
+    there = replace(there, tasks=tuple(replace(task, request=needs(2, resource="farm")) for task in there.tasks))
+
+    assert kept_for(*full("n1"), *farm, queue("a", 4), gang("here", "a", 2, 1), there) == {
+        "here": ["n1"],
+        "there": ["n2"],
+    }
 
 
 # --- where
@@ -260,3 +273,20 @@ def test_the_gang_itself_uses_what_is_kept_for_it_when_it_reclaims():
     assert (stop.job_id, stop.code, stop.for_job) == ("soft", "reclaimed", "big")
     assert stop.text == "a claims its share for big; b holds more than it may keep."
     assert plan == Plan("big", "big-0", "n1")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_work_with_guards_is_never_double_placed_and_comes_to_rest(seed):
+    dice = random.Random(seed)
+    nodes = [node(f"n{i}", dice.choice([2, 4, 4, 8])) for i in range(dice.randint(1, 5))]
+    world = World(nodes, [queue(name, dice.randint(0, 6), age=9 - i) for i, name in enumerate("abc")])
+    for number in range(30):
+        small = random_job(dice, number)
+        big = gang(small.id, small.queue_id, dice.choice([4, 8]), dice.choice([1, 2]), rank=small.rank)
+        world.submit(replace(dice.choice([small, small, small, big]), waited_s=dice.choice([0, 1000, 2000])))
+        if world.running() and dice.random() < 0.3:
+            world.delete(dice.choice(sorted(world.running())))
+        world.cycle()
+        check(world)
+    world.settle()
+    check(world)
