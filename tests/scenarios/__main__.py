@@ -1,4 +1,4 @@
-"""`python -m tests.scenarios FILE… [--group G] [--feature F] [--json OUT]`: run scenarios and count what passes.
+"""`python -m tests.scenarios FILE… [--group G] [--feature F] [--policy P] [--json OUT]`: run scenarios and count what passes.
 
 States and nodes must come out as written. What else a scenario wants is compared too, but only reported.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.engine.rules.fair_share import Claim, divide, divide_surplus
+from scheduler.engine.snapshot import PARITY, POLICIES, Policy
 from tests.scenarios.extras import extras_of
 from tests.scenarios.reading import Scenario
 from tests.scenarios.running import run
@@ -33,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--group", help="only scenarios of this group; fair_share for the division alone")
     parser.add_argument("--feature", help="only scenarios of this feature")
+    parser.add_argument("--policy", choices=POLICIES, default="parity", help="whose rules decide (default: parity)")
     parser.add_argument("--json", type=Path, help="write the results there")
     chosen = parser.parse_args(arguments)
     try:
@@ -40,7 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     except UnreadableFile as error:
         print(f"tests.scenarios: {error}", file=sys.stderr)
         return 2
-    results = [result for data in files for result in results_of(data, group=chosen.group, feature=chosen.feature)]
+    only = {"group": chosen.group, "feature": chosen.feature}
+    results = [result for data in files for result in results_of(data, policy=POLICIES[chosen.policy], **only)]
     for result in results:
         if result.verdict == "failed":
             print(f"{result.id}: {'; '.join(result.misses)}")
@@ -82,7 +85,9 @@ def read(file: Path) -> Scenario:
     return data
 
 
-def results_of(data: Scenario, *, group: str | None = None, feature: str | None = None) -> Iterator[Result]:
+def results_of(
+    data: Scenario, *, policy: Policy = PARITY, group: str | None = None, feature: str | None = None
+) -> Iterator[Result]:
     """Run everything in a file that is of the group and the feature."""
     rows = [(row, str(row.get("group")), str(row.get("feature"))) for row in data.get("scenarios") or []]
     rows += [(row, "fair_share", str(row.get("resource"))) for row in data.get("fair_share_cases") or []]
@@ -92,16 +97,16 @@ def results_of(data: Scenario, *, group: str | None = None, feature: str | None 
         if of_feature in SKIPPED_FEATURES:
             yield Result(row["id"], of_group, of_feature, "skipped", [f"the feature {of_feature} is not supported"])
         else:
-            misses, extras = _examine(row, is_division=of_group == "fair_share")
+            misses, extras = _examine(row, policy, is_division=of_group == "fair_share")
             yield Result(row["id"], of_group, of_feature, "failed" if misses else "passed", misses, extras)
 
 
-def _examine(row: Scenario, *, is_division: bool) -> tuple[list[str], list[str]]:
+def _examine(row: Scenario, policy: Policy, *, is_division: bool) -> tuple[list[str], list[str]]:
     """Return what came out otherwise, and what else did. One broken scenario must not hide the others."""
     try:
         if is_division:
             return _fair_share(row), []
-        played = run(row)
+        played = run(row, policy)
     except Exception as error:  # noqa: BLE001 (whatever it is, it is told)
         return [_tell(error)], []
     try:

@@ -35,11 +35,11 @@ STATES = {
 _FILLS = {"binpack": Fill.PACK, "pack": Fill.PACK, "spread": Fill.SPREAD, "none": Fill.BY_NAME}
 
 
-def read_policy(scenario: Scenario) -> Policy:
-    """Return the switches of a scenario."""
+def read_policy(scenario: Scenario, base: Policy = PARITY) -> Policy:
+    """Return a policy with the switches of a scenario."""
     policy = scenario["policy"]
     return replace(
-        PARITY,
+        base,
         gpu_nodes=_FILLS[policy["node_placement_gpu"]],
         cpu_nodes=_FILLS[policy["node_placement_cpu"]],
         devices=_FILLS[policy["device_placement"]],

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import JobView, Policy, Snapshot, TaskState, TaskView
+from scheduler.engine.snapshot import PARITY, JobView, Policy, Snapshot, TaskState, TaskView
 from tests.scenarios.outcome import compare, outcomes, outcomes_of
 from tests.scenarios.reading import Scenario, read_policy, read_snapshot
 
@@ -20,9 +20,9 @@ class Played:
     rounds: list[Session]
 
 
-def run(scenario: Scenario) -> Played:
+def run(scenario: Scenario, base: Policy = PARITY) -> Played:
     """Play a scenario through and compare states and nodes."""
-    policy, snapshot = read_policy(scenario), read_snapshot(scenario)
+    policy, snapshot = read_policy(scenario, base), read_snapshot(scenario)
     if scenario["mode"] == "step":
         session = decide(snapshot, policy, scenario["actions"])
         return Played(compare(scenario, outcomes(session)), [session])
