@@ -143,7 +143,10 @@ class _Explainer:
     def _no_room(self, seen: Look, count: int, total: int, where: str) -> tuple[WaitCode, str]:
         if not seen.has(Cause.HAS_ROOM).any() and seen.has(Cause.KEPT).any():
             names = [node.view.name for node in seen.nodes(seen.has(Cause.KEPT))]
-            return WaitCode.KEPT, f"the room on {wording.list_names(names)} is kept for {self._kept_for(seen)}"
+            return (
+                WaitCode.KEPT,
+                f"the room on {wording.list_names(names)} is kept for a big job whose turn comes first",
+            )
         if count > 1:
             text = wording.too_few(seen, count, total, where)
         else:

@@ -124,7 +124,7 @@ _ADVICE = {
     Way.WAIT_FOR_QUEUE: "wait until other work of {where} ends",
     Way.WAIT_FOR_NODE: "wait for {amount} more on {where}",
     Way.WAIT_FOR_ROOM: "wait for {amount} more on {where}",
-    Way.WAIT_FOR_JOB: "wait until {where} has started",
+    Way.WAIT_FOR_JOB: "wait until the job that room is kept for has started",
     Way.ASK_LESS: "ask for at most {amount}",
     Way.DROP_POOL: "let it run elsewhere than on {where}",
     Way.OPEN_NODE: "open {where}",

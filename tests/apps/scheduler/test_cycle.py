@@ -221,3 +221,21 @@ def test_the_devices_of_a_lab_are_never_given_out_twice(project):
     assert max(used.values()) == 1000
     assert sum(used.values()) == 16000
     assert Workload.objects.filter(state="pending").count() == 7
+
+
+def test_room_is_kept_for_a_workload_of_a_whole_node_that_has_waited_for_long(project):
+    report_nodes(report("n1", 2))
+    with clock.frozen_at(NOON):
+        enqueue(project, "first", gpus=1)
+        cycle.run_once()
+        enqueue(project, "big", gpus=2)
+    later = NOON + timedelta(minutes=15)
+
+    with clock.frozen_at(later):
+        (small,) = enqueue(project, "small", gpus=1)
+        assert cycle.run_once() == CycleReport(waiting=2)
+
+    small.refresh_from_db()
+    big = Workload.objects.get(name="big")
+    assert small.reason == "the room on n1 is kept for a big job whose turn comes first"
+    assert big.reason == "needs 2 GPUs on lab; most free on one node is 1 GPU (n1); what gets free on n1 is kept for it"

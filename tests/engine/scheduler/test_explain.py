@@ -308,8 +308,11 @@ def test_room_that_is_kept_for_a_big_job_is_said_to_be():
     found = decide(*busy("n1", 2, 1), queue("a", 4), big, wait("small", "a", 1))
     (small,) = [d for d in found.decisions if isinstance(d, Explain) and d.job_id == "small"]
 
-    assert (small.code, small.text) == ("kept_for_another", "the room on n1 is kept for big")
-    assert small.advice == "wait until big has started"
+    assert (small.code, small.text) == (
+        "kept_for_another",
+        "the room on n1 is kept for a big job whose turn comes first",
+    )
+    assert small.advice == "wait until the job that room is kept for has started"
     assert (
         found.texts["big"]
         == "needs 2 GPUs on lab; most free on one node is 1 GPU (n1); what gets free on n1 is kept for it"
