@@ -88,7 +88,7 @@ class _Explainer:
         elif own:
             text += f"; what gets free on {wording.list_names([node.view.name for node in own])} is kept for it"
         nearest = part.look.nearest()
-        unblock = self._ways(job, part, bounds if code not in _LASTING else (), nearest)
+        unblock = self._ways(part, nearest) if code in _LASTING or not bounds else _ways_past(bounds)
         proof = Proof(
             sum(part.needed for part in parts),
             sum(part.placeable for part in parts),
@@ -162,19 +162,9 @@ class _Explainer:
             return np.ones(len(rooms.nodes), bool)
         return np.array(affinity.allowed(self._session, task, rooms.nodes), bool)
 
-    def _ways(
-        self, job: Job, part: _Part, bounds: Sequence[Bound], nearest: Sequence[NodeShortfall]
-    ) -> tuple[Unblock, ...]:
-        ways: list[Unblock] = []
-        for bound in bounds:
-            is_quota = bound.kind is BoundKind.QUOTA
-            ways.append(
-                Unblock(Way.RAISE_QUOTA if is_quota else Way.RAISE_LIMIT, bound.queue, bound.resource, bound.missing)
-            )
-        if bounds:
-            is_quota = bounds[0].kind is BoundKind.QUOTA
-            return (*ways, Unblock(Way.BE_PREEMPTIBLE) if is_quota else Unblock(Way.WAIT_FOR_QUEUE, bounds[0].queue))
-        seen = part.look
+    def _ways(self, part: _Part, nearest: Sequence[NodeShortfall]) -> tuple[Unblock, ...]:
+        """Return what would let the tasks find room, the nearest first."""
+        seen, ways = part.look, []
         if part.code is WaitCode.NEVER_FITS and nearest and nearest[0].cause is Cause.TOO_SMALL:
             ways += [Unblock(Way.ASK_LESS, nearest[0].node, s.resource, s.available) for s in nearest[0].shortages]
         elif part.code is WaitCode.NEVER_FITS:
@@ -187,9 +177,17 @@ class _Explainer:
             ways += [Unblock(Way.WAIT_FOR_NODE, nearest[0].node, s.resource, s.missing) for s in nearest[0].shortages]
         ways += [Unblock(Way.OPEN_NODE, node.view.name) for node in seen.nodes(seen.has(Cause.DRAINED))[:1]]
         ways += [Unblock(Way.REPAIR_NODE, node.view.name) for node in seen.nodes(seen.has(Cause.NOT_READY))[:1]]
-        if job.tasks[0].shape.request.pool and seen.fits_elsewhere(part.needed):
+        if seen.request.pool and seen.fits_elsewhere(part.needed):
             ways.append(Unblock(Way.DROP_POOL, part.where))
         return tuple(ways)
+
+
+def _ways_past(bounds: Sequence[Bound]) -> tuple[Unblock, ...]:
+    """Return what would let the job stay within the bounds that it would pass."""
+    is_quota = bounds[0].kind is BoundKind.QUOTA
+    way = Way.RAISE_QUOTA if is_quota else Way.RAISE_LIMIT
+    raises = [Unblock(way, bound.queue, bound.resource, bound.missing) for bound in bounds]
+    return (*raises, Unblock(Way.BE_PREEMPTIBLE) if is_quota else Unblock(Way.WAIT_FOR_QUEUE, bounds[0].queue))
 
 
 def _passed(job: Job, amounts: Sequence[int], kind: BoundKind) -> tuple[Bound, ...]:
