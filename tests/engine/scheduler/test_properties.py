@@ -219,12 +219,13 @@ def test_names_decide_only_between_equals(snapshot, policy, random):
         return replace(job, id=new[job.id], queue_id=new[job.queue_id], tasks=tasks)
 
     def moved(decision: Decision) -> Decision:
-        places = {
-            name: f"x{place}"
-            for name in ("node_id", "moves_to")
-            if (place := getattr(decision, name, None)) is not None
-        }
-        return replace(decision, job_id=new[decision.job_id], task_id=renamed_task(decision.task_id), **places)
+        names = {"job_id": new[decision.job_id], "task_id": renamed_task(decision.task_id)}
+        for place in ("node_id", "moves_to"):
+            if (node_id := getattr(decision, place, None)) is not None:
+                names[place] = f"x{node_id}"
+        if isinstance(decision, Stop) and decision.for_job is not None:
+            names["for_job"] = new[decision.for_job]
+        return replace(decision, **names)
 
     nodes: list[NodeView] = [replace(row, id=f"x{row.id}", name=f"x{row.name}") for row in snapshot.nodes]
     queues = [
@@ -233,7 +234,12 @@ def test_names_decide_only_between_equals(snapshot, policy, random):
     ]
     other = Snapshot(nodes, queues, [renamed(job) for job in snapshot.jobs])
 
-    assert moves(run_cycle(other, policy)) == [moved(decision) for decision in moves(run_cycle(snapshot, policy))]
+    ours = [moved(decision) for decision in moves(run_cycle(snapshot, policy))]
+    assert without_text(moves(run_cycle(other, policy))) == without_text(ours)
+
+
+def without_text(decisions: list[Decision]) -> list[Decision]:
+    return [replace(decision, text="") if isinstance(decision, Stop) else decision for decision in decisions]
 
 
 @pytest.mark.parametrize("policy", [NEARLINE, PARITY])
