@@ -1,8 +1,9 @@
 """Jobs of Microsoft's Philly clusters on 512 GPUs: how close the engine stays to fair shares, and at what price.
 
 64 nodes of 8 GPUs, 11 queues with the quotas that the published node counts of the virtual clusters stand for, a
-checkpoint every half hour. The peer is the published practice of reclaiming from the youngest job of the queue that is
-furthest beyond its quota, replayed on the same jobs by the reference with GPU counts alone.
+checkpoint every half hour. The peer takes the youngest job of the queue that is furthest beyond its quota; its figures
+are those of a replay with GPU counts alone, so no job of it ever waits because free GPUs lie on different nodes. They
+are known for the first 8,000 jobs (where it lost no work when it stopped a job) and for all of them.
 """
 
 import csv
@@ -19,6 +20,25 @@ from scheduler.engine.snapshot import Policy
 
 TRACES = Path(os.environ.get("BENCH_TRACES", Path(__file__).parents[3] / "shared" / "traces")) / "philly"
 JOBS = int(os.environ.get("BENCH_JOBS", "8000"))
+PEER = {
+    8_000: {
+        "fair deviation %": 2.39,
+        "quota shortfall %": 0.106,
+        "preemptions per 100 jobs": 15.4,
+        "evictions of any one job": 96,
+        "mean wait h": 1.58,
+    },
+    82_168: {
+        "fair deviation %": 5.70,
+        "quota shortfall %": 0.46,
+        "preemptions per 100 jobs": 18.1,
+        "evictions of any one job": 131,
+        "utilisation of min(GPUs, demand) %": 99.7,
+        "work lost %": 0.54,
+        "mean wait h": 4.51,
+        "p95 wait h": 15.9,
+    },
+}
 NODES = 64
 GPUS = 512
 CLAIM_DELAY_S = float(os.environ.get("BENCH_CLAIM_DELAY", "60"))
@@ -74,28 +94,29 @@ def read_jobs(quotas: dict[str, int]) -> list[Arrival]:
 
 
 def report(measures: Measures, wall_s: float) -> None:
-    """Print each measure beside its target and the peer's figure (of all jobs)."""
+    """Print each measure beside its target and the peer's figure."""
     works = measures.works
     jobs = len(works)
     rows = [
-        ("fair deviation %", 100 * measures.off_fair / measures.fair, "<= 3", 5.70),
-        ("quota shortfall %", 100 * measures.off_guaranteed / measures.guaranteed, "<= 0.1", 0.46),
-        ("preemptions per 100 jobs", 100 * sum(work.evictions for work in works) / jobs, "<= 6", 18.1),
-        ("evictions of any one job", max(work.evictions for work in works), "<= 5", 131),
-        ("utilisation of min(GPUs, demand) %", 100 * measures.held / measures.useful, ">= 99.6", 99.7),
-        ("moves per 100 jobs", 100 * sum(work.moves for work in works) / jobs, "", None),
-        ("stops of any one job, moves too", max(work.evictions + work.moves for work in works), "", None),
-        ("work lost %", 100 * measures.lost / measures.held, "", 0.54),
-        ("mean wait h", sum(work.waited_s for work in works) / jobs / 3600, "<= 4.5", 4.51),
-        ("p95 wait h", _p95(works), "", 15.9),
+        ("fair deviation %", 100 * measures.off_fair / measures.fair, "<= 3"),
+        ("quota shortfall %", 100 * measures.off_guaranteed / measures.guaranteed, "<= 0.1"),
+        ("preemptions per 100 jobs", 100 * sum(work.evictions for work in works) / jobs, "<= 6"),
+        ("evictions of any one job", max(work.evictions for work in works), "<= 5"),
+        ("utilisation of min(GPUs, demand) %", 100 * measures.held / measures.useful, ">= 99.6"),
+        ("moves per 100 jobs", 100 * sum(work.moves for work in works) / jobs, ""),
+        ("stops of any one job, moves too", max(work.evictions + work.moves for work in works), ""),
+        ("work lost %", 100 * measures.lost / measures.held, ""),
+        ("mean wait h", sum(work.waited_s for work in works) / jobs / 3600, ""),
+        ("p95 wait h", _p95(works), ""),
     ]
     print(f"{jobs} jobs, {GPUS} GPUs, {measures.cycles} cycles, {wall_s:.0f} s")
     print(
         f"a claim takes nothing for {CLAIM_DELAY_S:.0f} s, nothing is taken from who has run for less than"
         f" {MIN_RUNTIME_S:.0f} s, consolidation every {CONSOLIDATE_EVERY_S:.0f} s"
     )
-    for name, value, target, peer in rows:
-        print(f"  {name:36} {value:9.3f}  {target:8}  {'' if peer is None else f'peer {peer}'}")
+    print(f"  {'':36} {'ours':>9}  {'target':8}  peer, same jobs")
+    for name, value, target in rows:
+        print(f"  {name:36} {value:9.3f}  {target:8}  {PEER.get(jobs, {}).get(name, '')}")
 
 
 def _p95(works: Sequence[Work]) -> float:
