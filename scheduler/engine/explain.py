@@ -68,9 +68,10 @@ class _Explainer:
         """Return code, sentence, advice and proof for a job."""
         tasks = job.next_tasks()
         placement = topology.placement_of(job)
-        kinds = Counter((task.shape, affinity.rules_of(task.view)) for task in tasks)
+        kinds = [(task.shape, affinity.rules_of(task.view)) for task in tasks]
+        counts = tuple(Counter(kinds).items()) if len(kinds) > 1 else tuple(kinds)
         guarded = job if job in self._session.kept else None
-        key = (tuple(kinds.items()), placement, job.queue, job.view.is_preemptible, guarded)
+        key = (counts, placement, job.queue, job.view.is_preemptible, guarded)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._answer(job, tasks, placement) if tasks else _INCOMPLETE
