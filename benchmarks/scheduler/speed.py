@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.explain import explain
+from scheduler.engine.placing import place
 from scheduler.engine.resources import Quota
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
@@ -108,6 +109,20 @@ def allocate() -> Iterator[Result]:
         )
 
 
+def single_placements() -> Iterator[Result]:
+    """Place jobs one by one on idle nodes and time each: the 99th of 100."""
+    for nodes, _ in _up_to({1000: None, 10_000: None}):
+        jobs = [_job(f"p{i:06}", "holder", rank=i) for i in range(8000)]
+        session = Session(Snapshot(_nodes(nodes), _queues(holder=GPUS * nodes), jobs), Policy())
+        times = []
+        for job in list(session.jobs.values()):
+            started = time.perf_counter()
+            place(session, job, job.next_tasks())
+            times.append(time.perf_counter() - started)
+        note = f"the first, which ranks all nodes: {_show(times[0])}"
+        yield Result("one placement, p99 of 8,000", nodes, sorted(times)[len(times) * 99 // 100], note=note)
+
+
 def unchanged() -> Iterator[Result]:
     """Everything runs, nothing waits, nothing changed since the cycle before."""
     for nodes, kai in _up_to({500: 0.082, 1000: 0.18, 4000: 0.95}):
@@ -127,6 +142,7 @@ def unchanged() -> Iterator[Result]:
 SHAPES: dict[str, Callable[[], Iterator[Result]]] = {
     "unchanged": unchanged,
     "allocate": allocate,
+    "single_placements": single_placements,
     "mass_reclaim": mass_reclaim,
     "few_reclaim": few_reclaim,
     "gang_reclaim": gang_reclaim,
