@@ -95,7 +95,10 @@ class Workload(BaseModel):
     released_at = models.DateTimeField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["state", "resource_id"], name="workload_by_state")]
+        indexes = [
+            models.Index(fields=["state", "resource_id"], name="workload_by_state"),
+            models.Index(fields=["released_at"], name="workload_by_release"),
+        ]
 
     def __str__(self) -> str:
         return self.name

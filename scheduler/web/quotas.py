@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -12,16 +13,18 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from accounts.web.requests import PageRequest, text
-from core import units
+from core import clock, units
 from core.errors import InvalidInput
 from scheduler.models import Queue
-from scheduler.selectors import nodes, queues
+from scheduler.selectors import history, nodes, queues
 from scheduler.services import cycle
 from scheduler.services import queues as services
+from web.series import Chart, Series
 
 _MOST_PROJECTS = 500
 _HUES = 7
 _ONE_GPU = 1000
+_PAST, _POINTS = timedelta(hours=2), 121
 
 
 @dataclass(frozen=True)
@@ -84,15 +87,18 @@ def quotas_page(request: PageRequest) -> HttpResponse:
     then = cycle.fair_shares({changed.pk: _as_tried(changed, request.GET)}) if changed is not None else {}
     rows = [_row_of(queue, number, fair, then) for number, queue in enumerate(found)]
     total = sum(_ONE_GPU * len(node.gpus.all()) for node in nodes.list_nodes(actor=request.actor) if node.is_ready)
+    shown = [row for row in rows if only in {None, row.queue.project.name}]
     context = {
-        "rows": [row for row in rows if only in {None, row.queue.project.name}],
+        "rows": shown,
         "project_name": only,
         "total_milli": total,
         "quota_milli": sum(row.queue.gpu_quota_milli for row in rows),
         "tried": changed,
         "gpus": text(request, "gpus"),
     }
-    return render(request, "scheduler/quotas_live.html" if request.htmx else "scheduler/quotas.html", context)
+    if request.htmx:
+        return render(request, "scheduler/quotas_live.html", context)
+    return render(request, "scheduler/quotas.html", context | {"chart": _chart_of(shown)})
 
 
 @require_POST
@@ -107,6 +113,19 @@ def set_quota(request: PageRequest, project: str) -> HttpResponse:
     else:
         messages.error(request, f"The quota of {project} stays. {_errors_of(form)}")
     return redirect("scheduler:quotas")
+
+
+def _chart_of(rows: list[Row]) -> Chart | None:
+    """Return the GPUs of each project in the last two hours; None if nobody held any."""
+    now = clock.now()
+    held = history.gpus_over_time([row.queue for row in rows], until=now, span=_PAST, points=_POINTS)
+    lines = [
+        Series(row.queue.project.name, row.hue, [milli / _ONE_GPU for milli in held[row.queue.pk]])
+        for row in rows
+        if row.queue.pk in held
+    ]
+    minutes = [place - _POINTS + 1 for place in range(_POINTS)]
+    return Chart("GPUs per project", minutes, "minutes", "", lines) if lines else None
 
 
 def _as_tried(queue: Queue, said: QueryDict) -> Any:

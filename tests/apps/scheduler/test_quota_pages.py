@@ -86,3 +86,17 @@ def test_a_thousand_waiting_workloads_give_the_shares_that_the_next_cycle_counts
 
     assert len(cycle._demand()) < 100
     assert cycle.fair_shares() == few
+
+
+def test_what_was_held_in_the_last_two_hours_is_drawn_with_its_numbers(browser, two_projects):
+    assert browser.get("/quotas/").context["chart"] is None
+
+    cycle.run_once()
+
+    chart = browser.get("/quotas/").context["chart"]
+    assert [(line.label, line.values[0], line.values[-1]) for line in chart.series] == [
+        ("team-b", 0, 2),
+        ("team-c", 0, 2),
+    ]
+    assert (chart.x[0], chart.x[-1]) == (-120, 0)
+    assert [line.label for line in browser.get("/quotas/?project=team-b").context["chart"].series] == ["team-b"]

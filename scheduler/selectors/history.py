@@ -1,0 +1,31 @@
+"""What queues held lately, worked out from when their workloads were placed and released."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import accumulate
+
+from django.db.models import Q
+
+from scheduler.engine.states import WorkloadState
+from scheduler.models import Queue, Workload
+
+
+def gpus_over_time(
+    queues: Iterable[Queue], *, until: datetime, span: timedelta, points: int
+) -> dict[str, Sequence[int]]:
+    """Return the GPUs (in thousandths) that each queue held at evenly spaced moments, oldest first; idle ones left out.
+
+    A workload counts from the first moment at which it has its room to the last one before it gives it back.
+    """
+    since, step = until - span, span / (points - 1)
+    changes: dict[str, list[int]] = {}
+    held = Q(state=WorkloadState.PLACED) | Q(released_at__gt=since)
+    ids = [queue.pk for queue in queues]
+    rows = Workload.objects.filter(held, queue__in=ids, gpu_milli__gt=0, placed_at__lte=until)
+    fields = "queue_id", "gpu_milli", "placed_at", "released_at"
+    for queue_id, milli, placed_at, released_at in rows.values_list(*fields).iterator():
+        change = changes.setdefault(queue_id, [0] * points)
+        change[-((since - max(since, placed_at or since)) // step)] += milli
+        if released_at is not None and released_at <= until:
+            change[-((since - released_at) // step)] -= milli
+    return {queue_id: list(accumulate(change)) for queue_id, change in changes.items()}
