@@ -125,7 +125,7 @@ def _chart_of(rows: list[Row]) -> Chart | None:
         if row.queue.pk in held
     ]
     minutes = [place - _POINTS + 1 for place in range(_POINTS)]
-    return Chart("GPUs per project", minutes, "minutes", "", lines) if lines else None
+    return Chart("GPUs per project", minutes, "minutes from now", "", lines) if lines else None
 
 
 def _as_tried(queue: Queue, said: QueryDict) -> Any:
