@@ -80,7 +80,8 @@ TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clie
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_page_is_quiet_fits_and_can_be_read_by_all(open_page, admin_state, finished_run, theme):
+def test_every_page_is_quiet_fits_and_can_be_read_by_all(open_page, admin_state, product, finished_run, theme):
+    hold_a_gpu(product, f"held-{theme}")
     watched = open_page(admin_state, theme=theme)
     attempt = finished_run["steps"][0]["attempts"][0]
     experiments = [step["experiment_id"] for step in finished_run["steps"]]
@@ -94,6 +95,16 @@ def test_every_page_is_quiet_fits_and_can_be_read_by_all(open_page, admin_state,
     faults = {path: look(watched.page, path.format(**names)) for path in PAGES}
 
     assert_none(faults)
+
+
+def hold_a_gpu(product, name: str) -> None:
+    """Let a job on a node that does not exist hold a GPU, so that there is something to draw."""
+    job = {"project": "demo", "template": "lab.gpu-half", "name": name, "command": "true", "simulated_duration_s": 600}
+    product.api("POST", "/compute/jobs", job)
+    product.wait_for(
+        lambda: [item["name"] for item in product.api("GET", "/compute/jobs?state=running")["items"]],
+        lambda names: name in names,
+    )
 
 
 def test_a_page_without_content_says_what_will_stand_there(open_page, stranger_state):
