@@ -1,5 +1,6 @@
 """kill -9 anywhere in caching and clearing: a complete copy or none, every time, and the work goes on."""
 
+import contextlib
 import json
 import os
 import random
@@ -43,7 +44,8 @@ class Platform:
         if kill_after_s is not None:
             ready, _, _ = select.select([self._process.stdout], [], [], kill_after_s)
             if not ready:
-                os.kill(worker, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it finished in this very moment, and has answered
+                    os.kill(worker, signal.SIGKILL)
         answer = json.loads(self._process.stdout.readline())
         assert not (isinstance(answer, dict) and "raised" in answer), answer
         return answer
