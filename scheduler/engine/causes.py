@@ -1,7 +1,10 @@
 """Why a task is stopped, in words."""
 
+from core.units import format_duration
+from scheduler.engine import wording
 from scheduler.engine.decisions import Stop, StopCode
 from scheduler.engine.jobs import Task
+from scheduler.engine.rules import runtime
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import TaskState
 
@@ -11,7 +14,11 @@ def explain_stop(session: Session, task: Task) -> Stop:
     code, job = session.causes[task]
     moves_to = task.node.view if task.node is not None and task.state is TaskState.PLANNED else None
     queue = task.job.queue.view.name
-    if job is None:
+    if (limit := runtime.reached_limit(task.job)) is not None and code is limit.code:
+        has, may = ("has run", "run") if code is StopCode.TIME_LIMIT else ("has not used its GPUs", "leave them unused")
+        work, most = wording.kind_of_work(task.job), format_duration(limit.at_most_s)
+        text = f"It {has} for {format_duration(limit.lasted_s)}; {work} may {may} for {most}."
+    elif job is None:
         text = "Fewer of its tasks run than it needs, and have for longer than they may."
     elif moves_to is not None:
         code, text = StopCode.MOVED, f"It moves to {moves_to.name}, so that {job.view.id} finds room."

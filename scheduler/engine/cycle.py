@@ -1,9 +1,10 @@
-"""The whole scheduler in one call. The actions run from the least to the most disruptive."""
+"""The whole scheduler in one call. What is over ends; then the actions run from the least to the most disruptive."""
 
 from collections.abc import Callable, Iterable
 
 from scheduler.engine.actions.allocate import allocate
 from scheduler.engine.actions.consolidate import consolidate
+from scheduler.engine.actions.end_overdue import end_overdue
 from scheduler.engine.actions.evict_stale import evict_stale_gangs
 from scheduler.engine.actions.keep_promises import keep_promises
 from scheduler.engine.actions.preempt import preempt
@@ -16,6 +17,7 @@ from scheduler.engine.session import Session
 from scheduler.engine.snapshot import Policy, Snapshot, TaskState, TaskView
 
 ACTIONS: dict[str, Callable[[Session], None]] = {
+    "end_overdue": end_overdue,
     "keep_promises": keep_promises,
     "allocate": allocate,
     "consolidate": consolidate,
@@ -23,7 +25,7 @@ ACTIONS: dict[str, Callable[[Session], None]] = {
     "preempt": preempt,
     "evict_stale_gangs": evict_stale_gangs,
 }
-"""Every action by name, from the least to the most disruptive."""
+"""Every action by name, in the order in which they run."""
 
 
 def run_cycle(snapshot: Snapshot, policy: Policy, actions: Iterable[str] = tuple(ACTIONS)) -> list[Decision]:
@@ -52,7 +54,7 @@ def _of(session: Session, task: Task) -> list[Decision]:
         decisions.append(Start(job_id, task.id, node_id, task.devices))
     elif now is TaskState.PLANNED and (before is not now or (node_id, task.devices) != _place_of(task.view)):
         decisions.append(Plan(job_id, task.id, node_id, task.devices))
-    elif now is TaskState.PENDING and before is TaskState.PLANNED:
+    elif before is TaskState.PLANNED and now is not before:
         decisions.append(Withdraw(job_id, task.id))
     return decisions
 

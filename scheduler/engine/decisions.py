@@ -51,12 +51,17 @@ class Withdraw:
 
 
 class StopCode(StrEnum):
-    """Why a task is stopped, as a name for programs."""
+    """Why a task is stopped, as a name for programs.
+
+    A job that has reached a limit of time is over: nobody may list it as waiting again. All the others wait for room.
+    """
 
     MOVED = "moved"
     RECLAIMED = "reclaimed"
     PREEMPTED = "preempted"
     STALE = "stale"
+    TIME_LIMIT = "time_limit"
+    IDLE_LIMIT = "idle_limit"
 
 
 @dataclass(frozen=True, slots=True)

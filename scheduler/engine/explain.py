@@ -5,7 +5,7 @@ Jobs that ask for the same in the same queue share one answer, so explaining tho
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,7 +38,10 @@ _INCOMPLETE = (WaitCode.INCOMPLETE, "too few of its tasks are left to make up wh
 
 @dataclass(frozen=True)
 class _Part:
-    """The tasks of one kind that should start together, and why they do not. `where` is how their nodes are called."""
+    """The tasks of one kind that should start together, and why they do not. `where` is how their nodes are called.
+
+    `ruled` names the work that, by a rule of its queue, may not run on all of them.
+    """
 
     code: WaitCode
     text: str
@@ -46,6 +49,7 @@ class _Part:
     needed: int
     placeable: int
     where: str
+    ruled: str = ""
 
 
 def explain(session: Session) -> list[Explain]:
@@ -112,7 +116,7 @@ class _Explainer:
         kinds: dict[object, list[Task]] = {}
         for task in tasks:
             kinds.setdefault((task.shape, affinity.rules_of(task.view)), []).append(task)
-        parts = [self._part(alike[0], len(alike), placement, rooms) for alike in kinds.values()]
+        parts = [_ruled(self._part(alike[0], len(alike), placement, rooms), alike[0]) for alike in kinds.values()]
         if len(parts) > 1 and all(part.code is WaitCode.NEXT_CYCLE for part in parts):
             text = f"needs room for {len(tasks)} unlike tasks at once; each kind of them alone would find enough"
             return [_Part(WaitCode.NO_ROOM, text, p.look, p.needed, p.placeable, p.where) for p in parts]
@@ -159,7 +163,7 @@ class _Explainer:
         return next(job.view.id for job, kept in self._session.kept.items() if nodes[0] in kept)
 
     def _allowed(self, task: Task, rooms: Rooms) -> Flags:
-        if affinity.is_free(task.view):
+        if affinity.is_free(task.view) and task.shape.request.node_labels is None:
             return np.ones(len(rooms.nodes), bool)
         return np.array(affinity.allowed(self._session, task, rooms.nodes), bool)
 
@@ -180,7 +184,20 @@ class _Explainer:
         ways += [Unblock(Way.REPAIR_NODE, node.view.name) for node in seen.nodes(seen.has(Cause.NOT_READY))[:1]]
         if seen.request.pool and seen.fits_elsewhere(part.needed):
             ways.append(Unblock(Way.DROP_POOL, part.where))
+        if part.ruled and (part.code is WaitCode.NOT_ALLOWED or seen.fits_where_not_allowed()):
+            ways.append(Unblock(Way.ALLOW_NODES, part.ruled))
         return tuple(ways)
+
+
+def _ruled(part: _Part, task: Task) -> _Part:
+    """Return a part that names the rule of its queue, if that keeps it from nodes."""
+    labels = task.shape.request.node_labels
+    if labels is None or part.code is WaitCode.NEXT_CYCLE:
+        return part
+    if all(node.view.bears(labels) for node in part.look.nodes(part.look.is_mine)):
+        return part
+    work = wording.kind_of_work(task.job)
+    return replace(part, text=f"{part.text}; {wording.bound_to(work, labels)}", ruled=work)
 
 
 def _ways_past(bounds: Sequence[Bound]) -> tuple[Unblock, ...]:
@@ -236,6 +253,8 @@ def _closed_reason(seen: Look, allowed: Flags, where: str) -> tuple[WaitCode, st
     if drained:
         names = wording.list_names([node.view.name for node in drained])
         return WaitCode.DRAINED, f"drained: {where} takes no new work on {names} until an admin opens it again"
-    known = int(seen.is_mine.sum())
+    known = int(allowed.sum())
+    if known < int(seen.is_mine.sum()):
+        return WaitCode.UNREACHABLE, f"resource unreachable: none of the {known} nodes of {where} for it is ready"
     nodes = "its only node is" if known == 1 else f"none of its {known} nodes is"
     return WaitCode.UNREACHABLE, f"resource unreachable: {where} does not answer, {nodes} ready"

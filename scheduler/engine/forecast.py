@@ -34,7 +34,9 @@ class Forecast:
         self._fixed = dict(self._counts)
         self._base = self._total
         missing = self._needed - self._base
-        self.may_be_one_node = not self._is_bounded or any(_most_on(node, request) >= missing for node in session.ready)
+        self.may_be_one_node = not self._is_bounded or any(
+            _most_on(node, request) >= missing for node in session.serving(request)
+        )
         """Whether what is missing could all be found on one node, were it empty."""
 
     def free(self, unit: Unit) -> None:
@@ -73,7 +75,7 @@ class Forecast:
             count = min(count, (node.idle_memory + node.coming_memory + memory) // request.memory_bytes)
         if request.gpus:
             count = min(count, (node.idle_gpus + node.coming_gpus + gpus) // request.gpus)
-        count = max(0, min(count, UNLIMITED)) if node.view.is_open else 0
+        count = max(0, min(count, UNLIMITED)) if node.view.is_open and node.view.serves(request) else 0
         self._total += count - self._counts.get(node, 0)
         self._counts[node] = count
 

@@ -99,6 +99,8 @@ class NodeLedger:
             gpus, tasks = self.idle_gpus + self.coming_gpus, self.idle_tasks + self.coming_tasks
         if request.pool and request.pool != self.view.pool:
             return False
+        if request.node_labels is not None and not self.view.bears(request.node_labels):
+            return False
         if tasks < 1 or request.cpu_millicores > cpu or request.memory_bytes > memory or request.gpus > gpus:
             return False
         if request.share_milli or request.share_mib:

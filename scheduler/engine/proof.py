@@ -49,6 +49,7 @@ class Way(StrEnum):
     WAIT_FOR_JOB = "wait_for_job"
     ASK_LESS = "ask_less"
     DROP_POOL = "drop_pool"
+    ALLOW_NODES = "allow_nodes"
     OPEN_NODE = "open_node"
     REPAIR_NODE = "repair_node"
 
@@ -97,7 +98,7 @@ class NodeShortfall:
 
 @dataclass(frozen=True, slots=True)
 class Unblock:
-    """One thing that would let the job start, or bring it nearer. `where` names the queue, node, pool or job."""
+    """One thing that would let the job start, or bring it nearer. `where` names the queue, work, node, pool or job."""
 
     way: Way
     where: str = ""

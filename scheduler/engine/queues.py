@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 
 from scheduler.engine.rules.fair_share import Claim, divide
-from scheduler.engine.snapshot import QueueView
+from scheduler.engine.snapshot import JobView, QueueView, WorkRules
 
 RESOURCES, GPU = 3, 0
 UNITS = (1000, 1, 1_000_000)
@@ -16,7 +16,8 @@ Vector = list[float]
 class QueueState:
     """One queue with what it holds now. `held` includes what was promised; `firm` is the part that nobody may take.
 
-    `largest` is the most GPU, in thousandths, that any job of it can give up at once.
+    `largest` is the most GPU, in thousandths, that any job of it can give up at once. The rules for `training` and for
+    `interactive` work are those that hold in the end, with what the queues above rule.
     """
 
     __slots__ = (
@@ -24,12 +25,14 @@ class QueueState:
         "fair",
         "firm",
         "held",
+        "interactive",
         "largest",
         "limit",
         "may_hold",
         "parent",
         "path",
         "quota",
+        "training",
         "version",
         "view",
         "waiting",
@@ -49,8 +52,23 @@ class QueueState:
         self.version = 0
         self.fair: Vector = [0, 0, 0]
         self.may_hold: Vector = [0, 0, 0]
+        self.training, self.interactive = view.training, view.interactive
         if parent is not None:
             parent.children.append(self)
+            self.training = view.training.or_else(parent.training)
+            self.interactive = view.interactive.or_else(parent.interactive)
+
+    @property
+    def has_time_limits(self) -> bool:
+        """Whether any of its work may run, or stand idle, for so long only."""
+        return any(
+            rules.run_at_most_s is not None or rules.idle_at_most_s is not None
+            for rules in (self.training, self.interactive)
+        )
+
+    def rules_for(self, job: JobView) -> WorkRules:
+        """Return the rules for the kind of work that a job is."""
+        return self.training if job.is_preemptible else self.interactive
 
     def add_held(self, amounts: Sequence[int], sign: int, *, is_firm: bool) -> None:
         """Count what a task holds, or holds no longer."""

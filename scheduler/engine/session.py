@@ -1,13 +1,15 @@
 """The state that decisions are made on: every move of a task is counted everywhere, and can be taken back."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.ledger import HOLDING, NodeLedger
 from scheduler.engine.queues import QueueState, build_queues, share_out
 from scheduler.engine.shapes import Shape
-from scheduler.engine.snapshot import JobView, Policy, Request, Snapshot, TaskState
+from scheduler.engine.snapshot import JobView, Labels, Policy, Request, Snapshot, TaskState
 from scheduler.engine.victims import VictimLines
 
 Left = tuple[str, tuple[str, ...]]
@@ -49,7 +51,10 @@ class Session:
         share_out(self.queues, self.total, usage_pull=self.policy.usage_pull)
 
     def _add(self, view: JobView) -> None:
-        job = self.jobs[view.id] = Job(view, self.queues[view.queue_id], self.shape_of)
+        queue = self.queues[view.queue_id]
+        labels = queue.rules_for(view).node_labels
+        shape_of = self.shape_of if labels is None else partial(self._shape_on, labels=labels)
+        job = self.jobs[view.id] = Job(view, queue, shape_of)
         for task in job.tasks:
             node = self.node_of.get(task.view.node_id) if task.view.node_id is not None else None
             self._set(task, task.view.state, node, task.view.devices, None)
@@ -93,6 +98,9 @@ class Session:
             shape = self.shapes[request] = Shape(request, self.smallest_mib)
         return shape
 
+    def _shape_on(self, request: Request, *, labels: Labels) -> Shape:
+        return self.shape_of(replace(request, node_labels=labels))
+
     def _total(self) -> tuple[int, int, int]:
         gpus = sum(len(node.view.devices) for node in self.ready)
         slices = sum(
@@ -131,6 +139,14 @@ class Session:
             self._move(task, TaskState.LEAVING, task.node, task.devices, None)
         else:
             self._move(task, TaskState.PENDING, None, (), None)
+
+    def end(self, job: Job) -> None:
+        """End a job: what of it runs is told to leave, for the `cause` at hand, and nothing of it waits any more."""
+        for task in sorted(job.tasks, key=lambda task: task.id):
+            if task.state in HOLDING:
+                self.evict(task)
+            if task.state is TaskState.PENDING:
+                self._move(task, TaskState.FAILED, None, (), None)
 
     def mark(self) -> int:
         """Return a point to which `take_back` can return."""
@@ -236,6 +252,12 @@ class Session:
             self._free[index] = free
         self._free_seen = len(self.changes)
         return self._free_sum
+
+    def serving(self, request: Request) -> list[NodeLedger]:
+        """Return the nodes that take work and are for a request, whatever room they have."""
+        if request.is_for_all_nodes:
+            return self.ready
+        return [node for node in self.ready if node.view.serves(request)]
 
     def best_node(self, task: Task) -> NodeLedger | None:
         """Return the best of all nodes with room for a task, now or soon."""

@@ -120,6 +120,11 @@ class Look:
             return self._count_shares(able, [NodeLedger(node.view, 0, []) for node in self.rooms.nodes])
         return np.where(able, (self.whole // self.asked).min(axis=0), 0)
 
+    def fits_where_not_allowed(self) -> bool:
+        """Return whether a node on which the request may not run has room for it now or soon."""
+        is_open = self.rooms.is_ready & ~self.rooms.is_drained
+        return bool((self.has(Cause.NOT_ALLOWED) & is_open & (self.free >= self.asked).all(axis=0)).any())
+
     def fits_elsewhere(self, count: int) -> bool:
         """Return whether nodes of other pools have room for so many tasks."""
         others = ~self.is_mine & (self.causes == _CAUSES.index(Cause.HAS_ROOM))

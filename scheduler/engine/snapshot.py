@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from scheduler.engine.resources import ONE_GPU, Quota
 
+Labels = frozenset[tuple[str, str]]
+"""Labels of nodes, each with a value."""
+
 
 class TaskState(StrEnum):
     """Where a task stands, for the scheduler.
@@ -28,8 +31,9 @@ class TaskState(StrEnum):
 class Request:
     """What one task asks for: whole devices, or a share of each of `devices` (thousandths or MiB), or MIG slices.
 
-    `pool` names the nodes that may serve it; an empty name stands for all. `data` names what it will read, if that is
-    known, so that it goes where this lies.
+    `pool` names the nodes that may serve it; an empty name stands for all. Of `node_labels` a node must bear one; those
+    that a queue rules are set by the engine. `data` names what it will read, if that is known, so that it goes where
+    this lies.
     """
 
     gpus: int = 0
@@ -40,12 +44,18 @@ class Request:
     cpu_millicores: int = 0
     memory_bytes: int = 0
     pool: str = ""
+    node_labels: Labels | None = None
     data: str = ""
 
     @property
     def is_shared(self) -> bool:
         """Whether it asks for a part of devices that others may use too."""
         return bool(self.share_milli or self.share_mib)
+
+    @property
+    def is_for_all_nodes(self) -> bool:
+        """Whether it names neither a pool nor labels."""
+        return not self.pool and self.node_labels is None
 
     @property
     def wants_gpu(self) -> bool:
@@ -98,12 +108,44 @@ class NodeView:
         """Whether work may start on it."""
         return self.is_ready and not self.is_drained
 
+    def bears(self, labels: Labels) -> bool:
+        """Return whether it bears one of these labels."""
+        return not labels.isdisjoint(self.labels.items())
+
+    def serves(self, request: Request) -> bool:
+        """Return whether it is one of the nodes that a request is for, whatever room it has."""
+        if request.pool and request.pool != self.pool:
+            return False
+        return request.node_labels is None or self.bears(request.node_labels)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRules:
+    """What a queue rules for one kind of work. What is None is as the queue above rules, and free if none does.
+
+    Of `node_labels` a node must bear one. A job may hold its place for `run_at_most_s` after its start, and leave its
+    GPUs unused for `idle_at_most_s`; infinite lifts what a queue above rules.
+    """
+
+    node_labels: Labels | None = None
+    run_at_most_s: float | None = None
+    idle_at_most_s: float | None = None
+
+    def or_else(self, above: "WorkRules") -> "WorkRules":
+        """Return these rules, and those of the queue above where they say nothing."""
+        return WorkRules(
+            above.node_labels if self.node_labels is None else self.node_labels,
+            above.run_at_most_s if self.run_at_most_s is None else self.run_at_most_s,
+            above.idle_at_most_s if self.idle_at_most_s is None else self.idle_at_most_s,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
     """A queue: a department or the project in it. Jobs wait in leaves only. `rank` orders equals, lowest first.
 
-    `used` is its part (0 to 1) of what was used lately of each resource, older use counting less.
+    `used` is its part (0 to 1) of what was used lately of each resource, older use counting less. Its rules for
+    `training` are those for what is preemptible, the ones for `interactive` work those for what is not.
     """
 
     id: str
@@ -117,6 +159,8 @@ class QueueView:
     used: tuple[float, float, float] = (0.0, 0.0, 0.0)
     reclaim_min_runtime_s: float | None = None
     preempt_min_runtime_s: float | None = None
+    training: WorkRules = WorkRules()
+    interactive: WorkRules = WorkRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +213,9 @@ class JobView:
     """A workload: tasks that start, and are stopped, by the rules of their structure. `rank` orders by age.
 
     `saved_at` is when its work was last safe, at its last checkpoint or its start, in seconds on a clock that all jobs
-    share; None is unknown. `evictions` counts how often it lost its place before, `waited_s` is how
-    long it has waited since; None is unknown, and then no room is kept for it.
+    share; None is unknown. `running_for_s` is how long it has run since it last started, and `idle_for_s` for how long
+    none of its GPUs has been used; None: it does not run, or that is unknown. `evictions` counts how often it lost its
+    place before, `waited_s` is how long it has waited since; None is unknown, and then no room is kept for it.
     """
 
     id: str
@@ -181,6 +226,7 @@ class JobView:
     is_preemptible: bool = True
     rank: tuple[object, ...] = ()
     running_for_s: float | None = None
+    idle_for_s: float | None = None
     may_evict: bool = True
     stale_for_s: float | None = None
     stale_grace_s: float | None = None

@@ -6,9 +6,11 @@ import numpy as np
 
 from core.units import format_bytes, format_gpus
 from scheduler.engine.decisions import WaitCode
+from scheduler.engine.jobs import Job
 from scheduler.engine.proof import Bound, BoundKind, Cause, Resource, Unblock, Way
 from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.shortfall import Flags, Look
+from scheduler.engine.snapshot import Labels
 
 _MANY = 3
 _MIB = 2**20
@@ -107,6 +109,17 @@ def closed(seen: Look) -> str:
     return text
 
 
+def kind_of_work(job: Job) -> str:
+    """Name the work for which a queue has rules of its own."""
+    return f"{'training' if job.view.is_preemptible else 'interactive work'} of {job.queue.view.name}"
+
+
+def bound_to(work: str, labels: Labels) -> str:
+    """Say on which nodes work may run."""
+    names = " or ".join(f"{label}={value}" for label, value in sorted(labels)) or "labels that none has"
+    return f"{work} may run only on nodes with {names}"
+
+
 def advise(ways: Sequence[Unblock]) -> str:
     """Say what would let a job start, the first few ways of it."""
     return ", or ".join(_advise(way) for way in ways[:_MANY])
@@ -127,6 +140,7 @@ _ADVICE = {
     Way.WAIT_FOR_JOB: "wait until the job that room is kept for has started",
     Way.ASK_LESS: "ask for at most {amount}",
     Way.DROP_POOL: "let it run elsewhere than on {where}",
+    Way.ALLOW_NODES: "let {where} run on more nodes",
     Way.OPEN_NODE: "open {where}",
     Way.REPAIR_NODE: "bring {where} back",
 }

@@ -1,4 +1,4 @@
-"""Which nodes a task may run on at all: those named, and those with or without certain other tasks."""
+"""Which nodes a task may run on at all: those named, those that its queue rules, and those with or without others."""
 
 from collections.abc import Sequence
 
@@ -27,11 +27,13 @@ def allows(session: Session, task: Task, node: NodeLedger) -> bool:
 
 def allowed(session: Session, task: Task, nodes: Sequence[NodeLedger]) -> list[bool]:
     """Return for each node whether a task may run there, whatever room it has."""
-    view = task.view
+    view, labels = task.view, task.shape.request.node_labels
     near = _values_with(session, task, view.together_by) if view.together_by is not None else set()
     far = _values_with(session, task, view.apart_by) if view.apart_by is not None else set()
 
     def is_allowed(node: NodeLedger) -> bool:
+        if labels is not None and not node.view.bears(labels):
+            return False
         if view.allowed_nodes is not None and node.view.id not in view.allowed_nodes:
             return False
         if near and node.view.labels.get(view.together_by or "") not in near:

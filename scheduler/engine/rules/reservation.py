@@ -111,7 +111,7 @@ def _freest(nodes: Sequence[NodeLedger], request: Request, count: int) -> list[N
 
 def _count_when_empty(node: NodeView, request: Request) -> int:
     """Return how many tasks that ask for whole devices an empty node holds."""
-    if request.pool not in {"", node.pool}:
+    if not node.serves(request):
         return 0
     bounds = [len(node.devices) // request.gpus]
     if request.cpu_millicores:

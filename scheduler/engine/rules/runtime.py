@@ -1,5 +1,8 @@
-"""Guards of work: who has run too shortly, or was evicted too often, to be taken away."""
+"""Who has run too shortly, or was evicted too often, to be taken away, and who has run or stood idle for too long."""
 
+from dataclasses import dataclass
+
+from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job
 from scheduler.engine.rules.reclaimable import levelled
 from scheduler.engine.session import Session
@@ -28,3 +31,24 @@ def may_preempt(session: Session, other: Job) -> bool:
         if least is not None:
             return other.view.running_for_s >= least
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedLimit:
+    """A limit of time that a job has reached, in seconds."""
+
+    code: StopCode
+    lasted_s: float
+    at_most_s: float
+
+
+def reached_limit(job: Job) -> ReachedLimit | None:
+    """Return the limit of its queues that a job has reached, if any, by running or by not using its GPUs."""
+    rules = job.queue.rules_for(job.view)
+    for code, lasted_s, at_most_s in (
+        (StopCode.TIME_LIMIT, job.view.running_for_s, rules.run_at_most_s),
+        (StopCode.IDLE_LIMIT, job.view.idle_for_s, rules.idle_at_most_s),
+    ):
+        if lasted_s is not None and at_most_s is not None and lasted_s >= at_most_s:
+            return ReachedLimit(code, lasted_s, at_most_s)
+    return None

@@ -65,7 +65,7 @@ def place_together(
         children = [child for child in part.children if touched & _below(child)]
         return all(place_part(child, inside, preferences) for child in children)
 
-    return place_part(job.root, session.ready, None)
+    return place_part(job.root, _serving(session, tasks), None)
 
 
 def placement_of(job: Job) -> Placement | None:
@@ -82,6 +82,12 @@ def required_domains(placement: Placement | None, nodes: Sequence[NodeLedger]) -
         return [list(nodes)]
     domains = _domains(placement.levels[: placement.levels.index(placement.required) + 1], nodes)
     return [domains[name] for name in sorted(domains)]
+
+
+def _serving(session: Session, tasks: Sequence[Task]) -> list[NodeLedger]:
+    """Return the nodes that serve any of the tasks: only what is free there tells the domains apart."""
+    serving = [session.serving(request) for request in {task.shape.request for task in tasks}]
+    return serving[0] if len(serving) == 1 else sorted(set().union(*serving), key=lambda node: node.index)
 
 
 def _below(part: Group | PodSet) -> set[PodSet]:

@@ -2,14 +2,25 @@
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 from scheduler.engine.decisions import Explain, Plan, Start, Stop
 from scheduler.engine.resources import Quota
-from scheduler.engine.snapshot import GroupView, JobView, PodSetView, QueueView, Snapshot, TaskState, TaskView
-from tests.engine.scheduler.world import UP, Flaky, apply, gang, is_ghost, is_half_up
+from scheduler.engine.snapshot import (
+    GroupView,
+    JobView,
+    PodSetView,
+    QueueView,
+    Snapshot,
+    TaskState,
+    TaskView,
+    WorkRules,
+)
+from tests.engine.scheduler.world import UP, Flaky, apply, ended_by, gang, is_ghost, is_half_up
 from tests.factories.scheduler import DEVICE_MIB, needs, node, queue
 
 WORLDS, CYCLES = 40, 250
@@ -65,9 +76,27 @@ def random_queues(dice: random.Random) -> list[QueueView]:
             queue(name, max(0, quota + dice.randint(-2, 2)), age=20 - rank),
             parent_id=parent,
             limit=Quota(dice.choice([None, None, 1000 * (quota + 4)]), dice.choice([None, 16_000]), None),
+            training=random_rules(dice),
+            interactive=random_rules(dice),
         )
         for rank, (name, parent, quota) in enumerate(rows)
     ]
+
+
+def random_rules(dice: random.Random) -> WorkRules:
+    """Return rules for one kind of work, most often none."""
+    labels = frozenset({("type", dice.choice("xy"))})
+    return WorkRules(dice.choice([None, None, None, labels]), dice.choice([None, None, 1800]), dice.choice([None, 300]))
+
+
+def rules_for(snapshot: Snapshot, job: JobView) -> WorkRules:
+    """Return the rules for a job, those of its department included."""
+    rows = {row.id: row for row in snapshot.queues}
+    row, rules = rows[job.queue_id], WorkRules()
+    while row is not None:
+        rules = rules.or_else(row.training if job.is_preemptible else row.interactive)
+        row = rows.get(row.parent_id)
+    return rules
 
 
 # --- what holds after every cycle
@@ -135,6 +164,7 @@ def check(world: Flaky, before: Snapshot) -> None:
     check_gangs(world, before, told)
     check_that_nobody_is_forgotten(world, told)
     check_starts(world, before)
+    check_rules(world, before)
 
 
 def check_gangs(world: Flaky, before: Snapshot, told: Snapshot) -> None:
@@ -166,6 +196,27 @@ def check_starts(world: Flaky, before: Snapshot) -> None:
         assert isinstance(decision, Plan) or states[decision.task_id] in {TaskState.PENDING, TaskState.PLANNED}
 
 
+def check_rules(world: Flaky, before: Snapshot) -> None:
+    """Room is given on nodes that the project's rules allow; what has reached a limit ends, and what has ended is over."""
+    given = [decision for decision in world.decisions if isinstance(decision, Start | Plan)]
+    assert not {decision.job_id for decision in given} & world.over
+    check_labels(before, given)
+    told = ended_by(world.decisions)
+    for job in before.jobs:
+        rules = rules_for(before, job)
+        runs = (job.running_for_s or 0) >= (rules.run_at_most_s or inf)
+        is_overdue = runs or (job.idle_for_s or 0) >= (rules.idle_at_most_s or inf)
+        has_running = any(task.state is TaskState.RUNNING for task in job.tasks)
+        assert (job.id in told) == (is_overdue and has_running), f"{job.id} is stopped too early or too late"
+
+
+def check_labels(before: Snapshot, given: Iterable[Start | Plan]) -> None:
+    nodes, jobs = {row.id: row for row in before.nodes}, {job.id: job for job in before.jobs}
+    for decision in given:
+        labels = rules_for(before, jobs[decision.job_id]).node_labels
+        assert labels is None or nodes[decision.node_id].bears(labels), f"{decision.task_id} is where it may not be"
+
+
 # --- the cycles
 
 
@@ -191,7 +242,8 @@ def end_some(world: Flaky, dice: random.Random) -> None:
 def test_nothing_is_double_placed_half_up_or_forgotten_whatever_fails(seed):
     dice = random.Random(seed)
     nodes = [
-        node(f"n{i}", dice.choice([0, 1, 2, 4, 4]), cpu=dice.choice([2, 4, 64])) for i in range(dice.randint(2, 4))
+        replace(node(f"n{i}", dice.choice([0, 1, 2, 4, 4]), cpu=dice.choice([2, 4, 64])), labels={"type": "xy"[i % 2]})
+        for i in range(dice.randint(2, 4))
     ]
     world = Flaky(dice, nodes, random_queues(dice))
 
@@ -203,6 +255,7 @@ def test_nothing_is_double_placed_half_up_or_forgotten_whatever_fails(seed):
         before = world.snapshot
         world.cycle()
         check(world, before)
+        world.pass_time(dice)
 
     world.repair()
     world.loss = world.slowness = 0

@@ -1,6 +1,7 @@
 """A session that is kept and told what changed decides as one that is made anew."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import JobView, Policy, Snapshot, TaskState
+from tests.engine.scheduler.test_failures import random_rules
 from tests.engine.scheduler.test_rounds import gang, random_job
 from tests.engine.scheduler.world import World
 from tests.factories.scheduler import node, queue
@@ -24,7 +26,11 @@ def decide(session: Session) -> list[tuple]:
 def test_every_cycle_decides_as_one_that_knows_nothing_of_those_before(seed):
     dice = random.Random(seed)
     nodes = [node(f"n{i}", dice.choice([1, 2, 4, 8]), cpu=dice.choice([8, 64])) for i in range(dice.randint(1, 5))]
-    queues = [queue(name, dice.randint(0, 6), age=9 - i) for i, name in enumerate(("a", "b", "c"))]
+    nodes = [replace(row, labels={"type": dice.choice("xy")}) for row in nodes]
+    queues = [
+        replace(queue(name, dice.randint(0, 6), age=9 - i), training=random_rules(dice), interactive=random_rules(dice))
+        for i, name in enumerate(("a", "b", "c"))
+    ]
     world, kept = World(nodes, queues), Session(Snapshot(nodes, queues, []), Policy())
     known: dict[str, JobView] = {}
     for number in range(30):
@@ -38,6 +44,7 @@ def test_every_cycle_decides_as_one_that_knows_nothing_of_those_before(seed):
         assert differences(kept) == []
         assert decide(kept) == decide(Session(world.snapshot, Policy()))
         world.cycle()
+        world.pass_time(dice)
 
 
 def test_a_decision_that_was_lost_is_made_again():

@@ -20,9 +20,17 @@ from scheduler.engine.snapshot import (
     QueueView,
     Snapshot,
     TaskState,
+    WorkRules,
 )
-from tests.engine.scheduler.test_failures import check_bounds, check_devices, check_nodes, groups, launcher_with_workers
-from tests.engine.scheduler.world import UP, apply, arrive, gang, is_half_up
+from tests.engine.scheduler.test_failures import (
+    check_bounds,
+    check_devices,
+    check_labels,
+    check_nodes,
+    groups,
+    launcher_with_workers,
+)
+from tests.engine.scheduler.world import FOR_GOOD, UP, apply, arrive, gang, is_half_up
 from tests.factories.scheduler import node, queue
 
 LEAVES = ("a1", "a2", "b1", "c1")
@@ -33,6 +41,10 @@ policies = st.sampled_from([NEARLINE, PARITY, replace(NEARLINE, gpu_nodes=Fill.S
 usual = settings(
     max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None
 )
+
+
+labels = st.sampled_from([None, None, frozenset({("type", "x")}), frozenset({("type", "y")})])
+rules = st.builds(WorkRules, labels, st.sampled_from([None, 3600]), st.sampled_from([None, 600]))
 
 
 @st.composite
@@ -60,6 +72,7 @@ def queues_of(draw) -> list[QueueView]:
         quota = draw(st.integers(0, 4)) * (2 if name in "ab" else 1)
         limit = Quota(draw(st.sampled_from([None, None, 1000 * quota + 1000])), draw(st.sampled_from([None, 4000])))
         row = queue(name, quota, weight=draw(st.sampled_from([None, 0, 1, 3])), age=age)
+        row = replace(row, training=draw(rules), interactive=draw(rules))
         rows.append(replace(row, parent_id=PARENTS.get(name), limit=limit))
     return rows
 
@@ -68,12 +81,17 @@ def queues_of(draw) -> list[QueueView]:
 def snapshots(draw) -> Snapshot:
     """Return a cluster on which some work runs since earlier cycles, and some waits."""
     nodes = [
-        node(f"n{i}", draw(st.sampled_from([0, 1, 2, 4])), cpu=draw(st.sampled_from([2, 64])))
+        replace(
+            node(f"n{i}", draw(st.sampled_from([0, 1, 2, 4])), cpu=draw(st.sampled_from([2, 64]))),
+            labels={"type": draw(st.sampled_from("xxy"))},
+        )
         for i in range(draw(st.integers(1, 3)))
     ]
     jobs = [draw(jobs_of(f"job{i:02}", i)) for i in range(draw(st.integers(0, 8)))]
     snapshot = Snapshot(nodes, draw(queues_of()), jobs[: draw(st.integers(0, len(jobs)))])
     snapshot = arrive(apply(snapshot, run_cycle(snapshot, NEARLINE)))
+    times = st.sampled_from([None, 0, 0, 600])
+    snapshot = replace(snapshot, jobs=[replace(j, running_for_s=60, idle_for_s=draw(times)) for j in snapshot.jobs])
     closed = draw(st.sampled_from([None, None, None, 0]))
     nodes = [replace(row, is_drained=index == closed) for index, row in enumerate(nodes)]
     return replace(snapshot, nodes=nodes, jobs=[*snapshot.jobs, *jobs[len(snapshot.jobs) :]])
@@ -112,6 +130,12 @@ def test_no_queue_goes_beyond_its_limit_nor_firm_work_beyond_the_quota(snapshot,
 
 @usual
 @given(snapshots(), policies)
+def test_work_is_given_room_only_on_nodes_that_the_rules_of_its_project_allow(snapshot, policy):
+    check_labels(snapshot, [d for d in run_cycle(snapshot, policy) if isinstance(d, Start | Plan)])
+
+
+@usual
+@given(snapshots(), policies)
 def test_a_gang_is_whole_or_absent(snapshot, policy):
     after = apply(snapshot, run_cycle(snapshot, policy))
 
@@ -128,7 +152,7 @@ def arrived(job: JobView):
 def test_a_running_task_is_stopped_only_for_somebody_who_gets_room(snapshot, policy):
     decisions = run_cycle(snapshot, policy)
 
-    if any(isinstance(decision, Stop) for decision in decisions):
+    if any(isinstance(decision, Stop) and decision.code not in FOR_GOOD for decision in decisions):
         assert any(isinstance(decision, Plan) for decision in decisions)
 
 
@@ -136,7 +160,7 @@ def test_a_running_task_is_stopped_only_for_somebody_who_gets_room(snapshot, pol
 @given(snapshots(), policies)
 def test_where_all_work_fits_nothing_waits_and_nobody_is_stopped(snapshot, policy):
     roomy = [node(f"spare{i:02}", 2) for i in range(sum(len(job.tasks) for job in snapshot.jobs))]
-    free = [replace(row, quota=Quota(None), limit=Quota(None, None, None)) for row in snapshot.queues]
+    free = [QueueView(row.id, row.name, row.parent_id, row.rank, quota=Quota(None)) for row in snapshot.queues]
     snapshot = replace(snapshot, nodes=[*snapshot.nodes, *roomy], queues=free)
 
     decisions = run_cycle(snapshot, policy)

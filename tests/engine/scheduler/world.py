@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from scheduler.engine.cycle import run_cycle
@@ -21,6 +21,8 @@ from scheduler.engine.snapshot import (
 from tests.factories.scheduler import needs
 
 UP = frozenset({TaskState.RUNNING, TaskState.PLANNED})
+ON_NODES = frozenset({TaskState.RUNNING, TaskState.LEAVING, TaskState.STUCK})
+FOR_GOOD = frozenset({StopCode.TIME_LIMIT, StopCode.IDLE_LIMIT})
 CYCLE_S = 60
 
 
@@ -65,7 +67,14 @@ def told_to(decisions: list[Decision]) -> dict[str, list[Decision]]:
 def apply(snapshot: Snapshot, decisions: list[Decision]) -> Snapshot:
     """Return what a cluster looks like when all that was decided has happened."""
     told = told_to(decisions)
+    ended = ended_by(decisions)
+    snapshot = replace(snapshot, jobs=[job for job in snapshot.jobs if job.id not in ended])
     return _with_tasks(snapshot, lambda task: follow(task, told.get(task.id, [])))
+
+
+def ended_by(decisions: Iterable[Decision]) -> set[str]:
+    """Return the jobs that were stopped for good."""
+    return {d.job_id for d in decisions if isinstance(d, Stop) and d.code in FOR_GOOD}
 
 
 def arrive(snapshot: Snapshot) -> Snapshot:
@@ -101,6 +110,7 @@ class World:
         self.snapshot = Snapshot(nodes, queues, [])
         self.decisions: list[Decision] = []
         self.evicted: list[str] = []
+        self.over: set[str] = set()
 
     def submit(self, *jobs: JobView) -> None:
         """Let jobs wait."""
@@ -122,7 +132,19 @@ class World:
 
     def happen(self, told: dict[str, list[Decision]]) -> Snapshot:
         """Return what comes of what tasks were told."""
-        return _with_tasks(self.snapshot, lambda task: follow(task, told.get(task.id, [])))
+        return apply(self.snapshot, [decision for decisions in told.values() for decision in decisions])
+
+    def pass_time(self, dice: random.Random) -> None:
+        """Let the time of what runs go by, a minute, in which some use none of their GPUs."""
+
+        def older(job: JobView) -> JobView:
+            if not any(task.state in ON_NODES for task in job.tasks):
+                return replace(job, running_for_s=None, idle_for_s=None)
+            is_idle = job.id in self.over or dice.random() < 0.7
+            idle_for_s = (job.idle_for_s or 0) + CYCLE_S if is_idle else 0
+            return replace(job, running_for_s=(job.running_for_s or 0) + CYCLE_S, idle_for_s=idle_for_s)
+
+        self.snapshot = replace(self.snapshot, jobs=[older(job) for job in self.snapshot.jobs])
 
     def settle(self, *, at_most: int = 20) -> int:
         """Run cycles until nothing moves any more; return how many it took."""
@@ -179,15 +201,23 @@ class Flaky(World):
     def happen(self, told: dict[str, list[Decision]]) -> Snapshot:
         """Lose what bad luck loses; who must leave does so over some cycles."""
         self.lost.clear()
-        self._pass_time()
+        self._let_stop()
         ghosts: list[JobView] = []
         jobs = [
             replace(job, tasks=tuple(self._next(job, task, told.get(task.id, []), ghosts) for task in job.tasks))
             for job in self.snapshot.jobs
         ]
-        return replace(self.snapshot, jobs=[job for job in jobs if not is_over(job)] + ghosts)
+        return replace(self.snapshot, jobs=self._without_what_is_over(jobs) + ghosts)
 
-    def _pass_time(self) -> None:
+    def _without_what_is_over(self, jobs: Iterable[JobView]) -> list[JobView]:
+        """Return the jobs without what waits of those that were stopped for good."""
+        left = [
+            replace(job, tasks=tuple(task for task in job.tasks if job.id not in self.over or task.state in ON_NODES))
+            for job in jobs
+        ]
+        return [job for job in left if job.tasks and not is_over(job)]
+
+    def _let_stop(self) -> None:
         self.cycles_to_stop = {name: left - 1 for name, left in self.cycles_to_stop.items()}
 
     def _next(self, job: JobView, task: TaskView, told: list[Decision], ghosts: list[JobView]) -> TaskView:
@@ -201,6 +231,7 @@ class Flaky(World):
             self.lost.add(job.id)
             return task
         after = follow(task, told)
+        self.over |= ended_by(told)
         if isinstance(told[0], Stop) and self.dice.random() < self.slowness:
             leaving = replace(task, state=TaskState.LEAVING)
             if after.state is TaskState.PENDING:
@@ -220,7 +251,7 @@ class Flaky(World):
         nodes = [replace(node, is_ready=False) if node.id == name else node for node in self.snapshot.nodes]
         if is_known:
             self.snapshot = _with_tasks(self.snapshot, lambda task: _without(task, name))
-            self.snapshot = replace(self.snapshot, jobs=[job for job in self.snapshot.jobs if not is_over(job)])
+            self.snapshot = replace(self.snapshot, jobs=self._without_what_is_over(self.snapshot.jobs))
             nodes = [node for node in nodes if not (is_gone and node.id == name)]
         self.snapshot = replace(self.snapshot, nodes=nodes)
 

@@ -1,0 +1,21 @@
+"""End overdue work: what has run, or has left its GPUs unused, for as long as its queue lets it is stopped for good."""
+
+from scheduler.engine.rules import runtime
+from scheduler.engine.session import Session
+from scheduler.engine.snapshot import TaskState
+
+
+def end_overdue(session: Session) -> None:
+    """End every job that runs and has reached a limit of time; what of it still waits does so no more."""
+    limited = {queue for queue in session.queues.values() if queue.has_time_limits}
+    if not limited:
+        return
+    overdue = [
+        (job, limit)
+        for job in session.jobs.values()
+        if job.queue in limited and (limit := runtime.reached_limit(job)) is not None
+    ]
+    for job, limit in sorted(overdue, key=lambda pair: (pair[0].view.rank, pair[0].view.id)):
+        if any(task.state is TaskState.RUNNING for task in job.tasks):
+            session.cause = (limit.code, None)
+            session.end(job)
