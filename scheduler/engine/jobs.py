@@ -104,7 +104,7 @@ class Job:
     def __init__(self, view: JobView, queue: QueueState, shape_of: Callable[[Request], Shape]) -> None:
         self.view = view
         self.queue = queue
-        self.line = tuple(queue.upwards())
+        self.line = queue.line
         self.holding = 0
         self.planned = 0
         self.waiting = 0
@@ -119,7 +119,7 @@ class Job:
             self.tasks.append(task)
         for pod_set in self.pod_sets.values():
             pod_set.tasks.sort(key=Task.urgency)
-        is_single = len(self.tasks) == len(self.pod_sets) == 1 and only.view.min_available <= 1
+        is_single = len(self.tasks) == len(self.pod_sets) == only.view.min_available == self.root.least == 1
         self._single = only if is_single and self.root.children == [only] else None
 
     def _build(self, view: GroupView) -> Group:
@@ -146,6 +146,8 @@ class Job:
 
     def elasticity(self) -> int:
         """Return 0 below the minimum, 1 exactly at it, 2 above."""
+        if self._single is not None:
+            return self._single.up
         if not self.root.is_satisfied():
             return 0
         if any(_surplus(pod_set) for pod_set in self.pod_sets.values()):
@@ -173,6 +175,8 @@ class Job:
 
     def victim_units(self) -> list[list[Task]]:
         """Return what evictions take, in order: tasks beyond the minimum one by one, spare groups, then the rest."""
+        if self._single is not None:
+            return [list(self.tasks)] if self._single.up else []
         left = {pod_set.view.name: [t for t in pod_set.tasks if t.state in HOLDING] for pod_set in self._sets()}
         units: list[list[Task]] = []
         while spare := [p for p in self._sets() if len(left[p.view.name]) > max(p.view.min_available, 0)]:
@@ -193,7 +197,7 @@ class Job:
 
     def is_whole(self) -> bool:
         """Return whether all that it needs at least is up."""
-        return self.root.is_satisfied()
+        return self._single.up > 0 if self._single is not None else self.root.is_satisfied()
 
     def is_arriving(self) -> bool:
         """Return whether any task was given or promised room that it does not use yet."""

@@ -1,6 +1,6 @@
 """The queues of a cycle: what each holds, may hold, and should hold, from departments down to projects."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import inf
 
 from scheduler.engine.rules.fair_share import Claim, divide
@@ -16,8 +16,9 @@ Vector = list[float]
 class QueueState:
     """One queue with what it holds now. `held` includes what was promised; `firm` is the part that nobody may take.
 
-    `largest` is the most GPU, in thousandths, that any job of it can give up at once. The rules for `training` and for
-    `interactive` work are those that hold in the end, with what the queues above rule.
+    `path` leads down to it from its topmost ancestor, `line` up again. `largest` is the most GPU, in thousandths, that
+    any job of it can give up at once. The rules for `training` and for `interactive` work are those that hold in the
+    end, with what the queues above rule.
     """
 
     __slots__ = (
@@ -28,6 +29,7 @@ class QueueState:
         "interactive",
         "largest",
         "limit",
+        "line",
         "may_hold",
         "parent",
         "path",
@@ -42,6 +44,7 @@ class QueueState:
         self.view = view
         self.parent = parent
         self.path: tuple[QueueState, ...] = (*parent.path, self) if parent is not None else (self,)
+        self.line: tuple[QueueState, ...] = self.path[::-1]
         self.children: list[QueueState] = []
         self.quota: Vector = [inf if bound is None else bound for bound in view.quota]
         self.limit: Vector = [inf if bound is None else bound for bound in view.limit]
@@ -93,13 +96,6 @@ class QueueState:
     def requested(self, resource: int) -> float:
         """Return what the jobs of the queue hold and wait for."""
         return self.held[resource] + self.waiting[resource]
-
-    def upwards(self) -> Iterator["QueueState"]:
-        """Walk from this queue to its topmost ancestor."""
-        queue: QueueState | None = self
-        while queue is not None:
-            yield queue
-            queue = queue.parent
 
 
 def build_queues(views: Sequence[QueueView]) -> dict[str, QueueState]:

@@ -4,7 +4,9 @@ A set is accepted only after all that it moves was placed again for certain and 
 "yes" is never a guess.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from scheduler.engine.forecast import Forecast
 from scheduler.engine.jobs import Job, Task
@@ -14,38 +16,58 @@ from scheduler.engine.rules.order import JobQueue
 from scheduler.engine.session import Session
 from scheduler.engine.victims import Unit, VictimQueue
 
+Wanted = Mapping[Job, list[Task]]
+"""The tasks that are to get room, by their jobs."""
+
 Judge = Callable[[Sequence[Task], Sequence[Unit]], Callable[[Sequence[Unit]], bool]]
 """Given the tasks and the units before they are played through, returns what says whether losing some is allowed."""
 
 
-def solve(session: Session, job: Job, candidates: Callable[[], VictimQueue], judge: Judge) -> bool:
+def solve(session: Session, jobs: Sequence[Job], candidates: Callable[[], VictimQueue], judge: Judge) -> bool:
     """Give the next tasks of a job room by evicting others; return whether it worked. Nothing is changed if not.
 
-    The victims found for the first tasks are kept while more tasks are added, eight times as many each time.
+    The victims found for the first tasks are kept while more tasks are added, eight times as many each time. Several
+    jobs must ask for the same, one task each: they are served in one go, with the first victims that might be enough.
     """
+    if len(jobs) > 1:
+        wanted = {job: job.next_tasks() for job in jobs}
+        return _try(session, wanted, [], candidates(), judge, most=1) is not None
+    (job,) = jobs
     tasks = job.next_tasks(retrial=True)
     recorded: list[Unit] = []
     size = 1
     while size < len(tasks):
         mark = session.mark()
-        found = _try(session, job, tasks[:size], recorded, candidates(), judge)
+        found = _try(session, {job: tasks[:size]}, recorded, candidates(), judge)
         session.take_back(mark)
         if found is None:
             break
         recorded = found
         size *= 8
-    return bool(tasks) and _try(session, job, tasks, recorded, candidates(), judge) is not None
+    return bool(tasks) and _try(session, {job: tasks}, recorded, candidates(), judge) is not None
 
 
 def _try(  # noqa: PLR0917 (the parts of one question)
-    session: Session, job: Job, tasks: Sequence[Task], recorded: list[Unit], candidates: VictimQueue, judge: Judge
+    session: Session,
+    wanted: Wanted,
+    recorded: list[Unit],
+    candidates: VictimQueue,
+    judge: Judge,
+    most: int | None = None,
 ) -> list[Unit] | None:
-    """Make room for the tasks and return those who lost or changed their place; None, and nothing done, if none."""
-    for units in _scenarios(session, tasks, candidates, recorded):
+    """Make room for the tasks and return those who lost or changed their place; None, and nothing done, if none.
+
+    At most so many sets of victims are played through.
+    """
+    tasks = [task for tasks in wanted.values() for task in tasks]
+    for units in islice(_scenarios(session, tasks, candidates, recorded), most):
         mark = session.mark()
         is_allowed = judge(tasks, units)
-        if _play(session, job, tasks, units) and is_allowed(_still(units, lambda task: task.state not in HOLDING)):
-            return _still(units, lambda task: task.state not in ACTIVE)
+        if _play(session, wanted, units) and is_allowed(_still(units, lambda task: task.state not in HOLDING)):
+            changed = _still(units, lambda task: task.state not in ACTIVE)
+            if len(wanted) > 1:
+                _name_claimants(session, wanted, changed)
+            return changed
         session.take_back(mark)
     return None
 
@@ -81,29 +103,42 @@ def _scenarios(
         yield [*recorded, *pool[:count]]
 
 
-def _play(session: Session, job: Job, tasks: Sequence[Task], units: Sequence[Unit]) -> bool:
-    """Evict the victims, then serve the job and them in the usual order, with promises only."""
+def _play(session: Session, wanted: Wanted, units: Sequence[Unit]) -> bool:
+    """Evict the victims, then serve the jobs and them in the usual order, with promises only."""
     for unit in units:
         for task in unit:
             if task.state in HOLDING:
                 session.evict(task)
-    wanted = list(tasks)
 
-    def next_tasks(other: Job) -> list[Task]:
-        return wanted if other is job else other.next_tasks(retrial=True)
+    def next_tasks(job: Job) -> list[Task]:
+        return wanted[job] if job in wanted else job.next_tasks(retrial=True)
 
-    jobs = [job, *dict.fromkeys(task.job for unit in units for task in unit if task.job is not job)]
+    jobs = dict.fromkeys([*wanted, *(task.job for unit in units for task in unit)])
     waiting = JobQueue(session, jobs, next_tasks)
-    is_served = False
+    served = 0
     while (turn := waiting.pop()) is not None:
-        other, next_up = turn
-        if other is job:
-            if not place(session, job, wanted, promise_only=True):
+        job, next_up = turn
+        is_placed = place(session, job, next_up, promise_only=True)
+        if job in wanted:
+            if not is_placed:
                 return False
-            is_served = True
-        elif place(session, other, next_up, promise_only=True) and any(task.was_evicted for task in other.tasks):
-            waiting.push(other)
-    return is_served
+            served += 1
+        elif not is_placed:
+            waiting.pass_over(job)
+        elif any(task.was_evicted for task in job.tasks):
+            waiting.push(job)
+    return served == len(wanted)
+
+
+def _name_claimants(session: Session, jobs: Iterable[Job], victims: Sequence[Unit]) -> None:
+    """Note for which of several jobs each victim goes: one that comes to the node which it leaves."""
+    coming: dict[NodeLedger | None, list[Job]] = defaultdict(list)
+    for job in jobs:
+        coming[job.tasks[0].node].append(job)
+    code, first = session.cause
+    for task in (task for unit in victims for task in unit if task in session.causes):
+        claimants = coming[session.node_of[task.left[0]] if task.left is not None else task.node]
+        session.causes[task] = (code, (claimants.pop() if len(claimants) > 1 else claimants[0]) if claimants else first)
 
 
 def _still(units: Sequence[Unit], is_so: Callable[[Task], bool]) -> list[Unit]:

@@ -123,7 +123,7 @@ class VictimQueue:
             begun = self._begun.setdefault(leaf.view.id, [])
             bisect.insort(begun, ((key[0], elasticity, *key[2:]), units), key=_unit_key)
         amounts = self._charge_all(unit)
-        for queue in leaf.upwards():
+        for queue in leaf.line:
             taken = self._taken.get(queue.view.id, (0, 0, 0))
             self._taken[queue.view.id] = (taken[0] + amounts[0], taken[1] + amounts[1], taken[2] + amounts[2])
         return unit

@@ -19,5 +19,7 @@ def allocate(session: Session) -> None:
         job, tasks = turn
         if not place(session, job, tasks):
             guard.reserve_if_due(job, tasks)
+            if not guard.may_be_for(tasks):
+                waiting.pass_over(job)
         elif job.waiting:
             waiting.push(job)

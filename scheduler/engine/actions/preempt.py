@@ -13,12 +13,12 @@ from scheduler.engine.victims import Unit, VictimQueue
 def preempt(session: Session) -> None:
     """Serve every waiting job that may push out others of its queue."""
 
-    def victims_of(job: Job, tasks: list[Task]) -> Callable[[], VictimQueue]:
+    def victims_of(job: Job, _tasks: list[Task]) -> Callable[[], VictimQueue]:
         return lambda: victims(
             session,
             in_queue=lambda queue: queue is job.queue,
             may_take=lambda other: other.view.priority < job.view.priority and runtime.may_preempt(session, other),
-            wanted_milli=session.charge_all(tasks)[0],
+            wanted_milli=session.charge_all(job.next_tasks())[0],
         )
 
     serve_by_taking(

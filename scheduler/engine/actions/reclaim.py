@@ -19,7 +19,7 @@ def reclaim(session: Session) -> None:
             session,
             in_queue=lambda queue: queue is not job.queue and reclaimable.is_worth_trying(job, amounts, queue),
             may_take=lambda other: runtime.may_reclaim(session, job, other),
-            wanted_milli=amounts[0],
+            wanted_milli=session.charge_all(job.next_tasks())[0],
         )
 
     serve_by_taking(

@@ -21,16 +21,32 @@ def serve_by_taking(
     victims_of: Callable[[Job, list[Task]], Callable[[], VictimQueue]],
     judge: Callable[[Job], Judge],
 ) -> None:
-    """Let every waiting job that may try look for victims, in the order in which jobs are served."""
+    """Let every waiting job that may try look for victims, in the order in which jobs are served.
+
+    Jobs that ask for the same are served in one go, ever more of them as long as that works and nobody else has a turn.
+    """
     waiting = JobQueue(session, list(session.waiting.values()), Job.next_tasks)
+    at_once = 1
     while (turn := waiting.pop()) is not None:
         job, tasks = turn
         if not tasks or not job.view.may_evict:
             continue
+        jobs = [job]
+        if len(job.tasks) == 1 and job not in session.kept:
+            jobs += waiting.pop_alike(job, at_once - 1)
         session.cause = (code, job)
         with reservation.opened(session, job):
-            if may_try(job, tasks):
-                solve(session, job, victims_of(job, tasks), judge(job))
+            tasks = [task for other in jobs for task in other.next_tasks()]
+            is_served = may_try(job, tasks) and solve(session, jobs, victims_of(job, tasks), judge(job))
+        if is_served:
+            at_once *= 2
+            waiting.look_again()
+        elif len(jobs) > 1:
+            at_once = max(1, len(jobs) // 4)
+            for other in jobs:
+                waiting.push(other)
+        else:
+            waiting.pass_over(job)
 
 
 def victims(

@@ -7,6 +7,7 @@ from math import inf
 
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.queues import QueueState
+from scheduler.engine.rules import affinity
 from scheduler.engine.session import Session
 
 Key = tuple[object, ...]
@@ -54,19 +55,18 @@ class JobQueue:
         self._by_priority = session.policy.priorities
         self._lines: dict[QueueState, list[tuple[Key, int, Job]]] = {}
         self._fronts: dict[QueueState, _Front | None] = {}
+        self._passed: set[tuple[QueueState, object]] = set()
         self._number = 0
         for job in jobs:
-            self.push(job)
+            self._lines.setdefault(job.queue, []).append(self._entry(job))
+        for line in self._lines.values():
+            heapq.heapify(line)
         self._roots = [queue for queue in session.queues.values() if queue.parent is None]
 
     def push(self, job: Job) -> None:
         """Put a job into the line of its queue."""
-        self._number += 1
-        line = self._lines.get(job.queue)
-        if line is None:
-            line = self._lines[job.queue] = []
-        heapq.heappush(line, (job.order(by_priority=self._by_priority), self._number, job))
-        self._forget(job)
+        heapq.heappush(self._lines.setdefault(job.queue, []), self._entry(job))
+        self._forget(job.queue)
 
     def pop(self) -> tuple[Job, list[Task]] | None:
         """Take out the job whose turn it is, with the tasks that start next; None when no job waits."""
@@ -74,12 +74,36 @@ class JobQueue:
         if front is None:
             return None
         heapq.heappop(self._lines[front.job.queue])
-        self._forget(front.job)
+        self._forget(front.job.queue)
         return front.job, front.tasks
 
-    def _forget(self, job: Job) -> None:
-        for queue in job.line:
-            self._fronts.pop(queue, None)
+    def pop_alike(self, job: Job, most: int) -> list[Job]:
+        """Take out those who come right after a job and are of its kind, if no other queue waits for its turn."""
+        line, kind = self._lines[job.queue], kind_of(job)
+        found: list[Job] = []
+        if kind is not None and not any(other for other in self._lines.values() if other is not line):
+            while line and len(found) < most and kind_of(line[0][2]) == kind:
+                found.append(heapq.heappop(line)[2])
+            self._forget(job.queue)
+        return found
+
+    def pass_over(self, job: Job) -> None:
+        """Leave out those who are of the kind of a job, as nothing can be done for them: until `look_again`."""
+        if (kind := kind_of(job)) is not None:
+            self._passed.add((job.queue, kind))
+            self._forget(job.queue)
+
+    def look_again(self) -> None:
+        """Leave out nobody any more of those who still wait: something has changed."""
+        self._passed.clear()
+
+    def _entry(self, job: Job) -> tuple[Key, int, Job]:
+        self._number += 1
+        return job.order(by_priority=self._by_priority), self._number, job
+
+    def _forget(self, queue: QueueState) -> None:
+        for above in queue.line:
+            self._fronts.pop(above, None)
 
     def _best(self, queues: Sequence[QueueState]) -> "_Front | None":
         fronts = [front for queue in queues if (front := self._front(queue)) is not None]
@@ -98,8 +122,11 @@ class JobQueue:
             if below := self._best(queue.children):
                 front = _Front(queue, queue.version, below.job, below.tasks)
         elif line := self._lines.get(queue):
-            job = line[0][2]
-            front = _Front(queue, queue.version, job, self._next_tasks(job))
+            while line and self._passed and (queue, kind_of(line[0][2])) in self._passed:
+                heapq.heappop(line)
+            if line:
+                job = line[0][2]
+                front = _Front(queue, queue.version, job, self._next_tasks(job))
         self._fronts[queue] = front
         return front
 
@@ -107,6 +134,15 @@ class JobQueue:
         if front.key is None:
             front.key = queue_key(self._session, front.queue, self._session.charge_all(front.tasks))
         return front.key
+
+
+def kind_of(job: Job) -> object:
+    """Return what tells apart what can be done for jobs of one queue that hold nothing; None if that is its own."""
+    view = job.view
+    if job.holding or not all(affinity.is_free(task) for task in view.tasks):
+        return None
+    shapes = tuple(task.shape for task in job.tasks)
+    return shapes, view.structure, view.priority, view.is_preemptible, view.may_evict
 
 
 @dataclass(slots=True)

@@ -126,7 +126,7 @@ class Claim:
 
 def _up_to(queue: QueueState, last: QueueState) -> list[QueueState]:
     path = []
-    for above in queue.upwards():
+    for above in queue.line:
         path.append(above)
         if above is last:
             break

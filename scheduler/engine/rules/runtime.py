@@ -15,7 +15,7 @@ def may_reclaim(session: Session, job: Job, other: Job) -> bool:
     if not session.policy.min_runtime or other.view.running_for_s is None:
         return True
     _, theirs = levelled(job.queue, other.queue)
-    for queue in theirs.upwards():
+    for queue in theirs.line:
         least = queue.view.reclaim_min_runtime_s
         if least is not None:
             return other.view.running_for_s >= least
@@ -26,7 +26,7 @@ def may_preempt(session: Session, other: Job) -> bool:
     """Return whether a job of the same queue has run long enough to be pushed out."""
     if not session.policy.min_runtime or other.view.running_for_s is None:
         return True
-    for queue in other.queue.upwards():
+    for queue in other.queue.line:
         least = queue.view.preempt_min_runtime_s
         if least is not None:
             return other.view.running_for_s >= least
