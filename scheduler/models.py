@@ -65,11 +65,27 @@ class Gpu(BaseModel):
         return f"GPU {self.index} ({self.model})"
 
 
+class Answer(BaseModel):
+    """What would let some waiting workloads start, and the proof that they cannot yet.
+
+    It is shared by all that ask for the same and are told the same, and brought up to date by every cycle; `proof` is
+    the engine's, as JSON. The row exists as long as somebody waits for this.
+    """
+
+    id_prefix = "answer"
+
+    advice = models.TextField(blank=True)
+    proof = models.JSONField()
+
+    def __str__(self) -> str:
+        return self.advice
+
+
 class Workload(BaseModel):
     """The scheduler's view of a job: what it asks for, where it may run, and why it waits.
 
     `gpu_milli` is 500 for half of one device and 2000 for two whole devices. `reason` is text for people and
-    `reason_code` its name for programs; both are empty once nothing holds the workload back.
+    `reason_code` its name for programs; both are empty, and there is no `answer`, once nothing holds the workload back.
     """
 
     id_prefix = "work"
@@ -90,6 +106,10 @@ class Workload(BaseModel):
     resource_id = models.CharField(max_length=32)
     reason = models.TextField(blank=True)
     reason_code = models.CharField(max_length=50, blank=True)
+    # An answer that is gone is none: without a constraint and an index, telling thousands why they wait stays cheap.
+    answer = models.ForeignKey(
+        Answer, null=True, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
     enqueued_at = models.DateTimeField()
     placed_at = models.DateTimeField(null=True)
     released_at = models.DateTimeField(null=True)
@@ -123,3 +143,21 @@ class Placement(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.workload_id} on {self.node_id}"
+
+
+class Packing(BaseModel):
+    """What room is worth to the work that is asked for lately. One row, or none while too little was asked for.
+
+    `mix` lists how many GPU requests there were of each shape: thousandths of GPUs, millicores, bytes, count. `prices`
+    is the engine's, as JSON; `requests` is how many they were learnt from.
+    """
+
+    id_prefix = "packing"
+
+    mix = models.JSONField()
+    prices = models.JSONField()
+    requests = models.PositiveIntegerField()
+    learnt_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"learnt from {self.requests} requests"

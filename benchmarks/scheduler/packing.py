@@ -3,7 +3,8 @@
 Pods of a production trace arrive one by one in random order at an empty cluster; who fits nowhere is dropped, nobody
 leaves. Measured is the share of all GPUs that is allocated when as much as the cluster has was asked for. Ours is the
 engine itself: one cycle over all pods in order of arrival. `BENCH_SEEDS` (2) sets how many orders are tried,
-`BENCH_LISTS` (all) which pod lists.
+`BENCH_LISTS` (all) which pod lists; with `BENCH_PRODUCT=1` shares go to devices in shared use first, and there to the
+fullest, as in the running product.
 """
 
 import os
@@ -115,12 +116,13 @@ def place_by_engine(order: Sequence[Machine], pods: Sequence[Kind], stream: Sequ
         for position, machine in enumerate(order)
     ]
     mix = [(kind, count) for kind, count in Counter(pods).items() if kind.gpus]
+    as_product = os.environ.get("BENCH_PRODUCT") == "1"
     policy = Policy(
         gpu_nodes=Fill.MIX,
         cpu_nodes=Fill.MIX,
-        devices=Fill.MIX,
+        devices=Fill.PACK if as_product else Fill.MIX,
         prices=packing.price_room([part for kind, count in mix for part in _parts(kind, count, order)], nodes),
-        prefers_shared_devices=False,
+        prefers_shared_devices=as_product,
     )
     jobs = [_job(position, kind, nodes) for position, kind in enumerate(stream)]
     decisions = run_cycle(Snapshot(nodes, [QueueView("q", "q")], jobs), policy, ["allocate"])

@@ -16,6 +16,7 @@ from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
 from compute.services import jobs, resources, submissions, templates
 from core.pagination import Page, paginate
+from scheduler.selectors.answers import find_proof
 
 router = Router()
 
@@ -82,7 +83,9 @@ def submit_job(request: ApiRequest, body: schemas.JobIn) -> Status[dict[str, Any
 def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     """Return one job with its history."""
     job = job_selectors.get_job(actor=request.actor, name=name)
-    return _job_out(job) | {"events": list(job_selectors.list_events(actor=request.actor, job=job))}
+    proof = find_proof(job.workload)
+    advice = proof.advice if proof is not None else ""
+    return _job_out(job) | {"advice": advice, "events": list(job_selectors.list_events(actor=request.actor, job=job))}
 
 
 @router.get("/compute/jobs/{name}/log", response=schemas.LogOut, operation_id="compute_read_log")

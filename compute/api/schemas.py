@@ -122,8 +122,9 @@ class JobEventOut(Schema):
 
 
 class JobDetailOut(JobOut):
-    """A job with what happened to it, oldest first."""
+    """A job with what would let it start while it waits, and what happened to it, oldest first."""
 
+    advice: str
     events: list[JobEventOut]
 
 

@@ -46,7 +46,7 @@ def list_jobs(
 
 def get_job(*, actor: Actor, name: str) -> Job:
     """Return a job by name. Raises JobNotFound, also to those who are not members of its project."""
-    job = list_jobs(actor=actor).filter(name=name).first()
+    job = list_jobs(actor=actor).select_related("workload__answer").filter(name=name).first()
     if job is None:
         raise JobNotFound(f"There is no job called '{name}', or you are not a member of its project.")
     return job

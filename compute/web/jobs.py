@@ -14,6 +14,7 @@ from compute.selectors import forecasts
 from compute.selectors import jobs as selectors
 from compute.services import jobs
 from compute.web.progress import progress_of
+from scheduler.selectors.answers import find_proof
 from web.series import usage_charts
 from web.sorting import read_sort
 
@@ -58,6 +59,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "events": selectors.list_events(actor=request.actor, job=job),
         "progress": progress_of(job, forecasts.forecast_durations([job]).get(job.pk)),
         "wait": forecasts.forecast_wait(job) if job.state == JobState.PENDING else None,
+        "proof": find_proof(job.workload) if job.state == JobState.PENDING else None,
         "may_cancel": (request.actor.level_in(job.project_id) or 0) >= Level.WRITE,
         "charts": [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job)),
     }

@@ -195,7 +195,7 @@ class DecisionOut(Schema):
 
 
 class StepOut(Schema):
-    """One instance of a step. `index` is null for a step that is no grid."""
+    """One instance of a step. `index` is null for a step that is no grid; `advice` says what would let it start."""
 
     key: str
     index: int | None
@@ -203,6 +203,7 @@ class StepOut(Schema):
     title: str
     state: str
     reason: str
+    advice: str
     depends_on: list[str]
     parameters: dict[str, object]
     template: str | None

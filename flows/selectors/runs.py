@@ -23,13 +23,14 @@ from flows.models import Attempt, Run, RunEvent, Step
 _SHOWN = (
     *("run", "step", "number", "state", "template", "reason", "failure", "job_name"),
     *("created_at", "started_at", "finished_at", "experiment__attempt"),
-    *("job__node_name", "job__exit_code", "job__started_at", "job__finished_at", "job__workload__reason"),
+    *("job__node_name", "job__exit_code", "job__started_at", "job__finished_at"),
+    *("job__workload__reason", "job__workload__answer__advice"),
 )
 
 
 @dataclass(frozen=True)
 class AttemptView:
-    """One try of a step as people see it."""
+    """One try of a step as people see it. While it waits, `advice` says what would let it start."""
 
     number: int
     state: str
@@ -43,6 +44,7 @@ class AttemptView:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    advice: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class StepView:
     experiment_id: str | None
     started_at: datetime | None
     finished_at: datetime | None
+    advice: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,10 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
     spec = {step["name"]: step for step in cast("Any", run.version.spec)["steps"]}
     attempts: dict[str, list[AttemptView]] = {}
     rows = (
-        Attempt.objects.filter(run=run).select_related("job__workload", "experiment").only(*_SHOWN).order_by("number")
+        Attempt.objects.filter(run=run)
+        .select_related("job__workload__answer", "experiment")
+        .only(*_SHOWN)
+        .order_by("number")
     )
     for row in rows:
         attempts.setdefault(row.step_id, []).append(_attempt_view(row))
@@ -180,6 +186,7 @@ def _attempt_view(row: Attempt) -> AttemptView:
         created_at=row.created_at,
         started_at=(job.started_at if job else None) or row.started_at,
         finished_at=(job.finished_at if job else None) or row.finished_at,
+        advice=_advice(row),
     )
 
 
@@ -190,6 +197,12 @@ def _waiting_reason(row: Attempt) -> str:
     if row.state == "queued" and row.job is not None and row.job.workload is not None:
         return str(row.job.workload.reason)
     return ""
+
+
+def _advice(row: Attempt) -> str:
+    """Say what would let a try start that waits for room."""
+    workload = row.job.workload if row.state == "queued" and row.job is not None else None
+    return str(workload.answer.advice) if workload is not None and workload.answer is not None else ""
 
 
 def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView]) -> StepView:
@@ -211,6 +224,7 @@ def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView])
         experiment_id=attempts[-1].experiment_id if attempts else None,
         started_at=step.started_at,
         finished_at=step.finished_at,
+        advice=attempts[-1].advice if attempts else "",
     )
 
 

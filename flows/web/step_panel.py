@@ -1,6 +1,7 @@
 """What the side panel of a run shows about one step, or about many that are alike: one tab at a time."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from accounts.web.requests import PageRequest, text
@@ -16,6 +17,7 @@ from flows.selectors.runs import AttemptView, StepView
 from flows.web.artifact_previews import preview_of
 from flows.web.graph_view import Slice, label_of
 from flows.web.run_graph import count_states, group_steps, name_of, slices_of
+from scheduler.selectors.answers import find_proof
 from web.series import Chart, Series
 
 SHOWS_STEP = "X-Shows-Step"
@@ -138,14 +140,17 @@ def _why(request: PageRequest, _run: Run, panel: Panel, steps: Sequence[StepView
     open_parents = [
         other for other in steps if other.key in step.depends_on and StepState(other.state) not in STEP_ENDS
     ]
-    wait = None
+    job = None
     is_waiting = panel.attempt is not None and panel.attempt.state == "queued"
     if is_waiting and panel.attempt is not None:
-        try:
-            wait = forecasts.forecast_wait(jobs.get_job(actor=request.actor, name=panel.attempt.job_name))
-        except JobNotFound:
-            wait = None
-    return {"open_parents": open_parents[:_MOST_MEMBERS], "wait": wait, "is_waiting": is_waiting}
+        with suppress(JobNotFound):
+            job = jobs.get_job(actor=request.actor, name=panel.attempt.job_name)
+    return {
+        "open_parents": open_parents[:_MOST_MEMBERS],
+        "wait": forecasts.forecast_wait(job) if job is not None else None,
+        "proof": find_proof(job.workload) if job is not None else None,
+        "is_waiting": is_waiting,
+    }
 
 
 def _nothing(*_: object) -> Mapping[str, object]:

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from ninja import Schema
 
+from scheduler.engine.proof import BoundKind, Cause, Resource, Way
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Queue, Workload
 from scheduler.selectors.nodes import held_on
@@ -114,8 +115,57 @@ class NodesOut(Schema):
     next_cursor: str | None
 
 
+class ShortageOut(Schema):
+    """One resource of which less is there than is asked for, in thousandths, millicores, bytes, MiB or pieces."""
+
+    resource: Resource
+    asked: int
+    available: int
+
+
+class BoundOut(Schema):
+    """A quota or limit of a queue that the workload would pass."""
+
+    queue_id: str
+    queue: str
+    kind: BoundKind
+    resource: Resource
+    amount: int
+    held: int
+    asked: int
+
+
+class NodeShortfallOut(Schema):
+    """A node that does not serve the workload, with what is missing there."""
+
+    node_id: str
+    node: str
+    cause: Cause
+    shortages: list[ShortageOut]
+
+
+class UnblockOut(Schema):
+    """One thing that would let the workload start, or bring it nearer. `where` names the queue, node, pool or job."""
+
+    way: Way
+    where: str
+    resource: Resource | None
+    amount: int
+
+
+class ProofOut(Schema):
+    """Everything behind a "no": `nearest` are the nodes that lack least, `others` counts all further ones by cause."""
+
+    needed: int
+    placeable: int
+    bounds: list[BoundOut]
+    nearest: list[NodeShortfallOut]
+    others: dict[Cause, int]
+    unblock: list[UnblockOut]
+
+
 class WorkloadOut(Schema):
-    """A workload: what it asks for, and where it is or why it waits."""
+    """A workload: what it asks for, and where it is or why it waits, what would let it start, and the proof."""
 
     id: str
     name: str
@@ -123,6 +173,8 @@ class WorkloadOut(Schema):
     state: WorkloadState
     reason: str
     reason_code: str
+    advice: str
+    proof: ProofOut | None
     priority: int
     is_preemptible: bool
     cpu_millicores: int
@@ -138,6 +190,16 @@ class WorkloadOut(Schema):
     def resolve_project(workload: Workload) -> str:
         """Return the project's name."""
         return workload.project.name
+
+    @staticmethod
+    def resolve_advice(workload: Workload) -> str:
+        """Return what would let it start; empty while nothing is known, and once it has its room."""
+        return workload.answer.advice if workload.answer is not None else ""
+
+    @staticmethod
+    def resolve_proof(workload: Workload) -> object:
+        """Return the proof that it has to wait; None while there is none."""
+        return workload.answer.proof if workload.answer is not None else None
 
     @staticmethod
     def resolve_node(workload: Workload) -> str | None:

@@ -113,7 +113,7 @@ def _end(workload_ids: Collection[str], states: Collection[WorkloadState]) -> li
     if ids:
         Placement.objects.filter(workload__in=ids).delete()
         Workload.objects.filter(pk__in=ids).update(
-            state=WorkloadState.RELEASED, released_at=clock.now(), reason="", reason_code=""
+            state=WorkloadState.RELEASED, released_at=clock.now(), reason="", reason_code="", answer=None
         )
         doorbell.enqueue_on_commit("scheduler.cycle")
     return ids

@@ -17,7 +17,8 @@ from core import clock, units
 from core.errors import InvalidInput
 from scheduler.models import Queue
 from scheduler.selectors import history, nodes, queues
-from scheduler.services import cycle
+from scheduler.selectors.packing import find_packing
+from scheduler.services import cycle, packing, snapshots
 from scheduler.services import queues as services
 from web.series import Chart, Series
 
@@ -95,6 +96,8 @@ def quotas_page(request: PageRequest) -> HttpResponse:
         "quota_milli": sum(row.queue.gpu_quota_milli for row in rows),
         "tried": changed,
         "gpus": text(request, "gpus"),
+        "packing": find_packing(),
+        "enough_to_pack": packing.ENOUGH,
     }
     if request.htmx:
         return render(request, "scheduler/quotas_live.html", context)
@@ -135,7 +138,7 @@ def _as_tried(queue: Queue, said: QueryDict) -> Any:
     changed = copy(queue)
     for name, value in form.read().items():
         setattr(changed, name, value)
-    return cycle.view_queue(changed)
+    return snapshots.view_queue(changed)
 
 
 def _row_of(queue: Any, number: int, fair: Any, then: Any) -> Row:

@@ -159,6 +159,7 @@ class Step(Record):
     index: int | None
     state: str
     reason: str | None
+    advice: str | None
     template: str | None
     experiment_id: str | None
     started_at: datetime | None

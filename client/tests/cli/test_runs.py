@@ -87,6 +87,13 @@ def test_a_file_is_stored_and_run_and_the_exit_code_is_that_of_the_run(cli, serv
     assert "▶ running  train on this-machine.small" in done.stderr
 
 
+def test_a_step_that_waits_shows_what_would_help(cli, server):
+    waits = step("train", "queued", reason="needs 1 GPU on lab", advice="open n1", finished_at=None)
+    server.on("GET", "/runs/run_1", run("running", waits))
+
+    assert "needs 1 GPU on lab. What would help: open n1" in " ".join(cli("run", "show", "run_1").stdout.split())
+
+
 def test_a_run_that_fails_ends_with_1_and_says_which_step_and_where_to_look(cli, server):
     server.on("GET", "/runs/run_1", run("failed", step("prepare"), step("train", "failed", reason="exit code 3")))
 

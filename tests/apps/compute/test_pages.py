@@ -12,7 +12,9 @@ from compute.selectors import forecasts, utilisation
 from compute.services import observe
 from core import clock
 from scheduler.models import Node
+from scheduler.services import cycle
 from tests.factories import compute as make
+from tests.factories.api import call
 
 pytestmark = pytest.mark.django_db
 
@@ -117,6 +119,28 @@ def test_a_waiting_job_says_why_and_how_long_others_waited(browser, project, tem
 
     assert "needs 4 GPUs on lab" in page
     assert "waited up to 40 s" in page
+
+
+def test_a_waiting_job_says_what_would_help_and_shows_what_each_node_lacks(browser, site_admin, project, template):
+    make.start(make.submit(project, template, "first"))
+    Template.objects.filter(pk=template.pk).update(cpu_millicores=8000)
+    make.submit(project, template, "waits")
+    cycle.run_once()
+
+    page = " ".join(shown(browser, "/jobs/waits/").split())
+    answer = call(site_admin, "GET", "/compute/jobs/waits").body
+
+    assert "What would help: wait for 1 CPU more on node-1." in page
+    assert 'node-1 <span class="sub small">in use</span>' in page
+    assert '<td class="num">8 CPU</td><td class="num">7 CPU</td><td class="num strong">1 CPU</td>' in page
+    assert answer["advice"] == "wait for 1 CPU more on node-1"
+
+
+def test_a_job_that_has_its_room_shows_no_proof(browser, site_admin, project, template):
+    make.start(make.submit(project, template, "first"))
+
+    assert "What is missing" not in shown(browser, "/jobs/first/")
+    assert call(site_admin, "GET", "/compute/jobs/first").body["advice"] == ""
 
 
 def test_the_platforms_folder_is_not_shown(browser, project, template, home):

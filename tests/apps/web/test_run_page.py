@@ -12,6 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from accounts.models import Project, User
 from core import clock, doorbell
 from flows.models import Run
+from scheduler.models import Node
+from tests.factories.api import call
 from tests.factories.flows import World
 
 FLOW = """
@@ -135,6 +137,19 @@ def test_why_a_step_waits_names_what_it_waits_for(world: World, run, member, bro
     page = browse(member).get(f"/runs/{run.pk}/?step=judge&tab=why").content.decode()
 
     assert "Waits for 2 steps" in page
+
+
+def test_a_step_that_waits_for_room_says_what_would_help_and_what_is_missing(world: World, run, member, browse):
+    Node.objects.update(is_drained=True)
+    world.turn()
+    world.turn()
+
+    page = browse(member).get(f"/runs/{run.pk}/?step=prepare&tab=why").content.decode()
+    [step, *_] = call(member, "GET", f"/runs/{run.pk}").body["steps"]
+
+    assert "What would help: open node-1." in page
+    assert "Nodes: 1 drained." in page
+    assert (step["key"], step["advice"]) == ("prepare", "open node-1")
 
 
 def test_a_failed_step_says_what_went_wrong_above_every_tab(world: World, run, member, browse):

@@ -34,7 +34,7 @@ def show_run(session: Session, run: "Run") -> None:
                 formats.state(step.state),
                 formats.duration(step.seconds),
                 step.template or "",
-                step.reason or "",
+                f"{step.reason or ''}. What would help: {step.advice}" if step.advice else step.reason or "",
             )
             for step in run.steps
         ]

@@ -1,0 +1,86 @@
+"""What a waiting workload is told beyond the sentence: what would let it start, and the proof, in words for people."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.engine.proof import Cause, Resource
+from scheduler.engine.wording import write
+from scheduler.models import Workload
+
+_CAUSES = {
+    Cause.NOT_ALLOWED: "not allowed for it",
+    Cause.TOO_SMALL: "too small even when empty",
+    Cause.NOT_READY: "not ready",
+    Cause.DRAINED: "drained",
+    Cause.BUSY: "in use",
+    Cause.KEPT: "kept for other work",
+    Cause.HAS_ROOM: "with room",
+}
+
+
+@dataclass(frozen=True)
+class PassedBound:
+    """A quota or limit that the workload would pass."""
+
+    queue: str
+    kind: str
+    held: str
+    asked: str
+    amount: str
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """One resource of which a node has less than is asked for."""
+
+    asked: str
+    there: str
+    missing: str
+
+
+@dataclass(frozen=True)
+class NearNode:
+    """A node that lacks little, and what."""
+
+    name: str
+    cause: str
+    shortages: Sequence[Shortage]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Why a workload cannot start yet. `others` counts the nodes that are not listed by cause."""
+
+    advice: str
+    bounds: Sequence[PassedBound]
+    nodes: Sequence[NearNode]
+    others: Sequence[tuple[int, str]]
+
+
+def find_proof(workload: Workload | None) -> Proof | None:
+    """Return the proof that a workload, of which the answer is at hand, has to wait; None while there is none."""
+    answer = workload.answer if workload is not None else None
+    if answer is None:
+        return None
+    said = answer.proof
+    return Proof(
+        advice=answer.advice,
+        bounds=[_bound(bound) for bound in said["bounds"]],
+        nodes=[_node(node) for node in said["nearest"]],
+        others=[(count, _CAUSES[Cause(cause)]) for cause, count in said["others"].items()],
+    )
+
+
+def _bound(bound: Mapping[str, Any]) -> PassedBound:
+    held, asked, amount = (write(Resource(bound["resource"]), bound[name]) for name in ("held", "asked", "amount"))
+    return PassedBound(bound["queue"], bound["kind"], held, asked, amount)
+
+
+def _node(node: Mapping[str, Any]) -> NearNode:
+    return NearNode(node["node"], _CAUSES[Cause(node["cause"])], [_shortage(lack) for lack in node["shortages"]])
+
+
+def _shortage(lack: Mapping[str, Any]) -> Shortage:
+    resource, asked, there = Resource(lack["resource"]), lack["asked"], lack["available"]
+    return Shortage(write(resource, asked), write(resource, there), write(resource, asked - there))

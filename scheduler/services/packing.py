@@ -1,0 +1,102 @@
+"""How room is packed: against the mix of what was asked for lately, once there is enough of it to learn from.
+
+The prices of room take a second to work out, so that is done beside the cycles, now and then; they only read the row.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+
+import structlog
+from django.db.models import Count
+
+from core import clock, ids
+from core.models import take_lease
+from scheduler.engine.rules import packing
+from scheduler.engine.snapshot import Fill, Policy, RoomPrices
+from scheduler.models import Packing, Workload
+from scheduler.selectors.packing import find_packing
+from scheduler.services.snapshots import request_of
+
+log = structlog.get_logger(__name__)
+
+_LEASE = "scheduler.packing"
+_AT_MOST_EVERY_S = 300.0
+_LOOK_BACK = 20_000
+"""So many of the newest workloads are looked at: one sweep does not decide alone, and last year does not count."""
+ENOUGH = 50
+"""Fewer GPU requests than this teach nothing."""
+
+_MOST_SHAPES = 200
+_MOVED = 0.05
+_ROW = "packing_now"
+
+Shape = Sequence[int]
+"""What a request asks for (thousandths of GPUs, millicores, bytes), and how many asked for that."""
+
+
+def learn() -> None:
+    """Work out the prices of room anew if what is asked for is no longer what they were learnt from.
+
+    It may be called at any time, by any number of processes: between them it looks once in five minutes.
+    """
+    # The lease is not given back: as long as it lasts somebody has just looked.
+    if not take_lease(_LEASE, holder=ids.new_id("learner", now_ms=clock.now_ms()), for_s=_AT_MOST_EVERY_S):
+        return
+    mix, known = _recent_mix(), find_packing()
+    requests = sum(count for *_, count in mix)
+    if requests < ENOUGH:
+        if known is not None:
+            known.delete()
+            log.info("scheduler.packing", fill=Fill.PACK, requests=requests)
+    elif known is None or _distance(known.mix, mix) >= _MOVED:
+        prices = asdict(_price(mix))
+        facts = {"mix": mix, "prices": prices, "requests": requests, "learnt_at": clock.now()}
+        Packing.objects.update_or_create(pk=_ROW, defaults=facts)
+        log.info("scheduler.packing", fill=Fill.MIX, requests=requests)
+
+
+def with_prices(policy: Policy) -> Policy:
+    """Return the policy with the prices of room that were learnt, if they were.
+
+    They choose the node. Shares go on being put onto devices in shared use first, and there onto the fullest: the
+    prices alone would sometimes open a device for a share that fits beside another one.
+    """
+    known = find_packing()
+    if known is None:
+        return policy
+    prices = RoomPrices(**known.prices | {"device": tuple(known.prices["device"])})
+    return replace(policy, gpu_nodes=Fill.MIX, cpu_nodes=Fill.MIX, prices=prices)
+
+
+def _recent_mix() -> list[list[int]]:
+    """Return the shapes of the GPU requests among the newest workloads, the most frequent first."""
+    newest = Workload.objects.order_by("-pk").values("pk")[:_LOOK_BACK]
+    fields = ("gpu_milli", "cpu_millicores", "memory_bytes")
+    shapes = Workload.objects.filter(pk__in=newest, gpu_milli__gt=0).order_by().values_list(*fields)
+    counted = shapes.annotate(count=Count("pk")).order_by("-count", *fields)
+    return [list(shape) for shape in counted[:_MOST_SHAPES]]
+
+
+def _price(mix: Sequence[Shape]) -> RoomPrices:
+    """Return what room is worth to a mix.
+
+    Every workload names its only resource, so that a pool is dearer says nothing about its nodes: pools are left out.
+    """
+    parts = [
+        (request_of(gpu_milli=gpu_milli, cpu_millicores=cpu_millicores, memory_bytes=memory_bytes), float(count))
+        for gpu_milli, cpu_millicores, memory_bytes, count in mix
+    ]
+    prices = packing.price_room(parts, ())
+    assert prices is not None  # noqa: S101 (there is always a price when somebody asks for a GPU)
+    return prices
+
+
+def _distance(before: Sequence[Shape], now: Sequence[Shape]) -> float:
+    """Return which part of the requests would have to ask for something else to turn one mix into the other."""
+    old, new = _parts(before), _parts(now)
+    return sum(abs(new.get(shape, 0.0) - old.get(shape, 0.0)) for shape in old.keys() | new.keys()) / 2
+
+
+def _parts(mix: Sequence[Shape]) -> Mapping[Shape, float]:
+    total = sum(count for *_, count in mix)
+    return {tuple(shape): count / total for *shape, count in mix}
