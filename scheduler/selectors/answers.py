@@ -68,7 +68,7 @@ def find_proof(workload: Workload | None) -> Proof | None:
         advice=answer.advice,
         bounds=[_bound(bound) for bound in said["bounds"]],
         nodes=[_node(node) for node in said["nearest"]],
-        others=[(count, _CAUSES[Cause(cause)]) for cause, count in said["others"].items()],
+        others=[(said["others"][cause], words) for cause, words in _CAUSES.items() if cause in said["others"]],
     )
 
 
