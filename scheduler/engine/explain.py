@@ -4,7 +4,7 @@ Jobs that ask for the same in the same queue share one answer, so explaining tho
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from scheduler.engine import wording
 from scheduler.engine.decisions import Explain, WaitCode
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.proof import Bound, BoundKind, Cause, NodeShortfall, Proof, Resource, Unblock, Way
-from scheduler.engine.rules import affinity, reservation, topology
+from scheduler.engine.rules import affinity, pools, reservation, topology
 from scheduler.engine.session import Session
 from scheduler.engine.shortfall import Flags, Look, Rooms, look
 from scheduler.engine.snapshot import Placement
@@ -29,6 +29,7 @@ _GRAVITY = [
     WaitCode.NOT_TOGETHER,
     WaitCode.NEXT_CYCLE,
 ]
+_LIGHTNESS = {code: number for number, code in enumerate(_GRAVITY)}
 _RESOURCES = (Resource.GPU, Resource.CPU, Resource.MEMORY)
 
 _Answer = tuple[WaitCode, str, str, Proof]
@@ -70,28 +71,40 @@ class _Explainer:
 
     def answer(self, job: Job) -> _Answer:
         """Return code, sentence, advice and proof for a job."""
-        tasks = job.next_tasks()
+        tasks, names = job.next_tasks(), pools.choices(job)
         placement = topology.placement_of(job)
         kinds = [(task.shape, affinity.rules_of(task.view)) for task in tasks]
         counts = tuple(Counter(kinds).items()) if len(kinds) > 1 else tuple(kinds)
         guarded = job if job in self._session.kept else None
-        key = (counts, placement, job.queue, job.view.is_preemptible, guarded)
+        key = (counts, placement, job.queue, job.view.is_preemptible, guarded, names)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._answer(job, tasks, placement) if tasks else _INCOMPLETE
+            known = self._answer_for(names, job, tasks, placement) if tasks else _INCOMPLETE
+            self._known[key] = known
         return known
+
+    def _answer_for(self, names: Sequence[str], job: Job, tasks: list[Task], placement: Placement | None) -> _Answer:
+        """Return the answer in the pools with these names, as one; without any, that in all that the tasks allow."""
+        if not names:
+            return self._answer(job, tasks, placement)
+        written = {node.view.pool: node.view.pool_name for node in self._session.nodes}
+        answers = {}
+        for name in names:
+            with pools.turned_to(self._session, tasks, name):
+                answers[written.get(name) or name] = self._answer(job, tasks, placement)
+        return _of_pools(answers) if len(answers) > 1 else next(iter(answers.values()))
 
     def _answer(self, job: Job, tasks: list[Task], placement: Placement | None) -> _Answer:
         with reservation.opened(self._session, job) as own:
             rooms = Rooms(self._session.nodes) if own else self._rooms
             parts = self._parts(tasks, placement, rooms)
-        part = min(parts, key=lambda part: _GRAVITY.index(part.code))
+        part = min(parts, key=lambda part: _LIGHTNESS[part.code])
         code, text = part.code, part.text
         bounds = self._bounds(job, tasks)
         if bounds and code not in _LASTING:
             code, text = wording.of_bounds(bounds)
-        elif own:
-            text += f"; what gets free on {wording.list_names([node.view.name for node in own])} is kept for it"
+        elif kept := [node.view.name for node in own if any(node.view.serves(task.shape.request) for task in tasks)]:
+            text += f"; what gets free on {wording.list_names(kept)} is kept for it"
         nearest = part.look.nearest()
         unblock = self._ways(part, nearest) if code in _LASTING or not bounds else _ways_past(bounds)
         proof = Proof(
@@ -198,6 +211,19 @@ def _ruled(part: _Part, task: Task) -> _Part:
         return part
     work = wording.kind_of_work(task.job)
     return replace(part, text=f"{part.text}; {wording.bound_to(work, labels)}", ruled=work)
+
+
+def _of_pools(answers: Mapping[str, _Answer]) -> _Answer:
+    """Return as one answer those of several pools by their names: that of the pool nearest to serving the job."""
+    code, text, _, proof = max(answers.values(), key=lambda answer: _LIGHTNESS.get(answer[0], len(_GRAVITY)))
+    if code in _LIGHTNESS:
+        text = wording.of_pools({name: answer[1] for name, answer in answers.items()})
+    proofs = {name: answer[3] for name, answer in answers.items()}
+    ways = dict.fromkeys(way for each in proofs.values() for way in each.unblock if way.way is not Way.DROP_POOL)
+    if all(any(way.way is Way.DROP_POOL for way in each.unblock) for each in proofs.values()):
+        ways[Unblock(Way.DROP_POOL, wording.list_names(list(proofs)))] = None
+    proof = replace(proof, unblock=tuple(ways), pools=tuple(proofs.items()))
+    return code, text, wording.advise(proof.unblock), proof
 
 
 def _ways_past(bounds: Sequence[Bound]) -> tuple[Unblock, ...]:

@@ -4,19 +4,34 @@ from collections.abc import Mapping, Sequence
 
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.ledger import NodeLedger
-from scheduler.engine.rules import affinity, limits, scoring, topology
+from scheduler.engine.rules import affinity, limits, pools, scoring, topology
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import TaskState
 
 
-def place(
-    session: Session,
-    job: Job,
-    tasks: Sequence[Task],
-    *,
-    promise_only: bool = False,
-) -> bool:
+def place(session: Session, job: Job, tasks: Sequence[Task], *, promise_only: bool = False) -> bool:
     """Give the tasks room, or promise it; return whether all of them got some. Nothing is changed if not.
+
+    Of several pools the first in which all may start at once is taken, else the first in which room is coming.
+    """
+    if not job.view.pools:
+        return place_as_asked(session, job, tasks, promise_only=promise_only)
+
+    def start_all() -> bool:
+        mark = session.mark()
+        if place_as_asked(session, job, tasks) and all(task.state is TaskState.STARTING for task in tasks):
+            return True
+        session.take_back(mark)
+        return False
+
+    is_now = not promise_only and session.policy.prefers_free_now and pools.in_order(session, job, tasks, start_all)
+    return is_now or pools.in_order(
+        session, job, tasks, lambda: place_as_asked(session, job, tasks, promise_only=promise_only)
+    )
+
+
+def place_as_asked(session: Session, job: Job, tasks: Sequence[Task], *, promise_only: bool = False) -> bool:
+    """Do the same where the tasks say by themselves which nodes serve them.
 
     If what runs for real does not make a pod set whole, all that was started here is only promised.
     """

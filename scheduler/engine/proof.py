@@ -110,7 +110,8 @@ class Unblock:
 class Proof:
     """Everything behind a "no". Of `needed` tasks, `placeable` would find room now, each for itself.
 
-    `nearest` are the few nodes that lack least; `others` counts all further ones by cause.
+    `nearest` are the few nodes that lack least; `others` counts all further ones by cause. For a job that names several
+    `pools` there is the proof of each, with its name, and all the rest is that of the one which comes nearest.
     """
 
     needed: int
@@ -119,3 +120,4 @@ class Proof:
     nearest: tuple[NodeShortfall, ...] = ()
     others: tuple[tuple[Cause, int], ...] = ()
     unblock: tuple[Unblock, ...] = ()
+    pools: tuple[tuple[str, "Proof"], ...] = ()

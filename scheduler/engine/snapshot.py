@@ -212,6 +212,9 @@ class TaskView:
 class JobView:
     """A workload: tasks that start, and are stopped, by the rules of their structure. `rank` orders by age.
 
+    `pools` names, best first, those of which one is to serve all its tasks, whose requests name none then; it is empty
+    where the requests say everything.
+
     `saved_at` is when its work was last safe, at its last checkpoint or its start, in seconds on a clock that all jobs
     share; None is unknown. `running_for_s` is how long it has run since it last started, and `idle_for_s` for how long
     none of its GPUs has been used; None: it does not run, or that is unknown. `evictions` counts how often it lost its
@@ -233,6 +236,7 @@ class JobView:
     saved_at: float | None = None
     evictions: int = 0
     waited_s: float | None = None
+    pools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from itertools import islice
 from scheduler.engine.forecast import Forecast
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.ledger import ACTIVE, HOLDING, NodeLedger
-from scheduler.engine.placing import place
+from scheduler.engine.placing import place, place_as_asked
+from scheduler.engine.rules import limits, pools
 from scheduler.engine.rules.order import JobQueue
 from scheduler.engine.session import Session
 from scheduler.engine.victims import Unit, VictimQueue
@@ -26,14 +27,25 @@ Judge = Callable[[Sequence[Task], Sequence[Unit]], Callable[[Sequence[Unit]], bo
 def solve(session: Session, jobs: Sequence[Job], candidates: Callable[[], VictimQueue], judge: Judge) -> bool:
     """Give the next tasks of a job room by evicting others; return whether it worked. Nothing is changed if not.
 
-    The victims found for the first tasks are kept while more tasks are added, eight times as many each time. Several
-    jobs must ask for the same, one task each: they are served in one go, with the first victims that might be enough.
+    Several jobs must ask for the same, one task each: they are served in one go, with the first victims that might be
+    enough.
     """
-    if len(jobs) > 1:
-        wanted = {job: job.next_tasks() for job in jobs}
-        return _try(session, wanted, [], candidates(), judge, most=1) is not None
-    (job,) = jobs
-    tasks = job.next_tasks(retrial=True)
+    wanted = {job: job.next_tasks(retrial=len(jobs) == 1) for job in jobs}
+    tasks = [task for tasks in wanted.values() for task in tasks]
+
+    def attempt() -> bool:
+        if len(jobs) > 1:
+            return _try(session, wanted, [], candidates(), judge, most=1) is not None
+        return _grow(session, jobs[0], tasks, candidates, judge)
+
+    return bool(tasks) and pools.in_order(session, jobs[0], tasks, attempt)
+
+
+def _grow(session: Session, job: Job, tasks: list[Task], candidates: Callable[[], VictimQueue], judge: Judge) -> bool:
+    """Look for victims for ever more of the tasks; return whether there are enough for all.
+
+    The victims found for the first tasks are kept while more tasks are added, eight times as many each time.
+    """
     recorded: list[Unit] = []
     size = 1
     while size < len(tasks):
@@ -44,7 +56,7 @@ def solve(session: Session, jobs: Sequence[Job], candidates: Callable[[], Victim
             break
         recorded = found
         size *= 8
-    return bool(tasks) and _try(session, {job: tasks}, recorded, candidates(), judge) is not None
+    return _try(session, {job: tasks}, recorded, candidates(), judge) is not None
 
 
 def _try(  # noqa: PLR0917 (the parts of one question)
@@ -77,6 +89,7 @@ def _scenarios(
 ) -> Iterator[list[Unit]]:
     """Yield sets of victims worth playing through: those of one node first, then ever more of them."""
     known = {task for unit in recorded for task in unit}
+    may_help = _filter_of(session, tasks)
     room = Forecast(session, tasks, recorded)
     if recorded and room.is_enough():
         yield recorded
@@ -85,7 +98,7 @@ def _scenarios(
     enough: list[int] = []
     while (unit := candidates.pop()) is not None:
         fresh = [task for task in unit if task not in known]
-        if not fresh:
+        if not fresh or not may_help(fresh):
             continue
         pool.append(fresh)
         nodes = dict.fromkeys(task.node for task in fresh if task.node is not None)
@@ -103,6 +116,21 @@ def _scenarios(
         yield [*recorded, *pool[:count]]
 
 
+def _filter_of(session: Session, tasks: Sequence[Task]) -> Callable[[Unit], bool]:
+    """Return what says whether the tasks might be helped if a unit left.
+
+    Who is on none of the nodes that serve them would only be moved about; but he too frees what a limit holds back.
+    """
+    requests = {shape.request for shape in {task.shape for task in tasks}}
+    if any(request.is_for_all_nodes for request in requests):
+        return lambda _unit: True
+    if not limits.may_hold(session, tasks[0].job, session.charge_all(tasks)):
+        return lambda _unit: True
+    return lambda unit: any(
+        task.node is not None and task.node.view.serves(request) for task in unit for request in requests
+    )
+
+
 def _play(session: Session, wanted: Wanted, units: Sequence[Unit]) -> bool:
     """Evict the victims, then serve the jobs and them in the usual order, with promises only."""
     for unit in units:
@@ -118,12 +146,11 @@ def _play(session: Session, wanted: Wanted, units: Sequence[Unit]) -> bool:
     served = 0
     while (turn := waiting.pop()) is not None:
         job, next_up = turn
-        is_placed = place(session, job, next_up, promise_only=True)
         if job in wanted:
-            if not is_placed:
+            if not place_as_asked(session, job, next_up, promise_only=True):
                 return False
             served += 1
-        elif not is_placed:
+        elif not place(session, job, next_up, promise_only=True):
             waiting.pass_over(job)
         elif any(task.was_evicted for task in job.tasks):
             waiting.push(job)

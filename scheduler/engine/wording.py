@@ -1,6 +1,6 @@
 """The sentences of `explain.py`: numbers as people write them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -107,6 +107,11 @@ def closed(seen: Look) -> str:
         if nodes := seen.nodes(seen.has(cause)):
             text += f"; {words}: {list_names([node.view.name for node in nodes])}"
     return text
+
+
+def of_pools(texts: Mapping[str, str]) -> str:
+    """Say of each pool, by its name, why it does not serve a job that could go to any of them."""
+    return " ".join(["finds room in none of its pools.", *(f"{name}: {text}." for name, text in texts.items())])
 
 
 def kind_of_work(job: Job) -> str:

@@ -66,6 +66,7 @@ def _store_answers(explains: Mapping[str, Explain]) -> None:
 def _write(proof: Proof) -> Any:
     """Return a proof as it comes back from the database."""
     facts = asdict(proof) | {"others": dict(proof.others)}
+    del facts["pools"]  # A workload names one resource, so there is never a proof for each of several.
     return json.loads(
         json.dumps({name: fact[:_MOST_PARTS] if isinstance(fact, tuple) else fact for name, fact in facts.items()})
     )

@@ -23,7 +23,8 @@ def serve_by_taking(
 ) -> None:
     """Let every waiting job that may try look for victims, in the order in which jobs are served.
 
-    Jobs that ask for the same are served in one go, ever more of them as long as that works and nobody else has a turn.
+    Jobs that ask for the same are served in one go, ever more of them as long as that works and nobody else has a turn;
+    not so where they choose between pools, as some may get what they want most.
     """
     waiting = JobQueue(session, list(session.waiting.values()), Job.next_tasks)
     at_once = 1
@@ -32,7 +33,7 @@ def serve_by_taking(
         if not tasks or not job.view.may_evict:
             continue
         jobs = [job]
-        if len(job.tasks) == 1 and job not in session.kept:
+        if len(job.tasks) == 1 and len(job.view.pools) <= 1 and job not in session.kept:
             jobs += waiting.pop_alike(job, at_once - 1)
         session.cause = (code, job)
         with reservation.opened(session, job):

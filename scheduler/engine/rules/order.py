@@ -142,7 +142,7 @@ def kind_of(job: Job) -> object:
     if job.holding or not all(affinity.is_free(task) for task in view.tasks):
         return None
     shapes = tuple(task.shape for task in job.tasks)
-    return shapes, view.structure, view.priority, view.is_preemptible, view.may_evict
+    return shapes, view.structure, view.pools, view.priority, view.is_preemptible, view.may_evict
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.ledger import NodeLedger
-from scheduler.engine.rules import affinity, limits, topology
+from scheduler.engine.rules import affinity, limits, pools, topology
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import NodeView, Policy, Request
 
@@ -32,19 +32,22 @@ class Guard:
 
     def reserve_if_due(self, job: Job, tasks: Sequence[Task]) -> None:
         """Keep room for a job whose turn it was, but that did not fit, if it is big and has waited for its guard."""
+        if tasks and not job.root.is_satisfied() and is_time(self._session.policy, job.view.waited_s):
+            pools.in_order(self._session, job, tasks, lambda: self._reserve(job, tasks))
+
+    def _reserve(self, job: Job, tasks: Sequence[Task]) -> bool:
         session = self._session
-        if not tasks or job.root.is_satisfied() or not is_time(session.policy, job.view.waited_s):
-            return
-        if _is_pool_taken(session, job):
-            return
+        if _is_taken(session, tasks):
+            return False
         kinds = Counter((task.shape, affinity.rules_of(task.view)) for task in tasks)
         question = (tuple(kinds.items()), topology.placement_of(job))
         if question in self._useless or not _is_within_share(session, job, tasks):
-            return
+            return False
         if nodes := _choose(session, job, tasks):
             session.keep(job, nodes)
         else:
             self._useless.add(question)
+        return bool(nodes)
 
 
 @contextmanager
@@ -70,10 +73,10 @@ def is_time(policy: Policy, waited_s: float | None) -> bool:
     return waited_s >= end_s - policy.reserve_for_s
 
 
-def _is_pool_taken(session: Session, job: Job) -> bool:
-    """Return whether room is kept for another job in the same pool: of several the first in the order is guarded."""
-    pool = job.tasks[0].shape.request.pool
-    return any(other.tasks[0].shape.request.pool == pool for other in session.kept)
+def _is_taken(session: Session, tasks: Sequence[Task]) -> bool:
+    """Return whether nodes of the same pool are kept for another job: of several the first in the order is guarded."""
+    request = tasks[0].shape.request
+    return any(node.view.serves(request) for nodes in session.kept.values() for node in nodes)
 
 
 def _is_within_share(session: Session, job: Job, tasks: Sequence[Task]) -> bool:

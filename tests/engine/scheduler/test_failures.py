@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import inf
 
@@ -20,13 +20,14 @@ from scheduler.engine.snapshot import (
     TaskView,
     WorkRules,
 )
-from tests.engine.scheduler.world import UP, Flaky, apply, ended_by, gang, is_ghost, is_half_up
+from tests.engine.scheduler.world import UP, Flaky, apply, choosing, ended_by, gang, is_ghost, is_half_up
 from tests.factories.scheduler import DEVICE_MIB, needs, node, queue
 
 WORLDS, CYCLES = 40, 250
 OCCUPYING = UP - {TaskState.PLANNED} | {TaskState.LEAVING, TaskState.STUCK}
 LEAVES = ("a1", "a2", "b1", "c1")
 GRACE_S = 60
+POOLS = ("lab", "farm")
 
 
 def random_job(dice: random.Random, number: int) -> JobView:
@@ -81,6 +82,12 @@ def random_queues(dice: random.Random) -> list[QueueView]:
         )
         for rank, (name, parent, quota) in enumerate(rows)
     ]
+
+
+def with_pools(dice: random.Random, job: JobView) -> JobView:
+    """Let most jobs choose between pools, in either order."""
+    pools = dice.choice([("lab",), POOLS, POOLS[::-1], ()])
+    return choosing(job, *pools) if pools else job
 
 
 def random_rules(dice: random.Random) -> WorkRules:
@@ -165,6 +172,7 @@ def check(world: Flaky, before: Snapshot) -> None:
     check_that_nobody_is_forgotten(world, told)
     check_starts(world, before)
     check_rules(world, before)
+    check_pools(before, told)
 
 
 def check_gangs(world: Flaky, before: Snapshot, told: Snapshot) -> None:
@@ -210,6 +218,19 @@ def check_rules(world: Flaky, before: Snapshot) -> None:
         assert (job.id in told) == (is_overdue and has_running), f"{job.id} is stopped too early or too late"
 
 
+def check_pools(before: Snapshot, told: Snapshot) -> None:
+    """A job comes up in one of its pools; only where a part of what it was told is lost may it be in two."""
+    pool_of = {row.id: row.pool for row in before.nodes}
+    was_in = {job.id: pools_of(job, pool_of) for job in before.jobs}
+    for job in told.jobs:
+        assert not job.pools or len(was_in[job.id]) > 1 or len(pools_of(job, pool_of)) <= 1, f"{job.id} is spread"
+        assert not job.pools or pools_of(job, pool_of) <= {*job.pools}
+
+
+def pools_of(job: JobView, pool_of: Mapping[str, str]) -> set[str]:
+    return {pool_of[task.node_id] for task in job.tasks if task.state in UP and task.node_id in pool_of}
+
+
 def check_labels(before: Snapshot, given: Iterable[Start | Plan]) -> None:
     nodes, jobs = {row.id: row for row in before.nodes}, {job.id: job for job in before.jobs}
     for decision in given:
@@ -242,14 +263,17 @@ def end_some(world: Flaky, dice: random.Random) -> None:
 def test_nothing_is_double_placed_half_up_or_forgotten_whatever_fails(seed):
     dice = random.Random(seed)
     nodes = [
-        replace(node(f"n{i}", dice.choice([0, 1, 2, 4, 4]), cpu=dice.choice([2, 4, 64])), labels={"type": "xy"[i % 2]})
+        replace(
+            node(f"n{i}", dice.choice([0, 1, 2, 4, 4]), cpu=dice.choice([2, 4, 64]), resource=dice.choice(POOLS)),
+            labels={"type": "xy"[i % 2]},
+        )
         for i in range(dice.randint(2, 4))
     ]
     world = Flaky(dice, nodes, random_queues(dice))
 
     for number in range(CYCLES):
         if dice.random() < 0.4:
-            world.submit(random_job(dice, number))
+            world.submit(with_pools(dice, random_job(dice, number)))
         end_some(world, dice)
         make_trouble(world, dice)
         before = world.snapshot

@@ -9,7 +9,7 @@ from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import JobView, Policy, Snapshot, TaskState
-from tests.engine.scheduler.test_failures import random_rules
+from tests.engine.scheduler.test_failures import POOLS, random_rules, with_pools
 from tests.engine.scheduler.test_rounds import gang, random_job
 from tests.engine.scheduler.world import World
 from tests.factories.scheduler import node, queue
@@ -26,7 +26,7 @@ def decide(session: Session) -> list[tuple]:
 def test_every_cycle_decides_as_one_that_knows_nothing_of_those_before(seed):
     dice = random.Random(seed)
     nodes = [node(f"n{i}", dice.choice([1, 2, 4, 8]), cpu=dice.choice([8, 64])) for i in range(dice.randint(1, 5))]
-    nodes = [replace(row, labels={"type": dice.choice("xy")}) for row in nodes]
+    nodes = [replace(row, labels={"type": dice.choice("xy")}, pool=dice.choice(POOLS)) for row in nodes]
     queues = [
         replace(queue(name, dice.randint(0, 6), age=9 - i), training=random_rules(dice), interactive=random_rules(dice))
         for i, name in enumerate(("a", "b", "c"))
@@ -34,7 +34,7 @@ def test_every_cycle_decides_as_one_that_knows_nothing_of_those_before(seed):
     world, kept = World(nodes, queues), Session(Snapshot(nodes, queues, []), Policy())
     known: dict[str, JobView] = {}
     for number in range(30):
-        world.submit(random_job(dice, number))
+        world.submit(with_pools(dice, random_job(dice, number)))
         if world.running() and dice.random() < 0.4:
             world.delete(dice.choice(sorted(world.running())))
         jobs = {job.id: job for job in world.snapshot.jobs}

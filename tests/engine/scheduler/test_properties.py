@@ -23,14 +23,16 @@ from scheduler.engine.snapshot import (
     WorkRules,
 )
 from tests.engine.scheduler.test_failures import (
+    POOLS,
     check_bounds,
     check_devices,
     check_labels,
     check_nodes,
+    check_pools,
     groups,
     launcher_with_workers,
 )
-from tests.engine.scheduler.world import FOR_GOOD, UP, apply, arrive, gang, is_half_up
+from tests.engine.scheduler.world import FOR_GOOD, UP, apply, arrive, choosing, gang, is_half_up
 from tests.factories.scheduler import node, queue
 
 LEAVES = ("a1", "a2", "b1", "c1")
@@ -84,10 +86,14 @@ def snapshots(draw) -> Snapshot:
         replace(
             node(f"n{i}", draw(st.sampled_from([0, 1, 2, 4])), cpu=draw(st.sampled_from([2, 64]))),
             labels={"type": draw(st.sampled_from("xxy"))},
+            pool=draw(st.sampled_from(POOLS)),
         )
         for i in range(draw(st.integers(1, 3)))
     ]
-    jobs = [draw(jobs_of(f"job{i:02}", i)) for i in range(draw(st.integers(0, 8)))]
+    jobs = [
+        choosing(draw(jobs_of(f"job{i:02}", i)), *draw(st.sampled_from([(), ("lab",), POOLS, POOLS[::-1]])))
+        for i in range(draw(st.integers(0, 8)))
+    ]
     snapshot = Snapshot(nodes, draw(queues_of()), jobs[: draw(st.integers(0, len(jobs)))])
     snapshot = arrive(apply(snapshot, run_cycle(snapshot, NEARLINE)))
     times = st.sampled_from([None, 0, 0, 600])
@@ -130,8 +136,11 @@ def test_no_queue_goes_beyond_its_limit_nor_firm_work_beyond_the_quota(snapshot,
 
 @usual
 @given(snapshots(), policies)
-def test_work_is_given_room_only_on_nodes_that_the_rules_of_its_project_allow(snapshot, policy):
-    check_labels(snapshot, [d for d in run_cycle(snapshot, policy) if isinstance(d, Start | Plan)])
+def test_work_is_given_room_in_one_of_its_pools_and_where_the_rules_of_its_project_allow(snapshot, policy):
+    decisions = run_cycle(snapshot, policy)
+
+    check_labels(snapshot, [decision for decision in decisions if isinstance(decision, Start | Plan)])
+    check_pools(snapshot, apply(snapshot, decisions))
 
 
 @usual
@@ -159,7 +168,8 @@ def test_a_running_task_is_stopped_only_for_somebody_who_gets_room(snapshot, pol
 @usual
 @given(snapshots(), policies)
 def test_where_all_work_fits_nothing_waits_and_nobody_is_stopped(snapshot, policy):
-    roomy = [node(f"spare{i:02}", 2) for i in range(sum(len(job.tasks) for job in snapshot.jobs))]
+    count = sum(len(job.tasks) for job in snapshot.jobs)
+    roomy = [node(f"{pool}{i:02}", 2, resource=pool) for pool in POOLS for i in range(count)]
     free = [QueueView(row.id, row.name, row.parent_id, row.rank, quota=Quota(None)) for row in snapshot.queues]
     snapshot = replace(snapshot, nodes=[*snapshot.nodes, *roomy], queues=free)
 

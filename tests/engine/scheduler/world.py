@@ -32,6 +32,12 @@ def gang(name: str, queue_name: str, gpus: float, count: int, least: int, **more
     return JobView(name, queue_name, tasks, GroupView((PodSetView("", least),)), **more)
 
 
+def choosing(job: JobView, *pools: str) -> JobView:
+    """Return a job that may go to one of some pools, the best first."""
+    tasks = tuple(replace(task, request=replace(task.request, pool="")) for task in job.tasks)
+    return replace(job, pools=pools, tasks=tasks)
+
+
 def is_half_up(job: JobView) -> bool:
     """Return whether some of a job runs, but less than it needs."""
     up = Counter(task.pod_set for task in job.tasks if task.state in UP)
