@@ -116,11 +116,15 @@ class NodesOut(Schema):
 
 
 class ShortageOut(Schema):
-    """One resource of which less is there than is asked for, in thousandths, millicores, bytes, MiB or pieces."""
+    """One resource of which less is there than is asked for, in thousandths, millicores, bytes, MiB or pieces.
+
+    `profile` says which MIG slices, if it is those.
+    """
 
     resource: Resource
     asked: int
     available: int
+    profile: str
 
 
 class BoundOut(Schema):
@@ -145,12 +149,16 @@ class NodeShortfallOut(Schema):
 
 
 class UnblockOut(Schema):
-    """One thing that would let the workload start, or bring it nearer. `where` names the queue, node, pool or job."""
+    """One thing that would let the workload start, or bring it nearer. `where` names the queue, node, pool or job.
+
+    `profile` says which MIG slices, if it is those.
+    """
 
     way: Way
     where: str
     resource: Resource | None
     amount: int
+    profile: str
 
 
 class ProofOut(Schema):

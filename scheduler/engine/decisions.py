@@ -24,7 +24,7 @@ class WaitCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start a task on a node, on the devices named: whole ones, or those of which it gets a share."""
+    """Start a task on a node, on the devices named: whole ones, those of which it gets a share, or slices to be cut."""
 
     job_id: str
     task_id: str
@@ -34,7 +34,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Keep room on a node for a task until those who leave it are gone; `devices` are those it will have a share of."""
+    """Keep room on a node for a task until those who leave it are gone; `devices` names the shares or slices of it."""
 
     job_id: str
     task_id: str

@@ -184,7 +184,9 @@ class _Explainer:
         """Return what would let the tasks find room, the nearest first."""
         seen, ways = part.look, []
         if part.code is WaitCode.NEVER_FITS and nearest and nearest[0].cause is Cause.TOO_SMALL:
-            ways += [Unblock(Way.ASK_LESS, nearest[0].node, s.resource, s.available) for s in nearest[0].shortages]
+            ways += [
+                Unblock(Way.ASK_LESS, nearest[0].node, s.resource, s.available, s.profile) for s in nearest[0].shortages
+            ]
         elif part.code is WaitCode.NEVER_FITS:
             ways.append(Unblock(Way.ASK_LESS, part.where, Resource.TASKS, int(seen.count_empty().sum())))
         if part.code is WaitCode.KEPT:
@@ -192,7 +194,10 @@ class _Explainer:
         elif part.code is WaitCode.NO_ROOM and part.needed > 1:
             ways.append(Unblock(Way.WAIT_FOR_ROOM, part.where, Resource.TASKS, part.needed - part.placeable))
         elif part.code is WaitCode.NO_ROOM and nearest:
-            ways += [Unblock(Way.WAIT_FOR_NODE, nearest[0].node, s.resource, s.missing) for s in nearest[0].shortages]
+            ways += [
+                Unblock(Way.WAIT_FOR_NODE, nearest[0].node, s.resource, s.missing, s.profile)
+                for s in nearest[0].shortages
+            ]
         ways += [Unblock(Way.OPEN_NODE, node.view.name) for node in seen.nodes(seen.has(Cause.DRAINED))[:1]]
         ways += [Unblock(Way.REPAIR_NODE, node.view.name) for node in seen.nodes(seen.has(Cause.NOT_READY))[:1]]
         if seen.request.pool and seen.fits_elsewhere(part.needed):

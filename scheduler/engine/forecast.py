@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from scheduler.engine.jobs import Task
 from scheduler.engine.ledger import UNLIMITED, NodeLedger
+from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import Request
+from scheduler.engine.shapes import Shape
 from scheduler.engine.victims import Unit
 
 _Freed = list[int]
@@ -14,7 +15,8 @@ _Freed = list[int]
 class Forecast:
     """Counts, node by node, how many tasks of one kind fit after others leave.
 
-    Tasks of several kinds, and parts of devices, are not bounded: for them every answer is "maybe".
+    Slices of devices that are cut as requests come are bounded by the room they take, wherever it lies. Tasks of
+    several kinds, shares, and slices that were cut once are not bounded: for them every answer is "maybe".
     """
 
     def __init__(self, session: Session, tasks: Sequence[Task], leaving: Sequence[Unit]) -> None:
@@ -22,7 +24,8 @@ class Forecast:
         self._needed = len(tasks)
         self._shape = next(iter(shapes))
         request = self._shape.request
-        self._is_bounded = len(shapes) == 1 and not request.is_shared and not request.mig
+        self._is_cut = bool(request.mig)
+        self._is_bounded = len(shapes) == 1 and not request.is_shared and not self._shape.counts_slices
         self._freed: dict[NodeLedger, _Freed] = {}
         self._counts: dict[NodeLedger, int] = {}
         self._total = 0
@@ -35,7 +38,7 @@ class Forecast:
         self._base = self._total
         missing = self._needed - self._base
         self.may_be_one_node = not self._is_bounded or any(
-            _most_on(node, request) >= missing for node in session.serving(request)
+            _most_on(node, self._shape) >= missing for node in session.serving(request)
         )
         """Whether what is missing could all be found on one node, were it empty."""
 
@@ -50,7 +53,10 @@ class Forecast:
             freed = self._freed.setdefault(task.node, [0, 0, 0, 0])
             freed[0] += request.cpu_millicores
             freed[1] += request.memory_bytes
-            freed[2] += request.gpus or request.devices
+            if self._is_cut:
+                freed[2] += task.shape.charge(task.node.kind)[0]
+            else:
+                freed[2] += request.gpus or max(request.devices, len(task.devices))
             freed[3] += 1
         for node in dict.fromkeys(task.node for task in unit if task.node is not None):
             self._recount(node)
@@ -75,17 +81,28 @@ class Forecast:
             count = min(count, (node.idle_memory + node.coming_memory + memory) // request.memory_bytes)
         if request.gpus:
             count = min(count, (node.idle_gpus + node.coming_gpus + gpus) // request.gpus)
+        if request.mig:
+            part = _part_of(node, self._shape)
+            count = min(count, (node.free_milli() + gpus) // part) if part else 0
         count = max(0, min(count, UNLIMITED)) if node.view.is_open and node.view.serves(request) else 0
         self._total += count - self._counts.get(node, 0)
         self._counts[node] = count
 
 
-def _most_on(node: NodeLedger, request: Request) -> int:
+def _part_of(node: NodeLedger, shape: Shape) -> int:
+    """Return the thousandths of devices that the slices of a task take on a node; 0 if it has no such slices."""
+    return shape.charge(node.kind)[0] if node.geometry is not None else 0
+
+
+def _most_on(node: NodeLedger, shape: Shape) -> int:
     """Return how many tasks fit on a node that is empty."""
-    view = node.view
+    view, request = node.view, shape.request
     count = UNLIMITED if view.max_tasks is None else view.max_tasks
     if request.cpu_millicores:
         count = min(count, view.cpu_millicores // request.cpu_millicores)
     if request.memory_bytes:
         count = min(count, view.memory_bytes // request.memory_bytes)
+    if request.mig:
+        part = _part_of(node, shape)
+        return min(count, ONE_GPU * len(view.devices) // part) if part else 0
     return min(count, len(view.devices) // request.gpus) if request.gpus else count

@@ -36,6 +36,10 @@ class Task:
         """Whether this cycle told it to leave."""
         return self.state is TaskState.LEAVING and self.view.state is not TaskState.LEAVING
 
+    def has_left_slices(self) -> bool:
+        """Return whether this cycle told it to leave slices, to which it may go back and nobody who is alike."""
+        return self.was_evicted and self.node is not None and self.node.geometry is not None
+
     def urgency(self) -> tuple[bool, int, str]:
         """Return its place among the tasks of its pod set, most urgent first."""
         urgency = self.view.urgency

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scheduler.engine.snapshot import NodeView, Request, TaskState
+from scheduler.engine import mig
+from scheduler.engine.snapshot import MigStrategy, NodeView, Request, TaskState
 
 ACTIVE = frozenset({TaskState.STARTING, TaskState.RUNNING})
 """The states of a task that runs, or will as soon as it has been told."""
@@ -18,7 +19,7 @@ UNLIMITED = 1 << 40
 
 @dataclass(slots=True)
 class SharedDevice:
-    """One GPU that its users share."""
+    """One GPU that its users share, or that is cut into slices: then users are counted on each memory slice."""
 
     key: str
     active: int = 0
@@ -58,6 +59,7 @@ class NodeLedger:
         "coming_mig",
         "coming_tasks",
         "free",
+        "geometry",
         "idle_cpu",
         "idle_gpus",
         "idle_memory",
@@ -65,6 +67,7 @@ class NodeLedger:
         "idle_tasks",
         "index",
         "kept",
+        "kind",
         "known",
         "leaving",
         "shared",
@@ -76,6 +79,8 @@ class NodeLedger:
         self.view = view
         self.index = index
         self._changes = changes
+        self.geometry = view.geometry if view.mig_strategy is MigStrategy.DYNAMIC else None
+        self.kind: mig.Kind = self.geometry or view.device_mib
         self.idle_cpu, self.idle_memory, self.idle_gpus = view.cpu_millicores, view.memory_bytes, len(view.devices)
         self.idle_tasks = UNLIMITED if view.max_tasks is None else view.max_tasks
         self.coming_cpu = self.coming_memory = self.coming_gpus = self.coming_tasks = 0
@@ -103,12 +108,19 @@ class NodeLedger:
             return False
         if tasks < 1 or request.cpu_millicores > cpu or request.memory_bytes > memory or request.gpus > gpus:
             return False
-        if request.share_milli or request.share_mib:
-            return self.view.takes_shares and len(self.share_choices(request, now=now)) >= request.devices
-        return not request.mig or all(
-            self.idle_mig.get(profile, 0) + (0 if now else self.coming_mig.get(profile, 0)) >= count
-            for profile, count in request.mig
-        )
+        return not (request.share_milli or request.share_mib or request.mig) or self._fits_parts(request, now=now)
+
+    def _fits_parts(self, request: Request, *, now: bool) -> bool:
+        if self.geometry is not None:
+            profiles = request.slices_on(self.geometry)
+            return profiles is not None and mig.fits(profiles, [opening.taken for opening in self.openings(now=now)])
+        if request.mig:
+            return all(
+                self.idle_mig.get(profile, 0) + (0 if now else self.coming_mig.get(profile, 0)) >= count
+                for profile, count in request.mig
+            )
+        has_mig = self.view.mig_strategy is not MigStrategy.OFF
+        return not has_mig and len(self.share_choices(request, now=now)) >= request.devices
 
     def share_choices(self, request: Request, *, now: bool) -> list[SharedDevice]:
         """Return the devices on which a share fits: those in shared use, then as many whole ones as are free."""
@@ -128,7 +140,10 @@ class NodeLedger:
         return request.share_mib or self.view.device_mib * request.share_milli // 1000
 
     def has_shared_room(self, request: Request) -> bool:
-        """Return whether a share fits on devices that are in shared use already."""
+        """Return whether a share, or the slices asked for, fit on devices that are in such use already."""
+        if self.geometry is not None:
+            profiles = request.slices_on(self.geometry) or ()
+            return mig.fits(profiles, [opening.taken for opening in self.openings(now=False) if opening.taken])
         needed = self.share_mib(request)
         return sum(self._has_room(device, needed, now=False) for device in self.shared.values()) >= request.devices
 
@@ -148,13 +163,51 @@ class NodeLedger:
             chosen += [d for _, d in sorted(self.shared.items()) if d.leaving and not d.active and not d.planned]
         return chosen[:count]
 
+    def openings(self, *, now: bool, kept: int = 0) -> list[mig.Opening]:
+        """Return the devices to cut slices from: those that are cut already, then as many whole ones as are free.
+
+        `kept` more of them count as free, though they are kept for somebody.
+        """
+        used: list[mig.Opening] = []
+        left: list[mig.Opening] = []
+        for key, device in sorted(self.shared.items()):
+            if now and key in self.whole:
+                continue
+            users = device.active + device.planned + (device.leaving if now else 0)
+            opening = mig.Opening(key, mig.taken_by(users), mig.taken_by(device.leaving))
+            (used if device.active or device.planned else left).append(opening)
+        whole = [mig.Opening(key, 0, 0) for key in sorted(self.free) if key not in self.shared]
+        if now:
+            whole = whole[: max(0, self.idle_gpus)]
+        else:
+            whole += [mig.Opening(key, 0, -1) for key in sorted(self.leaving) if key not in self.shared]
+        return used + (whole + left)[: max(0, self.idle_gpus + self.coming_gpus + kept)]
+
+    def offers(self, devices: tuple[str, ...], request: Request) -> bool:
+        """Return whether a request that is served by parts of devices can be promised just these."""
+        if self.geometry is None:
+            return {device.key for device in self.share_choices(request, now=False)} >= set(devices)
+        taken = {opening.device: opening.taken for opening in self.openings(now=False)}
+        parts = [mig.read_slice(name, self.geometry) for name in devices]
+        return all(part is not None and not taken.get(part.device, -1) & part.bits for part in parts)
+
+    def is_overfull(self, name: str) -> bool:
+        """Return whether more use a device, or were promised it, than it has room for; or a slice, if it is cut."""
+        part = mig.read_slice(name, self.geometry) if self.geometry is not None else None
+        device = self.shared.get(part.device if part is not None else name)
+        if device is None:
+            return False
+        if part is None:
+            return device.active_mib + device.planned_mib > self.view.device_mib
+        return mig.is_crowded(device.active + device.planned, part.bits)
+
     def free_milli(self) -> int:
         """Return the thousandths of devices that are idle or about to be, parts of shared ones included."""
         free = 1000 * (self.idle_gpus + self.coming_gpus)
         if self.shared:
             whole = self.view.device_mib
             for device in self.shared.values():
-                if device.active:
+                if device.active or (device.planned and self.geometry is not None):
                     free += 1000 * max(0, whole - device.active_mib - device.planned_mib) // whole
         return free
 
@@ -212,18 +265,18 @@ class NodeLedger:
             self._count_devices(request, state, devices, sign)
         elif request.gpus and state is TaskState.PLANNED:
             self.coming_gpus -= sign * request.gpus
-        for profile, count in request.mig:
-            self.idle_mig[profile] = self.idle_mig.get(profile, 0) + idle * count
-            self.coming_mig[profile] = self.coming_mig.get(profile, 0) + coming * count
+        if request.mig and self.geometry is None:
+            for profile, count in request.mig:
+                self.idle_mig[profile] = self.idle_mig.get(profile, 0) + idle * count
+                self.coming_mig[profile] = self.coming_mig.get(profile, 0) + coming * count
 
     def _count_devices(self, request: Request, state: TaskState, devices: Iterable[str], sign: int) -> None:
+        if not request.gpus:
+            self._count_parts(request, state, devices, sign)
+            return
         known = [
             key for key in devices if key in self.known
         ]  # A device that the node no longer reports is passed over.
-        if not request.gpus:
-            for key in known:
-                self._count_share(key, request, state, sign)
-            return
         is_leaving = state is TaskState.LEAVING
         self.idle_gpus -= sign * len(known)
         self.coming_gpus += sign * len(known) if is_leaving else 0
@@ -241,20 +294,32 @@ class NodeLedger:
             if is_leaving:
                 self.leaving.difference_update(devices)
 
-    def _count_share(self, key: str, request: Request, state: TaskState, sign: int) -> None:
+    def _count_parts(self, request: Request, state: TaskState, devices: Iterable[str], sign: int) -> None:
+        geometry = self.geometry
+        for name in devices:
+            if geometry is None:
+                self._count_part(name, 1, self.share_mib(request), state, sign)
+            elif part := mig.read_slice(name, geometry):
+                mib = self.view.device_mib * part.profile.size // geometry.slices
+                self._count_part(part.device, mig.users_of(part.bits), mib, state, sign)
+            else:  # It shares the device since before the node was set to be cut.
+                self._count_part(name, mig.users_of(geometry.bits), self.share_mib(request), state, sign)
+
+    def _count_part(self, key: str, users: int, mib: int, state: TaskState, sign: int) -> None:
+        if key not in self.known:
+            return
         device = self.shared.get(key)
         if device is None:
             device = self.shared[key] = SharedDevice(key)
-        mib = self.share_mib(request)
         idle, coming = device.counts()
         if state is TaskState.LEAVING:
-            device.leaving += sign
+            device.leaving += sign * users
             device.leaving_mib += sign * mib
         elif state is TaskState.PLANNED:
-            device.planned += sign
+            device.planned += sign * users
             device.planned_mib += sign * mib
         else:
-            device.active += sign
+            device.active += sign * users
             device.active_mib += sign * mib
         idle_after, coming_after = device.counts()
         self.idle_gpus += idle_after - idle

@@ -38,7 +38,7 @@ def place_as_asked(session: Session, job: Job, tasks: Sequence[Task], *, promise
     if not tasks or session.best_node(tasks[0]) is None:
         return False
     mark = session.mark()
-    amounts = session.charge_all(tasks, session.largest_mib)
+    amounts = session.charge_all(tasks, at_least=True)
     if not limits.may_hold(session, job, amounts):
         return False
     if not topology.place_together(session, job, tasks, promise_only=promise_only, place_one=place_one):
@@ -73,7 +73,8 @@ def place_one(
 
 def _take(session: Session, task: Task, node: NodeLedger, *, promise_only: bool) -> bool:
     """Take room on a node unless the charge there breaks a limit or no device serves the task."""
-    if task.shape.request.share_mib and not limits.may_hold(session, task.job, task.shape.charge(node.view.device_mib)):
+    request = task.shape.request
+    if (request.share_mib or request.mig) and not limits.may_hold(session, task.job, task.shape.charge(node.kind)):
         return False
     picked = scoring.pick_devices(session, task, node, promise_only=promise_only)
     if picked is None:
@@ -94,4 +95,4 @@ def _promise_all_unless_whole(session: Session, job: Job, tasks: Sequence[Task])
         return
     for task in tasks:
         if task.state is TaskState.STARTING and task.node is not None:
-            session.plan(task, task.node, task.devices if task.shape.request.is_shared else ())
+            session.plan(task, task.node, () if task.shape.request.gpus else task.devices)

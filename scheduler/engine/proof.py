@@ -56,11 +56,12 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """One resource of which less is there than is asked for."""
+    """One resource of which less is there than is asked for. `profile` says which MIG slices, if it is those."""
 
     resource: Resource
     asked: int
     available: int
+    profile: str = ""
 
     @property
     def missing(self) -> int:
@@ -98,12 +99,16 @@ class NodeShortfall:
 
 @dataclass(frozen=True, slots=True)
 class Unblock:
-    """One thing that would let the job start, or bring it nearer. `where` names the queue, work, node, pool or job."""
+    """One thing that would let the job start, or bring it nearer. `where` names the queue, work, node, pool or job.
+
+    `profile` says which MIG slices, if it is those.
+    """
 
     way: Way
     where: str = ""
     resource: Resource | None = None
     amount: int = 0
+    profile: str = ""
 
 
 @dataclass(frozen=True, slots=True)

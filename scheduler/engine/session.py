@@ -7,6 +7,7 @@ from functools import partial
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.ledger import HOLDING, NodeLedger
+from scheduler.engine.mig import Kind
 from scheduler.engine.queues import QueueState, build_queues, share_out
 from scheduler.engine.shapes import Shape
 from scheduler.engine.snapshot import JobView, Labels, Policy, Request, Snapshot, TaskState
@@ -31,7 +32,7 @@ class Session:
         self.ready = [node for node in self.nodes if node.view.is_open]
         self.queues: dict[str, QueueState] = build_queues(snapshot.queues)
         sizes = [node.view.device_mib for node in self.ready if node.view.device_mib]
-        self.smallest_mib, self.largest_mib = min(sizes, default=100), max(sizes, default=100)
+        self._smallest_mib, self._largest_mib = min(sizes, default=100), max(sizes, default=100)
         self.shapes: dict[Request, Shape] = {}
         self.jobs: dict[str, Job] = {}
         self.waiting: dict[str, Job] = {}
@@ -95,11 +96,22 @@ class Session:
         """Return the shape that all tasks with this request share."""
         shape = self.shapes.get(request)
         if shape is None:
-            shape = self.shapes[request] = Shape(request, self.smallest_mib)
+            shape = self.shapes[request] = Shape(request, *self._kinds_for(request))
         return shape
 
     def _shape_on(self, request: Request, *, labels: Labels) -> Shape:
         return self.shape_of(replace(request, node_labels=labels))
+
+    def _kinds_for(self, request: Request) -> tuple[Kind, Kind]:
+        """Return the devices on which what waits counts as usual, and least: slices as usual where they are counted."""
+        # What a task counts must not depend on the pool in which it looks for room.
+        nodes = self.ready if request.mig else ()
+        able = [node.geometry for node in nodes if node.geometry is not None and request.slices_on(node.geometry)]
+        if not able:
+            return self._smallest_mib, self._largest_mib
+        cheapest = min(able, key=request.charge_milli)
+        is_counted = any(profile in node.view.mig for node in nodes for profile, _ in request.mig)
+        return self._smallest_mib if is_counted else cheapest, cheapest
 
     def _total(self) -> tuple[int, int, int]:
         gpus = sum(len(node.view.devices) for node in self.ready)
@@ -124,7 +136,7 @@ class Session:
         """Promise a task room. A task that this cycle evicted goes on as before if it is promised its own place."""
         if not task.was_evicted:
             self._move(task, TaskState.PLANNED, node, devices, task.left)
-        elif task.node is node and (not task.shape.request.is_shared or set(devices) == set(task.devices)):
+        elif task.node is node and (not devices or set(devices) == set(task.devices)):
             self._move(task, task.view.state, node, task.devices, None)
         else:
             assert task.node is not None  # noqa: S101 (what leaves is somewhere)
@@ -204,7 +216,7 @@ class Session:
             task.pod_set.active += sign
         job.holding += sign
         _keep(self.partial, job, is_in=job.holding > 0 and not job.is_whole())
-        charge = task.shape.charge(node.view.device_mib if node is not None else 0)
+        charge = task.shape.charge(node.kind if node is not None else 0)
         is_firm = not job.view.is_preemptible
         for queue in job.line:
             queue.add_held(charge, sign, is_firm=is_firm)
@@ -230,14 +242,14 @@ class Session:
 
     def charge_of(self, task: Task) -> tuple[int, int, int]:
         """Return what a task counts where it is; what waits counts as on the smallest devices."""
-        return task.shape.charge(task.node.view.device_mib if task.node is not None else 0)
+        return task.shape.charge(task.node.kind if task.node is not None else 0)
 
-    def charge_all(self, tasks: Iterable[Task], device_mib: int = 0) -> tuple[int, int, int]:
-        """Return what tasks count together; waiting shares of memory as on devices of `device_mib`."""
+    def charge_all(self, tasks: Iterable[Task], *, at_least: bool = False) -> tuple[int, int, int]:
+        """Return what tasks count together; what waits as usual, or `at_least` as where it counts least."""
         gpu = cpu = memory = 0
         for task in tasks:
             node = task.node
-            amounts = task.shape.charge(node.view.device_mib if node is not None else device_mib)
+            amounts = task.shape.charge(node.kind if node is not None else task.shape.least if at_least else 0)
             gpu += amounts[0]
             cpu += amounts[1]
             memory += amounts[2]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.engine.ledger import NodeLedger
+from scheduler.engine.mig import Kind
 from scheduler.engine.rules import packing
 from scheduler.engine.snapshot import Fill, Policy, Request
 
@@ -21,26 +22,32 @@ _COST_UNITS, _FREE_UNITS = 10_000, 1 << 20
 
 
 class Shape:
-    """One request, what it counts against quotas, and where it fits best."""
+    """One request, what it counts against quotas, and where it fits best. `usual` and `least` say as where it waits."""
 
-    __slots__ = ("_charges", "_keys", "_seen", "request", "smallest_mib", "wants_gpu")
+    __slots__ = ("_charges", "_keys", "_seen", "least", "request", "usual", "wants_gpu")
 
-    def __init__(self, request: Request, smallest_mib: int) -> None:
+    def __init__(self, request: Request, usual: Kind, least: Kind) -> None:
         self.request = request
-        self.smallest_mib = smallest_mib
+        self.usual = usual
+        self.least = least
         self.wants_gpu = request.wants_gpu
-        self._charges: dict[int, tuple[int, int, int]] = {}
+        self._charges: dict[Kind, tuple[int, int, int]] = {}
         self._keys: npt.NDArray[np.int64] | None = None
         self._seen = 0
 
-    def charge(self, device_mib: int = 0) -> tuple[int, int, int]:
-        """Return what counts against quotas on devices of a size; 0 stands for the smallest of the cluster."""
-        mib = device_mib or self.smallest_mib
-        known = self._charges.get(mib)
+    def charge(self, kind: Kind = 0) -> tuple[int, int, int]:
+        """Return what counts against quotas on devices of a kind; 0 stands for the usual one."""
+        kind = kind or self.usual
+        known = self._charges.get(kind)
         if known is None:
             request = self.request
-            known = self._charges[mib] = (request.charge_milli(mib), request.cpu_millicores, request.memory_bytes)
+            known = self._charges[kind] = (request.charge_milli(kind), request.cpu_millicores, request.memory_bytes)
         return known
+
+    @property
+    def counts_slices(self) -> bool:
+        """Whether nodes may serve it by slices that were cut once, which are no part of the GPUs that are counted."""
+        return bool(self.request.mig) and isinstance(self.usual, int)
 
     def forget(self) -> None:
         """Drop what was computed: the nodes or the sizes of their devices are others now."""
@@ -81,15 +88,15 @@ class Shape:
 def rank_key(node: NodeLedger, request: Request, policy: Policy) -> int:
     """Return how good a node is for a request, `NO_ROOM` where it does not fit. Equals go by name.
 
-    Layers, none of which can be outweighed by those below it: a device in shared use fits; there is room right now;
-    work without GPUs stays on nodes without; less of its data has to be brought (by powers of two); then the fullest
-    (or emptiest) node, or the one whose room is least missed later and, of equals, the fullest.
+    Layers, none of which can be outweighed by those below it: a device in shared use, or cut already, fits; there is
+    room right now; work without GPUs stays on nodes without; less of its data has to be brought (by powers of two);
+    then the fullest (or emptiest) node, or the one whose room is least missed later and, of equals, the fullest.
     """
     if not node.view.is_open or not node.fits(request, now=False):
         return NO_ROOM
     key = 0
     wants_gpu = request.wants_gpu
-    if policy.prefers_shared_devices and request.is_shared and node.has_shared_room(request):
+    if policy.prefers_shared_devices and wants_gpu and not request.gpus and node.has_shared_room(request):
         key |= _SHARED
     if policy.prefers_free_now and node.fits(request, now=True):
         key |= _NOW

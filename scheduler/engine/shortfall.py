@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.engine import mig
 from scheduler.engine.ledger import UNLIMITED, NodeLedger
 from scheduler.engine.proof import Cause, NodeShortfall, Resource, Shortage
 from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.rules import topology
-from scheduler.engine.snapshot import NodeView, Request
+from scheduler.engine.snapshot import MigStrategy, NodeView, Request
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -30,6 +32,11 @@ class Rooms:
         self.is_ready = np.array([node.view.is_ready for node in nodes], bool)
         self.is_drained = np.array([node.view.is_drained for node in nodes], bool)
         self.pools = np.array([node.view.pool for node in nodes])
+
+    @cached_property
+    def empty(self) -> list[NodeLedger]:
+        """The same nodes without any work."""
+        return [NodeLedger(node.view, 0, []) for node in self.nodes]
 
 
 def _table(rows: list[tuple[int, int, int, int]]) -> Numbers:
@@ -54,13 +61,14 @@ def _whole(view: NodeView) -> tuple[int, int, int, int]:
 class Look:
     """All nodes in the eyes of one request: for each resource it asks for a row of what is free, and what there is.
 
-    `asked` is a column, as high as those tables. `causes` holds for each node the number of its cause; `is_mine` leaves
-    out the nodes of other pools.
+    `asked` is a column, as high as those tables; `profiles` names the MIG slices where a row is about such. `causes`
+    holds for each node the number of its cause; `is_mine` leaves out the nodes of other pools.
     """
 
     request: Request
     rooms: Rooms
     resources: tuple[Resource, ...]
+    profiles: tuple[str, ...]
     asked: Numbers
     free: Numbers
     whole: Numbers
@@ -76,6 +84,10 @@ class Look:
         """Return what is asked of each resource."""
         asked: list[int] = self.asked[:, 0].tolist()
         return asked
+
+    def wants(self) -> list[tuple[Resource, int, str]]:
+        """Return each resource with what is asked of it, and of which profile if it is MIG slices."""
+        return list(zip(self.resources, self.amounts(), self.profiles, strict=True))
 
     def nodes(self, which: Flags) -> list[NodeLedger]:
         """Return the nodes that are flagged."""
@@ -93,8 +105,8 @@ class Look:
     def _shortfall(self, index: int, available: Numbers) -> NodeShortfall:
         view = self.rooms.nodes[index].view
         short = tuple(
-            Shortage(resource, asked, max(0, have))
-            for resource, asked, have in zip(self.resources, self.amounts(), available.tolist(), strict=True)
+            Shortage(resource, asked, max(0, have), profile)
+            for (resource, asked, profile), have in zip(self.wants(), available.tolist(), strict=True)
             if have < asked
         )
         return NodeShortfall(view.id, view.name, _CAUSES[int(self.causes[index])], short)
@@ -109,15 +121,15 @@ class Look:
     def count_free(self) -> Numbers:
         """Return for each node how many tasks of this kind find room on it now or soon."""
         able = self.has(Cause.HAS_ROOM)
-        if self.request.is_shared:
-            return self._count_shares(able, self.rooms.nodes)
+        if self.request.is_shared or self.request.mig:
+            return self._count_parts(able, self.rooms.nodes)
         return np.where(able, (self.free // self.asked).min(axis=0), 0)
 
     def count_empty(self) -> Numbers:
         """Return for each node how many tasks of this kind it would hold if nothing else were there."""
         able = self.is_mine & ~self.has(Cause.NOT_ALLOWED) & ~self.has(Cause.TOO_SMALL)
-        if self.request.is_shared:
-            return self._count_shares(able, [NodeLedger(node.view, 0, []) for node in self.rooms.nodes])
+        if self.request.is_shared or self.request.mig:
+            return self._count_parts(able, self.rooms.empty)
         return np.where(able, (self.whole // self.asked).min(axis=0), 0)
 
     def fits_where_not_allowed(self) -> bool:
@@ -130,7 +142,7 @@ class Look:
         others = ~self.is_mine & (self.causes == _CAUSES.index(Cause.HAS_ROOM))
         return int((self.free[:, others] // self.asked).min(axis=0).sum()) >= count
 
-    def _count_shares(self, able: Flags, nodes: Sequence[NodeLedger]) -> Numbers:
+    def _count_parts(self, able: Flags, nodes: Sequence[NodeLedger]) -> Numbers:
         counts = [topology.count_fitting(nodes[index], self.request) for index in np.flatnonzero(able).tolist()]
         found = np.zeros(len(nodes), np.int64)
         found[able] = counts
@@ -147,9 +159,9 @@ def look(rooms: Rooms, request: Request, is_allowed: Flags) -> Look:
     ):
         if asked:
             free, kept = rooms.free[:, column], rooms.kept[:, column]
-            columns.append((resource, asked, free, free + kept, rooms.whole[:, column]))
+            columns.append((resource, asked, "", free, free + kept, rooms.whole[:, column]))
     amounts = np.array([[column[1]] for column in columns], np.int64)
-    free_now, unkept, whole = (np.stack([column[part] for column in columns]) for part in (2, 3, 4))
+    free_now, unkept, whole = (np.stack([column[part] for column in columns]) for part in (3, 4, 5))
     states = [
         (~is_allowed, Cause.NOT_ALLOWED),
         ((whole < amounts).any(axis=0), Cause.TOO_SMALL),
@@ -161,38 +173,64 @@ def look(rooms: Rooms, request: Request, is_allowed: Flags) -> Look:
     numbers = [np.int64(_CAUSES.index(cause)) for _, cause in states]
     causes = np.select([flags for flags, _ in states], numbers, np.int64(_CAUSES.index(Cause.BUSY)))
     is_mine = rooms.pools == request.pool if request.pool else np.ones(len(rooms.nodes), bool)
-    resources = tuple(column[0] for column in columns)
-    return Look(request, rooms, resources, amounts, free_now, whole, causes, is_mine)
+    resources, profiles = tuple(column[0] for column in columns), tuple(column[2] for column in columns)
+    return Look(request, rooms, resources, profiles, amounts, free_now, whole, causes, is_mine)
 
 
-_Column = tuple[Resource, int, Numbers, Numbers, Numbers]
+_Column = tuple[Resource, int, str, Numbers, Numbers, Numbers]
 
 
 def _device_columns(rooms: Rooms, request: Request) -> list[_Column]:
     """Return what is asked of devices, what is free of it, what would be if nothing were kept, and what there is."""
     if request.gpus:
         free, kept, whole = rooms.free[:, 2], rooms.kept[:, 2], rooms.whole[:, 2]
-        return [(Resource.GPU, ONE_GPU * request.gpus, ONE_GPU * free, ONE_GPU * (free + kept), ONE_GPU * whole)]
+        return [(Resource.GPU, ONE_GPU * request.gpus, "", ONE_GPU * free, ONE_GPU * (free + kept), ONE_GPU * whole)]
     if request.is_shared:
         resource = Resource.DEVICE_MEMORY if request.share_mib else Resource.GPU
         shares = [_on_device(node, request) for node in rooms.nodes]
         free, whole = (np.array([share[part] for share in shares], np.int64) for part in (0, 1))
-        return [(resource, request.share_mib or request.share_milli, free, free, whole)]
-    columns = []
-    for profile, count in request.mig:
-        slices = [node.idle_mig.get(profile, 0) + node.coming_mig.get(profile, 0) for node in rooms.nodes]
-        free, whole = np.array(slices), np.array([node.view.mig.get(profile, 0) for node in rooms.nodes])
-        columns.append((Resource.MIG, count, free, free, whole))
-    return columns
+        return [(resource, request.share_mib or request.share_milli, "", free, free, whole)]
+    if not request.mig:
+        return []
+    frees, wholes = ([_slices(node, request) for node in nodes] for nodes in (rooms.nodes, rooms.empty))
+    return [
+        (Resource.MIG, count, profile, free, free, whole)
+        for (profile, count), free, whole in zip(
+            request.mig, np.array(frees, np.int64).T, np.array(wholes, np.int64).T, strict=True
+        )
+    ]
+
+
+def _slices(node: NodeLedger, request: Request) -> list[int]:
+    """Return how many slices of each profile asked for are free; kept room is.
+
+    Where they are cut as requests come, those that are asked for too and harder to place have their room already.
+    """
+    geometry = node.geometry
+    if geometry is None:
+        return [node.idle_mig.get(profile, 0) + node.coming_mig.get(profile, 0) for profile, _ in request.mig]
+    wanted = [(geometry.find(name), count) for name, count in request.mig]
+    known = [profile for profile, count in wanted if profile is not None for _ in range(count)]
+    found = mig.count_each(known, _taken(node))
+    return [found[profile] if profile is not None else 0 for profile, _ in wanted]
+
+
+def _taken(node: NodeLedger) -> list[int]:
+    """Return what is taken of each device that slices could be cut from, kept ones included."""
+    return [opening.taken for opening in node.openings(now=False, kept=node.kept[2] if node.kept is not None else 0)]
 
 
 def _on_device(node: NodeLedger, request: Request) -> tuple[int, int]:
     """Return what is free on the last of the devices that a share needs, the freest first, and what is there in all.
 
-    In MiB if the share is counted so, else in thousandths.
+    In MiB if the share is counted so, else in thousandths. Of devices that are cut as requests come the largest slices.
     """
     view = node.view
-    if not view.takes_shares or len(view.devices) < request.devices or not view.device_mib:
+    if node.geometry is not None and request.share_mib:
+        devices = request.devices
+        whole = mig.largest_mib(node.geometry, devices, [0] * len(view.devices))
+        return mig.largest_mib(node.geometry, devices, _taken(node)), whole
+    if view.mig_strategy is not MigStrategy.OFF or len(view.devices) < request.devices or not view.device_mib:
         return 0, 0
     kept = node.kept[2] if node.kept is not None else 0
     free = [view.device_mib] * max(0, node.idle_gpus + node.coming_gpus + kept)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from scheduler.engine.mig import Geometry, Kind, Profile
 from scheduler.engine.resources import ONE_GPU, Quota
 
 Labels = frozenset[tuple[str, str]]
@@ -31,9 +32,9 @@ class TaskState(StrEnum):
 class Request:
     """What one task asks for: whole devices, or a share of each of `devices` (thousandths or MiB), or MIG slices.
 
-    `pool` names the nodes that may serve it; an empty name stands for all. Of `node_labels` a node must bear one; those
-    that a queue rules are set by the engine. `data` names what it will read, if that is known, so that it goes where
-    this lies.
+    Where devices are cut as requests come, a share in MiB is served by slices, the smallest that hold it. `pool` names
+    the nodes that may serve it; an empty name stands for all. Of `node_labels` a node must bear one; those that a queue
+    rules are set by the engine. `data` names what it will read, if that is known, so that it goes where this lies.
     """
 
     gpus: int = 0
@@ -62,13 +63,25 @@ class Request:
         """Whether it asks for any GPU at all."""
         return bool(self.gpus or self.share_milli or self.share_mib or self.mig)
 
-    def charge_milli(self, device_mib: int) -> int:
-        """Return the GPU that counts against quotas, in thousandths, on devices of so much memory.
-
-        Memory is charged in hundredths of a device, rounded up; a MIG slice by the number its profile begins with.
-        """
+    def slices_on(self, geometry: Geometry) -> list[Profile] | None:
+        """Return the slices that serve it on devices that are cut as requests come; None if such do not serve it."""
         if self.share_mib:
-            return self.devices * -(-100 * self.share_mib // device_mib) * (ONE_GPU // 100)
+            smallest = geometry.smallest(self.share_mib)
+            return [smallest] * self.devices if smallest is not None else None
+        found = [geometry.find(profile) for profile, count in self.mig for _ in range(count)]
+        return [profile for profile in found if profile is not None] if found and None not in found else None
+
+    def charge_milli(self, kind: Kind) -> int:
+        """Return the GPU that counts against quotas, in thousandths, on devices of so much memory, or so cut.
+
+        Memory is charged in hundredths of a device, rounded up; a slice by the part it is of a device that is cut as
+        requests come, else by the number its profile begins with.
+        """
+        if isinstance(kind, Geometry):
+            slices = kind.charge_milli(self.slices_on(kind) or ())
+            return ONE_GPU * self.gpus + self.devices * self.share_milli + slices
+        if self.share_mib:
+            return self.devices * -(-100 * self.share_mib // kind) * (ONE_GPU // 100)
         if self.mig:
             return ONE_GPU * sum(_slices_of(profile) * count for profile, count in self.mig)
         return ONE_GPU * self.gpus + self.devices * self.share_milli
@@ -79,12 +92,26 @@ def _slices_of(profile: str) -> int:
     return int(digits) if digits.isdigit() else 1
 
 
+class MigStrategy(StrEnum):
+    """How a node offers slices of its GPUs.
+
+    `mixed`: slices of several profiles that are cut once, each profile a resource of its own. `single`: all GPUs are
+    cut alike and each slice is a device. `dynamic`: a GPU is cut as requests come, and whole again when it is empty.
+    """
+
+    OFF = "off"
+    MIXED = "mixed"
+    SINGLE = "single"
+    DYNAMIC = "dynamic"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A machine. `devices` are its whole GPUs of `device_mib` each; `mig` maps profiles to the slices it offers.
+    """A machine. `devices` are its whole GPUs of `device_mib` each. They are shared only where there is no MIG.
 
-    A drained one takes nothing new. `missing_bytes` says of named data how much has yet to be brought near the node;
-    what it does not name has to be brought as a whole.
+    With the strategy `mixed`, `mig` maps profiles to the slices it offers; with `dynamic`, `geometry` says how devices
+    may be cut, and without one they are only given out whole. A drained one takes nothing new. `missing_bytes` says of
+    named data how much has yet to be brought near the node; what it does not name has to be brought as a whole.
     """
 
     id: str
@@ -93,8 +120,9 @@ class NodeView:
     memory_bytes: int
     devices: tuple[int, ...] = ()
     device_mib: int = 0
+    mig_strategy: MigStrategy = MigStrategy.OFF
     mig: Mapping[str, int] = field(default_factory=dict)
-    takes_shares: bool = True
+    geometry: Geometry | None = None
     max_tasks: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     missing_bytes: Mapping[str, int] = field(default_factory=dict)
@@ -193,7 +221,10 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """One process. `devices` names the GPUs it holds on its node, where they are shared or known."""
+    """One process. `devices` names the GPUs it holds on its node, where they are shared or known.
+
+    Slices of devices that are cut as requests come are named by device, profile and start: `0:3g.20gb@4`.
+    """
 
     id: str
     state: TaskState

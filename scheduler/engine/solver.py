@@ -133,10 +133,8 @@ def _filter_of(session: Session, tasks: Sequence[Task]) -> Callable[[Unit], bool
 
 def _play(session: Session, wanted: Wanted, units: Sequence[Unit]) -> bool:
     """Evict the victims, then serve the jobs and them in the usual order, with promises only."""
-    for unit in units:
-        for task in unit:
-            if task.state in HOLDING:
-                session.evict(task)
+    for task in (task for unit in units for task in unit if task.state in HOLDING):
+        session.evict(task)
 
     def next_tasks(job: Job) -> list[Task]:
         return wanted[job] if job in wanted else job.next_tasks(retrial=True)
@@ -150,10 +148,11 @@ def _play(session: Session, wanted: Wanted, units: Sequence[Unit]) -> bool:
             if not place_as_asked(session, job, next_up, promise_only=True):
                 return False
             served += 1
-        elif not place(session, job, next_up, promise_only=True):
+        elif place(session, job, next_up, promise_only=True):
+            if any(task.was_evicted for task in job.tasks):
+                waiting.push(job)
+        elif not any(task.has_left_slices() for task in job.tasks):
             waiting.pass_over(job)
-        elif any(task.was_evicted for task in job.tasks):
-            waiting.push(job)
     return served == len(wanted)
 
 

@@ -23,15 +23,16 @@ def _gpus(milli: int) -> str:
 _WRITE: dict[Resource, Callable[[int], str]] = {
     Resource.GPU: _gpus,
     Resource.DEVICE_MEMORY: lambda mib: f"{format_bytes(mib * _MIB)} of GPU memory",
-    Resource.MIG: lambda count: f"{count} MIG slice{'' if count == 1 else 's'}",
     Resource.CPU: lambda millicores: f"{millicores / 1000:g} CPU",
     Resource.MEMORY: lambda size_bytes: f"{format_bytes(size_bytes)} of memory",
     Resource.TASKS: lambda count: f"room for {count} task{'' if count == 1 else 's'}",
 }
 
 
-def write(resource: Resource, amount: int) -> str:
-    """Write an amount of a resource."""
+def write(resource: Resource, amount: int, profile: str = "") -> str:
+    """Write an amount of a resource, of MIG slices those of a profile."""
+    if resource is Resource.MIG:
+        return f"{amount} MIG slice{'' if amount == 1 else 's'} of {profile}"
     return _WRITE[resource](amount)
 
 
@@ -59,18 +60,19 @@ def compare(seen: Look, among: Flags, where: str, state: str) -> str:
     amounts = (seen.free if state == "free" else seen.whole)[:, among]
     indices = np.flatnonzero(among)
     most = "most free on one node is" if state == "free" else "most on any node is"
-    for number, (resource, asked) in enumerate(zip(seen.resources, seen.amounts(), strict=True)):
+    for number, (resource, asked, profile) in enumerate(seen.wants()):
         best = int(amounts[number].argmax())
         have = max(0, int(amounts[number, best]))
         if have < asked:
             is_share = number == 0 and seen.request.is_shared
-            what = f"{write(resource, asked)} on {_devices(seen) if is_share else ''}{where}"
+            what = f"{write(resource, asked, profile)} on {_devices(seen) if is_share else ''}{where}"
             if is_share and state == "free":
                 most = "most free on one device is"
-            return f"needs {what}; {most} {write(resource, have)} ({seen.rooms.nodes[indices[best]].view.name})"
+            node = seen.rooms.nodes[indices[best]].view.name
+            return f"needs {what}; {most} {write(resource, have, profile)} ({node})"
     closest = int((amounts >= seen.asked).sum(axis=0).argmax())
-    pairs = zip(seen.resources, amounts[:, closest].tolist(), seen.amounts(), strict=True)
-    short = [write(resource, max(0, have)) for resource, have, asked in pairs if have < asked]
+    pairs = zip(seen.wants(), amounts[:, closest].tolist(), strict=True)
+    short = [write(resource, max(0, have), profile) for (resource, asked, profile), have in pairs if have < asked]
     only = f"has only {' and '.join(short)}{' free' if state == 'free' else ''}"
     name = seen.rooms.nodes[indices[closest]].view.name
     return f"needs {_each(seen)} together on one node of {where}; the closest, {name}, {only}"
@@ -81,8 +83,7 @@ def _devices(seen: Look) -> str:
 
 
 def _each(seen: Look) -> str:
-    pairs = zip(seen.resources, seen.amounts(), strict=True)
-    return " and ".join(write(resource, asked) for resource, asked in pairs if resource is not Resource.TASKS)
+    return " and ".join(write(*want) for want in seen.wants() if want[0] is not Resource.TASKS)
 
 
 def too_few(seen: Look, count: int, placeable: int, where: str) -> str:
@@ -131,7 +132,7 @@ def advise(ways: Sequence[Unblock]) -> str:
 
 
 def _advise(unblock: Unblock) -> str:
-    amount = write(unblock.resource, unblock.amount) if unblock.resource is not None else ""
+    amount = write(unblock.resource, unblock.amount, unblock.profile) if unblock.resource is not None else ""
     return _ADVICE[unblock.way].format(where=unblock.where, amount=amount)
 
 

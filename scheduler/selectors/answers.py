@@ -82,5 +82,5 @@ def _node(node: Mapping[str, Any]) -> NearNode:
 
 
 def _shortage(lack: Mapping[str, Any]) -> Shortage:
-    resource, asked, there = Resource(lack["resource"]), lack["asked"], lack["available"]
-    return Shortage(write(resource, asked), write(resource, there), write(resource, asked - there))
+    resource, profile, asked, there = Resource(lack["resource"]), lack["profile"], lack["asked"], lack["available"]
+    return Shortage(*(write(resource, amount, profile) for amount in (asked, there, asked - there)))

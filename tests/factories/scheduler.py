@@ -5,12 +5,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from accounts.models import Project
+from scheduler.engine import mig
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Explain, Start
 from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
     GroupView,
     JobView,
+    MigStrategy,
     NodeView,
     PodSetView,
     Policy,
@@ -41,6 +43,12 @@ def node(name: str, gpus: int = 0, *, cpu: int = 64, memory_gib: int = 256, read
     )  # fmt: skip
 
 
+def cut_node(name: str, gpus: int = 1, geometry: mig.Geometry = mig.A100_40, **more):
+    """Return a node whose devices are cut into slices as requests come."""
+    plain = node(name, gpus, **more)
+    return replace(plain, mig_strategy=MigStrategy.DYNAMIC, geometry=geometry, device_mib=40_960)
+
+
 def queue(name: str, gpus: float = 0, *, weight: float | None = None, age: int = 0, cpu: float | None = None):
     """Return a queue whose id is its name; a larger age is an older queue. Its weight is its quota, unless given."""
     quota = Quota(round(gpus * 1000), None if cpu is None else round(cpu * 1000))
@@ -59,10 +67,10 @@ def needs(gpus: float = 0, cpu: float = 1, memory_gib: float = 1, resource: str 
 
 def wait(
     name: str, queue_name: str, gpus: float = 0, *, cpu: float = 1, memory_gib: float = 1, resource: str = "lab",
-    priority: int = 50, minute: int = 0, firm: bool = False,
+    priority: int = 50, minute: int = 0, firm: bool = False, parts: Mapping = {},
 ):  # fmt: skip
-    """Return a job of one task that waits since `minute`; a firm one is not preemptible."""
-    task = TaskView(name, TaskState.PENDING, needs(gpus, cpu, memory_gib, resource))
+    """Return a job of one task that waits since `minute`; a firm one is not preemptible; `parts` asks for slices."""
+    task = TaskView(name, TaskState.PENDING, replace(needs(gpus, cpu, memory_gib, resource), **parts))
     return _job(name, queue_name, task, priority=priority, minute=minute, firm=firm)
 
 
@@ -100,9 +108,10 @@ class Outcome:
         self.order = [start.task_id for start in self.starts]
         self.nodes = {start.task_id: start.node_id for start in self.starts}
         requests = {task.id: task.request for job in snapshot.jobs for task in job.tasks}
+        self.devices = {start.task_id: start.devices for start in self.starts}
         self.gpus = {
-            start.task_id: {int(device): share_of(requests[start.task_id]) for device in start.devices}
-            for start in self.starts
+            task_id: {int(device): share_of(requests[task_id]) for device in devices if device.isdigit()}
+            for task_id, devices in self.devices.items()
         }
         explains = [decision for decision in self.decisions if isinstance(decision, Explain)]
         self.texts = {explain.job_id: explain.text for explain in explains}

@@ -10,6 +10,7 @@ from scheduler.engine.snapshot import (
     Fill,
     GroupView,
     JobView,
+    MigStrategy,
     NodeView,
     Placement,
     PodSetView,
@@ -75,8 +76,8 @@ def _node(node: Scenario, *, gives_slices: bool) -> NodeView:
         memory_bytes=node["memory_bytes"],
         devices=tuple(range(whole)),
         device_mib=node["gpu_memory_mib"] // 100 * 100 if node["gpus"] else 0,
+        mig_strategy=MigStrategy(mig["strategy"]) if mig else MigStrategy.OFF,
         mig=mig["slices"] if mig and mig["strategy"] == "mixed" and gives_slices else {},
-        takes_shares=not mig,
         max_tasks=node["max_pods"],
         labels=node.get("labels") or {},
     )

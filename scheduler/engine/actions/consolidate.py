@@ -25,7 +25,7 @@ def consolidate(session: Session) -> None:
 
 
 def _is_enough_in_all(session: Session, tasks: list[Task]) -> bool:
-    if any(task.shape.request.mig for task in tasks):
+    if any(task.shape.counts_slices for task in tasks):
         return True
-    wanted = session.charge_all(tasks, session.largest_mib)[0]
+    wanted = session.charge_all(tasks, at_least=True)[0]
     return not wanted or session.free_milli() >= wanted

@@ -39,11 +39,7 @@ def _planned(job: Job) -> list[Task]:
 
 def _is_overfull(task: Task) -> bool:
     """Return whether a device that was promised is used by others who should have left it, so another must serve."""
-    shared = task.node.shared if task.node is not None else {}
-    return task.node is not None and any(
-        key in shared and shared[key].active_mib + shared[key].planned_mib > task.node.view.device_mib
-        for key in task.devices
-    )
+    return task.node is not None and any(task.node.is_overfull(name) for name in task.devices)
 
 
 def _give(session: Session, job: Job, planned: list[Task], *, promise_only: bool) -> bool:
@@ -62,7 +58,7 @@ def _give_one(session: Session, task: Task, node: NodeLedger, devices: tuple[str
     request = task.shape.request
     if not node.view.is_open or not node.fits(request, now=not promise_only):
         return False
-    if promise_only and devices and {device.key for device in node.share_choices(request, now=False)} >= set(devices):
+    if promise_only and devices and node.offers(devices, request):
         session.plan(task, node, devices)
         return True
     picked = pick_devices(session, task, node, promise_only=promise_only)

@@ -80,7 +80,10 @@ def device_cost(node: NodeLedger, device: SharedDevice, needed_mib: int, prices:
 
 
 def _take(node: NodeLedger, request: Request, prices: RoomPrices) -> tuple[float, float]:
-    """Return how many devices a request uses, and the value that it takes from them."""
+    """Return how many devices a request uses, and the value that it takes from them: slices by their size."""
+    if node.geometry is not None and not request.gpus:
+        part = request.charge_milli(node.geometry) / 1000
+        return part, part * prices.device[PARTS]
     if request.is_shared:
         needed = node.share_mib(request)
         costs = sorted(device_cost(node, device, needed, prices) for device in node.share_choices(request, now=False))

@@ -50,7 +50,7 @@ def may_be_enough(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     A queue loses units only while it is beyond its bound, so at most what it holds beyond it and a part of one unit.
     """
     wanted = session.charge_all(tasks)
-    if not wanted[GPU] or any(task.shape.request.mig for task in tasks):
+    if not wanted[GPU] or any(task.shape.counts_slices for task in tasks):
         return True
     found: float = session.free_milli()
     sides = {theirs.view.id: (ours, theirs) for ours, theirs in _sides(session, job)}

@@ -81,7 +81,7 @@ def _is_taken(session: Session, tasks: Sequence[Task]) -> bool:
 
 def _is_within_share(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     """Return whether its queues may hold the job: by their limits now, by their shares once their others are done."""
-    amounts = session.charge_all(tasks, session.largest_mib)
+    amounts = session.charge_all(tasks, at_least=True)
     if not limits.may_hold(session, job, amounts):
         return False
     return not session.policy.quotas or all(

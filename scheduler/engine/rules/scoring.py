@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from scheduler.engine import mig
+from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Task
 from scheduler.engine.ledger import NodeLedger
 from scheduler.engine.rules import packing
@@ -31,10 +33,12 @@ def pick_devices(
 ) -> tuple[tuple[str, ...], bool] | None:
     """Return the devices that serve a task on a node, and whether it may start on them now; None when none do.
 
-    A share goes where the policy of devices wants it, even if it has to wait there for another to leave. Promises of
-    whole devices name none.
+    A share goes where the policy of devices wants it, even if it has to wait there for another to leave; slices are cut
+    where room is free now, if it is. Promises of whole devices name none.
     """
     request = task.shape.request
+    if node.geometry is not None and (request.is_shared or request.mig):
+        return _pick_slices(session, task, node, node.geometry, promise_only=promise_only)
     if not request.is_shared:
         now = not promise_only and node.fits(request, now=True)
         return (node.pick_whole(request.gpus) if now and request.gpus else ()), now
@@ -55,3 +59,16 @@ def pick_devices(
         able = {device.key for device in node.share_choices(request, now=True)}
         now = all(device.key in able for device in chosen)
     return tuple(device.key for device in chosen), now
+
+
+def _pick_slices(
+    session: Session, task: Task, node: NodeLedger, geometry: mig.Geometry, *, promise_only: bool
+) -> tuple[tuple[str, ...], bool] | None:
+    """Return the slices for a task. Who has to leave for another goes back to his or to free ones, to nobody else's."""
+    request = task.shape.request
+    now = not promise_only and node.fits(request, now=True)
+    is_victim = task.was_evicted and session.cause[0] is not StopCode.MOVED
+    if is_victim and task.node is node and node.offers(task.devices, request):
+        return task.devices, False
+    chosen = mig.choose(geometry, request.slices_on(geometry) or (), node.openings(now=now or is_victim))
+    return (tuple(part.name for part in chosen), now) if chosen else None

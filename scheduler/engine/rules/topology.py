@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from scheduler.engine import mig
 from scheduler.engine.jobs import Group, Job, PodSet, Task
 from scheduler.engine.ledger import HOLDING, NodeLedger
 from scheduler.engine.session import Session
@@ -199,7 +200,12 @@ def count_fitting(node: NodeLedger, request: Request) -> int:
         bounds.append((node.idle_memory + node.coming_memory) // request.memory_bytes)
     if request.gpus:
         bounds.append((node.idle_gpus + node.coming_gpus) // request.gpus)
-    if request.is_shared:
+    if node.geometry is not None and (request.is_shared or request.mig):
+        profiles = request.slices_on(node.geometry) or ()
+        taken = [opening.taken for opening in node.openings(now=False)]
+        counts = [mig.count(profile, taken) // profiles.count(profile) for profile in profiles]
+        bounds.append(min(counts, default=0))
+    elif request.is_shared:
         share = node.share_mib(request)
         whole = node.view.device_mib // share if share else 0
         parts = sum(
@@ -208,7 +214,8 @@ def count_fitting(node: NodeLedger, request: Request) -> int:
             if device.active or device.planned
         )
         bounds.append((max(0, node.idle_gpus + node.coming_gpus) * whole + parts) // request.devices)
-    bounds += [
-        (node.idle_mig.get(profile, 0) + node.coming_mig.get(profile, 0)) // count for profile, count in request.mig
-    ]
+    else:
+        bounds += [
+            (node.idle_mig.get(profile, 0) + node.coming_mig.get(profile, 0)) // count for profile, count in request.mig
+        ]
     return max(0, min(bounds))

@@ -25,7 +25,7 @@ def test_one_who_waits_is_told_what_would_help_and_shown_the_proof(project):
 
     pair = told("pair")
     n1 = Node.objects.get(name="n1").pk
-    lack = {"resource": "gpu", "asked": 2000, "available": 1000}
+    lack = {"resource": "gpu", "asked": 2000, "available": 1000, "profile": ""}
     assert pair.answer.advice == "wait for 1 GPU more on n1"
     assert pair.answer.proof == {
         "needed": 1,
@@ -33,7 +33,7 @@ def test_one_who_waits_is_told_what_would_help_and_shown_the_proof(project):
         "bounds": [],
         "nearest": [{"node_id": n1, "node": "n1", "cause": "busy", "shortages": [lack]}],
         "others": {"too_small": 2},
-        "unblock": [{"way": "wait_for_node", "where": "n1", "resource": "gpu", "amount": 1000}],
+        "unblock": [{"way": "wait_for_node", "where": "n1", "resource": "gpu", "amount": 1000, "profile": ""}],
     }
 
 

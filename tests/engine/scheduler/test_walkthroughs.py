@@ -8,7 +8,7 @@ from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import TaskState
 from tests.engine.scheduler.test_failures import launcher_with_workers
 from tests.engine.scheduler.world import World, gang
-from tests.factories.scheduler import node, queue, wait
+from tests.factories.scheduler import cut_node, node, queue, wait
 
 TEAMS = {"team-a": 4, "team-b": 2, "team-c": 2, "team-d": 8}
 FIRM = True
@@ -245,6 +245,33 @@ def test_f7_n16_an_elastic_job_starts_with_what_there_is_and_grows_later():
     world.delete("filler2")
     world.settle()
     assert tasks_up(world, "elastic2") == 2
+
+
+MIG_QUICKSTART = [
+    # F8, on one A100 of 40 GB: name, what is asked of the device, interactive; then the slices that each job holds.
+    ("train-1", {"share_mib": 9537}, False, {"train-1": "0:1g.10gb@6"}),  # --gpu-memory 10GB
+    ("train-2", {"mig": (("2g.10gb", 1),)}, False, {"train-1": "0:1g.10gb@6", "train-2": "0:2g.10gb@4"}),
+    (
+        "train-3", {"mig": (("2g.10gb", 1),)}, False,
+        {"train-1": "0:1g.10gb@6", "train-2": "0:2g.10gb@4", "train-3": "0:2g.10gb@0"},
+    ),
+    (
+        "build-1", {"mig": (("3g.20gb", 1),)}, FIRM,
+        {"train-1": "0:1g.10gb@6", "train-2": "0:2g.10gb@4", "build-1": "0:3g.20gb@0"},
+    ),
+]  # fmt: skip
+
+
+def test_f8_slices_are_cut_as_they_are_asked_for_and_an_interactive_one_takes_the_place_of_one_training():
+    world = World([cut_node("n1")], [queue("team", 1)])
+
+    for minute, (name, parts, firm, held) in enumerate(MIG_QUICKSTART):
+        world.submit(wait(name, "team", minute=minute, firm=firm, priority=100 if firm else 50, parts=parts))
+        world.settle()
+        tasks = [job.tasks[0] for job in world.snapshot.jobs if job.id in world.running()]
+        assert {task.id: ", ".join(task.devices) for task in tasks} == held
+
+    assert (world.evicted, world.waiting()) == (["train-3"], {"train-3"})
 
 
 def test_f10_an_interactive_job_takes_the_place_of_training_in_a_project_at_its_limit():

@@ -176,11 +176,12 @@ class World:
 
     def allocated(self) -> dict[str, float]:
         """Return the GPUs that each queue holds."""
+        kinds = {node.id: node.geometry or node.device_mib for node in self.snapshot.nodes}
         held = dict.fromkeys((queue.id for queue in self.snapshot.queues), 0.0)
         for job in self.snapshot.jobs:
             for task in job.tasks:
                 if task.state is TaskState.RUNNING:
-                    held[job.queue_id] += task.request.charge_milli(1) / 1000
+                    held[job.queue_id] += task.request.charge_milli(kinds[task.node_id or ""]) / 1000
         return held
 
 
