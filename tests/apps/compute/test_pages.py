@@ -132,7 +132,8 @@ def test_a_waiting_job_says_what_would_help_and_shows_what_each_node_lacks(brows
 
     assert "What would help: wait for 1 CPU more on node-1." in page
     assert 'node-1 <span class="sub small">in use</span>' in page
-    assert '<td class="num">8 CPU</td><td class="num">7 CPU</td><td class="num strong">1 CPU</td>' in page
+    amounts = '<div>8 CPU</div></td><td class="num"><div>7 CPU</div></td><td class="num strong"><div>1 CPU</div></td>'
+    assert amounts in page
     assert answer["advice"] == "wait for 1 CPU more on node-1"
 
 
