@@ -116,7 +116,7 @@ class Job:
         self.root = self._build(view.structure)
         self.tasks: list[Task] = []
         only = next(iter(self.pod_sets.values()))
-        for task_view in view.tasks:
+        for task_view in sorted(view.tasks, key=_id) if len(view.tasks) > 1 else view.tasks:
             pod_set = self.pod_sets.get(task_view.pod_set, only)
             task = Task(task_view, self, pod_set, TaskState.PENDING, shape_of(task_view.request))
             pod_set.tasks.append(task)
@@ -210,6 +210,10 @@ class Job:
     def active_tasks(self) -> list[Task]:
         """Return the tasks that run or start."""
         return [task for task in self.tasks if task.state in ACTIVE]
+
+
+def _id(task: TaskView) -> str:
+    return task.id
 
 
 def _surplus(pod_set: PodSet) -> bool:

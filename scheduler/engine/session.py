@@ -154,7 +154,7 @@ class Session:
 
     def end(self, job: Job) -> None:
         """End a job: what of it runs is told to leave, for the `cause` at hand, and nothing of it waits any more."""
-        for task in sorted(job.tasks, key=lambda task: task.id):
+        for task in job.tasks:
             if task.state in HOLDING:
                 self.evict(task)
             if task.state is TaskState.PENDING:

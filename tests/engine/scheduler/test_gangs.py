@@ -101,6 +101,13 @@ def test_what_is_left_of_a_gang_goes_when_its_grace_is_over():
     assert stops(*parts, replace(rest, stale_for_s=GRACE_S, stale_grace_s=-1)) == []
 
 
+def test_the_order_in_which_tasks_are_listed_is_not_that_in_which_they_go():
+    rest = up(gang("g", "a", 1, 3, 3), "0", "1")
+    mixed = replace(rest, stale_for_s=GRACE_S, tasks=rest.tasks[::-1])
+
+    assert stops(node("n1", 4), queue("a", 4), mixed) == ["g-0", "g-1"]
+
+
 def test_a_member_of_a_gang_that_got_lost_is_replaced():
     world = World([node("n1", 4)], [queue("a", 4)])
     world.submit(up(gang("g", "a", 1, 3, 3), "0", "1"))
