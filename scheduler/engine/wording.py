@@ -1,6 +1,8 @@
 """The sentences of `explain.py`: numbers as people write them."""
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -127,13 +129,22 @@ def bound_to(work: str, labels: Labels) -> str:
 
 
 def advise(ways: Sequence[Unblock]) -> str:
-    """Say what would let a job start, the first few ways of it."""
-    return ", or ".join(_advise(way) for way in ways[:_MANY])
+    """Say what would let a job start, the first few ways of it; what is needed together is one way."""
+    together = [list(parts) for _, parts in groupby(ways, key=_together)]
+    return ", or ".join(_advise(parts) for parts in together[:_MANY])
 
 
-def _advise(unblock: Unblock) -> str:
-    amount = write(unblock.resource, unblock.amount, unblock.profile) if unblock.resource is not None else ""
-    return _ADVICE[unblock.way].format(where=unblock.where, amount=amount)
+def _together(unblock: Unblock) -> tuple[Way, str]:
+    """Return what tells apart ways of which one is enough: every quota that is passed has to be raised."""
+    return unblock.way, "" if unblock.way in {Way.RAISE_QUOTA, Way.RAISE_LIMIT} else unblock.where
+
+
+def _advise(parts: Sequence[Unblock]) -> str:
+    amounts: dict[str, list[str]] = defaultdict(list)
+    for part in parts:
+        amounts[part.where].append(write(part.resource, part.amount, part.profile) if part.resource is not None else "")
+    advice = _ADVICE[parts[0].way]
+    return " and ".join(advice.format(where=where, amount=" and ".join(each)) for where, each in amounts.items())
 
 
 _ADVICE = {

@@ -223,6 +223,16 @@ def test_a_node_may_lack_several_things():
 
     assert found.proof.nearest[0].shortages == (Shortage(Resource.GPU, 2000, 1000), Shortage(Resource.CPU, 3000, 1000))
     assert [shortage.missing for shortage in found.proof.nearest[0].shortages] == [1000, 2000]
+    assert found.advice == "wait for 1 GPU and 2 CPU more on n1"
+
+
+def test_every_quota_that_is_passed_has_to_be_raised():
+    department, team = queue("department", 1), replace(queue("team", 1), parent_id="department")
+    found = explain(node("n1", 4), department, team, wait("job", "team", 2, firm=True))
+
+    assert found.advice == (
+        "raise the quota of team by 1 GPU and raise the quota of department by 1 GPU, or let it be preempted"
+    )
 
 
 def test_what_never_fits_is_told_the_most_it_may_ask_for():
