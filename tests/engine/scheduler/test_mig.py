@@ -19,11 +19,13 @@ from scheduler.engine.ledger import HOLDING, NodeLedger
 from scheduler.engine.mig import A30, A100_40, A100_80, H100_80, H200_141, Opening
 from scheduler.engine.proof import NodeShortfall, Shortage
 from scheduler.engine.resources import Quota
+from scheduler.engine.rules.packing import price_room
 from scheduler.engine.rules.scoring import pick_devices
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
     NEARLINE,
     PARITY,
+    Fill,
     JobView,
     MigStrategy,
     NodeView,
@@ -42,7 +44,7 @@ from tests.engine.scheduler.test_failures import (
 )
 from tests.engine.scheduler.test_properties import RUNNING
 from tests.engine.scheduler.world import UP, Flaky, World, apply, gang
-from tests.factories.scheduler import cut_node, decide, held, node, queue, wait
+from tests.factories.scheduler import cut_node, decide, held, needs, node, queue, wait
 
 TEAM = queue("team", 8)
 TEN_GB_MIB = 9537
@@ -166,6 +168,7 @@ def test_a_slice_goes_where_nobody_has_to_leave():
 
 
 geometries = st.sampled_from(mig.GEOMETRIES)
+usual = settings(deadline=None)
 
 
 @st.composite
@@ -173,7 +176,7 @@ def questions(draw):
     """Return a geometry, up to two devices partly taken, and some slices that are asked for."""
     geometry = draw(geometries)
     taken = draw(st.lists(st.integers(0, geometry.bits), min_size=1, max_size=2))
-    return geometry, taken, draw(st.lists(st.sampled_from(geometry.profiles), min_size=1, max_size=5))
+    return geometry, taken, draw(st.lists(st.sampled_from(geometry.profiles), min_size=1, max_size=4))
 
 
 def has_place_for_all(profiles, taken) -> bool:
@@ -188,6 +191,7 @@ def has_place_for_all(profiles, taken) -> bool:
     )
 
 
+@usual
 @given(questions())
 def test_slices_fit_exactly_when_some_way_of_placing_them_does(question):
     _, taken, profiles = question
@@ -195,6 +199,7 @@ def test_slices_fit_exactly_when_some_way_of_placing_them_does(question):
     assert mig.fits(profiles, taken) == has_place_for_all(profiles, taken)
 
 
+@usual
 @given(questions(), st.integers(0, 255))
 def test_chosen_slices_are_those_asked_for_and_overlap_nothing(question, leaving):
     geometry, taken, profiles = question
@@ -210,6 +215,7 @@ def test_chosen_slices_are_those_asked_for_and_overlap_nothing(question, leaving
     assert chosen is None or Counter(part.profile for part in chosen) == Counter(profiles)
 
 
+@usual
 @given(questions())
 def test_as_many_slices_of_a_kind_are_counted_as_fit_beside_the_others(question):
     _, taken, profiles = question
@@ -218,6 +224,7 @@ def test_as_many_slices_of_a_kind_are_counted_as_fit_beside_the_others(question)
     assert mig.fits(profiles, taken) == all(counts[profile] >= profiles.count(profile) for profile in profiles)
 
 
+@usual
 @given(st.lists(st.integers(0, 255), max_size=20), st.randoms(use_true_random=False))
 def test_users_of_memory_slices_are_counted_exactly_both_ways(parts, dice):
     users = sum(map(mig.users_of, parts))
@@ -342,6 +349,23 @@ def test_a_slice_may_begin_where_it_is_free_though_others_still_leave_the_device
     assert [(d.task_id, d.devices) for d in outcome.decisions if isinstance(d, Plan)] == [("second", ("0:3g.20gb@4",))]
 
 
+def test_slices_are_placed_by_what_room_is_worth_to_the_work_to_come():
+    nodes = [cut_node("n1", 2), replace(node("n2", 2), device_mib=40_960)]
+    memory = Request(share_mib=9000, pool="lab")
+    prices = price_room([(needs(1), 1), (needs(0.5), 2), (memory, 1)], nodes)
+    policy = replace(NEARLINE, gpu_nodes=Fill.MIX, devices=Fill.MIX, prices=prices)
+
+    outcome = decide(
+        *nodes,
+        TEAM,
+        asks("slice", "2g.10gb"),
+        wait("memory", "team", minute=1, parts={"share_mib": 9000}),
+        policy=policy,
+    )
+
+    assert outcome.devices == {"slice": ("0:2g.10gb@4",), "memory": ("0:1g.10gb@6",)}
+
+
 # --- what slices count for
 
 
@@ -355,6 +379,7 @@ def test_a_slice_that_is_cut_on_demand_counts_as_the_part_of_the_device_that_it_
     assert request.charge_milli(40_960) == int(profile[0]) * 1000
 
 
+@usual
 @given(questions())
 def test_the_slices_of_a_device_never_count_for_more_than_it(question):
     geometry, _, profiles = question
@@ -597,7 +622,7 @@ def test_nothing_overlaps_and_nobody_is_forgotten_whatever_fails(seed):
 MOVES = st.lists(st.tuples(st.sampled_from(["start", "plan", "evict", "back"]), st.integers(0, 9)), max_size=40)
 
 
-@settings(deadline=None)
+@usual
 @given(st.lists(st.sampled_from(SHAPES), min_size=1, max_size=6), MOVES)
 def test_moves_of_slices_are_counted_and_taken_back_exactly(shapes, moves):
     world = World([cut_node("n1"), cut_node("n2", 2)], [TEAM])
