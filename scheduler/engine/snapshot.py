@@ -313,7 +313,8 @@ class Policy:
     With `keeps_promises` nobody is evicted from room that was given or promised to them and not yet used, those go
     first who lose least work, and who was evicted `evictions_at_most` times is spared by other queues. Big work that
     has waited for `reserve_after_s` (None: never) has room kept for it, for at most `reserve_for_s` at a time.
-    `usage_pull` (0: not at all) lowers the weights of queues that used more than their part lately.
+    `usage_pull` (0: not at all) lowers the weights of queues that used more than their part lately. A queue that has
+    its quota takes from others, up to its fair share, only what has run for `surplus_min_runtime_s`.
     """
 
     gpu_nodes: Fill = Fill.PACK
@@ -333,6 +334,7 @@ class Policy:
     reserve_after_s: float | None = 900.0
     reserve_for_s: float = 3600.0
     evictions_at_most: int = 5
+    surplus_min_runtime_s: float = 0.0
 
 
 NEARLINE = Policy()

@@ -1,6 +1,7 @@
 """Reclaim: a queue below its fair share takes back what other queues hold beyond theirs."""
 
 from collections.abc import Callable
+from functools import cache
 
 from scheduler.engine.actions.taking import serve_by_taking, victims
 from scheduler.engine.decisions import StopCode
@@ -12,19 +13,22 @@ from scheduler.engine.victims import VictimQueue
 
 def reclaim(session: Session) -> None:
     """Serve every job whose queue may claim room."""
+    below_share = {queue for queue in session.queues.values() if reclaimable.is_below_share(queue)}
 
     def victims_of(job: Job, tasks: list[Task]) -> Callable[[], VictimQueue]:
-        amounts = session.charge_all(tasks)
+        amounts, last = session.charge_all(tasks), session.charge_all(job.next_tasks())
+        least_s = cache(lambda queue: runtime.least_before_reclaim(session, job, amounts, last, queue))
         return lambda: victims(
             session,
             in_queue=lambda queue: queue is not job.queue and reclaimable.is_worth_trying(job, amounts, queue),
-            may_take=lambda other: runtime.may_reclaim(session, job, other),
-            wanted_milli=session.charge_all(job.next_tasks())[0],
+            may_take=lambda other: runtime.may_reclaim(session.policy, other, least_s(other.queue)),
+            wanted_milli=last[0],
         )
 
     serve_by_taking(
         session,
         StopCode.RECLAIMED,
+        is_candidate=lambda job: job.queue in below_share,
         may_try=lambda job, tasks: (
             reclaimable.may_claim(session, job, tasks) and reclaimable.may_be_enough(session, job, tasks)
         ),

@@ -17,20 +17,23 @@ def serve_by_taking(
     session: Session,
     code: StopCode,
     *,
+    is_candidate: Callable[[Job], bool] = lambda _job: True,
     may_try: Callable[[Job, list[Task]], bool],
     victims_of: Callable[[Job, list[Task]], Callable[[], VictimQueue]],
     judge: Callable[[Job], Judge],
 ) -> None:
     """Let every waiting job that may try look for victims, in the order in which jobs are served.
 
-    Jobs that ask for the same are served in one go, ever more of them as long as that works and nobody else has a turn;
-    not so where they choose between pools, as some may get what they want most.
+    Who is no candidate at the beginning is not looked at. Jobs that ask for the same are served in one go, ever more of
+    them as long as that works and nobody else has a turn; not so where they choose between pools, as some may get what
+    they want most.
     """
-    waiting = JobQueue(session, list(session.waiting.values()), Job.next_tasks)
+    candidates = [job for job in session.waiting.values() if job.view.may_evict and is_candidate(job)]
+    waiting = JobQueue(session, candidates, Job.next_tasks)
     at_once = 1
     while (turn := waiting.pop()) is not None:
         job, tasks = turn
-        if not tasks or not job.view.may_evict:
+        if not tasks:
             continue
         jobs = [job]
         if len(job.tasks) == 1 and len(job.view.pools) <= 1 and job not in session.kept:

@@ -16,6 +16,11 @@ from scheduler.engine.victims import Unit
 Amounts = tuple[float, float, float]
 
 
+def is_below_share(queue: QueueState) -> bool:
+    """Return whether a queue holds less than its fair share of anything: otherwise none of its jobs may claim."""
+    return any(held < share for held, share in zip(queue.held, queue.fair, strict=True))
+
+
 def may_claim(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     """Return whether a job's queue would stay within its fair share, and firm work within the quota."""
     amounts = session.charge_all(tasks)
@@ -33,10 +38,23 @@ def levelled(claimant: QueueState, other: QueueState) -> tuple[QueueState, Queue
     return ours, theirs
 
 
+def stays_within_quota(queue: QueueState, amounts: Sequence[float]) -> bool:
+    """Return whether a queue with so much more would hold no more than its quota of anything."""
+    return all(held + more <= quota for held, more, quota in zip(queue.held, amounts, queue.quota, strict=True))
+
+
+def is_of_surplus(queue: QueueState, amounts: Sequence[float], last: Sequence[float]) -> bool:
+    """Return whether the last part of what is asked for begins where the quota of something in it is held already."""
+    return any(
+        part and held + more - part >= quota
+        for held, more, part, quota in zip(queue.held, amounts, last, queue.quota, strict=True)
+    )
+
+
 def is_worth_trying(job: Job, amounts: Sequence[float], other: QueueState) -> bool:
     """Return whether work of another queue could be taken at all: a cheap filter."""
     ours, theirs = levelled(job.queue, other)
-    if any(ours.held[r] + amounts[r] > ours.quota[r] for r in range(RESOURCES)):
+    if not stays_within_quota(ours, amounts):
         return any(theirs.held[r] > theirs.may_hold[r] for r in range(RESOURCES))
     wanted = asks_for(amounts)
     return any(theirs.held[r] > theirs.quota[r] for r in wanted) or not any(
@@ -55,7 +73,7 @@ def may_be_enough(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     found: float = session.free_milli()
     sides = {theirs.view.id: (ours, theirs) for ours, theirs in _sides(session, job)}
     for ours, theirs in sides.values():
-        is_within = all(ours.held[r] + wanted[r] <= ours.quota[r] for r in range(RESOURCES))
+        is_within = stays_within_quota(ours, wanted)
         bounds = [min(pair) if is_within else pair[0] for pair in zip(theirs.may_hold, theirs.quota, strict=True)]
         if any(theirs.held[r] > bounds[r] for r in range(RESOURCES) if r != GPU):
             return True

@@ -1,25 +1,36 @@
 """Who has run too shortly, or was evicted too often, to be taken away, and who has run or stood idle for too long."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job
-from scheduler.engine.rules.reclaimable import levelled
+from scheduler.engine.queues import QueueState
+from scheduler.engine.rules.reclaimable import is_of_surplus, levelled
 from scheduler.engine.session import Session
+from scheduler.engine.snapshot import Policy
 
 
-def may_reclaim(session: Session, job: Job, other: Job) -> bool:
+def least_before_reclaim(
+    session: Session, job: Job, amounts: Sequence[float], last: Sequence[float], queue: QueueState
+) -> float:
+    """Return for how long work of another queue has to run before it may be taken for these amounts.
+
+    A quota is a promise that is kept soon; what lies beyond both quotas may stay for longer with who has it.
+    """
+    if not session.policy.min_runtime:
+        return 0.0
+    ours, theirs = levelled(job.queue, queue)
+    bounds = (above.view.reclaim_min_runtime_s for above in theirs.line)
+    least_s = next((bound for bound in bounds if bound is not None), 0.0)
+    return max(least_s, session.policy.surplus_min_runtime_s) if is_of_surplus(ours, amounts, last) else least_s
+
+
+def may_reclaim(policy: Policy, other: Job, least_s: float) -> bool:
     """Return whether a job of another queue has run long enough to be taken, and was not taken too often."""
-    if session.policy.keeps_promises and other.view.evictions >= session.policy.evictions_at_most:
+    if policy.keeps_promises and other.view.evictions >= policy.evictions_at_most:
         return False
-    if not session.policy.min_runtime or other.view.running_for_s is None:
-        return True
-    _, theirs = levelled(job.queue, other.queue)
-    for queue in theirs.line:
-        least = queue.view.reclaim_min_runtime_s
-        if least is not None:
-            return other.view.running_for_s >= least
-    return True
+    return other.view.running_for_s is None or other.view.running_for_s >= least_s
 
 
 def may_preempt(session: Session, other: Job) -> bool:
