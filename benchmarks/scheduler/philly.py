@@ -42,8 +42,9 @@ PEER = {
 NODES = 64
 GPUS = 512
 CLAIM_DELAY_S = float(os.environ.get("BENCH_CLAIM_DELAY", "60"))
-MIN_RUNTIME_S = float(os.environ.get("BENCH_MIN_RUNTIME", "14400"))
-CONSOLIDATE_EVERY_S = float(os.environ.get("BENCH_CONSOLIDATE_EVERY", "1800"))
+MIN_RUNTIME_S = float(os.environ.get("BENCH_MIN_RUNTIME", "21600"))
+SURPLUS_MIN_RUNTIME_S = float(os.environ.get("BENCH_SURPLUS_MIN_RUNTIME", "86400"))
+CONSOLIDATE_EVERY_S = float(os.environ.get("BENCH_CONSOLIDATE_EVERY", "300"))
 
 
 def main() -> None:
@@ -56,7 +57,7 @@ def main() -> None:
         arrivals,
         quotas,
         nodes=NODES,
-        policy=Policy(),
+        policy=Policy(surplus_min_runtime_s=SURPLUS_MIN_RUNTIME_S),
         claim_delay_s=CLAIM_DELAY_S,
         min_runtime_s=MIN_RUNTIME_S,
         consolidate_every_s=CONSOLIDATE_EVERY_S,
@@ -111,8 +112,9 @@ def report(measures: Measures, wall_s: float) -> None:
     ]
     print(f"{jobs} jobs, {GPUS} GPUs, {measures.cycles} cycles, {wall_s:.0f} s")
     print(
-        f"a claim takes nothing for {CLAIM_DELAY_S:.0f} s, nothing is taken from who has run for less than"
-        f" {MIN_RUNTIME_S:.0f} s, consolidation every {CONSOLIDATE_EVERY_S:.0f} s"
+        f"a claim takes nothing for {CLAIM_DELAY_S:.0f} s; nothing is taken from who has run for less than"
+        f" {MIN_RUNTIME_S:.0f} s, or than {SURPLUS_MIN_RUNTIME_S:.0f} s by who has its quota; consolidation every"
+        f" {CONSOLIDATE_EVERY_S:.0f} s"
     )
     print(f"  {'':36} {'ours':>9}  {'target':8}  peer, same jobs")
     for name, value, target in rows:

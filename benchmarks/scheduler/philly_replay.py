@@ -65,11 +65,6 @@ class Work:
     moves: int = 0
     is_over: bool = False
 
-    def saved_at(self, now_s: float) -> float:
-        """Return when the work of a job that runs was last safe."""
-        assert self.started_s is not None
-        return self.started_s + (now_s - self.started_s) // CHECKPOINT_S * CHECKPOINT_S
-
 
 @dataclass(slots=True)
 class Measures:
@@ -131,7 +126,6 @@ class Replay:
         queues = [_queue(name, quota, min_runtime_s) for name, quota in quotas.items()]
         self._session = Session(Snapshot([_node(index) for index in range(nodes)], queues), policy)
         self._claim_delay_s = claim_delay_s
-        self._min_runtime_s = min_runtime_s
         self._consolidate_every_s = consolidate_every_s
         self._consolidated_at = 0.0
         self._capacity = NODE_GPUS * nodes
@@ -140,7 +134,7 @@ class Replay:
         self._works = [_work(number, arrival) for number, arrival in enumerate(arrivals)]
         self._events = [(work.arrival.at_s, _Kind.ARRIVE, work.number, 0) for work in self._works]
         heapq.heapify(self._events)
-        self._running: dict[int, Work] = {}
+        self._checkpoints: list[tuple[float, int, int]] = []
         self._waiting = 0
         self._changed: dict[int, Work] = {}
         self._gone: list[str] = []
@@ -196,7 +190,6 @@ class Replay:
         self._held[index] -= work.arrival.gpus
         self._asked[index] -= work.arrival.gpus
         work.is_over, work.started_s = True, None
-        del self._running[work.number]
         self._changed.pop(work.number, None)
         self._gone.append(work.view.id)
 
@@ -204,8 +197,7 @@ class Replay:
 
     def _decide(self) -> None:
         """Run cycles until nobody waits for room that another one leaves."""
-        for work in self._running.values():
-            self._look_at(work)
+        self._take_checkpoints()
         for _ in range(CYCLES_AT_ONCE):
             self._session.change([work.view for work in self._changed.values()], self._gone)
             self._changed.clear()
@@ -218,9 +210,14 @@ class Replay:
         raise RuntimeError(f"the cycles at {self._now_s} s do not come to rest")
 
     def _run_cycle(self) -> None:
-        """Run the actions: consolidation, as every move costs work, only so often; no job has priority to preempt by."""
+        """Run the actions that may do something: without a free GPU nothing is given, no job has priority to preempt by.
+
+        Consolidation, as every move costs work, runs only so often.
+        """
         left_out = {"preempt"}
-        if self._now_s < self._consolidated_at + self._consolidate_every_s:
+        if sum(self._held) == self._capacity:
+            left_out |= {"allocate", "consolidate"}
+        elif self._now_s < self._consolidated_at + self._consolidate_every_s:
             left_out.add("consolidate")
         else:
             self._consolidated_at = self._now_s
@@ -228,16 +225,16 @@ class Replay:
             if name not in left_out:
                 action(self._session)
 
-    def _look_at(self, work: Work) -> None:
-        """Note what of a running job changed with time alone; that it has run for long enough is all that counts."""
-        saved_at = work.saved_at(self._now_s)
-        if work.view.saved_at != saved_at:
-            work.view = replace(work.view, saved_at=saved_at)
-            self._changed[work.number] = work
-        if work.started_s is not None and work.view.running_for_s != self._min_runtime_s:
-            running_for_s = min(self._now_s - work.started_s, self._min_runtime_s)
-            work.view = replace(work.view, running_for_s=running_for_s)
-            self._changed[work.number] = work
+    def _take_checkpoints(self) -> None:
+        """Note what of running jobs changed with time alone. How long one has run is told as often as it is saved."""
+        while self._checkpoints and self._checkpoints[0][0] <= self._now_s:
+            at_s, number, attempt = heapq.heappop(self._checkpoints)
+            work = self._works[number]
+            if attempt == work.attempt and work.started_s is not None:
+                at_s += (self._now_s - at_s) // CHECKPOINT_S * CHECKPOINT_S
+                work.view = replace(work.view, saved_at=at_s, running_for_s=at_s - work.started_s)
+                self._changed[number] = work
+                heapq.heappush(self._checkpoints, (at_s + CHECKPOINT_S, number, attempt))
 
     def _follow(self, job: Job) -> bool:
         """Do with a job what was decided; return whether it was promised room."""
@@ -258,17 +255,18 @@ class Replay:
 
     def _start(self, work: Work) -> None:
         self._waiting -= 1
-        self._running[work.number] = work
         work.started_s = self._now_s
         work.waited_s += self._now_s - work.waits_since_s
-        work.view = replace(work.view, saved_at=self._now_s)
+        work.view = replace(work.view, saved_at=self._now_s, running_for_s=0.0)
+        heapq.heappush(self._checkpoints, (self._now_s + CHECKPOINT_S, work.number, work.attempt))
         self._held[self._index[work.arrival.queue]] += work.arrival.gpus
         ends_s = self._now_s + work.arrival.work_s - work.done_s
         heapq.heappush(self._events, (ends_s, _Kind.END, work.number, work.attempt))
 
     def _stop(self, work: Work, *, is_move: bool) -> None:
+        saved_at = work.view.saved_at
         assert work.started_s is not None
-        saved_at = work.saved_at(self._now_s)
+        assert saved_at is not None
         self.measures.lost += (self._now_s - saved_at) * work.arrival.gpus
         work.done_s += saved_at - work.started_s
         work.evictions += not is_move
@@ -277,7 +275,6 @@ class Replay:
         work.started_s = None
         work.view = replace(work.view, saved_at=None, running_for_s=None, evictions=work.evictions)
         self._held[self._index[work.arrival.queue]] -= work.arrival.gpus
-        del self._running[work.number]
         self._line_up(work)
 
 
