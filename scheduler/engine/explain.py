@@ -152,7 +152,7 @@ class _Explainer:
         if together < count:
             text = wording.not_together(seen, count, together, placement.required if placement else None)
             return _Part(WaitCode.NOT_TOGETHER, text, seen, count, together, where)
-        if not affinity.is_free(task.view) or placement is not None:
+        if not task.view.may_run_anywhere or placement is not None:
             text = "there is room for its tasks, but not in places that its rules of placement allow together"
             return _Part(WaitCode.NOT_TOGETHER, text, seen, count, together, where)
         text = "room for it has just become free; it is considered in the next cycle"
@@ -176,7 +176,7 @@ class _Explainer:
         return next(job.view.id for job, kept in self._session.kept.items() if nodes[0] in kept)
 
     def _allowed(self, task: Task, rooms: Rooms) -> Flags:
-        if affinity.is_free(task.view) and task.shape.request.node_labels is None:
+        if task.view.may_run_anywhere and task.shape.request.node_labels is None:
             return np.ones(len(rooms.nodes), bool)
         return np.array(affinity.allowed(self._session, task, rooms.nodes), bool)
 

@@ -58,7 +58,7 @@ def place_one(
     promise_only: bool,
 ) -> bool:
     """Give one task the best room that fits it; `nodes` None stands for all of them."""
-    is_anywhere = nodes is None and not preferences and affinity.is_free(task.view)
+    is_anywhere = nodes is None and not preferences and task.view.may_run_anywhere
     if is_anywhere:
         best = session.best_node(task)
         if best is None:

@@ -12,6 +12,7 @@ from scheduler.engine.queues import QueueState, build_queues, share_out
 from scheduler.engine.shapes import Shape
 from scheduler.engine.snapshot import JobView, Labels, Policy, Request, Snapshot, TaskState
 from scheduler.engine.victims import VictimLines
+from scheduler.engine.waiting import WaitingLines
 
 Left = tuple[str, tuple[str, ...]]
 Cause = tuple[StopCode, Job | None]
@@ -40,6 +41,7 @@ class Session:
         self.partial: dict[str, Job] = {}
         self.kept: dict[Job, list[NodeLedger]] = {}
         self.lines = VictimLines(policy)
+        self.waiting_lines = WaitingLines(policy)
         self.cause: Cause = (StopCode.STALE, None)
         self.causes: dict[Task, Cause] = {}
         self._log: list[Undo] = []
@@ -76,6 +78,7 @@ class Session:
         for job_id in (*gone, *(view.id for view in views)):
             self._drop(job_id)
         self.lines.settle()
+        self.waiting_lines.settled()
         for view in views:
             if view.queue_id in self.queues:
                 self._add(view)
@@ -203,6 +206,7 @@ class Session:
         job = task.job
         job.waiting += sign
         _keep(self.waiting, job, is_in=job.waiting > 0)
+        self.waiting_lines.touch(job)
         for queue in job.line:
             queue.add_waiting(task.shape.charge(), sign)
 
@@ -215,6 +219,8 @@ class Session:
         else:
             task.pod_set.active += sign
         job.holding += sign
+        if job.waiting:
+            self.waiting_lines.touch(job)
         _keep(self.partial, job, is_in=job.holding > 0 and not job.is_whole())
         charge = task.shape.charge(node.kind if node is not None else 0)
         is_firm = not job.view.is_preemptible

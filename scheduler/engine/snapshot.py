@@ -238,6 +238,11 @@ class TaskView:
     together_by: str | None = None
     apart_by: str | None = None
 
+    @property
+    def may_run_anywhere(self) -> bool:
+        """Whether nothing but room and the rules of its queue decide where it may run."""
+        return self.allowed_nodes is None and self.together_by is None and self.apart_by is None
+
 
 @dataclass(frozen=True, slots=True)
 class JobView:

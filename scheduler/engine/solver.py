@@ -16,6 +16,7 @@ from scheduler.engine.rules import limits, pools
 from scheduler.engine.rules.order import JobQueue
 from scheduler.engine.session import Session
 from scheduler.engine.victims import Unit, VictimQueue
+from scheduler.engine.waiting import line_up
 
 Wanted = Mapping[Job, list[Task]]
 """The tasks that are to get room, by their jobs."""
@@ -140,7 +141,7 @@ def _play(session: Session, wanted: Wanted, units: Sequence[Unit]) -> bool:
         return wanted[job] if job in wanted else job.next_tasks(retrial=True)
 
     jobs = dict.fromkeys([*wanted, *(task.job for unit in units for task in unit)])
-    waiting = JobQueue(session, jobs, next_tasks)
+    waiting = JobQueue(session, line_up(jobs, session.policy), next_tasks)
     served = 0
     while (turn := waiting.pop()) is not None:
         job, next_up = turn
@@ -152,7 +153,7 @@ def _play(session: Session, wanted: Wanted, units: Sequence[Unit]) -> bool:
             if any(task.was_evicted for task in job.tasks):
                 waiting.push(job)
         elif not any(task.has_left_slices() for task in job.tasks):
-            waiting.pass_over(job)
+            waiting.pass_over()
     return served == len(wanted)
 
 

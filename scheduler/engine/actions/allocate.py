@@ -13,13 +13,13 @@ from scheduler.engine.session import Session
 
 def allocate(session: Session) -> None:
     """Start, or promise room to, every job for which there is some."""
-    waiting = JobQueue(session, list(session.waiting.values()), Job.next_tasks)
+    waiting = JobQueue(session, session.waiting_lines.settled(), Job.next_tasks)
     guard = reservation.Guard(session)
     while (turn := waiting.pop()) is not None:
         job, tasks = turn
         if not place(session, job, tasks):
             guard.reserve_if_due(job, tasks)
-            if not guard.may_be_for(tasks):
-                waiting.pass_over(job)
+            if not guard.may_be_for(job, tasks):
+                waiting.pass_over()
         elif job.waiting:
             waiting.push(job)

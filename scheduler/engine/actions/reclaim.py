@@ -28,7 +28,7 @@ def reclaim(session: Session) -> None:
     serve_by_taking(
         session,
         StopCode.RECLAIMED,
-        is_candidate=lambda job: job.queue in below_share,
+        may_claim=below_share.__contains__,
         may_try=lambda job, tasks: (
             reclaimable.may_claim(session, job, tasks) and reclaimable.may_be_enough(session, job, tasks)
         ),

@@ -17,27 +17,28 @@ def serve_by_taking(
     session: Session,
     code: StopCode,
     *,
-    is_candidate: Callable[[Job], bool] = lambda _job: True,
+    may_claim: Callable[[QueueState], bool] = lambda _queue: True,
     may_try: Callable[[Job, list[Task]], bool],
     victims_of: Callable[[Job, list[Task]], Callable[[], VictimQueue]],
     judge: Callable[[Job], Judge],
 ) -> None:
     """Let every waiting job that may try look for victims, in the order in which jobs are served.
 
-    Who is no candidate at the beginning is not looked at. Jobs that ask for the same are served in one go, ever more of
-    them as long as that works and nobody else has a turn; not so where they choose between pools, as some may get what
-    they want most.
+    Queues that may not claim at the beginning are not looked at. Jobs that ask for the same are served in one go, ever
+    more of them as long as that works and nobody else has a turn; not so where they choose between pools, as some may
+    get what they want most.
     """
-    candidates = [job for job in session.waiting.values() if job.view.may_evict and is_candidate(job)]
-    waiting = JobQueue(session, candidates, Job.next_tasks)
+    lines = session.waiting_lines.settled()
+    waiting = JobQueue(session, {queue: lines[queue] for queue in lines if may_claim(queue)}, Job.next_tasks)
     at_once = 1
     while (turn := waiting.pop()) is not None:
         job, tasks = turn
-        if not tasks:
+        if not tasks or not job.view.may_evict:
+            waiting.pass_over()
             continue
         jobs = [job]
         if len(job.tasks) == 1 and len(job.view.pools) <= 1 and job not in session.kept:
-            jobs += waiting.pop_alike(job, at_once - 1)
+            jobs += waiting.pop_alike(at_once - 1)
         session.cause = (code, job)
         with reservation.opened(session, job):
             tasks = [task for other in jobs for task in other.next_tasks()]
@@ -50,7 +51,7 @@ def serve_by_taking(
             for other in jobs:
                 waiting.push(other)
         else:
-            waiting.pass_over(job)
+            waiting.pass_over()
 
 
 def victims(

@@ -8,14 +8,9 @@ from scheduler.engine.session import Session
 from scheduler.engine.snapshot import TaskView
 
 
-def is_free(view: TaskView) -> bool:
-    """Return whether a task may run on any node."""
-    return view.allowed_nodes is None and view.together_by is None and view.apart_by is None
-
-
 def rules_of(view: TaskView) -> object:
     """Return what tells apart where tasks may run: tasks with equal rules may run on the same nodes."""
-    if is_free(view):
+    if view.may_run_anywhere:
         return None
     return view.allowed_nodes, view.together_by, view.apart_by, tuple(sorted(view.labels.items()))
 

@@ -1,16 +1,15 @@
 """In which order queues and jobs are served."""
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from scheduler.engine.jobs import Job, Task
 from scheduler.engine.queues import QueueState
-from scheduler.engine.rules import affinity
 from scheduler.engine.session import Session
-
-Key = tuple[object, ...]
+from scheduler.engine.waiting import Key, Kind, Line, Lines, kind_of
 
 
 def queue_key(session: Session, queue: QueueState, more: Sequence[float], less: Sequence[float] = (0, 0, 0)) -> Key:
@@ -47,25 +46,25 @@ def _part(held: float, share: float, total: float) -> float:
 
 
 class JobQueue:
-    """The jobs that wait, taken one by one: from the queue whose turn it is, its most urgent job."""
+    """The jobs of some lines, taken one by one: from the queue whose turn it is, its most urgent job."""
 
-    def __init__(self, session: Session, jobs: Iterable[Job], next_tasks: Callable[[Job], list[Task]]) -> None:
+    def __init__(self, session: Session, lines: Lines, next_tasks: Callable[[Job], list[Task]]) -> None:
         self._session = session
         self._next_tasks = next_tasks
-        self._by_priority = session.policy.priorities
-        self._lines: dict[QueueState, list[tuple[Key, int, Job]]] = {}
+        self._heads: dict[QueueState, list[_Head]] = {}
         self._fronts: dict[QueueState, _Front | None] = {}
-        self._passed: set[tuple[QueueState, object]] = set()
-        self._number = 0
-        for job in jobs:
-            self._lines.setdefault(job.queue, []).append(self._entry(job))
-        for line in self._lines.values():
-            heapq.heapify(line)
+        self._popped: tuple[QueueState, Kind] | None = None
+        self._passed: set[tuple[QueueState, Kind]] = set()
+        self._left_out: list[tuple[QueueState, _Head]] = []
+        for queue, kinds in lines.items():
+            heads = self._heads[queue] = [_Head(line[0][0], 0, line, kind) for kind, line in kinds.items()]
+            heapq.heapify(heads)
         self._roots = [queue for queue in session.queues.values() if queue.parent is None]
 
     def push(self, job: Job) -> None:
         """Put a job into the line of its queue."""
-        heapq.heappush(self._lines.setdefault(job.queue, []), self._entry(job))
+        key = job.order(by_priority=self._session.policy.priorities)
+        heapq.heappush(self._heads.setdefault(job.queue, []), _Head(key, 0, [(key, job)], kind_of(job)))
         self._forget(job.queue)
 
     def pop(self) -> tuple[Job, list[Task]] | None:
@@ -73,33 +72,45 @@ class JobQueue:
         front = self._best(self._roots)
         if front is None:
             return None
-        heapq.heappop(self._lines[front.job.queue])
-        self._forget(front.job.queue)
+        self._popped = front.job.queue, self._heads[front.job.queue][0].kind
+        self._step(front.job.queue)
         return front.job, front.tasks
 
-    def pop_alike(self, job: Job, most: int) -> list[Job]:
-        """Take out those who come right after a job and are of its kind, if no other queue waits for its turn."""
-        line, kind = self._lines[job.queue], kind_of(job)
+    def pop_alike(self, most: int) -> list[Job]:
+        """Take out those who come right after the one popped last and are of its kind, if no other queue waits."""
+        assert self._popped is not None  # noqa: S101 (somebody was popped before)
+        queue, kind = self._popped
         found: list[Job] = []
-        if kind is not None and not any(other for other in self._lines.values() if other is not line):
-            while line and len(found) < most and kind_of(line[0][2]) == kind:
-                found.append(heapq.heappop(line)[2])
-            self._forget(job.queue)
+        if kind is not None and not any(heads for other, heads in self._heads.items() if other is not queue):
+            heads = self._heads[queue]
+            while heads and len(found) < most and heads[0].kind == kind:
+                found.append(heads[0].job)
+                self._step(queue)
         return found
 
-    def pass_over(self, job: Job) -> None:
-        """Leave out those who are of the kind of a job, as nothing can be done for them: until `look_again`."""
-        if (kind := kind_of(job)) is not None:
-            self._passed.add((job.queue, kind))
-            self._forget(job.queue)
+    def pass_over(self) -> None:
+        """Leave out those of the kind of the one popped last, as nothing can be done for them: until `look_again`."""
+        if self._popped is not None and self._popped[1] is not None:
+            self._passed.add(self._popped)
+            self._forget(self._popped[0])
 
     def look_again(self) -> None:
-        """Leave out nobody any more of those who still wait: something has changed."""
+        """Leave out nobody any more: something has changed."""
+        for queue, head in self._left_out:
+            heapq.heappush(self._heads[queue], head)
+            self._forget(queue)
+        self._left_out.clear()
         self._passed.clear()
 
-    def _entry(self, job: Job) -> tuple[Key, int, Job]:
-        self._number += 1
-        return job.order(by_priority=self._by_priority), self._number, job
+    def _step(self, queue: QueueState) -> None:
+        """Go on to who comes after the first of a queue."""
+        heads = self._heads[queue]
+        _, at, line, kind = heads[0]
+        if at + 1 < len(line):
+            heapq.heapreplace(heads, _Head(line[at + 1][0], at + 1, line, kind))
+        else:
+            heapq.heappop(heads)
+        self._forget(queue)
 
     def _forget(self, queue: QueueState) -> None:
         for above in queue.line:
@@ -121,11 +132,11 @@ class JobQueue:
         if queue.children:
             if below := self._best(queue.children):
                 front = _Front(queue, queue.version, below.job, below.tasks)
-        elif line := self._lines.get(queue):
-            while line and self._passed and (queue, kind_of(line[0][2])) in self._passed:
-                heapq.heappop(line)
-            if line:
-                job = line[0][2]
+        elif heads := self._heads.get(queue):
+            while heads and (queue, heads[0].kind) in self._passed:
+                self._left_out.append((queue, heapq.heappop(heads)))
+            if heads:
+                job = heads[0].job
                 front = _Front(queue, queue.version, job, self._next_tasks(job))
         self._fronts[queue] = front
         return front
@@ -136,13 +147,18 @@ class JobQueue:
         return front.key
 
 
-def kind_of(job: Job) -> object:
-    """Return what tells apart what can be done for jobs of one queue that hold nothing; None if that is its own."""
-    view = job.view
-    if job.holding or not all(affinity.is_free(task) for task in view.tasks):
-        return None
-    shapes = tuple(task.shape for task in job.tasks)
-    return shapes, view.structure, view.pools, view.priority, view.is_preemptible, view.may_evict
+class _Head(NamedTuple):
+    """Who is next of a line: keys are all different, so nothing else is compared."""
+
+    key: Key
+    at: int
+    line: Line
+    kind: Kind
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+        return self.line[self.at][1]
 
 
 @dataclass(slots=True)

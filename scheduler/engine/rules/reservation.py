@@ -25,10 +25,11 @@ class Guard:
         self._useless: set[object] = set()
         self._smallest = min((len(node.view.devices) for node in session.ready if node.view.devices), default=0)
 
-    def may_be_for(self, tasks: Sequence[Task]) -> bool:
-        """Return whether tasks might be big enough for room to be kept for them."""
-        gpus = sum(task.shape.request.gpus for task in tasks)
-        return self._session.policy.reserve_after_s is not None and gpus >= self._smallest > 0
+    def may_be_for(self, job: Job, tasks: Sequence[Task]) -> bool:
+        """Return whether a job might be one of those for which room is kept, now or later."""
+        if self._session.policy.reserve_after_s is None or job.view.waited_s is None:
+            return False
+        return sum(task.shape.request.gpus for task in tasks) >= self._smallest > 0
 
     def reserve_if_due(self, job: Job, tasks: Sequence[Task]) -> None:
         """Keep room for a job whose turn it was, but that did not fit, if it is big and has waited for its guard."""

@@ -28,7 +28,7 @@ def claims(count: int, size: float = 1, queue: str = "claimant") -> list[JobView
 
 def one_by_one(snapshot: Snapshot) -> list:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JobQueue, "pop_alike", lambda self, job, most: [])
+        patch.setattr(JobQueue, "pop_alike", lambda self, most: [])
         return run_cycle(snapshot, NEARLINE)
 
 
