@@ -41,9 +41,16 @@ def _in_order(kept: Session, anew: Session) -> Iterator[str]:
         )
         if ours != theirs:
             yield f"queue {queue_id}: its victims stand in another order"
+        if _in_lines(kept, queue_id) != _in_lines(anew, queue_id):
+            yield f"queue {queue_id}: those who wait stand in other lines"
     for name in _JOBS:
         if alone := getattr(kept, name).keys() ^ getattr(anew, name).keys():
             yield f"{name} jobs: {sorted(alone)} are in one of the two only"
+
+
+def _in_lines(session: Session, queue_id: str) -> list[list[str]]:
+    kinds = session.waiting_lines.settled().get(session.queues[queue_id], {})
+    return sorted([job.view.id for _, job in line] for line in kinds.values())
 
 
 def _in_fields(label: str, before: object, after: object, names: tuple[str, ...]) -> Iterator[str]:
