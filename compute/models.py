@@ -5,7 +5,8 @@ from enum import StrEnum
 
 from django.db import models
 
-from compute.engine.states import JOB_STATES, JobState, ReasonCode
+from compute.engine.job_spec import name_of_run
+from compute.engine.states import HOLDING, JOB_STATES, JobState, ReasonCode
 from core.orm import BaseModel
 
 
@@ -94,7 +95,8 @@ class Job(BaseModel):
 
     `state` changes only by compare-and-set. While a job is starting, running or stopping, its lease is renewed by
     whoever sees it on its resource; a lease that runs out says that nobody does. The size is copied from the template,
-    so that a changed template does not change the past.
+    so that a changed template does not change the past. `evictions` counts how often it lost its room to others and
+    waited again: each run has a token of its own, and a name of its own on the resource.
     """
 
     id_prefix = "job"
@@ -109,6 +111,7 @@ class Job(BaseModel):
     memory_bytes = models.PositiveBigIntegerField()
     gpu_milli = models.PositiveBigIntegerField(default=0)
     priority = models.IntegerField(default=50)
+    is_preemptible = models.BooleanField(default=True)
     spec = models.JSONField()
     submitted_by = models.CharField(max_length=200)
 
@@ -121,6 +124,7 @@ class Job(BaseModel):
     )
     token = models.CharField(max_length=32, default=new_token)
     starts = models.PositiveIntegerField(default=0)
+    evictions = models.PositiveIntegerField(default=0)
     lease_expires_at = models.DateTimeField(null=True)
     event_seq = models.PositiveIntegerField(default=0)
     exit_code = models.IntegerField(null=True)
@@ -146,8 +150,17 @@ class Job(BaseModel):
     @property
     def gpu_held_milli(self) -> int:
         """What it holds of GPUs now, in thousandths."""
-        holds = self.state in {JobState.STARTING, JobState.RUNNING, JobState.STOPPING}
-        return sum(milli for _, milli in self.gpus) if holds else 0
+        return sum(milli for _, milli in self.gpus) if self.state in HOLDING else 0
+
+    @property
+    def run_names(self) -> list[str]:
+        """The names of its runs on its resource, oldest first; the last one is the present one, or the next."""
+        return [name_of_run(self.name, count) for count in range(self.evictions + 1)]
+
+    @property
+    def run_name(self) -> str:
+        """The name of its present run on its resource."""
+        return name_of_run(self.name, self.evictions)
 
     @property
     def has_ended(self) -> bool:

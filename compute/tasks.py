@@ -23,7 +23,13 @@ def observe_jobs(resource_id: str | None = None) -> None:
 @doorbell.task("compute.stop", lane=Lane.WATCH)
 def stop_jobs() -> None:
     """Tell cancelled jobs to end. Without a tick: each look of `compute.observe` tells them again."""
-    stops.stop_cancelled_jobs()
+    stops.stop_ending_jobs()
+
+
+@doorbell.task("compute.evict", lane=Lane.WATCH, every_s=1.0)
+def evict_jobs() -> None:
+    """Stop the jobs that are to give their room to others."""
+    stops.evict_jobs()
 
 
 @doorbell.task("compute.probe", lane=Lane.WATCH, every_s=30.0)

@@ -1,5 +1,7 @@
 """What the scheduler knows: queues with quotas, nodes with GPUs, workloads, and the room that each of them holds."""
 
+from datetime import datetime
+
 from django.db import models
 
 from core.orm import BaseModel
@@ -86,6 +88,7 @@ class Workload(BaseModel):
 
     `gpu_milli` is 500 for half of one device and 2000 for two whole devices. `reason` is text for people and
     `reason_code` its name for programs; both are empty, and there is no `answer`, once nothing holds the workload back.
+    `evictions` counts how often it lost its room to others; since the last time it has waited from `requeued_at` on.
     """
 
     id_prefix = "work"
@@ -110,7 +113,9 @@ class Workload(BaseModel):
     answer = models.ForeignKey(
         Answer, null=True, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
     )
+    evictions = models.PositiveIntegerField(default=0)
     enqueued_at = models.DateTimeField()
+    requeued_at = models.DateTimeField(null=True)
     placed_at = models.DateTimeField(null=True)
     released_at = models.DateTimeField(null=True)
 
@@ -123,12 +128,17 @@ class Workload(BaseModel):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def waits_since(self) -> datetime:
+        """When its present wait, or the last one, began."""
+        return self.requeued_at or self.enqueued_at
+
 
 class Placement(BaseModel):
     """The room that a workload holds now: `gpus` lists pairs of device index and thousandths of that device.
 
-    The row exists exactly as long as the workload is `placed`, so the sum over all rows is what is in use. `is_taken`:
-    the app that runs jobs knows of it.
+    The row exists exactly as long as the workload is `placed` or `leaving`, which it is since `leaving_at`, so the sum
+    over all rows is what is in use. `is_taken`: the app that runs jobs knows of it.
     """
 
     id_prefix = "place"
@@ -137,12 +147,40 @@ class Placement(BaseModel):
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")
     gpus = models.JSONField(default=list)
     is_taken = models.BooleanField(default=False)
+    leaving_at = models.DateTimeField(null=True)
 
     class Meta:
         indexes = [models.Index(fields=["id"], name="placements_to_take", condition=models.Q(is_taken=False))]
 
     def __str__(self) -> str:
         return f"{self.workload_id} on {self.node_id}"
+
+
+class Promise(BaseModel):
+    """Room that is kept for a workload until those who hold it have left. `devices` names GPUs where it matters."""
+
+    id_prefix = "prom"
+
+    workload = models.OneToOneField(Workload, on_delete=models.CASCADE, related_name="promise")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="promises")
+    devices = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"{self.node_id} for {self.workload_id}"
+
+
+class Stay(BaseModel):
+    """Room that a workload held until it was evicted, for the history of who held what."""
+
+    id_prefix = "stay"
+
+    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="stays")
+    gpu_milli = models.PositiveBigIntegerField()
+    placed_at = models.DateTimeField()
+    released_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.queue_id} until {self.released_at}"
 
 
 class Packing(BaseModel):

@@ -132,6 +132,8 @@ def _job_out(job: Job) -> dict[str, Any]:
         "command": spec.command if isinstance(spec.command, str) else " ".join(spec.command),
         "image": spec.image,
         "priority": job.priority,
+        "is_preemptible": job.is_preemptible,
+        "evictions": job.evictions,
         "exit_code": job.exit_code,
         "submitted_by": job.submitted_by,
         "created_at": job.created_at,

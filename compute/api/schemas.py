@@ -105,6 +105,8 @@ class JobOut(Schema):
     command: str
     image: str | None
     priority: int
+    is_preemptible: bool
+    evictions: int
     exit_code: int | None
     submitted_by: str
     created_at: datetime
@@ -154,6 +156,11 @@ class JobIn(Schema):
     image: str = ""
     data: list[str] = []
     simulated_duration_s: float = Field(60.0, ge=0, description="On nodes that do not exist: how long it takes.")
+    is_preemptible: bool = Field(
+        default=True,
+        description="Others may get its room where they have the right to it; then it waits and starts anew. What is "
+        "not preemptible starts only within the project's quota.",
+    )
 
 
 class CancelIn(Schema):

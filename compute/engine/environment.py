@@ -28,7 +28,7 @@ def job_environment(launch: Launch, paths: JobPaths, *, search_path: str) -> Map
 def _ours(launch: Launch, paths: JobPaths) -> dict[str, str]:
     return {
         "NEARLINE_JOB_ID": launch.job_id,
-        "NEARLINE_JOB_NAME": launch.name,
+        "NEARLINE_JOB_NAME": launch.spec.name,
         "NEARLINE_PROJECT": launch.project,
         "NEARLINE_NODE": launch.node_name,
         "NEARLINE_DATA": paths.data,
@@ -36,7 +36,7 @@ def _ours(launch: Launch, paths: JobPaths) -> dict[str, str]:
         "NEARLINE_OUTPUT": paths.output,
         "NEARLINE_PARAMETERS": paths.parameters,
         "CNVRG_JOB_ID": launch.job_id,
-        "CNVRG_JOB_NAME": launch.name,
+        "CNVRG_JOB_NAME": launch.spec.name,
         "CNVRG_JOB_TYPE": launch.kind.capitalize(),
         "CNVRG_PROJECT": launch.project,
         "CNVRG_OUTPUT_DIR": paths.output,

@@ -95,6 +95,14 @@ class JobSpec:
         return ["/bin/sh", "-c", " ".join([self.command, *map(shlex.quote, extra)])]
 
 
+def name_of_run(job_name: str, evictions: int) -> str:
+    """Return the name under which a driver knows the run of a job that was evicted so often before.
+
+    No job can be called so, because names hold no `~`.
+    """
+    return f"{job_name}~{evictions + 1}" if evictions else job_name
+
+
 def is_safe_name(name: str) -> bool:
     """Whether `name` can be a folder of its own: letters, digits, `.`, `_`, `-`, not hidden, not too long."""
     plain = name.replace("-", "").replace("_", "").replace(".", "")

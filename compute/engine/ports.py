@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from compute.engine.job_spec import JobSpec
+from compute.engine.job_spec import JobSpec, name_of_run
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class GpuShare:
 class Launch:
     """Everything a driver needs to start one job. `secrets` goes into the job's environment and nowhere else.
 
+    `evictions` is how often the job has lost its room before: to a driver each of its runs is a job of its own.
     `token` fences: reports carry it back, so that an answer about an older job of the same name is never believed.
     """
 
@@ -61,11 +62,12 @@ class Launch:
     memory_bytes: int
     gpus: tuple[GpuShare, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    evictions: int = 0
 
     @property
     def name(self) -> str:
-        """The job's name, unique for all time."""
-        return self.spec.name
+        """The name of this run of the job, unique for all time."""
+        return name_of_run(self.spec.name, self.evictions)
 
 
 class ReportState(StrEnum):

@@ -4,7 +4,9 @@
 | --- | --- | --- |
 | starting | running | note that it runs (adopts it after a restart of the platform) |
 | starting, running, stopping | ended, same token | note how it ended, then forget it |
-| stopping | running | stop it again |
+| leaving | succeeded | note it, then forget it |
+| leaving | ended otherwise, or nothing and the lease expired | let it wait again, then forget it |
+| leaving, stopping | running | stop it again |
 | starting | nothing, lease expired | start it again: starting is idempotent |
 | running, stopping | nothing, lease expired | lost; or cancelled, where that was wanted |
 | ended | running | stop it: it slipped through between a start and a cancel |
@@ -20,10 +22,12 @@ from compute.engine.failures import explain_end
 from compute.engine.ports import JobReport, ReportState
 from compute.engine.states import JOB_STATES, JobState, ReasonCode
 
+_SEEN_BEFORE = frozenset({JobState.RUNNING, JobState.LEAVING, JobState.STOPPING})
+
 
 @dataclass(frozen=True)
 class BookedJob:
-    """What the books say about one job."""
+    """What the books say about one job. `name` is that of its present run."""
 
     id: str
     name: str
@@ -81,13 +85,13 @@ def compare(
                 renew.append(job.id)
             if job.state is JobState.STARTING:
                 records.append(_running(job, report))
-            elif job.state is JobState.STOPPING:
+            elif job.state in {JobState.LEAVING, JobState.STOPPING}:
                 stop.append(name)
         elif job.state is not JobState.PENDING:
             records.append(_ended(job, report, now))
     missing = [job for job in by_name.values() if job.name not in reported and _ends_before(job, now)]
     restart = [job.id for job in missing if job.state is JobState.STARTING]
-    records += [_absent(job, now) for job in missing if job.state in {JobState.RUNNING, JobState.STOPPING}]
+    records += [_absent(job, now) for job in missing if job.state in _SEEN_BEFORE]
     return Repairs(tuple(records), tuple(renew), tuple(restart), tuple(stop), tuple(forget))
 
 
@@ -97,6 +101,8 @@ def _running(job: BookedJob, report: JobReport) -> Record:
 
 def _ended(job: BookedJob, report: JobReport, now: datetime) -> Record:
     state, reason_code, reason = explain_end(report)
+    if job.state is JobState.LEAVING and state is not JobState.SUCCEEDED:
+        return _waits_again(job)
     if job.state is JobState.STOPPING and state is not JobState.SUCCEEDED:
         state, reason_code, reason = JobState.CANCELLED, ReasonCode.CANCELLED, job.reason or "The job was cancelled."
     return Record(
@@ -112,7 +118,14 @@ def _ended(job: BookedJob, report: JobReport, now: datetime) -> Record:
     )
 
 
+def _waits_again(job: BookedJob) -> Record:
+    # A failure in these seconds may come from being stopped. If it does not, the next run fails as well.
+    return Record(job.id, job.token, JobState.PENDING, "It has stopped, and waits for room again.")
+
+
 def _absent(job: BookedJob, now: datetime) -> Record:
+    if job.state is JobState.LEAVING:
+        return _waits_again(job)
     if job.state is JobState.STOPPING:
         reason = job.reason or "The job was cancelled."
         return Record(

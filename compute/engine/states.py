@@ -6,11 +6,12 @@ from core.states import transitions
 
 
 class JobState(StrEnum):
-    """Where a job is in its life."""
+    """Where a job is in its life. LEAVING: it is stopped because others get its room, and then waits again."""
 
     PENDING = "pending"
     STARTING = "starting"
     RUNNING = "running"
+    LEAVING = "leaving"
     STOPPING = "stopping"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -34,10 +35,14 @@ JOB_STATES = transitions(
     {
         JobState.PENDING: [JobState.STARTING, JobState.FAILED, JobState.CANCELLED],
         # A short job may have ended before anybody saw it run.
-        JobState.STARTING: [JobState.RUNNING, JobState.STOPPING, *_ENDS],
-        JobState.RUNNING: [JobState.STOPPING, *_ENDS],
+        JobState.STARTING: [JobState.RUNNING, JobState.LEAVING, JobState.STOPPING, *_ENDS],
+        JobState.RUNNING: [JobState.LEAVING, JobState.STOPPING, *_ENDS],
+        JobState.LEAVING: [JobState.PENDING, JobState.STOPPING, *_ENDS],
         # A job that ended by itself before the stop reached it keeps its own end.
         JobState.STOPPING: _ENDS,
         **dict.fromkeys(_ENDS, ()),
     }
 )
+
+HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.LEAVING, JobState.STOPPING})
+"""The states in which a job holds room."""

@@ -38,7 +38,8 @@ def forecast_durations(jobs: Sequence[Job]) -> Mapping[str, Forecast]:
 
 def forecast_wait(job: Job) -> Forecast | None:
     """Return how long jobs of this template and project waited lately; None without history."""
-    started = Job.objects.filter(project=job.project_id, template_name=job.template_name, started_at__isnull=False)
+    alike = Job.objects.filter(project=job.project_id, template_name=job.template_name)
+    started = alike.filter(started_at__isnull=False, evictions=0)
     waits = started.order_by("-pk").annotate(wait=F("started_at") - F("created_at")).values_list("wait", flat=True)
     return learn([wait.total_seconds() for wait in waits[:100]])
 

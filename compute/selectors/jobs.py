@@ -1,8 +1,10 @@
 """Reads about jobs: the rows, and through their drivers the logs, the use of CPU and memory, and the outputs."""
 
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 
 from django.db.models import QuerySet
@@ -13,7 +15,7 @@ from accounts.selectors import get_project
 from compute import permissions
 from compute.adapters import drivers
 from compute.engine.job_spec import JobSpec
-from compute.engine.ports import LogChunk, UsageSample
+from compute.engine.ports import ComputeDriver, LogChunk, UsageSample
 from compute.engine.states import JobState
 from compute.errors import JobNotFound
 from compute.models import Job, JobEvent
@@ -59,27 +61,43 @@ def list_events(*, actor: Actor, job: Job) -> QuerySet[JobEvent]:
 
 
 def read_log(*, actor: Actor, job: Job, offset: int = 0, limit: int = MAX_LOG_BYTES) -> LogChunk:
-    """Return what a job printed, from a byte offset. Complete once the job has ended and all of it was read."""
+    """Return what a job printed, from a byte offset. Complete once the job has ended and all of it was read.
+
+    What it printed before it was evicted comes first.
+    """
     require(actor, permissions.VIEW_JOBS, job.project_id)
     if offset < 0 or limit < 0:
         raise InvalidInput("The offset and the limit cannot be negative.")
-    if job.state == JobState.PENDING:
+    if job.state == JobState.PENDING and not job.evictions:
         return LogChunk(b"", offset, is_complete=False, size_bytes=0)
-    chunk = drivers.driver_of(job.resource).read_log(job.name, offset, min(limit, MAX_LOG_BYTES))
+    chunk = _read_log(drivers.driver_of(job.resource), job, offset, min(limit, MAX_LOG_BYTES))
     # A job that never came to run, or whose files are deleted, has no log that could still grow.
     is_over = job.has_ended and not chunk.data and chunk.next_offset >= chunk.size_bytes
     return replace(chunk, is_complete=True) if is_over else chunk
 
 
+def _read_log(driver: ComputeDriver, job: Job, offset: int, limit: int) -> LogChunk:
+    """Read in the logs of all runs of a job as if they were one."""
+    *earlier, last = job.run_names
+    ends = list(accumulate(driver.read_log(name, 0, 0).size_bytes for name in earlier))
+    run = bisect_right(ends, offset)
+    start, before_last = (ends[run - 1] if run else 0), (ends[-1] if ends else 0)
+    chunk = driver.read_log(job.run_names[run], offset - start, limit)
+    is_last = run == len(earlier)
+    size_bytes = before_last + (chunk if is_last else driver.read_log(last, 0, 0)).size_bytes
+    return LogChunk(chunk.data, start + chunk.next_offset, is_last and chunk.is_complete, size_bytes)
+
+
 def usage(*, actor: Actor, job: Job, after: datetime | None = None) -> Sequence[UsageSample]:
     """Return the CPU and memory that a job used, about once a second."""
     require(actor, permissions.VIEW_JOBS, job.project_id)
-    return drivers.driver_of(job.resource).read_usage(job.name, after)
+    driver = drivers.driver_of(job.resource)
+    return [sample for name in job.run_names for sample in driver.read_usage(name, after)]
 
 
 def output_folder(job: Job) -> Path:
-    """Return the folder that holds what a job wrote to `$NEARLINE_OUTPUT`. For the platform itself."""
-    return drivers.driver_of(job.resource).output_folder(job.name)
+    """Return the folder that holds what a job wrote to `$NEARLINE_OUTPUT` in its last run. For the platform itself."""
+    return drivers.driver_of(job.resource).output_folder(job.run_name)
 
 
 def output_folders(job_ids: Collection[str]) -> dict[str, Path]:
@@ -87,7 +105,7 @@ def output_folders(job_ids: Collection[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     ids = sorted(job_ids)
     for start in range(0, len(ids), _BATCH):
-        rows = Job.objects.filter(pk__in=ids[start : start + _BATCH]).only("name", "resource_id")
+        rows = Job.objects.filter(pk__in=ids[start : start + _BATCH]).only("name", "evictions", "resource_id")
         for job in rows.prefetch_related("resource"):
             found[job.pk] = output_folder(job)
     return found

@@ -38,7 +38,7 @@ def measure_utilisation(running: Sequence[Job]) -> Utilisation:
     after = clock.now() - WINDOW
     for job in [job for job in running if not job.resource.is_simulated][:_MOST_JOBS]:
         try:
-            samples = drivers.driver_of(job.resource).read_usage(job.name, after)
+            samples = drivers.driver_of(job.resource).read_usage(job.run_name, after)
         except ResourceUnreachable:
             continue
         if not samples:

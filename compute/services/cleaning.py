@@ -37,8 +37,9 @@ def _delete(job_id: str) -> bool:
     job = Job.objects.select_related("resource").defer("spec").get(pk=job_id)
     try:
         driver = drivers.driver_of(job.resource)
-        driver.forget(job.name)
-        driver.delete(job.name)
+        for name in job.run_names:
+            driver.forget(name)
+            driver.delete(name)
     except ResourceUnreachable:
         # They are there still, and are deleted once their resource answers.
         Job.objects.filter(pk=job.pk).update(files_deleted_at=None)

@@ -47,6 +47,7 @@ class JobRequest:
     template_id: str
     spec: JobSpec
     priority: int = DEFAULT_PRIORITY
+    is_preemptible: bool = True
     on_behalf_of: str = ""
 
     def __post_init__(self) -> None:
@@ -88,7 +89,7 @@ def cancel_many(*, job_ids: Collection[str], reason: str) -> list[str]:
     for job in journal.lock_jobs(job_ids):
         if job.state == JobState.PENDING:
             steps.append(_cancel(job, reason, now))
-        elif job.state in {JobState.STARTING, JobState.RUNNING}:
+        elif job.state in {JobState.STARTING, JobState.RUNNING, JobState.LEAVING}:
             steps.append(journal.Step(job.pk, job.token, JobState.STOPPING, reason, {"reason": reason}))
     doorbell.enqueue_on_commit("compute.stop")
     return journal.record_steps(steps, now=now)
@@ -135,6 +136,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         memory_bytes=template.memory_bytes,
         gpu_milli=template.gpu_milli,
         priority=request.priority,
+        is_preemptible=request.is_preemptible,
         spec=request.spec.to_json(),
         submitted_by=request.on_behalf_of or actor.name,
         event_seq=1,
@@ -160,6 +162,7 @@ def _workload_of(job: Job) -> WorkloadRequest:
         project_id=job.project_id,
         name=job.name,
         priority=job.priority,
+        is_preemptible=job.is_preemptible,
         cpu_millicores=job.cpu_millicores,
         memory_bytes=job.memory_bytes,
         gpu_milli=job.gpu_milli,

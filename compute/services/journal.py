@@ -5,7 +5,7 @@ that are not allowed fall out, equal changes share one UPDATE, and the events ar
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
@@ -19,7 +19,7 @@ from compute import signals
 from compute.engine.states import JOB_STATES, JobState
 from compute.models import Job, JobEvent
 from core.signals import send_on_commit
-from scheduler.services import workloads
+from scheduler.services.workloads import release_many, requeue_many
 
 T = TypeVar("T")
 _Sql = tuple[str, tuple[str | int, ...]]
@@ -44,7 +44,7 @@ class Step:
 def record_steps(steps: Sequence[Step], *, now: datetime) -> list[str]:
     """Write the steps that are still allowed, inside the caller's transaction; return the ids of their jobs.
 
-    A job that ends gives its room back to the scheduler in the same transaction.
+    A job that ends gives its room back to the scheduler in the same transaction, and so does one that waits again.
     """
     rows = {job.pk: job for job in lock_jobs([step.job_id for step in steps])}
     allowed = [step for step in steps if step.job_id in rows and _is_allowed(step, rows[step.job_id])]
@@ -63,7 +63,8 @@ def record_steps(steps: Sequence[Step], *, now: datetime) -> list[str]:
         ],
         batch_size=BATCH,
     )
-    _release([rows[step.job_id].workload_id for step in allowed if step.to in JOB_STATES.final])
+    _give_back([rows[step.job_id].workload_id for step in allowed if step.to in JOB_STATES.final], release_many)
+    _give_back([rows[step.job_id].workload_id for step in allowed if step.to is JobState.PENDING], requeue_many)
     ids = [step.job_id for step in allowed]
     if ids:
         send_on_commit(signals.job_changed, job_ids=ids)
@@ -113,6 +114,6 @@ class _Moment(Func):
         return self.as_sql(compiler, connection, template="json_extract(%(expressions)s)", arg_joiner=", '$.' || ")
 
 
-def _release(workload_ids: Sequence[str | None]) -> None:
+def _give_back(workload_ids: Sequence[str | None], end: Callable[[Collection[str]], object]) -> None:
     for batch in batches([workload_id for workload_id in workload_ids if workload_id is not None]):
-        workloads.release_many(batch)
+        end(batch)

@@ -110,6 +110,7 @@ def _launch_of(job: Job) -> Launch:
         memory_bytes=job.memory_bytes,
         gpus=tuple(GpuShare(index, milli) for index, milli in job.gpus),
         secrets=values,
+        evictions=job.evictions,
     )
 
 

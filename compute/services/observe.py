@@ -8,19 +8,23 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import F
 
 from compute.adapters import drivers
 from compute.engine.ports import JobReport
 from compute.engine.reconcile import BookedJob, Record, Repairs, compare
 from compute.engine.states import JOB_STATES, JobState
 from compute.errors import ResourceUnreachable
-from compute.models import Job, Resource
+from compute.models import Job, Resource, new_token
 from compute.services import journal, launches, resources, stops
 from compute.services.launches import LEASE
 from core import clock
 
 # A lease is renewed when a third of it is gone, not at each look.
 _RENEW_BELOW = LEASE * 2 / 3
+_BOOKED = ("name", "evictions", "token", "state", "lease_expires_at", "reason")
+_RUN_OVER = JOB_STATES.final | {JobState.PENDING}
+_NO_RUN = {"node_name": "", "gpus": [], "starts": 0, "lease_expires_at": None, "started_at": None, "reason": ""}
 
 
 def observe_all() -> None:
@@ -54,12 +58,14 @@ def observe_resource(*, resource_id: str) -> None:
 
 
 def _read_books(resource: Resource, reports: Sequence[JobReport]) -> list[BookedJob]:
-    columns = ("id", "name", "token", "state", "lease_expires_at", "reason")
     live = Job.objects.filter(resource=resource, state__in=sorted(JOB_STATES.live - {JobState.PENDING}))
-    rows = {row["name"]: row for row in live.values(*columns)}
+    rows = {job.run_name: job for job in live.only(*_BOOKED)}
     for names in journal.batches([report.name for report in reports if report.name not in rows]):
-        rows.update((row["name"], row) for row in Job.objects.filter(name__in=names).values(*columns))
-    return [BookedJob(**{**row, "state": JobState(row["state"])}) for row in rows.values()]
+        rows.update((job.run_name, job) for job in Job.objects.filter(name__in=names).only(*_BOOKED))
+    return [
+        BookedJob(job.pk, name, job.token, JobState(job.state), job.lease_expires_at, job.reason)
+        for name, job in rows.items()
+    ]
 
 
 def _write_books(repairs: Repairs) -> Collection[str]:
@@ -75,6 +81,8 @@ def _write_books(repairs: Repairs) -> Collection[str]:
 
 def _step_of(record: Record) -> journal.Step:
     fields: dict[str, object] = {}
+    if record.state is JobState.PENDING:
+        fields = {**_NO_RUN, "evictions": F("evictions") + 1, "token": new_token()}
     if record.state in JOB_STATES.final:
         fields = {"exit_code": record.exit_code, "reason_code": record.reason_code or "", "reason": record.reason}
     moments = {"started_at": record.started_at, "finished_at": record.finished_at}
@@ -90,6 +98,6 @@ def _renew_leases(job_ids: Sequence[str], now: datetime) -> None:
 
 def _names_of(repairs: Repairs, changed: Collection[str], reports: Sequence[JobReport]) -> list[str]:
     """Return the names of the reported jobs whose end has just been written, so that the driver may forget them."""
-    ended = {(record.job_id, record.token) for record in repairs.records if record.state in JOB_STATES.final}
+    ended = {(record.job_id, record.token) for record in repairs.records if record.state in _RUN_OVER}
     tokens = {token for job_id, token in ended if job_id in changed}
     return [report.name for report in reports if report.token in tokens]

@@ -35,7 +35,8 @@ _RESERVED = frozenset({"new"})
 class Submission:
     """What a person asks for. `data` names commits (`project/dataset@ref`); without a name the job gets one.
 
-    `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing.
+    `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing. What is not
+    preemptible is never stopped for others, and starts only within the project's quota.
     """
 
     template: str
@@ -44,6 +45,7 @@ class Submission:
     image: str = ""
     data: Sequence[str] = ()
     simulated_duration_s: float = 60.0
+    is_preemptible: bool = True
 
 
 def require_submit(*, actor: Actor, project: Project) -> None:
@@ -74,7 +76,14 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
             data=tuple(mounts),
             simulated_duration_s=wanted.simulated_duration_s,
         )
-        request = JobRequest(project_id=project.pk, name=name, kind=KIND, template_id=template.pk, spec=spec)
+        request = JobRequest(
+            project_id=project.pk,
+            name=name,
+            kind=KIND,
+            template_id=template.pk,
+            spec=spec,
+            is_preemptible=wanted.is_preemptible,
+        )
         (job,) = jobs.submit_many(actor=actor, requests=[request])
     return job
 

@@ -11,7 +11,7 @@ from django.shortcuts import render
 
 from accounts.actor import Actor
 from accounts.web.requests import PageRequest, text
-from compute.engine.states import JobState
+from compute.engine.states import HOLDING, JobState
 from compute.selectors import forecasts as durations
 from compute.selectors import jobs, utilisation
 from compute.web import node_cells
@@ -37,9 +37,7 @@ def overview_page(request: PageRequest) -> HttpResponse:
     actor, project = request.actor, text(request, "project")
     nodes = node_cells.list_node_views(actor)
     waiting = jobs.list_jobs(actor=actor, project=project, state=JobState.PENDING)
-    running = jobs.list_jobs(actor=actor, project=project).filter(
-        state__in=[JobState.STARTING, JobState.RUNNING, JobState.STOPPING]
-    )
+    running = jobs.list_jobs(actor=actor, project=project).filter(state__in=sorted(HOLDING))
     shown = list(running[:_ROWS])
     forecasts = durations.forecast_durations(shown)
     context = {

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from compute.engine.forecast import Forecast
-from compute.engine.states import JobState
+from compute.engine.states import HOLDING
 from compute.models import Job
 from core import clock, units
 
@@ -19,7 +19,7 @@ class Progress:
 
 def progress_of(job: Job, forecast: Forecast | None) -> Progress | None:
     """Return how far a job is; None for one that does not run."""
-    if job.state not in {JobState.STARTING, JobState.RUNNING, JobState.STOPPING}:
+    if job.state not in HOLDING:
         return None
     if forecast is None:
         return Progress(None, "no history yet")

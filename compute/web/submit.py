@@ -36,6 +36,10 @@ class JobForm(forms.Form):
         required=False, min_value=0, initial=60, label="Seconds", help_text="How long it takes on a simulated node."
     )
 
+    is_preemptible = forms.BooleanField(
+        required=False, initial=True, widget=forms.CheckboxInput(attrs={"class": "form-check-input"})
+    )
+
     def __init__(self, request: PageRequest) -> None:
         """Offer what the person may use."""
         initial = {"project": text(request, "project"), "template": text(request, "template")}
@@ -79,6 +83,7 @@ def _submission_of(form: JobForm) -> Submission:
         image=said["image"],
         data=said["reads"],
         simulated_duration_s=Submission.simulated_duration_s if duration_s is None else duration_s,
+        is_preemptible=said["is_preemptible"],
     )
 
 

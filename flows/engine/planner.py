@@ -20,6 +20,7 @@ from flows.engine.transitions import (
     Finish,
     Observe,
     Remind,
+    Requeue,
     Reset,
     Settle,
     Start,
@@ -195,6 +196,9 @@ class _Planner:
                 self.transitions.append(Observe(step.id, attempt.id, node.choices[attempt.choice].template))
             else:
                 self._follow_waiting(node, step, attempt, attempt.job)
+        elif not attempt.job.is_placed:
+            reminder = self._reminder(node, attempt, self._now)
+            self.transitions.append(Requeue(step.id, attempt.id, node.choices[attempt.choice].template, reminder))
 
     def _follow_preparing(self, node: Node, step: StepNow, attempt: AttemptNow) -> None:
         if self._snapshot.is_cancelled:

@@ -72,7 +72,8 @@ STEP_STATES = transitions(
         StepState.PREPARING: [StepState.QUEUED, *_ENDS_OF_ATTEMPT],
         # A short job may have ended before anybody saw it run; a superseded attempt may make way for one that prepares.
         StepState.QUEUED: [StepState.RUNNING, StepState.PREPARING, StepState.QUEUED, *_ENDS_OF_ATTEMPT],
-        StepState.RUNNING: _ENDS_OF_ATTEMPT,
+        # A job may lose its room to others, and then waits again.
+        StepState.RUNNING: [StepState.QUEUED, *_ENDS_OF_ATTEMPT],
         StepState.BACKOFF: [*_STARTED, StepState.FAILED, StepState.CANCELLED],
         # A retry opens what did not succeed again; one from a step on, that step and all after it.
         StepState.FAILED: [StepState.PENDING],
@@ -88,7 +89,7 @@ ATTEMPT_STATES = transitions(
     {
         AttemptState.PREPARING: [AttemptState.QUEUED, AttemptState.FAILED, AttemptState.CANCELLED],
         AttemptState.QUEUED: [AttemptState.RUNNING, AttemptState.SUPERSEDED, *_ATTEMPT_ENDS],
-        AttemptState.RUNNING: _ATTEMPT_ENDS,
+        AttemptState.RUNNING: [AttemptState.QUEUED, *_ATTEMPT_ENDS],
         **dict.fromkeys((*_ATTEMPT_ENDS, AttemptState.SUPERSEDED), ()),
     }
 )

@@ -56,6 +56,16 @@ class Observe:
 
 
 @dataclass(frozen=True)
+class Requeue:
+    """Note that an attempt's job lost its place to others and waits again."""
+
+    step_id: str
+    attempt_id: str
+    template: str
+    remind_at: datetime | None
+
+
+@dataclass(frozen=True)
 class Supersede:
     """Withdraw a waiting job and begin elsewhere; without effect if the job gets its place first."""
 
@@ -111,4 +121,4 @@ class Finish:
     reason: str
 
 
-Transition = Reset | Start | Submit | Observe | Supersede | End | Settle | Cancel | Remind | Finish
+Transition = Reset | Start | Submit | Observe | Requeue | Supersede | End | Settle | Cancel | Remind | Finish

@@ -28,6 +28,7 @@ from flows.engine.transitions import (
     Finish,
     Observe,
     Remind,
+    Requeue,
     Reset,
     Settle,
     Start,
@@ -83,6 +84,7 @@ class _Writer:
             Start: self._starts.append,
             Submit: self._submits.append,
             Observe: self._note_observed,
+            Requeue: self._note_requeued,
             Supersede: self._supersedes.append,
             End: self._note_end,
             Settle: self._note_settled,
@@ -134,6 +136,13 @@ class _Writer:
         self._change_attempt(observed.attempt_id, state=AttemptState.RUNNING, started_at=self._now, remind_at=None)
         self._change_step(observed.step_id, state=StepState.RUNNING, reason="")
         self._event("step.running", observed.step_id, f"Runs on {observed.template}.", template=observed.template)
+
+    def _note_requeued(self, requeued: Requeue) -> None:
+        again = {"state": AttemptState.QUEUED, "queued_at": self._now, "started_at": None}
+        self._change_attempt(requeued.attempt_id, **again, remind_at=requeued.remind_at)
+        self._change_step(requeued.step_id, state=StepState.QUEUED, reason="")
+        message = f"Lost its room to other work; waits for {requeued.template} again."
+        self._event("step.queued", requeued.step_id, message, template=requeued.template)
 
     def _note_end(self, end: End) -> None:
         self._ended.append(end)

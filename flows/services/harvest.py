@@ -34,6 +34,7 @@ _READ_FIELDS = (
     "experiment__project_id",
     "experiment__log_offset",
     "job__name",
+    "job__evictions",
     "job__project_id",
     "job__resource_id",
     "job__state",
@@ -59,7 +60,7 @@ def harvest_ended(run_id: str) -> None:
 
 def harvest_running() -> None:
     """Read on in the logs of all jobs that run, so that pages are live."""
-    _harvest(Attempt.objects.filter(state="running", job__state__in=("running", "stopping")))
+    _harvest(Attempt.objects.filter(state="running", job__state__in=("running", "leaving", "stopping")))
 
 
 def _harvest(attempts: Any) -> None:

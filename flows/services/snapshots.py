@@ -55,7 +55,9 @@ _ATTEMPT_COLUMNS = (
 _NEVER_FITS = "never_fits"
 _UNREACHABLE = "unreachable"
 # News: the job says more than the attempt does, or it is time to look.
-_JOB_MOVED = Q(state="queued") & ~Q(job__state="pending") | Q(state="running", job__state__in=sorted(_JOB_ENDS))
+_JOB_MOVED = Q(state="queued") & ~Q(job__state="pending") | Q(
+    state="running", job__state__in=sorted([*_JOB_ENDS, "pending"])
+)
 _JOB_GONE = Q(state__in=("queued", "running"), job__isnull=True)
 
 
@@ -215,7 +217,7 @@ def _job_now(row: Mapping[str, Any]) -> JobNow:
         failure = FailureKind(code) if code in set(FailureKind) else FailureKind.INFRASTRUCTURE
     waits = (row["job__workload__reason"] or "") if state == "pending" else ""
     return JobNow(
-        is_placed=state in {"starting", "running", "stopping"},
+        is_placed=state in {"starting", "running", "leaving", "stopping"},
         end=end,
         failure=failure,
         reason=row["job__reason"] or waits,

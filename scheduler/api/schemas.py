@@ -188,6 +188,7 @@ class WorkloadOut(Schema):
     cpu_millicores: int
     memory_bytes: int
     gpu_milli: int
+    evictions: int
     enqueued_at: datetime
     placed_at: datetime | None
     released_at: datetime | None

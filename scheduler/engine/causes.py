@@ -21,11 +21,11 @@ def explain_stop(session: Session, task: Task) -> Stop:
     elif job is None:
         text = "Fewer of its tasks run than it needs, and have for longer than they may."
     elif moves_to is not None:
-        code, text = StopCode.MOVED, f"It moves to {moves_to.name}, so that {job.view.id} finds room."
+        code, text = StopCode.MOVED, f"It moves to {moves_to.name}, so that {wording.call(job, task.job)} finds room."
     elif code is StopCode.PREEMPTED:
-        text = f"{job.view.id} of the same queue, {queue}, has the higher priority."
+        text = f"{job.view.label} of the same queue, {queue}, has the higher priority."
     else:
-        text = f"{job.queue.view.name} claims its share for {job.view.id}; {queue} holds more than it may keep."
+        text = f"{job.queue.view.name} claims its share; {queue} holds more than it may keep."
     for_job = job.view.id if job is not None else None
     moves_to_id = moves_to.id if moves_to is not None else None
     return Stop(task.job.view.id, task.id, moves_to_id, code, text, for_job)

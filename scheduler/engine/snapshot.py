@@ -254,7 +254,8 @@ class JobView:
     `saved_at` is when its work was last safe, at its last checkpoint or its start, in seconds on a clock that all jobs
     share; None is unknown. `running_for_s` is how long it has run since it last started, and `idle_for_s` for how long
     none of its GPUs has been used; None: it does not run, or that is unknown. `evictions` counts how often it lost its
-    place before, `waited_s` is how long it has waited since; None is unknown, and then no room is kept for it.
+    place before, `waited_s` is how long it has waited since; None is unknown, and then no room is kept for it. `name`
+    is how people call it.
     """
 
     id: str
@@ -273,6 +274,12 @@ class JobView:
     evictions: int = 0
     waited_s: float | None = None
     pools: tuple[str, ...] = ()
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """How people call it."""
+        return self.name or self.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,11 @@ _WRITE: dict[Resource, Callable[[int], str]] = {
 }
 
 
+def call(job: Job, listener: Job) -> str:
+    """Return how a job is called towards another one: what other queues call their work is their own affair."""
+    return job.view.label if job.queue is listener.queue else f"a job of {job.queue.view.name}"
+
+
 def write(resource: Resource, amount: int, profile: str = "") -> str:
     """Write an amount of a resource, of MIG slices those of a profile."""
     if resource is Resource.MIG:

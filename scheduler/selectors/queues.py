@@ -4,11 +4,11 @@ from django.db.models import Count, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
-from scheduler.engine.states import WorkloadState
+from scheduler.engine.states import HOLDING, WorkloadState
 from scheduler.errors import QueueNotFound
 from scheduler.models import Queue
 
-_PLACED = Q(workloads__state=WorkloadState.PLACED)
+_PLACED = Q(workloads__state__in=sorted(HOLDING))
 _PENDING = Q(workloads__state=WorkloadState.PENDING)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from core import clock
 from scheduler.engine.resources import ONE_GPU, Quota
@@ -18,11 +18,14 @@ from scheduler.engine.snapshot import (
     TaskView,
 )
 from scheduler.engine.states import WorkloadState
-from scheduler.models import Node, Placement, Queue, Workload
+from scheduler.models import Node, Placement, Promise, Queue, Workload
 
 _MIB = 2**20
 _NOMINAL_MIB = 1000
 """The size of a device whose memory is not known: then a share is counted in thousandths."""
+
+_STUCK_AFTER = timedelta(minutes=5)
+"""Who should have left for so long may never: the room is promised to nobody any more."""
 
 _ONE_TASK = GroupView((PodSetView("", 1),))
 
@@ -51,10 +54,13 @@ def load(waiting: Sequence[Workload] | None = None) -> View:
     if waiting is None:
         waiting = list(Workload.objects.filter(state=WorkloadState.PENDING).order_by("pk"))
     placements = Placement.objects.select_related("workload").order_by("pk")
+    promises = {promise.workload_id: promise for promise in Promise.objects.order_by("pk")}
     queues = {queue.pk: view_queue(queue) for queue in Queue.objects.select_related("project").order_by("pk")}
     now = clock.now()
-    jobs = [_waiting(workload, now) for workload in waiting if workload.queue_id in queues]
-    jobs += [_placed(placement, views, now) for placement in placements if placement.workload.queue_id in queues]
+    jobs = [_waiting(row, promises.get(row.pk), now) for row in waiting if row.queue_id in queues]
+    for placement in placements:
+        if placement.workload.queue_id in queues:
+            jobs += _placed(placement, promises.get(placement.workload_id), views, now)
     return View(
         Snapshot(nodes=list(views.values()), queues=list(queues.values()), jobs=jobs),
         revisions,
@@ -102,23 +108,42 @@ def _view_node(node: Node) -> NodeView:
     )
 
 
-def _waiting(workload: Workload, now: datetime) -> JobView:
+def _waiting(workload: Workload, promise: Promise | None, now: datetime) -> JobView:
     job = _view_job(workload, TaskView(workload.pk, TaskState.PENDING, _request(workload)))
-    return replace(job, waited_s=(now - workload.enqueued_at).total_seconds())
+    if promise is not None:
+        job = _promised(job, promise)
+    return replace(job, waited_s=(now - workload.waits_since).total_seconds())
 
 
-def _placed(placement: Placement, nodes: Mapping[str, NodeView], now: datetime) -> JobView:
-    """Return the view of work that holds room. What it held of devices that are gone is passed over.
+def _promised(job: JobView, promise: Promise) -> JobView:
+    devices = tuple(promise.devices)
+    (task,) = job.tasks
+    return replace(job, tasks=(replace(task, state=TaskState.PLANNED, node_id=promise.node_id, devices=devices),))
 
-    Of its checkpoints nothing is known, so its work counts as safe up to its start only.
+
+def _placed(
+    placement: Placement, promise: Promise | None, nodes: Mapping[str, NodeView], now: datetime
+) -> list[JobView]:
+    """Return the views of work that holds room: two if another place is promised to it, one for each of the places.
+
+    What it held of devices that are gone is passed over. Of its checkpoints nothing is known, so its work counts as
+    safe up to its start only.
     """
     workload, node = placement.workload, nodes.get(placement.node_id)
     known = {str(device) for device in node.devices} if node is not None else set()
     devices = tuple(str(index) for index, _ in placement.gpus if str(index) in known)
     node_id = None if node is None else node.id
     task = TaskView(workload.pk, TaskState.RUNNING, _request(workload), node_id=node_id, devices=devices)
+    if placement.leaving_at is not None:
+        state = TaskState.LEAVING if now - placement.leaving_at < _STUCK_AFTER else TaskState.STUCK
+        leaving = _view_job(workload, replace(task, state=state))
+        if promise is None:
+            return [leaving]
+        again = _view_job(workload, TaskView(workload.pk, TaskState.PENDING, _request(workload)))
+        return [replace(leaving, id=placement.pk), _promised(again, promise)]
     since = workload.placed_at or placement.created_at
-    return replace(_view_job(workload, task), running_for_s=(now - since).total_seconds(), saved_at=since.timestamp())
+    running_for_s = (now - since).total_seconds()
+    return [replace(_view_job(workload, task), running_for_s=running_for_s, saved_at=since.timestamp())]
 
 
 def _view_job(workload: Workload, task: TaskView) -> JobView:
@@ -130,6 +155,8 @@ def _view_job(workload: Workload, task: TaskView) -> JobView:
         priority=workload.priority,
         is_preemptible=workload.is_preemptible,
         rank=(workload.enqueued_at,),
+        evictions=workload.evictions,
+        name=workload.name,
     )
 
 

@@ -9,7 +9,7 @@ from django.db import transaction
 from core import clock, doorbell
 from scheduler.engine.states import WORKLOAD, WorkloadState
 from scheduler.errors import InvalidRequest
-from scheduler.models import Placement, Workload
+from scheduler.models import Placement, Promise, Stay, Workload
 from scheduler.services import queues
 
 ONE_GPU = 1000
@@ -95,6 +95,33 @@ def take_rooms(limit: int) -> list[Room]:
     return [Room(row.workload_id, row.node.name, row.gpus) for row in taken]
 
 
+def list_leaving() -> dict[str, str]:
+    """Return by id why workloads are to give up their room, of those that have not yet."""
+    return dict(Workload.objects.filter(state=WorkloadState.LEAVING).order_by("pk").values_list("pk", "reason"))
+
+
+@transaction.atomic
+def requeue_many(workload_ids: Collection[str]) -> list[str]:
+    """Let evicted workloads that have stopped wait again, as old as they are; return the ids of those that do now.
+
+    Their room is free from then on, but for what was promised to others.
+    """
+    leaving = Workload.objects.select_for_update().filter(pk__in=workload_ids, state=WorkloadState.LEAVING)
+    rows = list(leaving.order_by("pk"))
+    ids, now = [row.pk for row in rows], clock.now()
+    if ids:
+        Stay.objects.bulk_create(
+            Stay(queue_id=row.queue_id, gpu_milli=row.gpu_milli, placed_at=row.placed_at or now, released_at=now)
+            for row in rows
+        )
+        Placement.objects.filter(workload__in=ids).delete()
+        Workload.objects.filter(pk__in=ids).update(
+            state=WorkloadState.PENDING, placed_at=None, requeued_at=now, reason="", reason_code=""
+        )
+        doorbell.enqueue_on_commit("scheduler.cycle")
+    return ids
+
+
 @transaction.atomic
 def withdraw_many(workload_ids: Collection[str]) -> list[str]:
     """Take back workloads that still wait and return their ids; those that got their room meanwhile are left alone."""
@@ -112,6 +139,7 @@ def _end(workload_ids: Collection[str], states: Collection[WorkloadState]) -> li
     ids = list(live.order_by("pk").values_list("pk", flat=True))
     if ids:
         Placement.objects.filter(workload__in=ids).delete()
+        Promise.objects.filter(workload__in=ids).delete()
         Workload.objects.filter(pk__in=ids).update(
             state=WorkloadState.RELEASED, released_at=clock.now(), reason="", reason_code="", answer=None
         )

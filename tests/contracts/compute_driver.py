@@ -107,6 +107,17 @@ class ComputeDriverContract:
 
         assert place.report("once") in {None, ended}
 
+    def test_a_job_that_was_evicted_runs_anew_beside_its_earlier_run(self, place):
+        launch = place.start_quick("again")
+        first = place.wait_for_end("again")
+
+        place.driver.start(replace(launch, evictions=1, token="second"))
+
+        place.wait_for("again~2", ReportState.RUNNING, ReportState.SUCCEEDED)
+        assert {report.token for report in place.driver.list_jobs()} == {launch.token, "second"}
+        assert place.report("again") == first
+        assert place.driver.output_folder("again~2") != place.driver.output_folder("again")
+
     def test_a_running_job_is_found_again_after_a_restart_and_can_be_stopped(self, place):
         launch = place.start_endless("adopted")
         place.wait_for("adopted", ReportState.RUNNING)

@@ -67,7 +67,7 @@ def test_numbers_that_change_behind_the_same_sentence_are_written_once_not_for_e
     )
 
     # those of a cycle that changes nothing, and the answer
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         cycle.run_once()
 
     after = told("job-9")

@@ -66,8 +66,8 @@ def test_a_reason_that_did_not_change_is_not_written_again(project, django_asser
     enqueue(project, "first", "second", gpus=1)
     cycle.run_once()
 
-    # waiting?, take the lease, nodes, devices, waiting, placements, queues, prices, answers, give the lease back
-    with django_assert_num_queries(10):
+    # waiting?, take the lease, nodes, devices, waiting, placements, promises, queues, prices, answers, give the lease back
+    with django_assert_num_queries(11):
         cycle.run_once()
 
 
@@ -76,7 +76,7 @@ def test_a_cycle_reads_in_a_fixed_number_of_queries_however_many_wait(project, d
     enqueue(project, *[f"job-{i}" for i in range(200)], gpus=1)
     cycle.run_once()
 
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(11):
         cycle.run_once()
 
 
@@ -132,8 +132,8 @@ def run_while(monkeypatch, happening) -> CycleReport:
     """Run a cycle, and let something happen between its load and its application."""
     decide = cycle.run_cycle
 
-    def decide_late(snapshot, policy, actions):
-        decisions = decide(snapshot, policy, actions)
+    def decide_late(snapshot, policy):
+        decisions = decide(snapshot, policy)
         happening()
         return decisions
 

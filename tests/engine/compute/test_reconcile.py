@@ -42,7 +42,7 @@ def test_a_lease_that_ends_soon_is_renewed():
     assert decide([soon], [report("running")]).renew == ("job_1",)
 
 
-@pytest.mark.parametrize("state", ["starting", "running", "stopping"])
+@pytest.mark.parametrize("state", ["starting", "running", "leaving", "stopping"])
 def test_a_success_is_recorded_from_every_live_state(state):
     [record] = decide([booked(state)], [report("succeeded", exit_code=0, finished_at=NOW)]).records
 
@@ -63,17 +63,25 @@ def test_a_failure_while_stopping_is_the_cancel_that_was_asked_for():
     assert record.reason == "Alice cancelled the job."
 
 
+@pytest.mark.parametrize(("exit_code", "cause"), [(-15, EndCause.STOPPED), (1, EndCause.EXITED)])
+def test_a_failure_while_leaving_means_waiting_again(exit_code, cause):
+    [record] = decide([booked("leaving")], [report("failed", exit_code=exit_code, cause=cause)]).records
+
+    assert record == Record("job_1", "t", JobState.PENDING, "It has stopped, and waits for room again.")
+
+
 def test_a_stop_from_outside_cancels_a_running_job():
     [record] = decide([booked("running")], [report("failed", exit_code=-15, cause=EndCause.STOPPED)]).records
 
     assert (record.state, record.reason_code) == (JobState.CANCELLED, ReasonCode.CANCELLED)
 
 
-def test_a_stopping_job_that_runs_is_stopped_again():
-    assert decide([booked("stopping")], [report("running")]).stop == ("train",)
+@pytest.mark.parametrize("state", ["leaving", "stopping"])
+def test_a_job_that_is_being_stopped_and_runs_is_stopped_again(state):
+    assert decide([booked(state)], [report("running")]).stop == ("train",)
 
 
-@pytest.mark.parametrize("state", ["starting", "running", "stopping"])
+@pytest.mark.parametrize("state", ["starting", "running", "leaving", "stopping"])
 def test_a_job_nobody_sees_is_left_alone_while_its_lease_holds(state):
     repairs = decide([booked(state)], [])
 
@@ -89,6 +97,12 @@ def test_a_job_nobody_sees_is_over_once_its_lease_is(state, end):
     [record] = decide([booked(state, lease=EXPIRED)], []).records
 
     assert (record.state, record.finished_at) == (end, NOW)
+
+
+def test_a_leaving_job_nobody_sees_waits_again_once_its_lease_is_over():
+    [record] = decide([booked("leaving", lease=EXPIRED)], []).records
+
+    assert (record.state, record.finished_at) == (JobState.PENDING, None)
 
 
 @pytest.mark.parametrize("state", sorted(JOB_STATES.final))

@@ -18,6 +18,7 @@ from flows.engine.transitions import (
     Finish,
     Observe,
     Remind,
+    Requeue,
     Reset,
     Settle,
     Start,
@@ -101,7 +102,8 @@ class World:
         attempt = step.attempt
         if attempt is None or attempt.job is None:
             return attempt is not None
-        return attempt.state is not AttemptState.RUNNING or attempt.job.end is not None
+        is_placed = attempt.job.is_placed and attempt.job.end is None
+        return not (attempt.state is AttemptState.RUNNING and is_placed)
 
     def settle(self) -> None:
         """Look until nothing changes."""
@@ -120,6 +122,9 @@ class World:
 
     def place(self, name: str) -> None:
         self.jobs[name].now = JobNow(is_placed=True)
+
+    def evict(self, name: str) -> None:
+        self.jobs[name].now = JobNow()
 
     def end(self, name: str, failure: FailureKind | None = None) -> None:
         state = AttemptState.FAILED if failure else AttemptState.SUCCEEDED
@@ -140,7 +145,7 @@ class World:
         match transition:
             case Start():
                 self._start(transition)
-            case Submit(step_id, attempt_id, _):
+            case Submit(step_id, attempt_id, _) | Requeue(step_id, attempt_id, _, _):
                 self.jobs.setdefault(attempt_id, Job())
                 self.attempts[attempt_id] = replace(
                     self.attempts[attempt_id], state=AttemptState.QUEUED, since=self.now

@@ -121,6 +121,35 @@ def test_a_job_that_was_placed_is_never_left():
     assert list(world.attempts) == ["a[0]/1"]
 
 
+def test_a_job_that_lost_its_place_waits_its_time_again_and_is_then_left():
+    world = world_of({"name": "a", "compute": [{"template": "far.big", "wait": "10s"}, "here.small"]})
+    world.settle()
+    world.pass_time(9)
+    world.place("a[0]/1")
+    world.settle()
+    world.evict("a[0]/1")
+    world.settle()
+    world.pass_time(9)
+    world.settle()
+    assert (states(world), list(world.attempts)) == ({"a": "queued"}, ["a[0]/1"])
+
+    world.pass_time(1)
+    world.settle()
+
+    assert list(world.attempts) == ["a[0]/1", "a[0]/2"]
+    assert [tried.waited_s for tried in world.steps["a[0]"].tried] == [10.0]
+
+
+def test_a_job_that_lost_its_place_runs_again_when_it_gets_another_one():
+    world = world_of({"name": "a"})
+    world.settle()
+    for step in (world.place, world.evict, world.place, world.end):
+        step("a[0]/1")
+        world.settle()
+
+    assert (states(world), list(world.attempts)) == ({"a": "succeeded"}, ["a[0]/1"])
+
+
 def test_where_nothing_else_works_the_step_goes_on_waiting():
     world = world_of(
         {"name": "a", "compute": [{"template": "far.big", "wait": "10s"}, "here.small"]},
@@ -198,6 +227,12 @@ def place_one(world: World, data) -> None:
         world.place(data.draw(st.sampled_from(world.waiting())))
 
 
+def evict_one(world: World, data) -> None:
+    staying = [name for name in world.running() if not world.jobs[name].now.is_stopping]
+    if staying:
+        world.evict(data.draw(st.sampled_from(staying)))
+
+
 def cancel_seldom(world: World, data) -> None:
     world.is_cancelled = world.is_cancelled or data.draw(st.integers(0, 9)) == 0
 
@@ -208,6 +243,7 @@ DEEDS = {
     "die while looking": lambda world, _: world.look(dies=True),
     "let time pass": lambda world, data: world.pass_time(data.draw(st.sampled_from([0.5, 3, 100]))),
     "place": place_one,
+    "evict": evict_one,
     "succeed": end_one(None),
     "fail": end_one(FailureKind.USER_ERROR),
     "lose": end_one(FailureKind.INFRASTRUCTURE),

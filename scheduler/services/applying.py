@@ -1,0 +1,107 @@
+"""What a cycle decided is written down by compare-and-set: what has changed since is passed over, and decided anew."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from core import clock
+from core.signals import send_on_commit
+from scheduler import signals
+from scheduler.engine.decisions import Plan, Start, Stop, Withdraw
+from scheduler.engine.resources import ONE_GPU
+from scheduler.engine.snapshot import JobView
+from scheduler.engine.states import WorkloadState
+from scheduler.models import Node, Placement, Promise, Workload
+from scheduler.services.snapshots import View
+
+Move = Start | Plan | Withdraw | Stop
+
+
+@dataclass(frozen=True)
+class Applied:
+    """How many workloads got room, were promised some, and were told to leave theirs."""
+
+    placed: int = 0
+    promised: int = 0
+    evicted: int = 0
+
+    def __add__(self, other: "Applied") -> "Applied":
+        return Applied(self.placed + other.placed, self.promised + other.promised, self.evicted + other.evicted)
+
+
+@transaction.atomic
+def apply(batch: Sequence[Move], view: View) -> Applied:
+    """Write moves down. None of them relies on another one: a promise for which nobody leaves is withdrawn later."""
+    rooms = [move for move in batch if isinstance(move, Start | Plan)]
+    nodes = {node.pk: node for node in _lock_nodes({move.node_id for move in rooms})}
+    unchanged = {pk for pk, node in nodes.items() if view.revisions[pk] == node.revision}
+    found = Workload.objects.select_for_update().filter(pk__in={move.job_id for move in batch})
+    rows = {row.pk: row for row in found.order_by("pk")}
+    evicted = _evict([(rows[move.job_id], move) for move in batch if isinstance(move, Stop) and move.job_id in rows])
+    Promise.objects.filter(workload__in=[move.job_id for move in batch if isinstance(move, Withdraw)]).delete()
+    good = [(rows[move.job_id], move) for move in rooms if move.job_id in rows and move.node_id in unchanged]
+    promised = _promise([(row, move) for row, move in good if isinstance(move, Plan)], nodes)
+    placed = _place([(row, move) for row, move in good if isinstance(move, Start)], view.jobs)
+    return Applied(placed, promised, evicted)
+
+
+def _lock_nodes(node_ids: set[str]) -> list[Node]:
+    if not node_ids:
+        return []
+    return list(Node.objects.select_for_update().filter(pk__in=node_ids).order_by("pk"))
+
+
+def _evict(stops: Sequence[tuple[Workload, Stop]]) -> int:
+    """Tell workloads to leave. They hold their room until they have stopped."""
+    good = [(row, stop) for row, stop in stops if row.state == WorkloadState.PLACED]
+    for row, stop in good:
+        row.state = WorkloadState.LEAVING
+        row.reason, row.reason_code = stop.text, str(stop.code)
+        row.evictions += 1
+    if good:
+        Workload.objects.bulk_update([row for row, _ in good], ["state", "reason", "reason_code", "evictions"])
+        workload_ids = [row.pk for row, _ in good]
+        Placement.objects.filter(workload__in=workload_ids).update(leaving_at=clock.now())
+        send_on_commit(signals.workload_evicted, workload_ids=workload_ids)
+    return len(good)
+
+
+def _promise(plans: Sequence[tuple[Workload, Plan]], nodes: Mapping[str, Node]) -> int:
+    """Keep room for workloads that wait, or that leave for it."""
+    good = [(row, plan) for row, plan in plans if row.state in {WorkloadState.PENDING, WorkloadState.LEAVING}]
+    if good:
+        Promise.objects.bulk_create(
+            [Promise(workload=row, node_id=plan.node_id, devices=plan.devices) for row, plan in good],
+            update_conflicts=True,
+            unique_fields=["workload"],
+            update_fields=["node", "devices"],
+        )
+    waiting = [(row, plan) for row, plan in good if row.state == WorkloadState.PENDING]
+    for row, plan in waiting:
+        row.reason = f"room on {nodes[plan.node_id].name} is kept for it until those who hold it have left"
+        row.reason_code, row.answer = "promised", None
+    if waiting:
+        Workload.objects.bulk_update([row for row, _ in waiting], ["reason", "reason_code", "answer"])
+    return len(good)
+
+
+def _place(starts: Sequence[tuple[Workload, Start]], jobs: Mapping[str, JobView]) -> int:
+    good = [(row.pk, start) for row, start in starts if row.state == WorkloadState.PENDING]
+    workload_ids = [pk for pk, _ in good]
+    if good:
+        Promise.objects.filter(workload__in=workload_ids).delete()
+        Placement.objects.bulk_create(
+            Placement(workload_id=pk, node_id=start.node_id, gpus=_gpus(jobs[pk], start)) for pk, start in good
+        )
+        Workload.objects.filter(pk__in=workload_ids).update(
+            state=WorkloadState.PLACED, placed_at=clock.now(), reason="", reason_code="", answer=None
+        )
+        send_on_commit(signals.workload_placed, workload_ids=workload_ids)
+    return len(good)
+
+
+def _gpus(job: JobView, start: Start) -> list[tuple[int, int]]:
+    """Return each device's index with the thousandths of it that are taken."""
+    request = job.tasks[0].request
+    return [(int(device), request.share_milli or ONE_GPU) for device in start.devices]

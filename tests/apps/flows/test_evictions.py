@@ -1,0 +1,52 @@
+"""A step whose job lost its room to other work waits again, and its page and its log go on."""
+
+import pytest
+
+from compute.models import Job
+from compute.services import stops
+from core import clock
+from flows.models import Experiment, RunEvent, Step
+from scheduler.models import Placement, Workload
+from tests.factories.flows import World, newest_attempt, state_of, states
+
+pytestmark = pytest.mark.django_db
+
+FLOW = "flow: f\nsteps: [{name: train, command: c}]"
+
+
+def evict(world: World, name: str) -> None:
+    job = Job.objects.get(name=name)
+    Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Others get its room.")
+    Placement.objects.filter(workload=job.workload_id).update(leaving_at=clock.now())
+    stops.evict_jobs()
+
+
+def test_the_step_waits_again_and_runs_on(world: World, member, project):
+    run = world.start(member, project, FLOW)
+    world.turn()
+    world.turn()
+    name = newest_attempt(run, "train").job_name
+    driver = world.driver_of(name)
+    driver.print(name, "cnvrg_tag_lr: 0.1\n")
+    evict(world, name)
+    assert Step.objects.get(run=run).state == "running"
+    world.resources["this-machine"].refresh_from_db()
+    world.turn()
+
+    seen = [Step.objects.get(run=run).state]
+    world.turn()
+    world.turn()
+    driver.print(f"{name}~2", "cnvrg_tag_loss: 0.5\n")
+    driver.finish(f"{name}~2")
+    world.turn()
+    world.turn()
+
+    assert (seen, states(run), state_of(run)) == (["queued"], {"train": "succeeded"}, "succeeded")
+    assert newest_attempt(run, "train").number == 1
+    kinds = list(
+        RunEvent.objects.filter(run=run, kind__startswith="step").order_by("seq").values_list("kind", flat=True)
+    )
+    assert kinds == ["step.queued", "step.running", "step.queued", "step.running", "step.succeeded"]
+    again = RunEvent.objects.filter(run=run, kind="step.queued").order_by("-seq")[0]
+    assert again.message == "Lost its room to other work; waits for this-machine.small again."
+    assert {"lr", "loss"} <= set(Experiment.objects.get(run=run).tags)

@@ -1,0 +1,215 @@
+"""Room is taken from those who hold more than their share, kept for whom it was taken, and given once it is free."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from accounts.services import projects
+from core import clock
+from scheduler import signals
+from scheduler.models import Node, Placement, Promise, Queue, Stay, Workload
+from scheduler.selectors.history import gpus_over_time
+from scheduler.services import cycle, nodes, queues, workloads
+from scheduler.services.cycle import CycleReport
+from tests.factories.scheduler import enqueue, report, report_nodes
+
+pytestmark = pytest.mark.django_db
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def move():
+    """Let the clock stand at noon, and return what sets it."""
+    with clock.frozen_at(NOON) as set_clock:
+        yield set_clock
+
+
+@pytest.fixture
+def owner(site_admin, project):
+    """Return the project that has a quota of two GPUs."""
+    queue = Queue.objects.get(pk=queues.ensure_queue(project_id=project.pk))
+    queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=2000)
+    return project
+
+
+@pytest.fixture
+def guest(member, db):
+    """Return a project without a quota."""
+    return projects.create_project(actor=member, name="guests")
+
+
+@pytest.fixture
+def news():
+    batches: list[list[str]] = []
+
+    def hear(*, workload_ids: list[str], **_: object) -> None:
+        batches.append(workload_ids)
+
+    signals.workload_evicted.connect(hear, weak=False)
+    yield batches
+    signals.workload_evicted.disconnect(hear)
+
+
+def told(workload: Workload) -> tuple[str, str, str]:
+    workload.refresh_from_db()
+    return workload.state, workload.reason_code, workload.reason
+
+
+def fill(guest, *names: str) -> list[Workload]:
+    """Let guests have the whole of a node of two GPUs."""
+    report_nodes(report("n1", 2))
+    found = enqueue(guest, *names, gpus=2 // len(names))
+    cycle.run_once()
+    return found
+
+
+def test_who_holds_more_than_his_share_leaves_and_the_room_is_kept_for_its_owner(owner, guest):
+    (visitor,) = fill(guest, "visitor")
+    (claim,) = enqueue(owner, "claim", gpus=2)
+
+    assert cycle.run_once() == CycleReport(promised=1, evicted=1)
+
+    reason = f"{owner.name} claims its share; guests holds more than it may keep."
+    assert told(visitor) == ("leaving", "reclaimed", reason)
+    assert (visitor.evictions, visitor.placement.leaving_at) == (1, NOON)
+    kept = "room on n1 is kept for it until those who hold it have left"
+    assert told(claim) == ("pending", "promised", kept)
+    assert (claim.promise.node.name, claim.promise.devices) == ("n1", [])
+
+
+def test_nothing_more_happens_while_somebody_leaves(owner, guest):
+    fill(guest, "x", "y")
+    enqueue(owner, "claim", gpus=1)
+    cycle.run_once()
+
+    for _ in range(3):
+        assert cycle.run_once() == CycleReport()
+
+    assert Workload.objects.filter(state="leaving").count() == 1
+
+
+def test_room_that_was_left_goes_to_whom_it_was_promised_and_the_evicted_wait_as_old_as_they_are(owner, guest, move):
+    (visitor,) = fill(guest, "visitor")
+    (claim,) = enqueue(owner, "claim", gpus=2)
+    cycle.run_once()
+    (thief,) = enqueue(owner, "thief", gpus=1, priority=90)
+
+    move(NOON + timedelta(seconds=9))
+    assert workloads.requeue_many([visitor.pk]) == [visitor.pk]
+    assert cycle.run_once() == CycleReport(placed=1, waiting=2)
+
+    assert (told(claim)[0], told(thief)[0], told(visitor)[:2]) == ("placed", "pending", ("pending", "no_room"))
+    assert (visitor.enqueued_at, visitor.waits_since) == (NOON, NOON + timedelta(seconds=9))
+    assert not Promise.objects.exists()
+
+
+def test_a_workload_is_requeued_once(owner, guest):
+    (visitor,) = fill(guest, "visitor")
+    enqueue(owner, "claim", gpus=2)
+    cycle.run_once()
+
+    assert workloads.requeue_many([visitor.pk]) == [visitor.pk]
+    assert workloads.requeue_many([visitor.pk]) == []
+    assert Stay.objects.count() == 1
+
+
+def test_one_who_was_not_evicted_is_not_requeued(guest):
+    (visitor,) = fill(guest, "visitor")
+
+    assert workloads.requeue_many([visitor.pk]) == []
+    assert told(visitor)[0] == "placed"
+
+
+def test_news_of_evictions_is_sent_after_the_commit(owner, guest, news, django_capture_on_commit_callbacks):
+    visitors = fill(guest, "x", "y")
+    enqueue(owner, "claim", gpus=2)
+
+    with django_capture_on_commit_callbacks(execute=True):
+        cycle.run_once()
+
+    assert [sorted(batch) for batch in news] == [sorted(row.pk for row in visitors)]
+    assert set(workloads.list_leaving()) == {row.pk for row in visitors}
+
+
+def test_one_who_ends_while_it_leaves_gives_its_room_to_whom_it_was_promised(owner, guest):
+    (visitor,) = fill(guest, "visitor")
+    (claim,) = enqueue(owner, "claim", gpus=2)
+    cycle.run_once()
+
+    workloads.release_many([visitor.pk])
+    cycle.run_once()
+
+    assert (told(visitor)[0], told(claim)[0]) == ("released", "placed")
+
+
+def test_a_promise_ends_with_its_workload(owner, guest):
+    fill(guest, "visitor")
+    (claim,) = enqueue(owner, "claim", gpus=2)
+    cycle.run_once()
+
+    workloads.withdraw_many([claim.pk])
+
+    assert not Promise.objects.exists()
+
+
+def test_a_promise_is_withdrawn_when_its_node_takes_nothing_any_more(owner, guest, site_admin):
+    fill(guest, "visitor")
+    (claim,) = enqueue(owner, "claim", gpus=2)
+    cycle.run_once()
+
+    nodes.set_drained(actor=site_admin, node=Node.objects.get(), is_drained=True)
+    cycle.run_once()
+
+    assert told(claim)[:2] == ("pending", "drained")
+    assert not Promise.objects.exists()
+
+
+def test_nobody_waits_for_the_room_of_one_who_should_have_left_five_minutes_ago(owner, guest, move):
+    report_nodes(report("n1", 2), report("n2", 2))
+    first, second = enqueue(guest, "first", "second", gpus=2)
+    cycle.run_once()
+    (claim,) = enqueue(owner, "claim", gpus=2)
+    cycle.run_once()
+    (stuck,) = Workload.objects.filter(state="leaving")
+
+    move(NOON + timedelta(minutes=5))
+    cycle.run_once()
+    cycle.run_once()
+
+    assert set(workloads.list_leaving()) == {first.pk, second.pk}
+    assert Promise.objects.get(workload=claim).node_id != Placement.objects.get(workload=stuck).node_id
+
+
+def test_work_is_moved_together_so_that_a_larger_job_finds_room(project):
+    report_nodes(report("n1", 2), report("n2", 2))
+    enqueue(project, "a", "b", "c", gpus=1)
+    cycle.run_once()
+    (full,) = [node for node in Node.objects.all() if node.placements.count() == 2]
+    workloads.release_many([full.placements.order_by("pk")[0].workload_id])
+    (wide,) = enqueue(project, "wide", gpus=2)
+
+    assert cycle.run_once() == CycleReport(promised=2, evicted=1)
+    (mover,) = Workload.objects.filter(state="leaving")
+    assert told(mover)[1:] == ("moved", f"It moves to {mover.promise.node.name}, so that wide finds room.")
+    assert mover.promise.node_id not in {mover.placement.node_id, wide.promise.node_id}
+    assert cycle.run_once().evicted == 0
+
+    workloads.requeue_many([mover.pk])
+    assert cycle.run_once().placed == 2
+
+    assert told(mover)[0] == told(wide)[0] == "placed"
+    assert not Promise.objects.exists()
+
+
+def test_the_history_counts_what_was_held_before_an_eviction(owner, guest, move):
+    (visitor,) = fill(guest, "visitor")
+    move(NOON + timedelta(minutes=2))
+    enqueue(owner, "claim", gpus=2)
+    cycle.run_once()
+    workloads.requeue_many([visitor.pk])
+
+    queue = Queue.objects.get(project=guest)
+    held = gpus_over_time([queue], until=NOON + timedelta(minutes=3), span=timedelta(minutes=4), points=5)
+
+    assert held == {queue.pk: [0, 2000, 2000, 0, 0]}
