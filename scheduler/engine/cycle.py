@@ -34,7 +34,11 @@ def run_cycle(snapshot: Snapshot, policy: Policy, actions: Iterable[str] = tuple
     Moves come in the order in which they were decided; then each job of which something goes on waiting is explained.
     Actions that are left out take room from nobody.
     """
-    session = Session(snapshot, policy)
+    return decide(Session(snapshot, policy), actions)
+
+
+def decide(session: Session, actions: Iterable[str] = tuple(ACTIONS)) -> list[Decision]:
+    """Run a cycle on a session, new or kept, on which nothing has been decided yet."""
     for name in actions:
         ACTIONS[name](session)
     return [*_moves(session), *explain(session)]

@@ -1,4 +1,4 @@
-"""One cycle: load a snapshot, let the engine decide, apply each decision by compare-and-set.
+"""One cycle: see what has changed, let the engine decide, apply each decision by compare-and-set.
 
 Only the holder of the lease applies, and every batch checks that nobody took the lease since: two controllers may
 run, but a placement is never made on a view that another one has outdated. Workloads that leave while a cycle runs
@@ -6,7 +6,7 @@ are skipped, nodes that change take nothing until the next cycle.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import structlog
 from django.db import transaction
@@ -15,16 +15,17 @@ from django.db.models import Count, Sum
 from core import clock, ids
 from core.metrics import CYCLE_SECONDS
 from core.models import give_back_lease, renew_lease, take_lease
-from scheduler.engine.cycle import run_cycle
+from scheduler.engine.cycle import decide
 from scheduler.engine.decisions import Explain, Start
 from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import NEARLINE, Policy, QueueView
+from scheduler.engine.snapshot import NEARLINE, Policy, QueueView, Snapshot
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Gpu, Node, Workload
-from scheduler.services import answers, applying, packing, snapshots
+from scheduler.services import answers, applying, packing
 from scheduler.services.applying import Applied, Move
-from scheduler.services.snapshots import View
+from scheduler.services.keeping import SessionKeeper
+from scheduler.services.snapshots import Books, View
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +33,7 @@ _LEASE = "scheduler.cycle"
 _LEASE_S = 30.0
 _MOVED_AT_ONCE = 100
 _POLICY = NEARLINE
+_keeper = SessionKeeper()
 _SHAPE = ("queue_id", "resource_id", "gpu_milli", "cpu_millicores", "memory_bytes", "is_preemptible")
 
 
@@ -65,9 +67,9 @@ def fair_shares(changed: Mapping[str, QueueView] | None = None) -> Mapping[str, 
 
     `changed` holds queues as they would be after a change that somebody thinks about.
     """
-    snapshot = snapshots.load(_demand()).snapshot
-    queues = [(changed or {}).get(queue.id, queue) for queue in snapshot.queues]
-    session = Session(replace(snapshot, queues=queues), _POLICY)
+    view = Books().read(_demand())
+    queues = [(changed or {}).get(queue.id, queue) for queue in view.queues]
+    session = Session(Snapshot(view.nodes, queues, list(view.jobs.values())), _POLICY)
     return {queue.view.id: int(queue.fair[0]) for queue in session.queues.values()}
 
 
@@ -89,8 +91,14 @@ def _demand() -> list[Workload]:
 
 
 def _run(policy: Policy, holder: str) -> CycleReport:
-    view = snapshots.load()
-    decisions = run_cycle(view.snapshot, packing.with_prices(policy))
+    with _keeper.look(packing.with_prices(policy)) as moment:
+        if not moment.is_news:
+            return CycleReport(waiting=len(moment.session.waiting))
+        return _decide(moment.session, moment.view, holder)
+
+
+def _decide(session: Session, view: View, holder: str) -> CycleReport:
+    decisions = decide(session)
     moves = [decision for decision in decisions if not isinstance(decision, Explain)]
     explains = [decision for decision in decisions if isinstance(decision, Explain)]
     applied = Applied()

@@ -1,8 +1,12 @@
-"""Reading the database into the engine's snapshot: a fixed number of queries, whatever waits and runs."""
+"""Reading the database as the engine sees it: who waits and what runs by id, and the rows of what is new or other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeVar
+
+from django.db.models import Model, QuerySet
 
 from core import clock
 from scheduler.engine.resources import ONE_GPU, Quota
@@ -13,13 +17,19 @@ from scheduler.engine.snapshot import (
     PodSetView,
     QueueView,
     Request,
-    Snapshot,
     TaskState,
     TaskView,
 )
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Placement, Promise, Queue, Workload
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+M = TypeVar("M", bound=Model)
+Told = tuple[str, str, str | None]
+
+_BATCH = 500
+_MINUTE = timedelta(minutes=1)
 _MIB = 2**20
 _NOMINAL_MIB = 1000
 """The size of a device whose memory is not known: then a share is counted in thousandths."""
@@ -32,41 +42,118 @@ _ONE_TASK = GroupView((PodSetView("", 1),))
 
 @dataclass(frozen=True)
 class View:
-    """A snapshot, and what is compared when its decisions are applied.
+    """What a cycle decides on, and what is compared when its decisions are applied.
 
     `told` holds code, sentence and answer of those who wait, as they stand in the database.
     """
 
-    snapshot: Snapshot
-    revisions: Mapping[str, int]
-    told: Mapping[str, tuple[str, str, str | None]]
+    nodes: Sequence[NodeView]
+    queues: Sequence[QueueView]
     jobs: Mapping[str, JobView]
+    revisions: Mapping[str, int]
+    told: Mapping[str, Told]
 
 
-def load(waiting: Sequence[Workload] | None = None) -> View:
-    """Read everything. A project that is deleted meanwhile takes its workloads along.
+class Books:
+    """The scheduler's rows as the engine sees them. Only what has changed since the last look is read again.
 
-    `waiting` stands in for the workloads that wait.
+    What has not changed is the same object as before. Nothing changes of a workload that waits but what it is told, of
+    a placement but that it is to be left, and of a node without a new revision.
     """
-    nodes = Node.objects.order_by("pk").prefetch_related("gpus")
-    revisions = {node.pk: node.revision for node in nodes}
-    views = {node.pk: _view_node(node) for node in nodes}
-    if waiting is None:
-        waiting = list(Workload.objects.filter(state=WorkloadState.PENDING).order_by("pk"))
-    placements = Placement.objects.select_related("workload").order_by("pk")
-    promises = {promise.workload_id: promise for promise in Promise.objects.order_by("pk")}
-    queues = {queue.pk: view_queue(queue) for queue in Queue.objects.select_related("project").order_by("pk")}
-    now = clock.now()
-    jobs = [_waiting(row, promises.get(row.pk), now) for row in waiting if row.queue_id in queues]
-    for placement in placements:
-        if placement.workload.queue_id in queues:
-            jobs += _placed(placement, promises.get(placement.workload_id), views, now)
-    return View(
-        Snapshot(nodes=list(views.values()), queues=list(queues.values()), jobs=jobs),
-        revisions,
-        {row.pk: (row.reason_code, row.reason, row.answer_id) for row in waiting},
-        {job.id: job for job in jobs},
-    )
+
+    def __init__(self) -> None:
+        self._nodes: dict[tuple[str, int], NodeView] = {}
+        self._waiting: dict[tuple[str, int], tuple[JobView, datetime]] = {}
+        self._running: dict[tuple[str, int], JobView] = {}
+
+    def read(self, waiting: Sequence[Workload] | None = None) -> View:
+        """Look at everything. A project that is deleted meanwhile takes its workloads along.
+
+        `waiting` stands in for the workloads that wait.
+        """
+        now = clock.now()
+        self._nodes = _update(self._nodes, _nodes_now(), _read_nodes)
+        queues = [view_queue(queue) for queue in Queue.objects.select_related("project").order_by("pk")]
+        promises = {promise.workload_id: promise for promise in Promise.objects.order_by("pk")}
+        # Who waits is looked at first: one that is requeued meanwhile is then in neither list, and never in both.
+        told = _told_now() if waiting is None else {}
+        if waiting is None:
+            self._waiting = _update(self._waiting, {(pk, told[pk][0]): pk for pk in told}, _read_waiting)
+            jobs = self._with_waits(now)
+        else:
+            jobs = [_view_waiting(workload) for workload in waiting]
+        jobs = [_promised(job, promises[job.id]) if job.id in promises else job for job in jobs]
+        running, leaving = self._placements_now()
+        nodes = {pk: node for (pk, _), node in self._nodes.items()}
+        self._running = _update(self._running, running, partial(_read_running, nodes))
+        jobs += self._running.values()
+        for placement in _in_batches(Placement.objects.select_related("workload"), leaving):
+            jobs += _view_leaving(placement, promises.get(placement.workload_id), nodes, now)
+        known = {queue.id for queue in queues}
+        return View(
+            nodes=list(nodes.values()),
+            queues=queues,
+            jobs={job.id: job for job in jobs if job.queue_id in known},
+            revisions=dict(self._nodes.keys()),
+            told={pk: words for pk, (_, words) in told.items()},
+        )
+
+    def _with_waits(self, now: datetime) -> list[JobView]:
+        """Return who waits; how long, by the minute, of those for whom room may be kept because they are big."""
+        whole = ONE_GPU * min((len(node.devices) for node in self._nodes.values() if node.devices), default=0)
+        found = []
+        for view, since in self._waiting.values():
+            is_big = whole and ONE_GPU * view.tasks[0].request.gpus >= whole
+            found.append(replace(view, waited_s=(now - since) // _MINUTE * 60) if is_big else view)
+        return found
+
+    def _placements_now(self) -> tuple[dict[tuple[str, int], str], list[str]]:
+        """Return what runs, with the revision of its node, and what is to be left."""
+        revisions = dict(self._nodes.keys())
+        facts = list(Placement.objects.order_by("pk").values_list("pk", "node_id", "leaving_at"))
+        running = {(pk, revisions.get(node_id, 0)): pk for pk, node_id, leaving_at in facts if leaving_at is None}
+        return running, [pk for pk, _, leaving_at in facts if leaving_at is not None]
+
+
+def _update(before: Mapping[K, V], now: Mapping[K, str], read: Callable[[list[str]], Mapping[str, V]]) -> dict[K, V]:
+    """Return what there is now, by key. Only for keys that are new their rows are read, by id; some may be gone."""
+    found = read([pk for key, pk in now.items() if key not in before])
+    return {key: before[key] if key in before else found[pk] for key, pk in now.items() if key in before or pk in found}
+
+
+def _in_batches(rows: QuerySet[M], pks: Sequence[str]) -> list[M]:
+    batches = (pks[start : start + _BATCH] for start in range(0, len(pks), _BATCH))
+    return [row for batch in batches for row in rows.filter(pk__in=batch).order_by("pk")]
+
+
+def _nodes_now() -> dict[tuple[str, int], str]:
+    return {(pk, revision): pk for pk, revision in Node.objects.order_by("pk").values_list("pk", "revision")}
+
+
+def _read_nodes(pks: list[str]) -> dict[str, NodeView]:
+    return {row.pk: _view_node(row) for row in _in_batches(Node.objects.prefetch_related("gpus"), pks)}
+
+
+def _told_now() -> dict[str, tuple[int, Told]]:
+    """Return of those who wait how often they were evicted, and what they were told."""
+    pending = Workload.objects.filter(state=WorkloadState.PENDING).order_by("pk")
+    facts = pending.values_list("pk", "evictions", "reason_code", "reason", "answer_id")
+    return {pk: (evictions, (code, reason, answer)) for pk, evictions, code, reason, answer in facts}
+
+
+def _read_waiting(pks: list[str]) -> dict[str, tuple[JobView, datetime]]:
+    return {row.pk: (_view_waiting(row), row.waits_since) for row in _in_batches(Workload.objects.all(), pks)}
+
+
+def _read_running(nodes: Mapping[str, NodeView], pks: list[str]) -> dict[str, JobView]:
+    """Return the views of work that runs. Nothing is known of its checkpoints, so it is safe up to its start only."""
+    found = {}
+    for placement in _in_batches(Placement.objects.select_related("workload"), pks):
+        workload = placement.workload
+        since = workload.placed_at or placement.created_at
+        view = _view_job(workload, _view_place(placement, nodes, TaskState.RUNNING))
+        found[placement.pk] = replace(view, saved_at=since.timestamp())
+    return found
 
 
 def view_queue(queue: Queue) -> QueueView:
@@ -108,11 +195,8 @@ def _view_node(node: Node) -> NodeView:
     )
 
 
-def _waiting(workload: Workload, promise: Promise | None, now: datetime) -> JobView:
-    job = _view_job(workload, TaskView(workload.pk, TaskState.PENDING, _request(workload)))
-    if promise is not None:
-        job = _promised(job, promise)
-    return replace(job, waited_s=(now - workload.waits_since).total_seconds())
+def _view_waiting(workload: Workload) -> JobView:
+    return _view_job(workload, TaskView(workload.pk, TaskState.PENDING, _request(workload)))
 
 
 def _promised(job: JobView, promise: Promise) -> JobView:
@@ -121,29 +205,25 @@ def _promised(job: JobView, promise: Promise) -> JobView:
     return replace(job, tasks=(replace(task, state=TaskState.PLANNED, node_id=promise.node_id, devices=devices),))
 
 
-def _placed(
+def _view_leaving(
     placement: Placement, promise: Promise | None, nodes: Mapping[str, NodeView], now: datetime
 ) -> list[JobView]:
-    """Return the views of work that holds room: two if another place is promised to it, one for each of the places.
+    """Return the views of work that is to leave: two if another place is promised to it, one for each of the places."""
+    workload, since = placement.workload, placement.leaving_at or now
+    state = TaskState.LEAVING if now - since < _STUCK_AFTER else TaskState.STUCK
+    leaving = _view_job(workload, _view_place(placement, nodes, state))
+    if promise is None:
+        return [leaving]
+    return [replace(leaving, id=placement.pk), _promised(_view_waiting(workload), promise)]
 
-    What it held of devices that are gone is passed over. Of its checkpoints nothing is known, so its work counts as
-    safe up to its start only.
-    """
-    workload, node = placement.workload, nodes.get(placement.node_id)
+
+def _view_place(placement: Placement, nodes: Mapping[str, NodeView], state: TaskState) -> TaskView:
+    """Return the task that holds room. What it held of devices that are gone is passed over."""
+    node, workload = nodes.get(placement.node_id), placement.workload
     known = {str(device) for device in node.devices} if node is not None else set()
     devices = tuple(str(index) for index, _ in placement.gpus if str(index) in known)
     node_id = None if node is None else node.id
-    task = TaskView(workload.pk, TaskState.RUNNING, _request(workload), node_id=node_id, devices=devices)
-    if placement.leaving_at is not None:
-        state = TaskState.LEAVING if now - placement.leaving_at < _STUCK_AFTER else TaskState.STUCK
-        leaving = _view_job(workload, replace(task, state=state))
-        if promise is None:
-            return [leaving]
-        again = _view_job(workload, TaskView(workload.pk, TaskState.PENDING, _request(workload)))
-        return [replace(leaving, id=placement.pk), _promised(again, promise)]
-    since = workload.placed_at or placement.created_at
-    running_for_s = (now - since).total_seconds()
-    return [replace(_view_job(workload, task), running_for_s=running_for_s, saved_at=since.timestamp())]
+    return TaskView(workload.pk, state, _request(workload), node_id=node_id, devices=devices)
 
 
 def _view_job(workload: Workload, task: TaskView) -> JobView:

@@ -10,6 +10,7 @@ from scheduler import signals
 from scheduler.models import Node, Placement, Workload
 from scheduler.services import cycle, nodes, workloads
 from scheduler.services.cycle import CycleReport
+from scheduler.services.keeping import SessionKeeper
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db
@@ -130,14 +131,14 @@ def test_the_lease_of_a_cycle_that_died_is_taken_over(project):
 
 def run_while(monkeypatch, happening) -> CycleReport:
     """Run a cycle, and let something happen between its load and its application."""
-    decide = cycle.run_cycle
+    decide = cycle.decide
 
-    def decide_late(snapshot, policy):
-        decisions = decide(snapshot, policy)
+    def decide_late(session):
+        decisions = decide(session)
         happening()
         return decisions
 
-    monkeypatch.setattr(cycle, "run_cycle", decide_late)
+    monkeypatch.setattr(cycle, "decide", decide_late)
     return cycle.run_once()
 
 
@@ -189,6 +190,7 @@ def test_two_cycles_at_once_place_nothing_twice(project, monkeypatch):
     def second_cycle() -> None:
         Lease.objects.update(expires_at=clock.now() - timedelta(seconds=1))
         monkeypatch.undo()
+        monkeypatch.setattr(cycle, "_keeper", SessionKeeper())  # that of another process
         assert cycle.run_once().placed == 1
 
     assert run_while(monkeypatch, second_cycle).placed == 0
