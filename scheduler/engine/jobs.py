@@ -167,15 +167,17 @@ class Job:
     def victim_order(self, *, by_priority: bool = True, by_loss: bool = True) -> tuple[object, ...]:
         """Return its place among the victims, of whom the last goes first.
 
-        In one priority those beyond their minimum go first, then (`by_loss`) who frees most at once, then who was
-        saved last; of whom that is not known goes after them. Without it the order is that of service.
+        In one priority those beyond their minimum go first, then (`by_loss`) who frees most at once, then who lost its
+        place least often, then who was saved last; of whom that is not known goes after them. Without it the order is
+        that of service.
         """
         priority, elasticity, *age = self.order(by_priority=by_priority)
         if not by_loss:
             return priority, elasticity, *age
         saved_at = -inf if self.view.saved_at is None else self.view.saved_at
         held = [task.shape.charge()[0] for task in self.tasks if task.state in HOLDING]
-        return priority, elasticity, max(held, default=0) if elasticity == _ELASTIC else sum(held), saved_at, *age
+        size = max(held, default=0) if elasticity == _ELASTIC else sum(held)
+        return priority, elasticity, size, -self.view.evictions, saved_at, *age
 
     def victim_units(self) -> list[list[Task]]:
         """Return what evictions take, in order: tasks beyond the minimum one by one, spare groups, then the rest."""

@@ -65,6 +65,7 @@ def _go_on(kept: _Kept, view: View, policy: Policy) -> Moment:
         return _anew(view, policy)
     has_moved = bool(session.moved_since(0))
     gone = before.jobs.keys() - view.jobs.keys()
-    changed = [job for job_id, job in view.jobs.items() if job != before.jobs.get(job_id)]
+    known = before.jobs
+    changed = [job for pk, job in view.jobs.items() if (old := known.get(pk)) is not job and old != job]
     session.change(changed, gone)
     return Moment(session, view, is_news=bool(has_moved or gone or changed))

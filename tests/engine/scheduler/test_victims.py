@@ -92,9 +92,15 @@ def test_tasks_beyond_a_minimum_go_before_whole_jobs():
 
 @pytest.mark.parametrize(("evictions", "victims"), [(4, {"unlucky"}), (5, {"other"})])
 def test_a_job_that_was_evicted_as_often_as_allowed_is_spared(evictions, victims):
-    jobs = [runs("unlucky", [0, 1], 900, evictions=evictions), runs("other", [2, 3], 100)]
+    jobs = [runs("unlucky", [0, 1], 900, evictions=evictions), runs("other", [2, 3], 100, evictions=4)]
 
     assert stopped(*jobs, wait("claim", "owner", 2)) == victims
+
+
+def test_who_lost_its_place_less_often_goes_first_even_if_more_work_is_lost():
+    jobs = [runs("unlucky", [0, 1], 900, evictions=2), runs("other", [2, 3], 100, evictions=1)]
+
+    assert stopped(*jobs, wait("claim", "owner", 2)) == {"other"}
 
 
 def test_where_everybody_is_spared_nobody_goes():

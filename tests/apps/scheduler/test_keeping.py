@@ -1,0 +1,127 @@
+"""What a process keeps between cycles says what the database says, and costs what has changed."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from accounts.services import projects
+from core import clock
+from scheduler.engine import check
+from scheduler.engine.snapshot import NEARLINE
+from scheduler.models import Node, Queue, Workload
+from scheduler.services import cycle, nodes, queues, workloads
+from scheduler.services.keeping import SessionKeeper
+from scheduler.services.snapshots import Books
+from tests.factories.scheduler import enqueue, report, report_nodes
+
+pytestmark = pytest.mark.django_db
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def move():
+    """Let the clock stand at noon, and return what sets it."""
+    with clock.frozen_at(NOON) as set_clock:
+        yield set_clock
+
+
+@pytest.fixture
+def keeper():
+    return SessionKeeper()
+
+
+def seen(keeper) -> list[tuple[bool, int]]:
+    """Return whether a look found news, and how many jobs there are."""
+    with keeper.look(NEARLINE) as moment:
+        return [(moment.is_news, len(moment.view.jobs))]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_says_what_one_that_knows_nothing_would_say(project, member, site_admin, monkeypatch, move, seed):
+    dice = random.Random(seed)
+    monkeypatch.setattr(cycle, "_keeper", keeper := SessionKeeper())
+    teams = [project, projects.create_project(actor=member, name="team-b")]
+    for team in teams:
+        queue = Queue.objects.get(pk=queues.ensure_queue(project_id=team.pk))
+        queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=4000)
+    sizes = {"n1": 4, "n2": 4, "n3": 2}
+
+    def some(state: str) -> list[str]:
+        ids = list(Workload.objects.filter(state=state).order_by("pk").values_list("pk", flat=True))
+        return dice.sample(ids, min(len(ids), dice.randint(0, 3)))
+
+    def drain() -> None:
+        node = dice.choice(Node.objects.order_by("name"))
+        nodes.set_drained(actor=site_admin, node=node, is_drained=not node.is_drained)
+
+    def set_quota() -> None:
+        queue = dice.choice(Queue.objects.order_by("pk"))
+        queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=1000 * dice.randint(0, 8))
+
+    def lose_devices() -> None:
+        sizes["n3"] = dice.randint(0, 3)
+        report_nodes(*[report(name, size) for name, size in sizes.items()])
+
+    lose_devices()
+    for step in range(40):
+        deeds = [
+            lambda step=step: enqueue(dice.choice(teams), f"w{step}", gpus=dice.choice([0, 0.5, 1, 2, 4])),
+            lambda: workloads.release_many(some("placed")),
+            lambda: workloads.withdraw_many(some("pending")),
+            lambda: workloads.requeue_many(some("leaving")),
+            lambda: move(clock.now() + timedelta(seconds=dice.choice([1, 20, 400]))),
+            *dice.sample([drain, set_quota, lose_devices], 1),
+        ]
+        for deed in dice.sample(deeds, 3):
+            deed()
+        with keeper.look(NEARLINE) as moment:
+            anew = Books().read()
+            assert moment.view == anew
+            assert check.differences(moment.session) == []
+        cycle.run_once()
+
+
+def test_nothing_is_news_until_something_changes(project, keeper):
+    report_nodes(report("n1", 1))
+    enqueue(project, "first", gpus=1)
+
+    assert [*seen(keeper), *seen(keeper)] == [(True, 1), (False, 1)]
+    enqueue(project, "second", gpus=1)
+    assert [*seen(keeper), *seen(keeper)] == [(True, 2), (False, 2)]
+    workloads.withdraw_many(Workload.objects.values_list("pk", flat=True))
+    assert [*seen(keeper), *seen(keeper)] == [(True, 0), (False, 0)]
+
+
+def test_everything_is_looked_at_anew_after_a_minute(project, keeper, move):
+    report_nodes(report("n1", 1))
+    seen(keeper)
+
+    move(NOON + timedelta(seconds=59))
+    assert seen(keeper) == [(False, 0)]
+    move(NOON + timedelta(seconds=60))
+    assert seen(keeper) == [(True, 0)]
+
+
+def test_a_cycle_that_is_cut_short_leaves_nothing_behind(project, keeper):
+    report_nodes(report("n1", 1))
+    seen(keeper)
+
+    with pytest.raises(RuntimeError), keeper.look(NEARLINE):
+        raise RuntimeError
+
+    assert seen(keeper) == [(True, 0)]
+
+
+def test_a_look_reads_the_rows_of_what_is_new_only(project, keeper, django_assert_num_queries):
+    report_nodes(report("n1", 1))
+    enqueue(project, *[f"w{number}" for number in range(50)], gpus=1)
+    seen(keeper)
+
+    # nodes, queues, promises, who waits, placements
+    with django_assert_num_queries(5):
+        seen(keeper)
+    enqueue(project, "one more", gpus=1)
+    with django_assert_num_queries(6):
+        seen(keeper)
