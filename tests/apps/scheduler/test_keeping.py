@@ -28,8 +28,16 @@ def move():
 
 
 @pytest.fixture
-def keeper():
-    return SessionKeeper()
+def keeper(monkeypatch):
+    """Return what the cycles of the test use."""
+    mine = SessionKeeper()
+    monkeypatch.setattr(cycle, "_keeper", mine)
+    return mine
+
+
+@pytest.fixture
+def teams(project, member):
+    return [project, projects.create_project(actor=member, name="team-b")]
 
 
 def seen(keeper) -> list[tuple[bool, int]]:
@@ -39,10 +47,8 @@ def seen(keeper) -> list[tuple[bool, int]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_it_says_what_one_that_knows_nothing_would_say(project, member, site_admin, monkeypatch, move, seed):
+def test_it_says_what_one_that_knows_nothing_would_say(teams, site_admin, keeper, move, seed):
     dice = random.Random(seed)
-    monkeypatch.setattr(cycle, "_keeper", keeper := SessionKeeper())
-    teams = [project, projects.create_project(actor=member, name="team-b")]
     for team in teams:
         queue = Queue.objects.get(pk=queues.ensure_queue(project_id=team.pk))
         queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=4000)
