@@ -100,10 +100,10 @@ class Books:
 
     def _with_waits(self, now: datetime) -> list[JobView]:
         """Return who waits; how long, by the minute, of those for whom room may be kept because they are big."""
-        whole = ONE_GPU * min((len(node.devices) for node in self._nodes.values() if node.devices), default=0)
+        smallest = min((len(node.devices) for node in self._nodes.values() if node.devices), default=0)
         found = []
         for view, since in self._waiting.values():
-            is_big = whole and ONE_GPU * view.tasks[0].request.gpus >= whole
+            is_big = 0 < smallest <= view.tasks[0].request.gpus
             found.append(replace(view, waited_s=(now - since) // _MINUTE * 60) if is_big else view)
         return found
 
