@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from core import clock
+from core.metrics import EVICTIONS
 from core.signals import send_on_commit
 from scheduler import signals
 from scheduler.engine.decisions import Plan, Start, Stop, Withdraw
@@ -64,6 +65,8 @@ def _evict(stops: Sequence[tuple[Workload, Stop]]) -> int:
         workload_ids = [row.pk for row, _ in good]
         Placement.objects.filter(workload__in=workload_ids).update(leaving_at=clock.now())
         send_on_commit(signals.workload_evicted, workload_ids=workload_ids)
+        for _, stop in good:
+            EVICTIONS.labels(stop.code).inc()
     return len(good)
 
 
