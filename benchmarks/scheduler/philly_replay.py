@@ -181,9 +181,9 @@ class Replay:
         self._changed[work.number] = work
         if self._claim_delay_s:
             work.view = replace(work.view, may_evict=False)
-            heapq.heappush(
-                self._events, (self._now_s + self._claim_delay_s, _Kind.MAY_EVICT, work.number, work.attempt)
-            )
+            # A claim for one GPU will soon be served by somebody's end, and costs little while it waits.
+            at_s = self._now_s + self._claim_delay_s / work.arrival.gpus
+            heapq.heappush(self._events, (at_s, _Kind.MAY_EVICT, work.number, work.attempt))
 
     def _end(self, work: Work) -> None:
         index = self._index[work.arrival.queue]

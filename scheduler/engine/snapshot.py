@@ -326,7 +326,8 @@ class Policy:
     first who lose least work, and who was evicted `evictions_at_most` times is spared by other queues. Big work that
     has waited for `reserve_after_s` (None: never) has room kept for it, for at most `reserve_for_s` at a time.
     `usage_pull` (0: not at all) lowers the weights of queues that used more than their part lately. A queue that has
-    its quota takes from others, up to its fair share, only what has run for `surplus_min_runtime_s`.
+    its quota takes from others, up to its fair share, only what has run for `surplus_min_runtime_s` and was evicted
+    less than `surplus_evictions_at_most` times.
     """
 
     gpu_nodes: Fill = Fill.PACK
@@ -347,6 +348,7 @@ class Policy:
     reserve_for_s: float = 3600.0
     evictions_at_most: int = 5
     surplus_min_runtime_s: float = 0.0
+    surplus_evictions_at_most: int = 2
 
 
 NEARLINE = Policy()

@@ -17,11 +17,11 @@ def reclaim(session: Session) -> None:
 
     def victims_of(job: Job, tasks: list[Task]) -> Callable[[], VictimQueue]:
         amounts, last = session.charge_all(tasks), session.charge_all(job.next_tasks())
-        least_s = cache(lambda queue: runtime.least_before_reclaim(session, job, amounts, last, queue))
+        sparing = cache(lambda queue: runtime.sparing(session, job, amounts, last, queue))
         return lambda: victims(
             session,
             in_queue=lambda queue: queue is not job.queue and reclaimable.is_worth_trying(job, amounts, queue),
-            may_take=lambda other: runtime.may_reclaim(session.policy, other, least_s(other.queue)),
+            may_take=lambda other: not sparing(other.queue).spares(other),
             wanted_milli=last[0],
         )
 

@@ -2,35 +2,43 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job
 from scheduler.engine.queues import QueueState
 from scheduler.engine.rules.reclaimable import is_of_surplus, levelled
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import Policy
 
 
-def least_before_reclaim(
-    session: Session, job: Job, amounts: Sequence[float], last: Sequence[float], queue: QueueState
-) -> float:
-    """Return for how long work of another queue has to run before it may be taken for these amounts.
+@dataclass(frozen=True, slots=True)
+class Sparing:
+    """Whom a claim spares: who has run for less than `under_s`, and who was evicted `evictions` times."""
 
-    A quota is a promise that is kept soon; what lies beyond both quotas may stay for longer with who has it.
+    under_s: float
+    evictions: float
+
+    def spares(self, other: Job) -> bool:
+        """Return whether a job is left alone."""
+        ran_s = other.view.running_for_s
+        return other.view.evictions >= self.evictions or (ran_s is not None and ran_s < self.under_s)
+
+
+def sparing(session: Session, job: Job, amounts: Sequence[float], last: Sequence[float], queue: QueueState) -> Sparing:
+    """Return whom of another queue a claim of these amounts spares.
+
+    A quota is a promise that is kept soon; what lies beyond both quotas may stay for longer with who has it, and does
+    not use up all the evictions that a job has to bear.
     """
-    if not session.policy.min_runtime:
-        return 0.0
+    policy = session.policy
     ours, theirs = levelled(job.queue, queue)
+    is_surplus = is_of_surplus(ours, amounts, last)
     bounds = (above.view.reclaim_min_runtime_s for above in theirs.line)
-    least_s = next((bound for bound in bounds if bound is not None), 0.0)
-    return max(least_s, session.policy.surplus_min_runtime_s) if is_of_surplus(ours, amounts, last) else least_s
-
-
-def may_reclaim(policy: Policy, other: Job, least_s: float) -> bool:
-    """Return whether a job of another queue has run long enough to be taken, and was not taken too often."""
-    if policy.keeps_promises and other.view.evictions >= policy.evictions_at_most:
-        return False
-    return other.view.running_for_s is None or other.view.running_for_s >= least_s
+    under_s = next((bound for bound in bounds if bound is not None), 0.0)
+    if is_surplus:
+        under_s = max(under_s, policy.surplus_min_runtime_s)
+    evictions = policy.surplus_evictions_at_most if is_surplus else policy.evictions_at_most
+    return Sparing(under_s if policy.min_runtime else 0.0, evictions if policy.keeps_promises else inf)
 
 
 def may_preempt(session: Session, other: Job) -> bool:
