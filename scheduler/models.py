@@ -165,8 +165,16 @@ class Promise(BaseModel):
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="promises")
     devices = models.JSONField(default=list)
 
+    reason_code = "promised"
+    """What its workload is told, for programs."""
+
     def __str__(self) -> str:
         return f"{self.node_id} for {self.workload_id}"
+
+    @property
+    def reason(self) -> str:
+        """What its workload is told. Needs the node at hand."""
+        return f"room on {self.node.name} is kept for it until those who hold it have left"
 
 
 class Stay(BaseModel):

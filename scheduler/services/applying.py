@@ -73,20 +73,18 @@ def _evict(stops: Sequence[tuple[Workload, Stop]]) -> int:
 def _promise(plans: Sequence[tuple[Workload, Plan]], nodes: Mapping[str, Node]) -> int:
     """Keep room for workloads that wait, or that leave for it."""
     good = [(row, plan) for row, plan in plans if row.state in {WorkloadState.PENDING, WorkloadState.LEAVING}]
-    if good:
+    promises = [Promise(workload=row, node=nodes[plan.node_id], devices=plan.devices) for row, plan in good]
+    if promises:
         Promise.objects.bulk_create(
-            [Promise(workload=row, node_id=plan.node_id, devices=plan.devices) for row, plan in good],
-            update_conflicts=True,
-            unique_fields=["workload"],
-            update_fields=["node", "devices"],
+            promises, update_conflicts=True, unique_fields=["workload"], update_fields=["node", "devices"]
         )
-    waiting = [(row, plan) for row, plan in good if row.state == WorkloadState.PENDING]
-    for row, plan in waiting:
-        row.reason = f"room on {nodes[plan.node_id].name} is kept for it until those who hold it have left"
-        row.reason_code, row.answer = "promised", None
+    waiting = [promise for promise in promises if promise.workload.state == WorkloadState.PENDING]
+    for promise in waiting:
+        row = promise.workload
+        row.reason, row.reason_code, row.answer = promise.reason, promise.reason_code, None
     if waiting:
-        Workload.objects.bulk_update([row for row, _ in waiting], ["reason", "reason_code", "answer"])
-    return len(good)
+        Workload.objects.bulk_update([promise.workload for promise in waiting], ["reason", "reason_code", "answer"])
+    return len(promises)
 
 
 def _place(starts: Sequence[tuple[Workload, Start]], jobs: Mapping[str, JobView]) -> int:

@@ -118,6 +118,9 @@ def requeue_many(workload_ids: Collection[str]) -> list[str]:
         Workload.objects.filter(pk__in=ids).update(
             state=WorkloadState.PENDING, placed_at=None, requeued_at=now, reason="", reason_code=""
         )
+        for promise in Promise.objects.filter(workload__in=ids).select_related("node"):
+            told = {"reason": promise.reason, "reason_code": promise.reason_code}
+            Workload.objects.filter(pk=promise.workload_id).update(**told)
         doorbell.enqueue_on_commit("scheduler.cycle")
     return ids
 

@@ -69,13 +69,14 @@ def control() -> None:
 
 
 def come_and_go() -> None:
-    """Let some jobs end and others come."""
+    """Let some jobs end and others come; who was evicted has stopped."""
     project = projects.Project.objects.get()
     name, shape = f"job-{time.monotonic_ns()}", random.choice(SHAPES)
     with transaction.atomic():
         enqueue(project, *[f"{name}-{number}" for number in range(6)], gpus=shape)
     placed = list(Workload.objects.filter(state="placed").values_list("pk", flat=True))
     workloads.release_many(random.sample(placed, min(len(placed), 5)))
+    workloads.requeue_many(workloads.list_leaving())
     waiting = list(Workload.objects.filter(state="pending").values_list("pk", flat=True))
     workloads.withdraw_many(random.sample(waiting, min(len(waiting), 2)))
     time.sleep(0.01)
@@ -92,13 +93,13 @@ def find_faults() -> list[str]:
         cpu[row.node.name] += row.workload.cpu_millicores
         for index, milli in row.gpus:
             devices[row.node.name, index] += milli
-        if row.workload.state != "placed":
+        if row.workload.state != ("placed" if row.leaving_at is None else "leaving"):
             faults.append(f"{row.workload.name} is {row.workload.state} and holds room")
         if sum(milli for _, milli in row.gpus) != row.workload.gpu_milli:
             faults.append(f"{row.workload.name} holds other GPUs than it asked for")
     faults += [f"{device} is given out {milli / 1000} times" for device, milli in devices.items() if milli > 1000]
     faults += [f"{node} gave out {used} millicores" for node, used in cpu.items() if used > 64_000]
-    homeless = Workload.objects.filter(state="placed", placement=None).count()
+    homeless = Workload.objects.filter(state__in=("placed", "leaving"), placement=None).count()
     return [*faults, *([f"{homeless} placed workloads hold no room"] if homeless else [])]
 
 
@@ -125,7 +126,8 @@ def main() -> None:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     time.sleep(0.5)  # longer than a lease lasts here
-    cycle.run_once()
+    while (last := cycle.run_once()).evicted or last.placed:
+        workloads.requeue_many(workloads.list_leaving())
     again = cycle.run_once()
     print(
         json.dumps(

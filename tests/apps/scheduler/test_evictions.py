@@ -196,6 +196,8 @@ def test_work_is_moved_together_so_that_a_larger_job_finds_room(project):
     assert cycle.run_once().evicted == 0
 
     workloads.requeue_many([mover.pk])
+    kept = f"room on {mover.promise.node.name} is kept for it until those who hold it have left"
+    assert told(mover) == ("pending", "promised", kept)
     assert cycle.run_once().placed == 2
 
     assert told(mover)[0] == told(wide)[0] == "placed"
