@@ -1,4 +1,4 @@
-"""Why a task is stopped, in words."""
+"""Why a task is stopped, in words. Other queues are not named: who may see this one need not know of them."""
 
 from core.units import format_duration
 from scheduler.engine import wording
@@ -25,7 +25,7 @@ def explain_stop(session: Session, task: Task) -> Stop:
     elif code is StopCode.PREEMPTED:
         text = f"{job.view.label} of the same queue, {queue}, has the higher priority."
     else:
-        text = f"{job.queue.view.name} claims its share; {queue} holds more than it may keep."
+        text = f"Another queue claims its share; {queue} holds more than it may keep."
     for_job = job.view.id if job is not None else None
     moves_to_id = moves_to.id if moves_to is not None else None
     return Stop(task.job.view.id, task.id, moves_to_id, code, text, for_job)

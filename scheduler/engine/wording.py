@@ -32,8 +32,8 @@ _WRITE: dict[Resource, Callable[[int], str]] = {
 
 
 def call(job: Job, listener: Job) -> str:
-    """Return how a job is called towards another one: what other queues call their work is their own affair."""
-    return job.view.label if job.queue is listener.queue else f"a job of {job.queue.view.name}"
+    """Return how a job is called towards another one, who need not know that its queue exists."""
+    return job.view.label if job.queue is listener.queue else "a job of another queue"
 
 
 def write(resource: Resource, amount: int, profile: str = "") -> str:

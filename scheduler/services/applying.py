@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import structlog
 from django.db import transaction
 
 from core import clock
@@ -15,6 +16,8 @@ from scheduler.engine.snapshot import JobView
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Placement, Promise, Workload
 from scheduler.services.snapshots import View
+
+log = structlog.get_logger(__name__)
 
 Move = Start | Plan | Withdraw | Stop
 
@@ -65,8 +68,9 @@ def _evict(stops: Sequence[tuple[Workload, Stop]]) -> int:
         workload_ids = [row.pk for row, _ in good]
         Placement.objects.filter(workload__in=workload_ids).update(leaving_at=clock.now())
         send_on_commit(signals.workload_evicted, workload_ids=workload_ids)
-        for _, stop in good:
+        for row, stop in good:
             EVICTIONS.labels(stop.code).inc()
+            log.info("scheduler.evicted", workload=row.pk, reason=str(stop.code), for_workload=stop.for_job)
     return len(good)
 
 

@@ -29,6 +29,7 @@ from scheduler.services.workloads import WorkloadRequest
 
 GIB = 2**30
 START = datetime(2026, 11, 1, tzinfo=UTC)
+NOON = START + timedelta(hours=12)
 
 
 DEVICE_MIB = 32_000

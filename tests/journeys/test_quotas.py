@@ -67,7 +67,7 @@ def test_quotas_are_claimed_and_given_up_command_by_command(own_product):
     assert {name: lab.jobs()[name]["node"] for name in interactive} == interactive
     left = lab.product.api("GET", "/compute/jobs/c-4-gg")["events"]
     assert [event["message"] for event in left if event["state"] == "leaving"] == [
-        "team-d claims its share; team-c holds more than it may keep."
+        "Another queue claims its share; team-c holds more than it may keep."
     ]
 
     for name in ("d-1-gggg", "d-2-gg", "d-3-gg"):

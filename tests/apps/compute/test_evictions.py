@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from accounts.actor import Actor
+from accounts.models import User
 from compute.engine.ports import EndCause, JobReport, ReportState, UsageSample
 from compute.models import Job
 from compute.selectors import jobs as selectors
@@ -14,7 +15,7 @@ from scheduler.models import Placement, Workload
 from tests.factories import compute as make
 
 SYSTEM = Actor.system("tests")
-WHY = "team-b claims its share; team-a holds more than it may keep."
+WHY = "Another queue claims its share; team-a holds more than it may keep."
 
 
 @pytest.fixture
@@ -74,6 +75,16 @@ def test_once_stopped_it_waits_again_without_its_room_and_with_a_new_token(job, 
         (4, "leaving", WHY),
         (5, "pending", "It has stopped, and waits for room again."),
     ]
+
+
+def test_its_page_says_that_it_ran_before_and_why_it_was_stopped(job, member, client):
+    client.force_login(User.objects.get(pk=member.user_id))
+    evict_and_stop(job)
+
+    page = client.get("/jobs/train/").content.decode()
+
+    assert "It ran before and made room for others" in page
+    assert WHY in page
 
 
 def test_it_starts_anew_as_a_run_of_its_own(job, driver):

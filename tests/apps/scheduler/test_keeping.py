@@ -1,7 +1,7 @@
 """What a process keeps between cycles says what the database says, and costs what has changed."""
 
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -13,18 +13,9 @@ from scheduler.models import Node, Queue, Workload
 from scheduler.services import cycle, nodes, queues, workloads
 from scheduler.services.keeping import SessionKeeper
 from scheduler.services.snapshots import Books
-from tests.factories.scheduler import enqueue, report, report_nodes
+from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 
-pytestmark = pytest.mark.django_db
-
-NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
-
-
-@pytest.fixture(autouse=True)
-def move():
-    """Let the clock stand at noon, and return what sets it."""
-    with clock.frozen_at(NOON) as set_clock:
-        yield set_clock
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
 
 
 @pytest.fixture

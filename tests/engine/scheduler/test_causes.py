@@ -19,7 +19,7 @@ OURS, THEIRS = queue("ours", 2, age=1), queue("theirs", age=0)
             [node("n", 1), OURS, THEIRS, held("guest", "theirs", "n", {0: 1}), wait("mine", "ours", 1)],
             Stop(
                 "guest", "guest", None, StopCode.RECLAIMED,
-                "ours claims its share; theirs holds more than it may keep.", "mine",
+                "Another queue claims its share; theirs holds more than it may keep.", "mine",
             ),
         ),
         (

@@ -98,7 +98,7 @@ def test_only_victims_on_nodes_that_the_rule_allows_are_taken():
     outcome = decide(*parts, *guests, wait("job", "a", 1), actions=("allocate", "reclaim"))
 
     assert [d for d in outcome.decisions if isinstance(d, Stop | Plan)] == [
-        Stop("new", "new", None, "reclaimed", "a claims its share; b holds more than it may keep.", "job"),
+        Stop("new", "new", None, "reclaimed", "Another queue claims its share; b holds more than it may keep.", "job"),
         Plan("job", "job", "n2"),
     ]
 

@@ -271,7 +271,7 @@ def test_the_gang_itself_uses_what_is_kept_for_it_when_it_reclaims():
 
     stop, plan = outcome.decisions[:2]
     assert (stop.job_id, stop.code, stop.for_job) == ("soft", "reclaimed", "big")
-    assert stop.text == "a claims its share; b holds more than it may keep."
+    assert stop.text == "Another queue claims its share; b holds more than it may keep."
     assert plan == Plan("big", "big-0", "n1")
 
 
