@@ -31,7 +31,9 @@ class JobForm(forms.Form):
     )
     name = forms.CharField(max_length=63, required=False, help_text="Left empty, it gets one.")
     image = forms.CharField(max_length=300, required=False, help_text="For resources that run containers.")
-    reads = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
+    reads = forms.MultipleChoiceField(
+        required=False, widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"})
+    )
     simulated_duration_s = forms.FloatField(
         required=False, min_value=0, initial=60, label="Seconds", help_text="How long it takes on a simulated node."
     )
