@@ -1,21 +1,34 @@
 """The HTTP API: mounts every app's routes under /api/v1."""
 
+from django.http import HttpRequest
 from ninja import NinjaAPI
+from ninja.parser import Parser
 
 from accounts.api import routes as accounts_routes
 from accounts.api.auth import authenticate
 from compute.api import routes as compute_routes
 from config import api_errors
+from core import bounds
 from datasets.api import cache_routes, part_routes
 from datasets.api import routes as dataset_routes
 from flows.api import routes as flow_routes
 from scheduler.api import routes as scheduler_routes
+
+
+class BoundedParser(Parser):
+    """Takes from a body only what can be stored, whatever the route."""
+
+    def parse_body(self, request: HttpRequest) -> object:  # type: ignore[override]  # JSON is not always a mapping
+        """Return what the body holds. Raises InvalidInput."""
+        return bounds.read_json(request.body)
+
 
 api = NinjaAPI(
     title="Nearline",
     version="1",
     description="Versioned datasets next to the GPUs that train on them, and the flows that run there.",
     auth=authenticate,
+    parser=BoundedParser(),
     docs_url=None,
     urls_namespace="api",
 )

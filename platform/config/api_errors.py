@@ -3,7 +3,7 @@
 import structlog
 from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
-from ninja.errors import ValidationError
+from ninja.errors import HttpError, ValidationError
 
 from core.errors import PlatformError
 from web.problems import problem, problem_of
@@ -23,6 +23,13 @@ def install(api: NinjaAPI) -> None:
         faults = [{"where": ".".join(str(part) for part in item["loc"]), "what": item["msg"]} for item in error.errors]
         text = "; ".join(f"{fault['where']}: {fault['what']}" for fault in faults)
         return problem(400, "core.malformed_request", f"The request is malformed: {text}", "", {"faults": faults})
+
+    @api.exception_handler(HttpError)
+    def unreadable(_request: HttpRequest, error: HttpError) -> HttpResponse:
+        # The parser's own error is the cause of what ninja raises.
+        if isinstance(error.__cause__, PlatformError):
+            return problem_of(error.__cause__)
+        return problem(error.status_code, "core.malformed_request", str(error), "", {})
 
     @api.exception_handler(Exception)
     def unanticipated(request: HttpRequest, error: Exception) -> HttpResponse:

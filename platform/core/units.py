@@ -3,6 +3,8 @@
 import re
 from datetime import datetime, timedelta
 
+from core import bounds
+from core.bounds import OutOfBounds
 from core.errors import InvalidInput
 
 _BYTES = {
@@ -19,14 +21,20 @@ _BYTES = {
     "pi": 2**50,
 }
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_NUMBER = r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*"
+_LONGEST = 60
 
 
 def parse_bytes(text: str | int) -> int:
-    """Read `4GB`, `512Mi`, `1.5 g` or a plain number of bytes."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgtp]i?)?b?\s*", str(text).lower())
+    """Read `4GB`, `512Mi`, `1.5 g` or a plain number of bytes. Raises InvalidInput, and OutOfBounds above 1 EiB."""
+    written = _written(text)
+    match = re.fullmatch(rf"{_NUMBER}([kmgtp]i?)?b?\s*", written.lower())
     if match is None:
-        raise InvalidInput(f"'{text}' is not a size. Write it like 512Mi, 4GB or 1000000.")
-    return int(float(match[1]) * _BYTES[match[2] or ""])
+        raise InvalidInput(f"'{written}' is not a size. Write it like 512Mi, 4GB or 1000000.")
+    size_bytes = int(float(match[1]) * _BYTES[match[2] or ""])
+    if size_bytes > bounds.MAX_BYTES:
+        raise OutOfBounds(f"'{written}' is more than {bounds.MAX_BYTES} bytes.")
+    return size_bytes
 
 
 def format_bytes(size_bytes: int) -> str:
@@ -42,11 +50,15 @@ def format_bytes(size_bytes: int) -> str:
 
 
 def parse_duration(text: str | float) -> float:
-    """Read `90`, `90s`, `5m`, `2h` or `1d` and return seconds."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", str(text).lower())
+    """Read `90`, `90s`, `5m`, `2h` or `1d` and return seconds. Raises InvalidInput, and OutOfBounds above 100 years."""
+    written = _written(text)
+    match = re.fullmatch(rf"{_NUMBER}(ms|s|m|h|d)?\s*", written.lower())
     if match is None:
-        raise InvalidInput(f"'{text}' is not a duration. Write it like 30s, 5m, 2h or 1d.")
-    return float(match[1]) * _SECONDS[match[2] or "s"]
+        raise InvalidInput(f"'{written}' is not a duration. Write it like 30s, 5m, 2h or 1d.")
+    seconds = float(match[1]) * _SECONDS[match[2] or "s"]
+    if seconds > bounds.MAX_SECONDS:
+        raise OutOfBounds(f"'{written}' is more than 100 years.")
+    return seconds
 
 
 def format_duration(seconds: float) -> str:
@@ -75,3 +87,9 @@ def format_ago(moment: datetime, *, now: datetime) -> str:
 def format_gpus(milli_gpus: int) -> str:
     """Write an amount of GPU given in thousandths of one: `2`, `0.5`, `0.25`."""
     return f"{milli_gpus / 1000:g}"
+
+
+def _written(quantity: str | float) -> str:
+    if not isinstance(quantity, str) and (fault := bounds.number_fault(quantity)):
+        raise OutOfBounds(f"A quantity cannot be taken. {fault}")
+    return str(quantity)[:_LONGEST]

@@ -1,10 +1,13 @@
 """Quantities are read as people write them and written one way."""
 
+import contextlib
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from core import units
+from core import bounds, units
 from core.errors import InvalidInput
 
 
@@ -20,6 +23,29 @@ def test_sizes_are_read(text, size):
 def test_what_is_no_size_is_refused(text):
     with pytest.raises(InvalidInput, match="is not a size"):
         units.parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    "quantity", ["2000PB", "9" * 5000, pytest.param(10**5000, id="5000 digits"), float("inf"), "9" * 20]
+)
+def test_a_size_that_no_storage_has_is_refused(quantity):
+    with pytest.raises(InvalidInput):
+        units.parse_bytes(quantity)
+
+
+@pytest.mark.parametrize(
+    "quantity", ["36601d", "9" * 5000, pytest.param(10**5000, id="5000 digits"), float("inf"), float("nan"), 1e300]
+)
+def test_a_duration_of_more_than_100_years_is_refused(quantity):
+    with pytest.raises(InvalidInput):
+        units.parse_duration(quantity)
+
+
+@given(st.text() | st.from_regex(r"\s*[0-9]+(\.[0-9]+)?\s*[a-z]{0,3}", fullmatch=True) | st.integers() | st.floats())
+def test_any_quantity_is_read_or_refused(quantity):
+    for parse, most in ((units.parse_bytes, bounds.MAX_BYTES), (units.parse_duration, bounds.MAX_SECONDS)):
+        with contextlib.suppress(InvalidInput):
+            assert 0 <= parse(quantity) <= most
 
 
 @pytest.mark.parametrize(
