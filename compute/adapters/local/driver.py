@@ -23,6 +23,7 @@ from compute.adapters.local.machine import describe_machine, usable_cores
 from compute.adapters.local.nursery import Nursery
 from compute.engine.environment import JobPaths, job_environment
 from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, ReportState, UsageSample
+from compute.engine.secret_forms import forms_of
 from compute.errors import StartRefused
 
 _GRACE_S = 10.0
@@ -204,6 +205,7 @@ def _order(launch: Launch, paths: JobPaths, cores: Sequence[int]) -> bytes:
     search_path = os.pathsep.join([own, *(entry for entry in os.get_exec_path() if entry != own)])
     environment = job_environment(launch, paths, search_path=search_path)
     argv = launch.spec.argv()
+    masked = [form.decode("utf-8", "surrogateescape") for form in forms_of(launch.secrets.values())]
     parts = [
         launch.token,
         launch.name,
@@ -217,6 +219,8 @@ def _order(launch: Launch, paths: JobPaths, cores: Sequence[int]) -> bytes:
         *argv,
         str(len(environment)),
         *(f"{key}={value}" for key, value in environment.items()),
+        str(len(masked)),
+        *masked,
         shim.ORDER_END,
     ]
     return "\0".join(parts).encode("utf-8", "surrogateescape")

@@ -4,7 +4,6 @@ Starting Python costs more than many a job does. The process ends when the platf
 """
 
 import os
-import py_compile
 import socket
 import subprocess
 import sys
@@ -12,7 +11,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from compute.adapters.local import shim
+_ROOT = Path(__file__).parents[3]
+_PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from compute.adapters.local.shim import main; main()"
 
 
 class Nursery:
@@ -45,7 +45,7 @@ class Nursery:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", self._compile(), str(theirs.fileno())],
+                [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_ROOT), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -56,8 +56,3 @@ class Nursery:
             )
         self._channel = ours
         return ours
-
-    def _compile(self) -> str:
-        part = self._jobs / f".shim-{os.getpid()}-{threading.get_ident()}.pyc"
-        py_compile.compile(shim.__file__, cfile=str(part), doraise=True)
-        return str(part.replace(self._jobs / ".shim.pyc"))

@@ -1,8 +1,8 @@
 """The process that stands beside one job of the local driver: starts it, watches it, writes down how it ended.
 
-Run as a script (`python -I -S shim.py CHANNEL`) this is the nursery: it forks a shim for each job that comes through
-the channel, and ends with the platform; the shims outlive both. It imports little, because what it holds every shim
-holds too: no json, no subprocess, nothing of ours. A shim holds the lock of the job's folder as long as it lives, so
+`main` is the nursery: it forks a shim for each job that comes through its channel, and ends with the platform; the
+shims outlive both. It imports little, because what it holds every shim holds too: no json, no subprocess, and of ours
+only what masks the secrets in the job's output. A shim holds the lock of the job's folder as long as it lives, so
 "does the job run" is a question about a lock and never about a process id that may be reused.
 
 It writes into FOLDER: `log`, `usage.jsonl`, `started.json` (from then on the command may have run, so nobody starts
@@ -20,6 +20,8 @@ import signal
 import socket
 import sys
 import time
+
+from compute.engine.masking import Mask
 
 TAG_PREFIXES = (b"::nearline ", b"cnvrg_")
 MARK = "NEARLINE_JOB_NAME"
@@ -51,6 +53,7 @@ class Order:
         self.argv = [next(take) for _ in range(int(next(take)))]
         pairs = [next(take).partition("=") for _ in range(int(next(take)))]
         self.env = {key: value for key, _, value in pairs}
+        self.masked = [next(take).encode("utf-8", "surrogateescape") for _ in range(int(next(take)))]
 
 
 def read_order(data: bytes) -> Order | None:
@@ -245,6 +248,7 @@ class Shim:
         self.kernel_kills = _kernel_kills()
         descriptor = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         self.log = BoundedLog(descriptor, order.log_limit_bytes)
+        self.mask = Mask(order.masked)
 
     def run(self) -> None:
         """Run the command and write down its end."""
@@ -267,6 +271,7 @@ class Shim:
         if exit_code == -signal.SIGKILL and self.cause == "exited" and _kernel_kills() > self.kernel_kills:
             self.cause = "out_of_memory"
         self._last_sample(used.ru_utime + used.ru_stime)
+        self.log.write(self.mask.finish())
         self.log.close()
         self._write_end(self.cause, exit_code, used.ru_utime + used.ru_stime)
 
@@ -335,7 +340,7 @@ class Shim:
             data = os.read(self.output, _READ_BYTES)
         except BlockingIOError:
             return True
-        self.log.write(data)
+        self.log.write(self.mask.feed(data))
         return bool(data)
 
     def _obey(self, orders: bytes) -> None:
@@ -482,7 +487,3 @@ def watch_over(folder: str, lock: int, control: int, log: int, order: int) -> No
     if read is not None:
         Shim(folder, read, control).run()
         _tell_news(folder)
-
-
-if __name__ == "__main__":
-    main()

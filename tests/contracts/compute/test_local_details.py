@@ -189,6 +189,27 @@ def test_secrets_are_on_no_command_line(place):
     assert processes_with("s3cr3t-value") == []
 
 
+def test_a_secret_that_a_job_prints_is_masked_in_its_log(place):
+    command = 'echo "key=$KEY"; printf %s "$KEY" | base64; printf "%s" "${KEY%%-*}"; sleep 0.05; echo "-${KEY#*-}"'
+
+    _, log = run(place, "leak", command, launch={"secrets": {"KEY": "s3cr3t-value"}})
+
+    assert log == "key=***\n***\n***\n"
+
+
+def test_a_secret_is_masked_in_what_a_command_that_is_not_found_leaves(place):
+    _, log = run(place, "leak", "/nowhere/$KEY", launch={"secrets": {"KEY": "s3cr3t-value"}})
+
+    assert "***" in log
+    assert "s3cr3t" not in log
+
+
+def test_the_beginning_of_a_secret_at_the_end_of_the_output_is_not_lost(place):
+    _, log = run(place, "cut", "printf s3cr3t", launch={"secrets": {"KEY": "s3cr3t-value"}})
+
+    assert log == "s3cr3t"
+
+
 def test_a_timeout_ends_the_job_with_all_its_processes(place, long_time):
     report, _ = run(place, "slow", f"sleep {long_time} & sleep {long_time}", timeout_s=0.3)
 
