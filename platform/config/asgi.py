@@ -13,6 +13,12 @@ from django.core.asgi import get_asgi_application  # noqa: E402 (the path must b
 
 _django = get_asgi_application()
 
+from django.conf import settings  # noqa: E402
+
+from config.proxies import with_proxies  # noqa: E402
 from datasets.web.store_asgi import with_store_door  # noqa: E402 (models must be loaded first)
 
-application = with_store_door(_django)  # type: ignore[arg-type]  # Django's types are looser than ASGI's
+application = with_proxies(
+    with_store_door(_django),  # type: ignore[arg-type]  # Django's types are looser than ASGI's
+    settings.NEARLINE.trusted_proxies,
+)

@@ -8,10 +8,13 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
 from cryptography.fernet import Fernet
+
+Networks = tuple[IPv4Network | IPv6Network, ...]
 
 
 def setting(variable: str, default: str, why: str) -> Any:
@@ -52,6 +55,12 @@ class Settings:
     allowed_hosts: str = setting(
         "NEARLINE_ALLOWED_HOSTS", "127.0.0.1,localhost", "Host names that the web process answers to, comma separated."
     )
+    trusted_proxies: Networks = setting(
+        "NEARLINE_TRUSTED_PROXIES",
+        "",
+        "Networks (10.0.0.0/8, ::1; comma separated) of reverse proxies whose X-Forwarded-For, -Proto and -Host are "
+        "believed; empty: none.",
+    )
     browser_upload_bytes: int = setting(
         "NEARLINE_BROWSER_UPLOAD_BYTES",
         "200000000000",
@@ -83,12 +92,18 @@ def _as_path(text: str) -> Path:
     return Path(text).expanduser().absolute()
 
 
+def _as_networks(text: str) -> Networks:
+    return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
+
+
 _CONVERT: Mapping[object, Callable[[str], object]] = {
     Path: _as_path,
     int: int,
     bool: lambda text: text not in {"", "0", "no", "false"},
     str: str,
+    Networks: _as_networks,
 }
+_FORMS: Mapping[object, str] = {int: "a number", Networks: "a list of networks such as 10.0.0.0/8"}
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -102,7 +117,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         try:
             values[item.name] = _CONVERT[item.type](text)
         except ValueError:
-            raise SystemExit(f"{item.metadata['variable']} is '{text}', which is not a number.") from None
+            raise SystemExit(f"{item.metadata['variable']} is '{text}', which is not {_FORMS[item.type]}.") from None
     home = values["home"]
     try:
         values["secret_key"] = values["secret_key"] or _kept(home / "secret.key", lambda: secrets.token_urlsafe(48))

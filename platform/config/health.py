@@ -1,14 +1,16 @@
 """Whether this process lives, whether it can serve, and its numbers."""
 
-from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from accounts.api.auth import authenticate
 from core import clock
+from core.errors import PlatformError
 from core.models import Lease
+from web.problems import problem_of
 
 _LEADER_LATE_S = 30
 
@@ -37,7 +39,16 @@ def readyz(_request: HttpRequest) -> HttpResponse:
 
 
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Answer with counters and timers in the Prometheus format, to the loopback interface or a bearer of a token."""
-    if settings.NEARLINE.is_embedded or request.META.get("REMOTE_ADDR") in {"127.0.0.1", "::1"}:
-        return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)
-    return HttpResponse(status=403)
+    """Answer with counters and timers in the Prometheus format, to this machine itself or who is signed in."""
+    try:
+        if not _is_from_this_machine(request):
+            authenticate(request)
+    except PlatformError as error:
+        return problem_of(error)
+    return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)
+
+
+def _is_from_this_machine(request: HttpRequest) -> bool:
+    """Whether no proxy stands between; one that the settings do not name shows itself by its header."""
+    is_forwarded = "X-Forwarded-For" in request.headers or "Forwarded" in request.headers
+    return request.META.get("REMOTE_ADDR") in {"127.0.0.1", "::1"} and not is_forwarded

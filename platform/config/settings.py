@@ -6,8 +6,10 @@ from urllib.parse import unquote, urlsplit
 from csp.constants import SELF
 
 from config import env
+from config.private_home import make_private
 
 NEARLINE = env.read()
+make_private(NEARLINE.home)
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 SECRET_KEY = NEARLINE.secret_key

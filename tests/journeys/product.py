@@ -81,6 +81,7 @@ class Product:
                     "-m",
                     "uvicorn",
                     "config.asgi:application",
+                    "--no-proxy-headers",
                     "--port",
                     str(self.port),
                     "--log-level",

@@ -2,6 +2,8 @@
 
 import socket
 import subprocess
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -49,6 +51,18 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path):
     done = up(Product(tmp_path / "file" / "home"))
 
     assert_one_sentence(done, "cannot be written")
+
+
+def test_a_header_does_not_void_the_limit_of_worthless_tokens(own_product):
+    def status(number: int) -> int:
+        headers = {"Authorization": "Bearer nl_guess", "X-Forwarded-For": f"203.0.113.{number}"}
+        try:
+            with urllib.request.urlopen(urllib.request.Request(f"{own_product.url}/api/v1/me", headers=headers)) as ok:
+                return ok.status
+        except urllib.error.HTTPError as refused:
+            return refused.code
+
+    assert [status(number) for number in range(21)] == [401] * 20 + [429]
 
 
 def test_a_port_that_is_no_number_is_named(tmp_path):

@@ -38,6 +38,8 @@ _LONGEST_LINE = 1 << 20
 _NO_TAG = b"-" * _LONGEST_HEAD
 _TAGS_ALLOWANCE_BYTES = 16 << 20
 _NICENESS = 5
+# What the platform writes is for its user alone; a job may write into folders that it shares with others.
+_JOB_UMASK = 0o022
 
 
 class Order:
@@ -307,6 +309,7 @@ class Shim:
                 os.sched_setaffinity(0, order.cores)
             os.nice(_NICENESS)
             _prefer_for_memory_kill()
+            os.umask(_JOB_UMASK)
             os.chdir(order.directory)
             os.execvpe(order.argv[0], order.argv, order.env)  # noqa: S606 (running the job's command is the purpose)
         except OSError as error:

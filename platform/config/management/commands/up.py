@@ -111,5 +111,6 @@ def _serve(listener: socket.socket) -> None:
         lifespan="off",
         timeout_graceful_shutdown=5,
         server_header=False,
+        proxy_headers=False,  # `config.proxies` decides whom to believe
     )
     uvicorn.Server(config).run(sockets=[listener])
