@@ -199,15 +199,16 @@ class FakeServer:
         assert 0 < len(objects) <= MAX_DOWNLOADS
         return [self._sign("GET", kind, name, 0) for kind, name in objects]
 
-    def send(self, request, body=None, byte_range=None):
-        with self._lock:
-            self._at_once += 1
-            self.most_at_once = max(self.most_at_once, self._at_once)
-        try:
-            return self._send(request, body, byte_range)
-        finally:
-            with self._lock:
-                self._at_once -= 1
+    def send(self, request, body):
+        with self._counted():
+            self._send(request, body, None)
+
+    def receive(self, request, allocate, byte_range=None):
+        with self._counted():
+            data = self._send(request, None, byte_range)
+        view = allocate(len(data))
+        view[:] = data
+        return view
 
     def _send(self, request, body, byte_range):
         replaced = self._called("send") or self._called("put" if request.method == "PUT" else "get")
@@ -236,6 +237,17 @@ class FakeServer:
         return data if replaced is None else replaced(data)
 
     # How it works inside
+
+    @contextmanager
+    def _counted(self):
+        with self._lock:
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._at_once -= 1
 
     def _called(self, method):
         with self._lock:

@@ -146,7 +146,7 @@ def _store_pack(dataset: Dataset, builder: PackBuilder) -> bytes:
     pack = builder.finish()
     row = packs.want(dataset, {pack.name: len(pack.data)}).rows[pack.name]
     if row.state != PackState.COMPLETE:
-        open_dataset_store(dataset).put(pack_key(pack.name), pack.data)
+        open_dataset_store(dataset).put(pack_key(pack.name), bytes(pack.data))
         packs.vouch([row])
     return pack.sha256
 

@@ -1,4 +1,4 @@
-"""The only module that knows the HTTP library: authentication, timeouts, retries, and problems as exceptions.
+"""Calls of the API: authentication, timeouts, retries, and problems as exceptions.
 
 Calls that may be repeated without harm are repeated on network trouble and on 429, 502, 503 and 504, after a random
 wait that grows (full jitter). Others are repeated only when the request certainly never reached the server.
@@ -11,14 +11,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
-from nearline import _store_answers, errors
+from nearline import _problems, errors
 
 # The library's own command line takes half of its time to load, and nothing here uses it.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 import httpx  # noqa: E402
+
+if TYPE_CHECKING:
+    from nearline._store import Allocate, StoreConnections
 
 Json = dict[str, Any]
 Query = Mapping[str, str | int | float | bool | list[str] | None]
@@ -30,23 +34,6 @@ _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=64)
 _PAGE = 1000
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _REPEATABLE = {"GET", "HEAD", "PUT", "DELETE", "PATCH"}
-_PASSING = {429, 502, 503, 504}
-_PARTIAL, _BROKEN = 206, 500
-_FAMILY: Mapping[int, type[errors.NearlineError]] = {
-    400: errors.InvalidRequest,
-    401: errors.NotSignedIn,
-    403: errors.Denied,
-    404: errors.NotFound,
-    409: errors.Conflict,
-    412: errors.Conflict,
-    413: errors.InvalidRequest,
-    416: errors.InvalidRequest,
-    422: errors.QuotaExceeded,
-    429: errors.Throttled,
-    502: errors.Unavailable,
-    503: errors.Unavailable,
-    504: errors.Unavailable,
-}
 
 
 @dataclass(frozen=True)
@@ -72,6 +59,7 @@ class Http:
         token: str | None,
         *,
         transport: httpx.BaseTransport | None = None,
+        store: "StoreConnections | None" = None,
         patience: Patience | None = None,
         sleep: Callable[[float], None] = time.sleep,
         chance: Callable[[], float] = random.random,
@@ -82,6 +70,8 @@ class Http:
         self._sleep = sleep
         self._chance = chance
         self._has_answered = False
+        if store is not None:
+            self._store = store
         self._client = httpx.Client(
             transport=transport,
             timeout=_TIMEOUT,
@@ -94,6 +84,8 @@ class Http:
     def close(self) -> None:
         """Drop the open connections."""
         self._client.close()
+        if "_store" in self.__dict__:
+            self._store.close()
 
     def get(self, path: str, /, **query: Any) -> Json:
         """Return the JSON that the API answers."""
@@ -139,36 +131,34 @@ class Http:
         finally:
             response.close()
 
-    def send_signed(
+    def send_signed(self, method: str, url: str, headers: Mapping[str, str], body: bytes | bytearray) -> None:
+        """Make one attempt at storing a body, as `StoreConnections.send` does."""
+        self._store.send(method, self._absolute(url), headers, body)
+        self._has_answered = True
+
+    def receive_signed(
         self,
         method: str,
         url: str,
         headers: Mapping[str, str],
+        allocate: "Allocate",
         *,
-        body: bytes | None = None,
         byte_range: tuple[int, int] | None = None,
-    ) -> bytes:
-        """Make one attempt at what a signed request allows, without our token, and return the body of the answer.
-
-        `byte_range` is the first byte and the number of bytes. Raises Denied with code `datasets.signature_expired`
-        when it came too late, Unavailable for what another attempt may cure.
-        """
-        sent = {"Accept-Encoding": "identity", **headers}
-        if byte_range:
-            sent["Range"] = f"bytes={byte_range[0]}-{sum(byte_range) - 1}"
-        request = self._client.build_request(
-            method, self.url + url if url.startswith("/") else url, headers=sent, content=body
-        )
-        try:
-            response = self._client.send(request)
-        except httpx.TransportError as error:
-            raise _unreachable(f"{request.url.scheme}://{request.url.netloc.decode()}", error) from error
+    ) -> memoryview:
+        """Make one attempt at reading from a store, as `StoreConnections.receive` does."""
+        content = self._store.receive(method, self._absolute(url), headers, allocate, byte_range=byte_range)
         self._has_answered = True
-        if not response.is_success:
-            raise _store_problem(response)
-        if byte_range and response.status_code != _PARTIAL:
-            return response.content[byte_range[0] : sum(byte_range)]
-        return response.content
+        return content
+
+    @cached_property
+    def _store(self) -> "StoreConnections":
+        from nearline._store import StoreConnections  # noqa: PLC0415 (only transfers need it)
+
+        return StoreConnections()
+
+    def _absolute(self, url: str) -> str:
+        # A folder store is served by the server itself.
+        return self.url + url if url.startswith("/") else url
 
     def _call(
         self,
@@ -220,7 +210,7 @@ class Http:
                     raise _unreachable(self.url, error) from error
             else:
                 self._has_answered = True
-                if response.status_code not in _PASSING or not may_repeat or tried >= self._patience.attempts:
+                if response.status_code not in _problems.PASSING or not may_repeat or tried >= self._patience.attempts:
                     return self._checked(response)
                 response.close()
                 if asked := _retry_after_s(response):
@@ -232,7 +222,7 @@ class Http:
         if response.is_success:
             return response
         response.read()
-        raise _read_problem(response) or errors.ServerFailure(
+        raise _problems.read(response.status_code, response.content) or errors.ServerFailure(
             f"{self.url} answered {response.status_code} in a form that Nearline does not use.",
             hint="Check the address: NEARLINE_URL, or the one given to `nearline login`.",
             details={"status": response.status_code},
@@ -270,27 +260,6 @@ def _query_text(query: Query) -> str:
     # File names need not be text: what Python holds as surrogates leaves as the bytes that it stands for.
     given = {key: str(value).lower() if isinstance(value, bool) else value for key, value in query.items()}
     return "?" + urlencode(given, doseq=True, errors="surrogateescape", quote_via=quote) if given else ""
-
-
-def _read_problem(response: httpx.Response) -> errors.NearlineError | None:
-    """Return the problem that an answer describes; None when it is in another form than ours."""
-    try:
-        body = response.json()
-        title = str(body["title"])
-    except (ValueError, KeyError, TypeError):
-        return None
-    family = _FAMILY.get(response.status_code, errors.ServerFailure)
-    return family(title, code=body.get("code"), hint=body.get("hint") or None, details=body.get("details") or {})
-
-
-def _store_problem(response: httpx.Response) -> errors.NearlineError:
-    status, text = response.status_code, response.text
-    if refusal := _store_answers.read_refusal(status, text):
-        return refusal
-    said = f"The store answered {status}: {_store_answers.describe(text)}"
-    if status in _PASSING or status >= _BROKEN:
-        return errors.Unavailable(said, code="client.store_busy")
-    return _read_problem(response) or _FAMILY.get(status, errors.ServerFailure)(said, code="client.store_refused")
 
 
 def _unreachable(url: str, error: httpx.TransportError) -> errors.Unavailable:

@@ -2,14 +2,25 @@
 
 import re
 
-from nearline import errors
+from nearline import _problems, errors
 
 _CODE, _MESSAGE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"<Message>([^<]*)</Message>")
 _DENIALS = {400, 403}
 _LONGEST_REASON = 300
+_BROKEN = 500
 
 
-def read_refusal(status: int, text: str) -> errors.NearlineError | None:
+def read_problem(status: int, text: str) -> errors.NearlineError:
+    """Return the error that an answer of a store stands for; Unavailable when another attempt may cure it."""
+    if refusal := _read_refusal(status, text):
+        return refusal
+    answer = f"The store answered {status}: {_describe(text)}"
+    if status in _problems.PASSING or status >= _BROKEN:
+        return errors.Unavailable(answer, code="client.store_busy")
+    return _problems.read(status, text) or _problems.kind_of(status)(answer, code="client.store_refused")
+
+
+def _read_refusal(status: int, text: str) -> errors.NearlineError | None:
     """Return the error for a permission that came too late or too early; None when it is about something else."""
     code, message = _parts_of(text)
     if status not in _DENIALS:
@@ -30,7 +41,7 @@ def read_refusal(status: int, text: str) -> errors.NearlineError | None:
     return None
 
 
-def describe(text: str) -> str:
+def _describe(text: str) -> str:
     """Return what an answer says, in one line for people."""
     code, message = _parts_of(text)
     return (f"{code}: {message}" if code else message)[:_LONGEST_REASON] or "no reason"

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
+from nearline import _store_answers
 from nearline._http import Http, Patience
 from nearline.cli.main import app
 from nearline.cli.session import Session
@@ -55,6 +56,32 @@ class Server:
         return [body for its, route, _, body in self.asked if (its, route) == (method, path)]
 
 
+@dataclass
+class ScriptedStore:
+    """A store behind the handler that answers for the API."""
+
+    handler: Callable[[httpx.Request], httpx.Response]
+
+    def send(self, method, url, headers, body):
+        self._ask(method, url, headers, bytes(body))
+
+    def receive(self, method, url, headers, allocate, *, byte_range=None):
+        part = {"Range": f"bytes={byte_range[0]}-{sum(byte_range) - 1}"} if byte_range else {}
+        content = self._ask(method, url, {**headers, **part}).content
+        view = allocate(len(content))
+        view[:] = content
+        return view
+
+    def _ask(self, method, url, headers, content=None):
+        answer = self.handler(httpx.Request(method, url, headers=headers, content=content))
+        if not answer.is_success:
+            raise _store_answers.read_problem(answer.status_code, answer.text)
+        return answer
+
+    def close(self):
+        pass
+
+
 @pytest.fixture
 def server() -> Server:
     return Server()
@@ -89,6 +116,7 @@ def connect(handler: Callable[[httpx.Request], httpx.Response]) -> Cli:
             URL,
             "secret",
             transport=httpx.MockTransport(handler),
+            store=ScriptedStore(handler),
             patience=Patience(first_attempts=1, attempts=1),
             sleep=lambda _seconds: None,
         )

@@ -114,8 +114,11 @@ class DatasetServer:
         signed = SignedRequest(request.method, request.url.path.removeprefix("/store/"), {})
         part = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
         span = (int(part[1]), int(part[2]) - int(part[1]) + 1) if part else None
-        data = self.store.send(signed, request.content, span)
-        return httpx.Response(206 if part else 200, content=data)
+        if request.method == "PUT":
+            self.store.send(signed, request.content)
+            return httpx.Response(200)
+        data = self.store.receive(signed, lambda size: memoryview(bytearray(size)), span)
+        return httpx.Response(206 if part else 200, content=bytes(data))
 
 
 def _branch(branch):

@@ -47,12 +47,6 @@ def problem(status, code="some.code", hint="Do this.", **details):
     return (status, {"status": status, "code": code, "title": "It is so.", "hint": hint, "details": details})
 
 
-def s3(code, message, resource="/bucket/key"):
-    """What an S3 server says of a request that it refuses."""
-    head = '<?xml version="1.0" encoding="UTF-8"?>'
-    return f"{head}<Error><Code>{code}</Code><Message>{message}</Message><Resource>{resource}</Resource></Error>"
-
-
 def test_every_call_carries_the_token_and_goes_to_the_api():
     script = Script((200, {"a": 1}))
 
@@ -62,59 +56,6 @@ def test_every_call_carries_the_token_and_goes_to_the_api():
     [request] = script.requests
     assert str(request.url) == "http://server/api/v1/datasets?project=p"
     assert request.headers["Authorization"] == "Bearer secret"
-
-
-def test_a_signed_request_carries_its_own_headers_and_never_the_token():
-    script = Script((200, {}))
-
-    connect(script).send_signed("PUT", "http://store/x", {"x-check": "1"}, body=b"data")
-
-    [request] = script.requests
-    assert "Authorization" not in request.headers
-    assert (request.headers["x-check"], request.content) == ("1", b"data")
-
-
-def test_a_part_is_asked_for_and_cut_out_where_the_store_sends_all():
-    asked = []
-
-    def store(request, *, status=206, content=b"cde"):
-        asked.append(request.headers["Range"])
-        return httpx.Response(status, content=content)
-
-    def whole(request):
-        return store(request, status=200, content=b"abcdefgh")
-
-    assert connect(store).send_signed("GET", "/store/x", {}, byte_range=(2, 3)) == b"cde"
-    assert connect(whole).send_signed("GET", "/store/x", {}, byte_range=(2, 3)) == b"cde"
-    assert asked == ["bytes=2-4", "bytes=2-4"]
-
-
-@pytest.mark.parametrize(
-    ("answer", "kind", "code"),
-    [
-        (problem(403, code="datasets.signature_expired"), errors.Denied, "datasets.signature_expired"),
-        ((403, {"Message": "Request has expired"}), errors.Denied, "datasets.signature_expired"),
-        ((403, {"Message": "SignatureDoesNotMatch"}), errors.Denied, "client.store_refused"),
-        ((403, s3("AccessDenied", "Request has expired.")), errors.Denied, "datasets.signature_expired"),
-        ((400, s3("ExpiredToken", "The provided token is no good.")), errors.Denied, "datasets.signature_expired"),
-        ((403, s3("AccessDenied", "Access Denied.")), errors.Denied, "client.store_refused"),
-        ((403, s3("SignatureDoesNotMatch", "", "/expired/key")), errors.Denied, "client.store_refused"),
-        ((403, s3("RequestTimeTooSkewed", "The difference is too large.")), errors.Denied, "client.clock_skew"),
-        ((403, s3("AccessDenied", "Request is not valid yet")), errors.Denied, "client.clock_skew"),
-        ((404, {"Message": "NoSuchKey"}), errors.NotFound, "client.store_refused"),
-        ((500, {"Message": "InternalError"}), errors.Unavailable, "client.store_busy"),
-        ((503, {"Message": "SlowDown"}), errors.Unavailable, "client.store_busy"),
-        (httpx.WriteTimeout("slow"), errors.Unavailable, "client.unavailable"),
-    ],
-)
-def test_a_signed_request_is_tried_once_and_its_failure_has_a_kind(answer, kind, code):
-    script = Script(answer)
-
-    with pytest.raises(errors.NearlineError) as raised:
-        connect(script).send_signed("PUT", "http://store/x", {}, body=b"data")
-
-    assert (type(raised.value), raised.value.code) == (kind, code)
-    assert len(script.requests) == 1
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,11 @@ class LateServer:
     def sign_downloads(self, objects):
         return [self.sign("sign_get", name) for _, name in objects]
 
-    def send(self, request, body=None, byte_range=None):
-        return self.http.send_signed(request.method, request.url, request.headers, body=body, byte_range=byte_range)
+    def send(self, request, body):
+        self.http.send_signed(request.method, request.url, request.headers, body)
+
+    def receive(self, request, allocate, byte_range=None):
+        return self.http.receive_signed(request.method, request.url, request.headers, allocate, byte_range=byte_range)
 
     def announce(self, offer):
         return Announcement(offer.size_bytes, offer.sha256, offer.md5)

@@ -32,7 +32,7 @@ class Pack(NamedTuple):
     """A finished pack: the bytes to store and the blobs in them; `sha256` is its name in binary."""
 
     sha256: bytes
-    data: bytes
+    data: bytes | bytearray
     blobs: tuple[BlobInPack, ...]
 
     @property
@@ -46,14 +46,14 @@ class PackBuilder:
 
     def __init__(self, target_bytes: int = TARGET_PACK_BYTES) -> None:
         self._target_bytes = min(target_bytes, MAX_PACK_BYTES)
-        self._parts: list[Buffer] = []
+        # Grows in place: a list of parts would have to be joined, which takes twice the memory.
+        self._data = bytearray()
         self._blobs: list[BlobInPack] = []
-        self._offset = 0
 
     @property
     def size_bytes(self) -> int:
         """Return the size that the pack would have if it were finished now."""
-        return self._offset + len(self._blobs) * _INDEX_ROW.size + _TRAILER.size
+        return len(self._data) + len(self._blobs) * _INDEX_ROW.size + _TRAILER.size
 
     @property
     def is_empty(self) -> bool:
@@ -70,20 +70,19 @@ class PackBuilder:
             raise BadPack(f"A blob has 1 to {MAX_BLOB_BYTES} bytes, not {len(blob)}.")
         if self.size_bytes + len(blob) + _INDEX_ROW.size > MAX_PACK_BYTES:
             raise BadPack(f"A pack has at most {MAX_PACK_BYTES} bytes.")
-        placed = BlobInPack(content_id or file_id(blob), self._offset, len(blob))
-        self._parts.append(blob)
+        placed = BlobInPack(content_id or file_id(blob), len(self._data), len(blob))
+        self._data += blob
         self._blobs.append(placed)
-        self._offset += placed.size
         return placed
 
     def finish(self) -> Pack:
         """Return the pack and start over with an empty one."""
-        index = [_INDEX_ROW.pack(blob.content_id, blob.size) for blob in self._blobs]
-        trailer = _TRAILER.pack(len(self._blobs), 0, VERSION, ALGORITHM, MAGIC)
-        data = b"".join([*self._parts, *index, trailer])
-        pack = Pack(sha256(data), data, tuple(self._blobs))
-        self._parts, self._blobs, self._offset = [], [], 0
-        return pack
+        data, blobs = self._data, tuple(self._blobs)
+        self._data, self._blobs = bytearray(), []
+        for blob in blobs:
+            data += _INDEX_ROW.pack(blob.content_id, blob.size)
+        data += _TRAILER.pack(len(blobs), 0, VERSION, ALGORITHM, MAGIC)
+        return Pack(sha256(data), data, blobs)
 
 
 def read_footer(data: Buffer) -> list[BlobInPack]:

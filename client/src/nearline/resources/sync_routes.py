@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from nearline._http import Http, quoted
 from nearline.models import Commit
 from nearline.resources.references import Reference
-from nearline.transfer.server import BranchHead, ObjectKind, Offer, OfferAnswer, SignedRequest, UploadSession
+from nearline.transfer.server import (
+    Allocate,
+    BranchHead,
+    ObjectKind,
+    Offer,
+    OfferAnswer,
+    SignedRequest,
+    UploadSession,
+)
 
 
 class SyncRoutes:
@@ -78,11 +86,15 @@ class SyncRoutes:
         answer = self._http.post(self._path + "/downloads", body, may_repeat=True)
         return [request for item in answer["items"] if (request := _signed(item["request"]))]
 
-    def send(
-        self, request: SignedRequest, body: bytes | None = None, byte_range: tuple[int, int] | None = None
-    ) -> bytes:
-        """Make one attempt at a signed request and return the body of the answer."""
-        return self._http.send_signed(request.method, request.url, request.headers, body=body, byte_range=byte_range)
+    def send(self, request: SignedRequest, body: bytes | bytearray) -> None:
+        """Make one attempt at storing a body."""
+        self._http.send_signed(request.method, request.url, request.headers, body)
+
+    def receive(
+        self, request: SignedRequest, allocate: Allocate, byte_range: tuple[int, int] | None = None
+    ) -> memoryview:
+        """Make one attempt at reading an object, or a part of it."""
+        return self._http.receive_signed(request.method, request.url, request.headers, allocate, byte_range=byte_range)
 
 
 def _md5(offer: Offer) -> dict[str, str]:

@@ -145,16 +145,14 @@ class _Fetcher:
     def fetch_piece(self, piece: Piece) -> None:
         """Read a part of a pack and write the files in it."""
 
-        def check(data: bytes) -> bytes:
-            _check_length(data, piece.size)
-            view = memoryview(data)
+        def check(view: memoryview) -> memoryview:
+            _check_length(view, piece.size)
             for item in piece.files:
                 start = item.entry.blobs[0].offset - piece.offset
                 check_id(view[start : start + item.entry.size], item.entry.content_id, _name(item.entry))
-            return data
+            return view
 
-        data = self._reader.read((ObjectKind.PACK, piece.pack.hex()), check, (piece.offset, piece.size))
-        view = memoryview(data)
+        view = self._reader.read((ObjectKind.PACK, piece.pack.hex()), check, (piece.offset, piece.size))
         fetched = []
         for item in piece.files:
             start = item.entry.blobs[0].offset - piece.offset
@@ -191,16 +189,16 @@ class _Fetcher:
                 self._target.discard(place)
         self._meter.add(files=1)
 
-    def _read_run(self, entry: Entry, blobs: list[BlobRef]) -> bytes:
+    def _read_run(self, entry: Entry, blobs: list[BlobRef]) -> memoryview:
         size = sum(blob.size for blob in blobs)
 
-        def check(data: bytes) -> bytes:
-            _check_length(data, size)
-            view, start = memoryview(data), 0
+        def check(view: memoryview) -> memoryview:
+            _check_length(view, size)
+            start = 0
             for blob in blobs:
                 check_id(view[start : start + blob.size], blob.content_id, f"A piece of {_name(entry)}")
                 start += blob.size
-            return data
+            return view
 
         return self._reader.read((ObjectKind.PACK, blobs[0].pack.hex()), check, (blobs[0].offset, size))
 
@@ -217,8 +215,7 @@ def _runs(blobs: Sequence[BlobRef]) -> Iterator[list[BlobRef]]:
         yield run
 
 
-def _write(descriptor: int, data: bytes, entry: Entry) -> None:
-    view = memoryview(data)
+def _write(descriptor: int, view: memoryview, entry: Entry) -> None:
     try:
         while view:
             view = view[os.write(descriptor, view) :]
@@ -226,7 +223,7 @@ def _write(descriptor: int, data: bytes, entry: Entry) -> None:
         raise cannot("write", entry.path, error) from error
 
 
-def _check_length(data: bytes, size: int) -> None:
+def _check_length(data: memoryview, size: int) -> None:
     if len(data) != size:
         raise BadPack(f"{size} bytes were asked for and {len(data)} came.")
 

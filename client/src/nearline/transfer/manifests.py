@@ -95,7 +95,8 @@ class Manifests:
         reader = ObjectReader(self._server, self._patience, [(kind, name) for name in names])
 
         def fetch(name: str) -> bytes:
-            def check(data: bytes) -> bytes:
+            def check(view: memoryview) -> bytes:
+                data = bytes(view)
                 if kind is ObjectKind.ROOT:
                     _check_root(name, data)
                 else:

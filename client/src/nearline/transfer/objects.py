@@ -24,16 +24,18 @@ class ObjectReader:
     def __init__(self, server: Server, patience: Patience, expected: Sequence[Key] = ()) -> None:
         self._server = server
         self._patience = patience
+        self._memory = _Memory()
         self._lock = threading.Lock()
         self._signed: dict[Key, SignedRequest] = {}
         # In the order in which they will be read, so that one call signs the next ones too.
         self._expected = list(dict.fromkeys(expected))
         self._position = {key: index for index, key in enumerate(self._expected)}
 
-    def read(self, key: Key, check: Callable[[bytes], T], byte_range: tuple[int, int] | None = None) -> T:
+    def read(self, key: Key, check: Callable[[memoryview], T], byte_range: tuple[int, int] | None = None) -> T:
         """Return what `check` makes of the object, or of a part of it given by first byte and length.
 
-        `check` raises ContentError for damaged bytes. Raises Failed when they stay damaged.
+        `check` raises ContentError for damaged bytes. What it is given is overwritten by the thread's next read. Raises
+        Failed when the bytes stay damaged.
         """
         for attempt in range(1, _READS + 1):
             try:
@@ -49,11 +51,11 @@ class ObjectReader:
                     ) from error
         raise AssertionError
 
-    def _read(self, key: Key, byte_range: tuple[int, int] | None) -> bytes:
-        def attempt() -> bytes:
+    def _read(self, key: Key, byte_range: tuple[int, int] | None) -> memoryview:
+        def attempt() -> memoryview:
             request = self._sign(key)
             try:
-                return self._server.send(request, byte_range=byte_range)
+                return self._server.receive(request, self._memory.allocate, byte_range)
             except NearlineError as error:
                 if is_expired(error):
                     with self._lock:
@@ -69,3 +71,16 @@ class ObjectReader:
                 batch = [key] if start is None else self._expected[start : start + _SIGNED_AT_ONCE]
                 self._signed.update(zip(batch, self._server.sign_downloads(batch), strict=True))
             return self._signed[key]
+
+
+class _Memory(threading.local):
+    """One piece of memory for each thread, as large as its largest object so far: packs come and go in it."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def allocate(self, size: int) -> memoryview:
+        if len(self._data) < size:
+            # A new one: what reads the old one may still look at it.
+            self._data = bytearray(size)
+        return memoryview(self._data)[:size]

@@ -41,7 +41,7 @@ class Upload:
         """Return the session's id."""
         return self._start().id
 
-    def offer(self, kind: ObjectKind, name: str, data: bytes) -> Offer:
+    def offer(self, kind: ObjectKind, name: str, data: bytes | bytearray) -> Offer:
         """Return the offer of an object, with the proofs that the store of this session asks for."""
         md5 = md5_base64(data) if self._start().needs_md5 else None
         return Offer(kind, name, len(data), name if kind is ObjectKind.PACK else sha256_hex(data), md5)
@@ -162,9 +162,9 @@ class PackSender:
         if request is None:
             return False
         try:
-            # `Expect: 100-continue` would save sending the body of a request that is refused by its headers. The
-            # HTTP library behind `send` (h11) sends head and body without waiting for an interim answer, so it is
-            # left out: announcing it without waiting only costs the server an answer that nobody reads.
+            # `Expect: 100-continue` would save sending the body of a request that is refused by its headers. The HTTP
+            # library behind `send` sends head and body without waiting for an interim answer, so it is left out:
+            # announcing it without waiting only costs the server an answer that nobody reads.
             self._server.send(request, pack.data)
         except NearlineError as error:
             if is_expired(error):

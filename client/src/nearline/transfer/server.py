@@ -5,12 +5,15 @@ Anything can implement it; transfers never see HTTP. Failures are `nearline.erro
 `ServerFailure` for what trying again may cure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from nearline.models import Commit
+
+# Gives memory for so many bytes to be written to; what it gave before may be overwritten then.
+Allocate = Callable[[int], memoryview]
 
 MAX_OFFERS = 32
 MAX_DOWNLOADS = 64
@@ -80,8 +83,8 @@ class BranchHead:
 class Server(Protocol):
     """One dataset on one server, as one caller. Every method is safe to call from several threads.
 
-    All but `send` and `commit` may be repeated by the implementation when the network fails; `commit` too, because
-    its key makes repeating harmless.
+    All but `send` and `receive` may be repeated by the implementation when the network fails; `commit` too, because its
+    key makes repeating harmless.
     """
 
     def list_branches(self) -> Sequence[BranchHead]:
@@ -116,11 +119,17 @@ class Server(Protocol):
     def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> Sequence[SignedRequest]:
         """POST {d}/downloads, at most MAX_DOWNLOADS at once: requests in the order of the objects."""
 
-    def send(
-        self, request: SignedRequest, body: bytes | None = None, byte_range: tuple[int, int] | None = None
-    ) -> bytes:
-        """Make one attempt at a signed request and return the body of the answer; the transfer decides about others.
+    def send(self, request: SignedRequest, body: bytes | bytearray) -> None:
+        """Make one attempt at storing a body; the transfer decides about others.
 
-        `byte_range` is the first byte and the number of bytes. Raises Denied with `datasets.signature_expired`,
-        Unavailable for timeouts, broken connections, 429 and 5xx, and another NearlineError for what will not pass.
+        Raises Denied with `datasets.signature_expired`, Unavailable for timeouts, broken connections, 429 and 5xx, and
+        another NearlineError for what will not pass.
+        """
+
+    def receive(
+        self, request: SignedRequest, allocate: Allocate, byte_range: tuple[int, int] | None = None
+    ) -> memoryview:
+        """Make one attempt at reading an object into what `allocate` gives for its size, and return the filled part.
+
+        `byte_range` is the first byte and the number of bytes. Raises like `send`.
         """

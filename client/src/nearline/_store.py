@@ -1,0 +1,227 @@
+"""Bodies to and from a store, by signed requests: in pieces, without a copy of the whole, and without our token.
+
+Packs do not go through the HTTP library of `_http`: its requests and responses refer to each other in circles, so each
+body would stay in memory until the garbage collector runs.
+"""
+
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError
+
+from nearline import _store_answers, errors
+
+Allocate = Callable[[int], memoryview]
+
+_USER_AGENT: Final = "nearline-client/0.1"
+_LOOPBACK: Final = {"127.0.0.1", "localhost", "::1"}
+_PIECE_BYTES: Final = 256 << 10
+# What is read of an answer that is no content: a refusal's text.
+_LONGEST_TEXT: Final = 64 << 10
+_CONNECTIONS: Final = 64
+_CONNECT_S, _PIECE_S = 10.0, 60.0
+_PARTIAL, _REDIRECT = 206, 300
+
+
+class StoreConnections:
+    """Connections to stores, kept open between requests. Safe to share between threads.
+
+    Proxies come from the environment, except for this machine; so do certificates (SSL_CERT_FILE, SSL_CERT_DIR).
+    `answer_s` is how long the next bytes of an answer may take. Redirects are refusals: a signed request is good for
+    one address.
+    """
+
+    def __init__(self, *, answer_s: float = _PIECE_S) -> None:
+        self._timeout = urllib3.Timeout(connect=_CONNECT_S, read=answer_s)
+        self._pools: dict[str | None, urllib3.PoolManager] = {}
+
+    def close(self) -> None:
+        """Drop the open connections."""
+        for pool in self._pools.values():
+            pool.clear()
+
+    def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | bytearray) -> None:
+        """Make one attempt at sending a body.
+
+        Raises Denied with code `datasets.signature_expired` when it came too late, Unavailable for what another attempt
+        may cure.
+        """
+        length = {} if any(name.lower() == "content-length" for name in headers) else {"Content-Length": str(len(body))}
+        with _whole(self._request(method, url, {**headers, **length}, _pieces(body)), url):
+            pass
+
+    def receive(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        allocate: Allocate,
+        *,
+        byte_range: tuple[int, int] | None = None,
+    ) -> memoryview:
+        """Make one attempt at reading an object, or a part given by first byte and length, into what `allocate` gives.
+
+        Returns the filled part, which is shorter than asked where the object is. Raises like `send`; an answer that
+        breaks off is Unavailable.
+        """
+        part = {"Range": f"bytes={byte_range[0]}-{sum(byte_range) - 1}"} if byte_range else {}
+        with _whole(self._request(method, url, {**headers, **part}, None), url) as answer:
+            return _read_content(answer, allocate, byte_range)
+
+    def _request(
+        self, method: str, url: str, headers: Mapping[str, str], body: Iterator[memoryview] | None
+    ) -> urllib3.BaseHTTPResponse:
+        given = {"User-Agent": _USER_AGENT, "Accept-Encoding": "identity", **headers}
+        try:
+            answer = self._pool_for(url).urlopen(
+                method,
+                url,
+                body=body,
+                headers=given,
+                redirect=False,
+                retries=False,
+                preload_content=False,
+                decode_content=False,
+            )
+        except HTTPError as error:
+            raise _unreachable(url, error) from error
+        if answer.status < _REDIRECT:
+            return answer
+        with _whole(answer, url):
+            text = answer.read(_LONGEST_TEXT).decode("utf-8", "replace")
+        raise _store_answers.read_problem(answer.status, text)
+
+    def _pool_for(self, url: str) -> urllib3.PoolManager:
+        proxy = _find_proxy(url)
+        pool = self._pools.get(proxy)
+        if pool is None:
+            # Two threads may make the same pool at the same time; the one that is kept serves both from then on.
+            pool = self._pools.setdefault(proxy, self._open_pool(proxy))
+        return pool
+
+    def _open_pool(self, proxy: str | None) -> urllib3.PoolManager:
+        options: dict[str, Any] = {"maxsize": _CONNECTIONS, "timeout": self._timeout, "ssl_context": _trust()}
+        if proxy is None:
+            pool = urllib3.PoolManager(**options)
+        else:
+            pool = urllib3.ProxyManager(proxy, proxy_headers=_proxy_headers(proxy), **options)
+        pool.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+        return pool
+
+
+class _Connection(HTTPConnection):
+    def connect(self) -> None:
+        super().connect()
+        # The limit for each piece that is sent; urllib3 would keep that for connecting.
+        self.sock.settimeout(_PIECE_S)
+
+
+class _SecureConnection(HTTPSConnection):
+    def connect(self) -> None:
+        super().connect()
+        self.sock.settimeout(_PIECE_S)
+
+
+class _Pool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _SecurePool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _SecureConnection
+
+
+def _pieces(body: bytes | bytearray) -> Iterator[memoryview]:
+    # A time limit is one for each piece: a whole pack may take a slow link longer.
+    view = memoryview(body)
+    for start in range(0, len(view), _PIECE_BYTES):
+        yield view[start : start + _PIECE_BYTES]
+
+
+@contextmanager
+def _whole(answer: urllib3.BaseHTTPResponse, url: str) -> Iterator[urllib3.BaseHTTPResponse]:
+    """Let an answer be read; its connection is used again only when nothing of the answer is left in it."""
+    try:
+        yield answer
+        if not answer.read(_LONGEST_TEXT):
+            answer.release_conn()
+            return
+    except HTTPError as error:
+        raise _unreachable(url, error) from error
+    finally:
+        # Without effect on a connection that was given back.
+        answer.close()
+
+
+def _read_content(
+    answer: urllib3.BaseHTTPResponse, allocate: Allocate, byte_range: tuple[int, int] | None
+) -> memoryview:
+    skip = byte_range[0] if byte_range and answer.status != _PARTIAL else 0
+    length = answer.headers.get("Content-Length")
+    if length is None:
+        whole = memoryview(answer.read())
+        return whole[skip : skip + byte_range[1]] if byte_range else whole
+    while skip and (passed := len(answer.read(min(skip, _PIECE_BYTES)))):
+        skip -= passed
+    size = min(int(length), byte_range[1]) if byte_range else int(length)
+    view = allocate(size)
+    filled = 0
+    while filled < size and (piece := answer.read(min(size - filled, _PIECE_BYTES))):
+        view[filled : filled + len(piece)] = piece
+        filled += len(piece)
+    return view[:filled]
+
+
+def _find_proxy(url: str) -> str | None:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    # A proxy that is set for the outside world must not swallow calls to this machine.
+    if host in _LOOPBACK or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
+
+
+def _proxy_headers(proxy: str) -> dict[str, str]:
+    parts = urlsplit(proxy)
+    if parts.username is None:
+        return {}
+    name_and_password = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return dict(urllib3.make_headers(proxy_basic_auth=name_and_password))
+
+
+def _trust() -> ssl.SSLContext:
+    """Return whom to trust: the same as `_http` does."""
+    import httpx  # noqa: PLC0415 (loaded already wherever there is a connection)
+
+    return httpx.create_ssl_context()
+
+
+def _unreachable(url: str, error: HTTPError) -> errors.NearlineError:
+    parts = urlsplit(url)
+    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    cause = _root_cause(error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return errors.Failed(
+            f"The certificate of {place} is not trusted: {cause.verify_message}.",
+            code="client.untrusted_store",
+            hint="Name the file of trusted certificates: SSL_CERT_FILE=/path/to/certificates.pem.",
+        )
+    if isinstance(cause, TimeoutError | urllib3.exceptions.TimeoutError):
+        reason = "it did not answer in time"
+    else:
+        reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+    return errors.Unavailable(f"Cannot reach {place}: {reason}.", hint="Check that the store runs, and the network.")
+
+
+def _root_cause(error: BaseException) -> BaseException:
+    """Return what the system said; urllib3 wraps it more than once."""
+    while wrapped := [part for part in (*error.args, error.__cause__) if isinstance(part, BaseException)]:
+        error = wrapped[0]
+    return error

@@ -1,0 +1,105 @@
+"""Two processes: a store that keeps nothing and makes up what it is asked for, and a client that moves packs.
+
+`store` prints its port; `client PORT PACKS THREADS` sends so many packs and receives as many, by the code of `nearline
+data`, and prints the most memory that it ever had, in bytes.
+"""
+
+import resource
+import socket
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from nearline._http import Http
+from nearline.content.hashing import check_id, file_id
+from nearline.content.packs import TARGET_PACK_BYTES
+from nearline.transfer.collector import collecting_rarely
+from nearline.transfer.known import KnownContent
+from nearline.transfer.objects import ObjectReader
+from nearline.transfer.packing import PackSender, Upload
+from nearline.transfer.retry import Patience
+from nearline.transfer.server import ObjectKind, OfferAnswer, SignedRequest, UploadSession
+
+BLOB = bytes(range(256)) * (1 << 13)
+BLOBS_IN_PACK = TARGET_PACK_BYTES // len(BLOB)
+WHOLE = bytes(TARGET_PACK_BYTES)
+
+
+def serve_store():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        print(listening.getsockname()[1], flush=True)
+        while True:
+            connection, _ = listening.accept()
+            threading.Thread(target=answer_requests, args=(connection,), daemon=True).start()
+
+
+def answer_requests(connection):
+    piece = bytearray(1 << 20)
+    with connection, connection.makefile("rb") as incoming:
+        while line := incoming.readline():
+            length = 0
+            while (header := incoming.readline()) != b"\r\n":
+                name, _, value = header.partition(b":")
+                length = int(value) if name.lower() == b"content-length" else length
+            while length:
+                length -= incoming.readinto(memoryview(piece)[: min(length, len(piece))])
+            body = WHOLE if line.startswith(b"GET") else b""
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
+            connection.sendall(body)
+
+
+class Server:
+    """The API, which agrees to everything; bodies go to the store at `url` by the client's own connections."""
+
+    def __init__(self, url):
+        self.url = url
+        self.http = Http(url, token=None)
+
+    def start_upload(self, branch, client_id):
+        return UploadSession("upload", branch, None, None)
+
+    def offer_packs(self, upload_id, packs):
+        return [OfferAnswer(pack.id, SignedRequest("PUT", f"{self.url}/{pack.id}", {})) for pack in packs]
+
+    def complete_packs(self, upload_id, packs):
+        pass
+
+    def sign_downloads(self, objects):
+        return [SignedRequest("GET", f"{self.url}/{name}", {}) for _, name in objects]
+
+    def send(self, request, body):
+        self.http.send_signed(request.method, request.url, request.headers, body)
+
+    def receive(self, request, allocate, byte_range=None):
+        return self.http.receive_signed(request.method, request.url, request.headers, allocate, byte_range=byte_range)
+
+
+def move(port, packs, threads):
+    server, patience = Server(f"http://127.0.0.1:{port}"), Patience()
+    whole_id = file_id(WHOLE)
+    with collecting_rarely():
+        with PackSender(
+            server, Upload(server, "main", "test"), KnownContent(), threads=threads, patience=patience
+        ) as out:
+            for number in range(BLOBS_IN_PACK * packs):
+                blob = number.to_bytes(8, "little") + BLOB[: -1024 - 8]
+                out.add(file_id(blob), blob)
+            out.finish()
+        reader = ObjectReader(server, patience)
+
+        def read(number):
+            def check(view):
+                check_id(view, whole_id, "The pack")
+
+            reader.read((ObjectKind.PACK, str(number)), check, (0, len(WHOLE)))
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(read, range(packs)))
+    print(out.bytes_sent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "store":
+        serve_store()
+    else:
+        move(*map(int, sys.argv[2:]))

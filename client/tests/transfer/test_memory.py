@@ -1,0 +1,29 @@
+"""What a client takes of memory does not grow with what it moves."""
+
+import subprocess
+import sys
+
+from nearline.content.packs import TARGET_PACK_BYTES
+
+THREADS = 4
+PACKS = 64  # of 32 MiB: 2 GB each way
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "client.tests.transfer.moving_packs", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_moving_4_gb_takes_a_pack_for_each_thread_and_100_mb():
+    store = run("store")
+    try:
+        port = int(store.stdout.readline())
+        client = run("client", port, PACKS, THREADS)
+        output, _ = client.communicate()
+    finally:
+        store.kill()
+        store.communicate()
+
+    bytes_sent, most_memory = map(int, output.split())
+    assert bytes_sent > 2e9
+    assert most_memory < THREADS * TARGET_PACK_BYTES + 100e6
