@@ -79,6 +79,14 @@ class ResourceUnreachable(PlatformError):
     hint = "Its state and last contact are on the compute page."
 
 
+class ResourceUnconfined(PlatformError):
+    """Jobs of a resource can read the platform's files, and the caller is no site admin."""
+
+    code = "compute.resource_unconfined"
+    kind = ErrorKind.DENIED
+    hint = "Choose another resource, or ask a site admin: the admin's guide says what a sandbox needs."
+
+
 class StartRefused(PlatformError):
     """A compute resource answered that it cannot start a job; asking again does not help."""
 

@@ -27,6 +27,7 @@ class ResourceState(StrEnum):
 class Resource(BaseModel):
     """A place where jobs run. `nodes` is the declared list of a simulated one, empty for all others.
 
+    `unconfined_reason` says why its jobs have no sandbox that keeps them from the platform's files; empty: they have.
     `cache_site` names the cache site whose copies jobs of this resource can read; empty: it has none. A detached one
     stays as the history of its jobs; its name is free again.
     """
@@ -41,6 +42,7 @@ class Resource(BaseModel):
         max_length=20, choices=[(state.value, state.value) for state in ResourceState], default=ResourceState.READY
     )
     error = models.TextField(blank=True)
+    unconfined_reason = models.TextField(blank=True)
     last_contact_at = models.DateTimeField(null=True)
     detached_at = models.DateTimeField(null=True)
 

@@ -42,6 +42,7 @@ class ResourceOut(Schema):
     is_simulated: bool
     state: str
     error: str
+    unconfined_reason: str
     last_contact_at: datetime | None
     cache_site: str
     templates: list[TemplateOut]

@@ -21,10 +21,14 @@ class DataMount:
 
 @dataclass(frozen=True)
 class InputMount:
-    """A parent's output folder that the job reads as `$NEARLINE_INPUT/<step>`."""
+    """A parent's output folder that the job reads as `$NEARLINE_INPUT/<step>`.
+
+    `sources` is a file that lists, one a line, the folders into which links of that folder lead; empty: none do.
+    """
 
     step: str
     path: str
+    sources: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class JobSpec:
     A text `command` is run by `sh -c`, a list as it is. `image` is for drivers that run containers; the local one
     notes in the log that it is ignored. `working_directory` None means the job's own empty folder. Every parameter is
     in the file `$NEARLINE_PARAMETERS`; with `append_parameters` also on the command line as `--key value`.
+    `readable_paths` are folders besides those that the command reads, such as its code.
     `simulated_duration_s` is how long the job takes on nodes that do not exist. `timeout_s` None means no limit.
     """
 
@@ -49,10 +54,11 @@ class JobSpec:
     timeout_s: float | None = None
     simulated_duration_s: float = 5.0
     working_directory: str | None = None
+    readable_paths: tuple[str, ...] = ()
     log_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES
 
     def __post_init__(self) -> None:
-        for name in ("secret_names", "data", "inputs"):
+        for name in ("secret_names", "data", "inputs", "readable_paths"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not isinstance(self.command, str):
             object.__setattr__(self, "command", tuple(self.command))

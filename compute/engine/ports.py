@@ -26,7 +26,7 @@ class GpuFacts:
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """One node as the driver sees it."""
+    """One node as the driver sees it. `unconfined_reason`: why its jobs have no sandbox; empty: they have one."""
 
     name: str
     cpu_millicores: int
@@ -34,6 +34,7 @@ class NodeFacts:
     gpus: tuple[GpuFacts, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     is_ready: bool = True
+    unconfined_reason: str = ""
 
 
 @dataclass(frozen=True)

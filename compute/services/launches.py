@@ -17,9 +17,9 @@ from compute.adapters import drivers
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import GpuShare, Launch
 from compute.engine.states import JobState, ReasonCode
-from compute.errors import ResourceUnreachable, StartRefused
+from compute.errors import ResourceUnconfined, ResourceUnreachable, StartRefused
 from compute.models import Job
-from compute.services import journal
+from compute.services import confinement, journal
 from core import clock, doorbell
 from scheduler.services import workloads
 
@@ -81,10 +81,11 @@ def _start(job_ids: Sequence[str]) -> None:
     jobs = Job.objects.filter(pk__in=job_ids).prefetch_related("resource", "project").order_by("pk")
     for job in jobs:
         try:
+            confinement.require_launch(job)
             drivers.driver_of(job.resource).start(_launch_of(job))
         except StartRefused as error:
             failures.append(_failure(job, ReasonCode.INFRASTRUCTURE, error.message, clock.now()))
-        except SecretNotFound as error:
+        except (SecretNotFound, ResourceUnconfined) as error:
             failures.append(_failure(job, ReasonCode.USER_ERROR, error.message, clock.now()))
         except ResourceUnreachable as error:
             # It may or may not have started. Its lease runs out unless it is seen, and then it is tried again.

@@ -159,6 +159,8 @@ def _report(resource: Resource, found: Sequence[NodeFacts]) -> None:
         is_simulated=resource.is_simulated,
         nodes=[_report_of(node) for node in found],
     )
+    resource.unconfined_reason = next((node.unconfined_reason for node in found if node.unconfined_reason), "")
+    resource.save(update_fields=["unconfined_reason"])
     _write_contact(resource)
 
 

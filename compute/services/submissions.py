@@ -17,7 +17,7 @@ from compute.engine.states import JOB_STATES
 from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken
 from compute.models import Job, Template
 from compute.selectors import templates
-from compute.services import jobs
+from compute.services import confinement, jobs
 from compute.services.jobs import JobRequest, JobSpec
 from core import clock, ids
 from datasets.selectors import caches as cache_selectors
@@ -56,10 +56,12 @@ def require_submit(*, actor: Actor, project: Project) -> None:
 def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     """Let a job wait for its room and return it.
 
-    Raises TemplateNotFound, InvalidJobSpec, JobNameTaken, and DataNotCached for what is not beside the template yet.
+    Raises TemplateNotFound, ResourceUnconfined, InvalidJobSpec, JobNameTaken, and DataNotCached for what is not
+    beside the template yet.
     """
     require_submit(actor=actor, project=project)
     template = templates.get_template(actor=actor, full_name=wanted.template)
+    confinement.require_use(actor=actor, resources=[template.resource])
     name = wanted.name or ids.new_id(KIND, now_ms=clock.now_ms()).replace("_", "-")
     if not is_safe_name(name) or len(name) > MOST_NAME or name in _RESERVED:
         raise InvalidJobSpec(f"'{name}' cannot name a job: use at most {MOST_NAME} letters, digits, '.', '_' and '-'.")

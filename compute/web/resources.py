@@ -14,7 +14,7 @@ from compute.errors import InvalidResource, ResourceExists, ResourceUnreachable,
 from compute.models import Resource, ResourceKind, Template
 from compute.selectors import resources as selectors
 from compute.selectors import templates as template_selectors
-from compute.services import resources, templates
+from compute.services import confinement, resources, templates
 from compute.services.templates import Shape
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
@@ -85,7 +85,8 @@ def compute_page(request: PageRequest) -> HttpResponse:
         )
         for resource in selectors.list_resources(actor=request.actor)
     ]
-    return render(request, "compute/compute_live.html" if request.htmx else "compute/compute.html", {"views": views})
+    context = {"views": views, "is_open": confinement.is_open_to_all()}
+    return render(request, "compute/compute_live.html" if request.htmx else "compute/compute.html", context)
 
 
 def attach_page(request: PageRequest) -> HttpResponse:

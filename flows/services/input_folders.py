@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
@@ -28,25 +29,42 @@ def list_run_folders() -> list[Path]:
     return sorted(runs.iterdir()) if runs.is_dir() else []
 
 
-def gather_outputs(run_id: str, key: str, outputs: Mapping[int, Path]) -> Path:
+@dataclass(frozen=True)
+class Gathered:
+    """A folder with links, and a file that lists the folders into which they lead."""
+
+    folder: Path
+    sources: Path
+
+
+def gather_outputs(run_id: str, key: str, outputs: Mapping[int, Path]) -> Gathered:
     """Return the folder that shows the outputs of a grid's tries under their indices."""
     content = "\n".join(f"{index} {path}" for index, path in sorted(outputs.items()))
     name = f"{key}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
     folder = run_folder(run_id) / "inputs" / name
+    gathered = Gathered(folder, folder.with_name(f"{name}.sources"))
     if folder.exists():
-        return folder
+        return gathered
     draft = folder.with_name(f".{name}-{secrets.token_hex(4)}")
     draft.mkdir(parents=True)
     links = 0
     for index, source in sorted(outputs.items()):
         links = _mirror(source, draft / str(index), links)
+    write_text(gathered.sources, "".join(f"{path}\n" for path in outputs.values()))
     try:
         draft.rename(folder)
     except OSError:
         shutil.rmtree(draft, ignore_errors=True)
         if not folder.exists():  # nobody else was quicker: it could not be made
             raise
-    return folder
+    return gathered
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that it is there whole or not at all."""
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    draft.write_text(text)
+    draft.rename(path)
 
 
 def _mirror(source: Path, target: Path, links: int) -> int:

@@ -51,6 +51,7 @@ class JobSpecs:
             append_parameters=said.append_parameters,
             timeout_s=said.timeout or None,
             simulated_duration_s=said.simulated_duration,
+            readable_paths=(str(self._code),) if self._code is not None else (),
         )
 
     def _command(self, said: StepSpec, values: Mapping[str, Mapping[str, Value]]) -> str:
@@ -93,7 +94,8 @@ class JobSpecs:
     def _mounts_of(self, parent: str) -> Iterator[InputMount]:
         folders = self._outputs_of(parent)
         if folders and self._said[parent].grid:
-            yield InputMount(parent, str(input_folders.gather_outputs(self._run.pk, parent, folders)))
+            gathered = input_folders.gather_outputs(self._run.pk, parent, folders)
+            yield InputMount(parent, str(gathered.folder), str(gathered.sources))
         elif folders:
             yield InputMount(parent, str(folders[0]))
 

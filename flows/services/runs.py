@@ -9,6 +9,7 @@ from django.db.models import F, Max
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
+from compute.services import confinement
 from core import clock, doorbell
 from datasets.selectors import datasets as dataset_selectors
 from flows import permissions
@@ -45,10 +46,12 @@ def start_run(
     """Start a run of a flow version. Dataset references are resolved to commits now, once for the whole run.
 
     `data` names other commits for some of the references, so that an earlier run can be had again. Raises
-    InvalidParameters naming all that is wrong, and what `datasets` raises for references that lead nowhere.
+    InvalidParameters naming all that is wrong, ResourceUnconfined, and what `datasets` raises for references that
+    lead nowhere.
     """
     project = version.flow.project
     require(actor, permissions.RUN_FLOW, project.pk)
+    _require_templates(actor, version.pk)
     spec = snapshots.spec_of(version.pk)
     values = grids.complete(spec.parameters, parameters)
     datasets = _resolve_datasets(actor, spec, data or {})
@@ -108,9 +111,11 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     """Try the steps of an ended run again that did not succeed; or `step`, and all after it, whatever became of them.
 
     `index` names one try of a grid. What is not tried again keeps its result, and its outputs are used.
-    Raises RunNotFinished, NothingToRetry, RunNotFound for a step that it does not have, and OutputsGone.
+    Raises RunNotFinished, NothingToRetry, RunNotFound for a step that it does not have, OutputsGone, and
+    ResourceUnconfined.
     """
     require(actor, permissions.RUN_FLOW, run.project_id)
+    _require_templates(actor, run.version_id)
     now = clock.now()
     run.refresh_from_db()
     if not run.has_ended:
@@ -138,6 +143,12 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
     run.refresh_from_db()
     return run
+
+
+def _require_templates(actor: Actor, version_id: str) -> None:
+    nodes = snapshots.graph_of(version_id).nodes
+    names = [choice.template for node in nodes for choice in node.choices]
+    confinement.require_templates(actor=actor, full_names=names)
 
 
 def _check_outputs(run: Run, step: str, index: int | None) -> None:

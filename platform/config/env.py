@@ -74,6 +74,26 @@ class Settings:
         "7",
         "Days that packs which no commit needs stay in the store once that was found; uploads take them up again.",
     )
+    confine_jobs: bool = setting(
+        "NEARLINE_CONFINE_JOBS",
+        "1",
+        "0: jobs on this machine run without a sandbox, and can read and write what the platform's user can.",
+    )
+    allow_unconfined_jobs: bool = setting(
+        "NEARLINE_ALLOW_UNCONFINED_JOBS",
+        "0",
+        "1: also people who are not site admins may run jobs where no sandbox keeps them from the platform's files.",
+    )
+    job_readable_paths: str = setting(
+        "NEARLINE_JOB_READABLE_PATHS",
+        "",
+        "Folders in the home of the platform's user that confined jobs may read, with a colon between them.",
+    )
+    job_writable_paths: str = setting(
+        "NEARLINE_JOB_WRITABLE_PATHS",
+        "",
+        "Folders that confined jobs may write to besides their own, with a colon between them.",
+    )
     log_level: str = setting("NEARLINE_LOG_LEVEL", "WARNING", "Least severe log event that is written.")
     sample: bool = setting("SAMPLE", "1", "0: the first start does not write and train on the sample dataset.")
 

@@ -1,7 +1,7 @@
 """Runs jobs as processes of this machine, each beside a shim that outlives the platform.
 
-Jobs run as the platform's own user: this driver keeps jobs apart from each other's folders by convention, not by
-force, and is meant for one's own machine. Their environment is made from nothing (see engine.environment).
+Jobs run as the platform's own user, in a sandbox where the kernel allows one (see sandbox, views): without it they can
+read and write what that user can. Their environment is made from nothing (see engine.environment).
 """
 
 import json
@@ -13,18 +13,24 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 from compute.adapters.local import shim
 from compute.adapters.local.folders import JobFolder, write_json
 from compute.adapters.local.machine import describe_machine, usable_cores
 from compute.adapters.local.nursery import Nursery
+from compute.adapters.local.views import Entry, Views
 from compute.engine.environment import JobPaths, job_environment
 from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, ReportState, UsageSample
 from compute.engine.secret_forms import forms_of
 from compute.errors import StartRefused
+
+log = structlog.get_logger(__name__)
 
 _GRACE_S = 10.0
 _LATE_USAGE_BYTES = 16 * 1024
@@ -33,8 +39,11 @@ _LATE_USAGE_BYTES = 16 * 1024
 class LocalDriver:
     """The driver of kind `local`. All its state is in the folder of jobs, so any number of processes may use it."""
 
-    def __init__(self, jobs: Path) -> None:
+    def __init__(self, jobs: Path, views: Views | None = None, *, unconfined_reason: str = "") -> None:
+        """Keep jobs in a folder. `views` says what they see; None: they are not confined, for that reason."""
         self._jobs = jobs.absolute()
+        self._views = views
+        self._unconfined_reason = unconfined_reason
         self._live = self._jobs / ".live"
         self._live.mkdir(parents=True, exist_ok=True)
         self._news = self._jobs / ".news"
@@ -45,7 +54,7 @@ class LocalDriver:
 
     def probe(self) -> Sequence[NodeFacts]:
         """Return this machine."""
-        return [describe_machine()]
+        return [replace(describe_machine(), unconfined_reason=self._unconfined_reason)]
 
     def start(self, launch: Launch) -> None:
         """Hand the job to a new shim, unless one has or had it."""
@@ -75,7 +84,8 @@ class LocalDriver:
         write_json(folder.path / "launch.json", facts)
         control = folder.open_control()
         try:
-            self._spawn(folder, _order(launch, paths, cores), lock, control)
+            view = self._views.view_of(folder, launch) if self._views is not None else []
+            self._spawn(folder, _order(launch, paths, cores, view), lock, control)
         finally:
             os.close(control)
 
@@ -90,6 +100,14 @@ class LocalDriver:
         return [report for report in reports if report is not None]
 
     def _report(self, name: str) -> JobReport | None:
+        try:
+            return self._read_report(name)
+        except (KeyError, TypeError, ValueError) as error:
+            # A job without a sandbox can spoil its own records; nobody else's are to suffer.
+            log.warning("job.records_unreadable", job=name, error=repr(error))
+            return None
+
+    def _read_report(self, name: str) -> JobReport | None:
         folder = self._folder(name)
         if (end := folder.read("exit.json")) is not None:
             return _ended(name, end)
@@ -200,7 +218,7 @@ def _notes(launch: Launch) -> Sequence[str]:
     return [f"The image {launch.spec.image} is ignored: jobs of this resource run directly on the machine."]
 
 
-def _order(launch: Launch, paths: JobPaths, cores: Sequence[int]) -> bytes:
+def _order(launch: Launch, paths: JobPaths, cores: Sequence[int], view: Sequence[Entry]) -> bytes:
     own = str(Path(sys.executable).parent)  # here `python` and `nearline` are those of the product
     search_path = os.pathsep.join([own, *(entry for entry in os.get_exec_path() if entry != own)])
     environment = job_environment(launch, paths, search_path=search_path)
@@ -221,6 +239,8 @@ def _order(launch: Launch, paths: JobPaths, cores: Sequence[int]) -> bytes:
         *(f"{key}={value}" for key, value in environment.items()),
         str(len(masked)),
         *masked,
+        str(len(view)),
+        *(part for entry in view for part in entry),
         shim.ORDER_END,
     ]
     return "\0".join(parts).encode("utf-8", "surrogateescape")

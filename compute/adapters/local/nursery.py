@@ -3,6 +3,7 @@
 Starting Python costs more than many a job does. The process ends when the platform does, its shims stay.
 """
 
+import functools
 import os
 import socket
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[3]
 _PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from compute.adapters.local.shim import main; main()"
+_TRIAL = "import sys; sys.path.append(sys.argv.pop(1)); from compute.adapters.local.sandbox import try_out; try_out()"
+_TIMEOUT_S = 30
 
 
 class Nursery:
@@ -56,3 +59,11 @@ class Nursery:
             )
         self._channel = ours
         return ours
+
+
+@functools.cache
+def find_refusal() -> str:
+    """Try a sandbox out in a process of its own and say why it cannot be made; empty when it can."""
+    command = [sys.executable, "-I", "-S", "-c", _TRIAL, str(_ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, env={}, timeout=_TIMEOUT_S, check=False)
+    return done.stdout.strip() or ("" if done.returncode == 0 else "Trying it out failed.")

@@ -2,7 +2,7 @@
 
 `main` is the nursery: it forks a shim for each job that comes through its channel, and ends with the platform; the
 shims outlive both. It imports little, because what it holds every shim holds too: no json, no subprocess, and of ours
-only what masks the secrets in the job's output. A shim holds the lock of the job's folder as long as it lives, so
+only the sandbox and what masks secrets. A shim holds the lock of the job's folder as long as it lives, so
 "does the job run" is a question about a lock and never about a process id that may be reused.
 
 It writes into FOLDER: `log`, `usage.jsonl`, `started.json` (from then on the command may have run, so nobody starts
@@ -21,6 +21,7 @@ import socket
 import sys
 import time
 
+from compute.adapters.local import sandbox
 from compute.engine.masking import Mask
 
 TAG_PREFIXES = (b"::nearline ", b"cnvrg_")
@@ -38,6 +39,7 @@ _LONGEST_LINE = 1 << 20
 _NO_TAG = b"-" * _LONGEST_HEAD
 _TAGS_ALLOWANCE_BYTES = 16 << 20
 _NICENESS = 5
+_PID_BYTES = 20
 # What the platform writes is for its user alone; a job may write into folders that it shares with others.
 _JOB_UMASK = 0o022
 
@@ -56,6 +58,8 @@ class Order:
         pairs = [next(take).partition("=") for _ in range(int(next(take)))]
         self.env = {key: value for key, _, value in pairs}
         self.masked = [next(take).encode("utf-8", "surrogateescape") for _ in range(int(next(take)))]
+        # Empty: the job runs without a sandbox.
+        self.view = [(next(take), next(take), next(take)) for _ in range(int(next(take)))]
 
 
 def read_order(data: bytes) -> Order | None:
@@ -259,7 +263,7 @@ class Shim:
         _tell_news(self.folder)
         try:
             self._start()
-        except OSError as error:
+        except (OSError, sandbox.SandboxRefused) as error:
             self.log.write(f"[nearline] The command could not be started: {error}\n".encode())
             self.log.close()
             self._write_end("not_started", None, 0.0)
@@ -268,7 +272,8 @@ class Shim:
         kill_all(self.order.name, session=self.pid, since_ticks=self.since_ticks)
         self._drain()
         _, status, used = os.wait4(self.pid, 0)
-        exit_code = os.waitstatus_to_exitcode(status)
+        # The first process of a sandbox tells how the command ended, unless it was killed itself.
+        exit_code = os.waitstatus_to_exitcode(int(os.read(self.report, 100) or status))
         self.peak_bytes = max(self.peak_bytes, used.ru_maxrss * 1024)
         if exit_code == -signal.SIGKILL and self.cause == "exited" and _kernel_kills() > self.kernel_kills:
             self.cause = "out_of_memory"
@@ -279,15 +284,22 @@ class Shim:
 
     def _start(self) -> None:
         self.output, write_end = os.pipe()
+        self.report, reporting = os.pipe()
         has_become, becoming = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            self._become_command(write_end)
+            self._become_command(write_end, reporting, becoming)
         os.close(write_end)
+        os.close(reporting)
         os.close(becoming)
         # Ends when the child has become the command: before that it might miss a signal.
-        os.read(has_become, 1)
+        refusal = os.read(has_become, _READ_BYTES)
         os.close(has_become)
+        if self.order.view:
+            os.waitpid(self.pid, 0)
+            self.pid = int(os.read(self.report, _PID_BYTES) or 0)
+        if refusal or not self.pid:
+            raise sandbox.SandboxRefused(refusal.decode() or "its sandbox could not be made.")
         os.set_blocking(self.output, False)
         facts = process_facts(self.pid)
         self.since_ticks = facts.started_ticks if facts else 0
@@ -296,22 +308,27 @@ class Shim:
         except OSError:  # an old kernel: the end is then noticed within one look
             self.ended = -1
 
-    def _become_command(self, write_end: int) -> None:
+    def _become_command(self, write_end: int, reporting: int, becoming: int) -> None:
         order = self.order
         try:
-            os.setsid()
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(write_end, 1)
             os.dup2(write_end, 2)
-            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM):
+            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_DFL)
             if order.cores:
                 os.sched_setaffinity(0, order.cores)
             os.nice(_NICENESS)
             _prefer_for_memory_kill()
             os.umask(_JOB_UMASK)
+            if order.view:
+                _enter_sandbox(order.view, reporting)
+            else:
+                os.setsid()
             os.chdir(order.directory)
             os.execvpe(order.argv[0], order.argv, order.env)  # noqa: S606 (running the job's command is the purpose)
+        except sandbox.SandboxRefused as error:
+            os.write(becoming, str(error).encode())
         except OSError as error:
             os.write(2, f"[nearline] {order.argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
             os._exit(127 if isinstance(error, FileNotFoundError) else 126)
@@ -434,6 +451,26 @@ class Shim:
         _write_atomically(f"{self.folder}/exit.json", f"{{{text}}}\n")
 
 
+def _enter_sandbox(view: list[tuple[str, str, str]], reporting: int) -> None:
+    """Return in the process of a new sandbox that is to become the command; the present one ends.
+
+    Reports the id of the sandbox's first process, and at its end the command's wait status. Raises SandboxRefused.
+    """
+    try:
+        sandbox.enter(view)
+        first = os.fork()
+        if first:
+            os.write(reporting, f"{first:{_PID_BYTES}}".encode())
+            os._exit(0)
+        os.setsid()
+        sandbox.mount_processes()
+        sandbox.lead_processes(reporting)
+        os.setpgid(0, 0)
+        sandbox.drop_privileges()
+    except OSError as error:
+        raise sandbox.SandboxRefused(str(error)) from error
+
+
 def _prefer_for_memory_kill() -> None:
     """Let the kernel, when memory runs out, choose the job and not the platform."""
     try:
@@ -482,6 +519,7 @@ def watch_over(folder: str, lock: int, control: int, log: int, order: int) -> No
     for descriptor in (lock, control, log, order):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 (takes it by position only)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    sandbox.adopt_orphans()
     signal.signal(signal.SIGTERM, lambda _number, _frame: os.write(control, b"stop 5\n"))
     data = b""
     while piece := os.read(order, _READ_BYTES):

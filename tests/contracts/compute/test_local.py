@@ -1,16 +1,21 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from compute.adapters.local.driver import LocalDriver
+from compute.adapters.local.nursery import find_refusal
+from compute.adapters.local.views import Views
 from compute.engine.ports import Launch, ReportState
 from tests.contracts.compute_driver import ComputeDriverContract, Place, make_launch
 
 
 class LocalPlace(Place):
-    def __init__(self, jobs: Path) -> None:
-        self.jobs = jobs
-        self.driver = LocalDriver(jobs)
+    """This machine. With `views` its jobs are confined."""
+
+    def __init__(self, jobs: Path, views: Views | None = None) -> None:
+        self.jobs, self.views = jobs, views
+        self.driver = LocalDriver(jobs, views)
 
     def start_quick(self, name: str) -> Launch:
         return self._start(make_launch(name, "echo one; echo two"))
@@ -19,7 +24,7 @@ class LocalPlace(Place):
         return self._start(make_launch(name, "exec sleep 600"))
 
     def restart(self) -> None:
-        self.driver = LocalDriver(self.jobs)
+        self.driver = LocalDriver(self.jobs, self.views)
 
     def close(self) -> None:
         """End what still runs; a shim that was just spawned is waited for first."""
@@ -37,11 +42,18 @@ class LocalPlace(Place):
         return launch
 
 
-@pytest.fixture
-def place(tmp_path):
-    place = LocalPlace(tmp_path / "jobs")
+def open_places(tmp_path: Path, kind: str) -> Iterator[LocalPlace]:
+    """Yield this machine with or without walls around its jobs, and end what runs there."""
+    if kind == "confined" and (refusal := find_refusal()):
+        pytest.skip(f"this kernel makes no sandbox: {refusal}")
+    place = LocalPlace(tmp_path / "jobs", Views(hidden=[tmp_path]) if kind == "confined" else None)
     yield place
     place.close()
+
+
+@pytest.fixture(params=["confined", "unconfined"])
+def place(request, tmp_path):
+    yield from open_places(tmp_path, request.param)
 
 
 class TestLocalDriver(ComputeDriverContract):

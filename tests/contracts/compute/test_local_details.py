@@ -17,15 +17,13 @@ from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.folders import JobFolder
 from compute.engine.ports import EndCause, GpuShare, ReportState
 from compute.errors import StartRefused
-from tests.contracts.compute.test_local import LocalPlace
+from tests.contracts.compute.test_local import LocalPlace, open_places
 from tests.contracts.compute_driver import DEADLINE_S, make_launch
 
 
-@pytest.fixture
-def place(tmp_path):
-    place = LocalPlace(tmp_path / "jobs")
-    yield place
-    place.close()
+@pytest.fixture(params=["confined", "unconfined"])
+def place(request, tmp_path):
+    yield from open_places(tmp_path, request.param)
 
 
 def run(place, name, command, *, launch=(), **spec):
@@ -382,3 +380,12 @@ def test_an_order_to_a_shim_that_ends_at_that_moment_is_without_effect(tmp_path,
     monkeypatch.setattr("compute.adapters.local.folders.os.open", open_and_lose_the_reader)
 
     folder.send("stop 0")
+
+
+def test_a_job_that_spoils_its_own_records_is_not_listed_and_the_others_are(tmp_path):
+    place = LocalPlace(tmp_path / "jobs")
+    run(place, "sound", "true")
+    run(place, "spoiled", "true")
+    (place.jobs / "spoiled" / "exit.json").write_text("{}")
+
+    assert [report.name for report in place.driver.list_jobs()] == ["sound"]

@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from accounts.actor import Actor
 from accounts.services import tokens
-from compute.services import watch
+from compute.services import confinement, watch
 from config import first_start, leader, recovery, wiring
 from config.story import Story
 from core import doorbell
@@ -63,6 +63,8 @@ class Command(BaseCommand):
     def _announce(self, link: str) -> None:
         url = settings.NEARLINE.url
         self.stdout.write(f"Nearline serves on {url}  (state in {settings.NEARLINE.home})")
+        for text in confinement.describe_unconfined():
+            self.stdout.write(text)
         self.stdout.write(f"Sign in once within 30 minutes: {url}/sign-in/{link}/")
         self.stdout.flush()
 

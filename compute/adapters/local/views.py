@@ -1,0 +1,122 @@
+"""Which part of this machine's file system a job sees: the view that its sandbox is made of.
+
+Hidden are the platform's home, the home of the platform's user, and the sockets in /run; /tmp is the job's own folder.
+All else is readable as far as the user may read it, and only the job's own folders are writable. Of what is hidden a
+job sees what it was given to read, and the programs that the platform's own search paths name.
+"""
+
+import os
+import pwd
+import site
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from compute.adapters.local.folders import JobFolder
+from compute.adapters.local.sandbox import HIDE, READ, WRITE
+from compute.engine.ports import Launch
+
+Entry = tuple[str, str, str]
+
+_PRODUCT = Path(__file__).resolve().parents[3]
+_SHARED_TMP = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 (hidden, not written to)
+_SOCKETS = Path("/run")
+# Name resolution, the helpers of NVIDIA's driver, and the programs of NixOS.
+_SHOWN_OF_SOCKETS = (
+    "systemd/resolve",
+    "resolvconf",
+    "NetworkManager/resolv.conf",
+    "nscd",
+    "nvidia-persistenced",
+    "nvidia-fabricmanager",
+    "nvidia-topologyd",
+    "opengl-driver",
+    "current-system",
+)
+
+
+@dataclass(frozen=True)
+class Views:
+    """Makes the views of one platform's jobs. `hidden`: its own folders; the others are shown to every job."""
+
+    hidden: Sequence[Path]
+    readable: Sequence[Path] = ()
+    writable: Sequence[Path] = ()
+
+    def view_of(self, folder: JobFolder, launch: Launch) -> list[Entry]:
+        """Return the view of one job, whose folder is prepared."""
+        tmp = str((folder.path / "tmp").resolve())
+        own = [folder.path / name for name in ("data", "input", "parameters.json")]
+        return _without_needless(
+            [
+                *self._common,
+                *((HIDE, str(path.resolve()), tmp) for path in _SHARED_TMP if path.is_dir()),
+                *_show(READ, [*own, *_given(launch)]),
+                *_show(WRITE, [folder.path / name for name in ("work", "output", "tmp")]),
+            ]
+        )
+
+    @cached_property
+    def _common(self) -> list[Entry]:
+        hidden = {path.resolve() for path in (*self.hidden, *_user_homes(), _SOCKETS) if path.is_dir()}
+        return [
+            *((HIDE, str(path), "") for path in hidden),
+            *_show(READ, [*_programs(), *(_SOCKETS / name for name in _SHOWN_OF_SOCKETS), *self.readable]),
+            *_show(WRITE, self.writable),
+        ]
+
+
+def _programs() -> list[Path]:
+    """Return the folders of this Python, of its packages, and of the programs on the search path."""
+    pythons = [sys.prefix, sys.base_prefix, sys.exec_prefix, site.getusersitepackages(), *sys.path]
+    binaries = [Path(entry) for entry in os.get_exec_path() if entry]
+    libraries = [entry.with_name("lib") for entry in binaries if entry.name == "bin"]
+    found = [*(Path(entry).absolute() for entry in pythons if entry), *binaries, *libraries]
+    # Neither a home that happens to be on a search path, nor the product's own code.
+    kept_out = [*_user_homes(), _PRODUCT, _PRODUCT / "platform"]
+    return [path for path in found if not any(other.is_relative_to(path) for other in kept_out)]
+
+
+def _user_homes() -> list[Path]:
+    homes = [os.environ.get("HOME", "")]
+    with suppress(KeyError):  # a container may run as a user without an entry
+        homes.append(pwd.getpwuid(os.getuid()).pw_dir)
+    return [Path(home) for home in homes if home and Path(home).is_dir() and Path(home) != Path("/")]
+
+
+def _given(launch: Launch) -> list[Path]:
+    spec = launch.spec
+    given = [*(mount.path for mount in spec.data), *spec.readable_paths]
+    for mount in spec.inputs:
+        given += [mount.path, *(Path(mount.sources).read_text().splitlines() if mount.sources else ())]
+    return [Path(path) for path in (*given, *filter(None, [spec.working_directory]))]
+
+
+def _show(kind: str, paths: Iterable[Path]) -> list[Entry]:
+    """Show what exists under its own path, and under the one that jobs use where that leads through links."""
+    entries: dict[str, Entry] = {}
+    for path in paths:
+        if os.access(path, os.F_OK):  # a search path may lead where this user may not look
+            source = str(path.resolve())
+            for target in (source, str(path.absolute())):
+                entries[target] = (kind, target, source)
+    return list(entries.values())
+
+
+def _without_needless(entries: Iterable[Entry]) -> list[Entry]:
+    """Leave out what the nearest folder above that has an entry shows, or hides, anyway."""
+    kept: dict[str, Entry] = {}
+    for entry in sorted(entries, key=lambda entry: entry[1].split("/")):
+        kind, target, source = entry
+        above = next((kept[str(parent)] for parent in Path(target).parents if str(parent) in kept), (READ, "", ""))
+        is_covered = above[0] == HIDE
+        # What another folder covers is hidden, yet not empty: what is hidden in it is emptied.
+        is_as_above = kind == above[0] and not (is_covered and above[2])
+        # Where nothing covers a link it is there anyway, and cannot be mounted on.
+        is_link = source not in {"", target} and kind != HIDE
+        if is_covered if is_link else not is_as_above:
+            kept[target] = entry
+    return list(kept.values())
