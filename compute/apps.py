@@ -12,4 +12,4 @@ class ComputeConfig(AppConfig):
     def ready(self) -> None:
         """Register background work, connect receivers and join the shell."""
         from compute import receivers, tasks  # noqa: F401
-        from compute.web import live_topics, navigation  # noqa: F401
+        from compute.web import live_topics, navigation, running_work  # noqa: F401

@@ -12,4 +12,4 @@ class FlowsConfig(AppConfig):
     def ready(self) -> None:
         """Register what runs in the background and what other apps' news lead to; join the shell."""
         from flows import receivers, tasks  # noqa: F401
-        from flows.web import live_topics, navigation  # noqa: F401
+        from flows.web import live_topics, navigation, running_work  # noqa: F401

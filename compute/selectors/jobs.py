@@ -16,7 +16,7 @@ from compute import permissions
 from compute.adapters import drivers
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import ComputeDriver, LogChunk, UsageSample
-from compute.engine.states import JobState
+from compute.engine.states import JOB_STATES, JobState
 from compute.errors import JobNotFound
 from compute.models import Job, JobEvent
 from core.errors import InvalidInput
@@ -44,6 +44,12 @@ def list_jobs(
     if text:
         jobs = jobs.filter(name__icontains=text)
     return jobs.filter(submitted_by__icontains=person) if person else jobs
+
+
+def list_live_of(usernames: Collection[str], *, kind: str) -> QuerySet[Job]:
+    """Return the jobs of one kind that these people submitted and that have not ended. For the platform itself."""
+    live = Job.objects.filter(kind=kind, submitted_by__in=usernames, state__in=sorted(JOB_STATES.live))
+    return live.select_related("project").order_by("pk")
 
 
 def get_job(*, actor: Actor, name: str) -> Job:

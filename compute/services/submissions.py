@@ -16,6 +16,7 @@ from compute.engine.job_spec import DataMount, is_safe_name
 from compute.engine.states import JOB_STATES
 from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken
 from compute.models import Job, Template
+from compute.selectors import jobs as job_selectors
 from compute.selectors import templates
 from compute.services import confinement, jobs
 from compute.services.jobs import JobRequest, JobSpec
@@ -88,6 +89,12 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         )
         (job,) = jobs.submit_many(actor=actor, requests=[request])
     return job
+
+
+def cancel_work(actor: Actor, username: str) -> None:
+    """Cancel the jobs that a person submitted by hand and that have not ended."""
+    for job in job_selectors.list_live_of([username], kind=KIND):
+        jobs.cancel_job(actor=actor, job=job, reason=f"{actor.name} disabled {username} and stopped their work.")
 
 
 def release_data() -> None:

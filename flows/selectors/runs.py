@@ -1,7 +1,7 @@
 """Reads about runs: lists, one run with its steps and attempts, its events, and the logs of its steps."""
 
 import codecs
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -15,7 +15,7 @@ from accounts.selectors import get_project
 from compute.selectors import jobs as job_selectors
 from core.errors import InvalidInput
 from flows import permissions
-from flows.engine.states import RunState
+from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import RunNotFound
 from flows.models import Attempt, Run, RunEvent, Step
 
@@ -93,6 +93,12 @@ def list_runs(
             raise InvalidInput(f"'{state}' is no state of a run. There are: {', '.join(RunState)}.")
         runs = runs.filter(state=state)
     return runs.order_by("-pk")
+
+
+def list_live_of(usernames: Collection[str]) -> QuerySet[Run]:
+    """Return the runs that these people started and that have not ended. For the platform itself."""
+    live = Run.objects.filter(created_by__in=usernames).exclude(state__in=sorted(RUN_ENDS))
+    return live.select_related("project", "flow").order_by("pk")
 
 
 def get_run(*, actor: Actor, run_id: str) -> Run:

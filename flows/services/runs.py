@@ -1,6 +1,7 @@
 """Runs are started, cancelled and retried. All three only write down a wish; `services.advance` does the work."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from django.db import transaction
@@ -19,6 +20,7 @@ from flows.engine.spec import FlowSpec
 from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import InvalidParameters, NothingToRetry, OutputsGone, RunHasEnded, RunNotFinished, RunNotFound
 from flows.models import Attempt, Flow, FlowVersion, Run, RunEvent, Step
+from flows.selectors import runs as run_selectors
 from flows.services import snapshots
 
 _BATCH = 500
@@ -104,6 +106,13 @@ def cancel_run(*, actor: Actor, run: Run) -> Run:
     doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
     run.refresh_from_db()
     return run
+
+
+def cancel_work(actor: Actor, username: str) -> None:
+    """Cancel the runs that a person started and that have not ended."""
+    for run in run_selectors.list_live_of([username]):
+        with suppress(RunHasEnded):
+            cancel_run(actor=actor, run=run)
 
 
 @transaction.atomic

@@ -1,5 +1,7 @@
 """How allauth behaves here: people are added by an admin, and nobody signs up by themselves."""
 
+from typing import NoReturn
+
 from allauth.account.adapter import DefaultAccountAdapter
 from django.contrib import messages
 from django.db import transaction
@@ -7,6 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from accounts import audit
+from accounts.errors import PersonDisabled
 from accounts.models import User
 from accounts.selectors import actor_of
 
@@ -20,6 +23,10 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ca
 
     def add_message(self, *_args: object, **_kwargs: object) -> None:
         """Say nothing: the page that follows shows who is signed in."""
+
+    def respond_user_inactive(self, _request: HttpRequest, user: User) -> NoReturn:
+        """Say why the right password of a disabled person does not sign them in. Raises PersonDisabled."""
+        raise PersonDisabled(f"The account {user.username} is disabled.")
 
     def set_password(self, user: User, password: str) -> None:
         """Keep a password that a person chose, and note that they did."""

@@ -61,8 +61,16 @@ class InvalidSecretName(InvalidInput):
     hint = "Use up to 100 letters, digits and underscores, not starting with a digit."
 
 
+class PersonDisabled(PlatformError):
+    """The person was disabled by a site admin and cannot sign in."""
+
+    code = "accounts.person_disabled"
+    kind = ErrorKind.DENIED
+    hint = "Ask a site admin to enable the account."
+
+
 class LastAdmin(Conflict):
-    """The change would leave a project without an admin."""
+    """The change would leave a project, or the site, without an admin."""
 
     code = "accounts.last_admin"
     hint = "Make someone else an admin first."

@@ -9,7 +9,16 @@ from core.orm import BaseModel
 
 
 class User(AbstractUser):
-    """A person. `is_superuser` makes a site admin."""
+    """A person. `is_superuser` makes a site admin; who is not `is_active` cannot sign in.
+
+    `sign_out_count`: how often all sessions were ended; those that began before the last time are worthless.
+    """
+
+    sign_out_count = models.PositiveIntegerField(default=0)
+
+    def get_session_auth_hash(self) -> str:
+        """Return what a session must hold to be valid."""
+        return f"{super().get_session_auth_hash()}.{self.sign_out_count}"
 
 
 class Project(BaseModel):

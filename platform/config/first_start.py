@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from importlib import import_module
 
 from django.conf import settings
@@ -20,28 +19,18 @@ from datasets.services import cache_sites, stores
 ADMIN = "admin"
 
 
-@dataclass(frozen=True)
-class FirstStart:
-    """The admin of this installation, and whether it was made just now."""
-
-    admin: User
-    is_first: bool
-
-
-def prepare() -> FirstStart:
+def prepare() -> None:
     """Bring the database up to date and create what is missing. Can be repeated without harm."""
     settings.NEARLINE.home.mkdir(parents=True, exist_ok=True)
     _migrate()
     system = Actor.system("first start")
     admin = User.objects.filter(username=ADMIN).first()
-    is_first = admin is None
     if admin is None:
         admin = projects.create_user(actor=system, username=ADMIN, password=None, is_site_admin=True)
     _keep_token(admin)
     stores.ensure_default_store()
     cache_sites.ensure_default_site()
     resources.ensure_first_resources()
-    return FirstStart(admin, is_first)
 
 
 def _migrate() -> None:

@@ -30,6 +30,9 @@ DELETE /tokens/{token_id}                                     401      204    20
 GET    /users                                                 401      403    403    403   403  200
 POST   /users                                                 401      403    403    403   403  201
 POST   /users/{username}/sign-in-links                        401      403    403    403   403  201
+POST   /users/{username}/disable                              401      403    403    403   403  200
+POST   /users/{username}/enable                               401      403    403    403   403  200
+POST   /users/{username}/sign-out                             401      404    204    404   404  204
 GET    /audit                                                 401      200    200    200   200  200
 
 GET    /datasets                                              401      200    200    200   200  200
@@ -146,6 +149,9 @@ POST   /settings/profile/                                   login      302    30
 GET    /settings/people/                                    login      403    403    403   403  200
 POST   /settings/people/new/                                login      403    403    403   403  302
 POST   /settings/people/{username}/link/                    login      403    403    403   403  200
+POST   /settings/people/{username}/disable/                 login      403    403    403   403  302
+POST   /settings/people/{username}/enable/                  login      403    403    403   403  302
+POST   /settings/people/{username}/sign-out/                login      404    302    404   404  302
 GET    /settings/audit/                                     login      200    200    200   200  200
 GET    /settings/tokens/                                    login      200    200    200   200  200
 POST   /settings/tokens/                                    login      200    200    200   200  200
@@ -323,6 +329,8 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /tokens": {"name": "another"},
         "PATCH /me": {"first_name": "Ada"},
         "POST /users": {"username": "ada", "password": "a long enough password"},
+        "POST /users/{username}/disable": {},
+        "POST /users/{username}/sign-out": {},
         "POST /datasets": {"project": "team-a", "name": "more"},
         "PATCH /datasets/{project}/{name}": {"description": "seen"},
         "POST /datasets/{project}/{name}/branches": {"name": "new", "at": "latest"},

@@ -14,6 +14,7 @@ from nearline.resources.folders import Folders
 from nearline.resources.projects import Projects
 from nearline.resources.runs import Runs
 from nearline.resources.tokens import Tokens
+from nearline.resources.users import Users
 from nearline.settings import read_settings
 
 
@@ -85,3 +86,8 @@ class Client:
     def tokens(self) -> Tokens:
         """Personal access tokens."""
         return Tokens(self._http)
+
+    @cached_property
+    def users(self) -> Users:
+        """People, for site admins."""
+        return Users(self._http)

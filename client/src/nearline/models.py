@@ -231,6 +231,16 @@ class Project(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class User(Record):
+    """A person. `work` is there only when they were just disabled: what runs for them."""
+
+    username: str
+    is_site_admin: bool
+    is_disabled: bool = False
+    work: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Token(Record):
     """A personal access token. `secret` is there only when it was just made."""
 

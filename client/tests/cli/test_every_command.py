@@ -22,6 +22,7 @@ GROUPS = {
     "cache": {"list", "plan"},
     "compute": {"list"},
     "project": {"list", "create"},
+    "user": {"list", "disable", "enable", "sign-out"},
     "token": {"list", "create", "revoke"},
 }
 EXIT_CODES = {400: 2, 401: 4, 403: 4, 404: 3, 409: 5, 422: 6, 429: 7, 500: 1, 503: 7}

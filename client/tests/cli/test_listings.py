@@ -15,6 +15,7 @@ TEMPLATE = {
     "labels": {},
 }
 RESOURCE = {"name": "lab", "kind": "simulated", "state": "ready", "is_simulated": True}
+USER = {"username": "ada", "is_site_admin": False, "is_disabled": False}
 TOKEN = {"id": "tok_1", "name": "laptop", "created_at": AT, "expires_at": None, "last_used_at": None}
 
 
@@ -138,3 +139,30 @@ def test_the_plan_says_what_goes_and_what_is_in_the_way(cli, server):
     assert "2.0 kB are missing" in done.stderr
     assert server.asked[-1][2] == {"site": "local", "need_bytes": "5000"}
     assert json.loads(cli("cache", "plan", "--json").stdout) == plan
+
+
+def test_people_are_listed(cli, server):
+    server.on("GET", "/users", page(USER, {**USER, "username": "bob", "is_disabled": True}))
+
+    assert cli("user", "list").stdout == "NAME  ROLE    STATE\nada   person\nbob   person  disabled\n"
+
+
+def test_a_person_is_disabled_once_it_is_confirmed_and_what_goes_on_is_told(cli, server):
+    work = [{"kind": "run", "name": "digits #3", "project": "team", "url": "/runs/run_1/"}]
+    server.on("POST", "/users/ada/disable", {**USER, "is_disabled": True, "work": work})
+
+    unconfirmed = cli("user", "disable", "ada")
+    assert (unconfirmed.exit_code, server.asked) == (2, [])
+
+    done = cli("user", "disable", "ada", "--yes")
+    assert done.stdout == "Disabled:       ada\nStill running:  run digits #3 (team)\n"
+    assert server.bodies("POST", "/users/ada/disable") == [{"stop_work": False}]
+
+
+def test_a_person_is_enabled_and_signed_out(cli, server):
+    server.on("POST", "/users/ada/enable", USER)
+    server.on("POST", "/users/ada/sign-out", None, status=204)
+
+    assert cli("user", "enable", "ada").stdout == "Enabled:  ada\n"
+    assert "ada is signed out everywhere." in cli("user", "sign-out", "ada", "--tokens").stderr
+    assert server.bodies("POST", "/users/ada/sign-out") == [{"revoke_tokens": True}]

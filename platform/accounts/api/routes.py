@@ -7,9 +7,9 @@ from accounts import selectors
 from accounts.actor import Actor
 from accounts.api import schemas
 from accounts.api.auth import ApiRequest
-from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret
+from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
 from accounts.permissions import Role
-from accounts.services import people, projects, secrets, tokens
+from accounts.services import access, people, projects, secrets, tokens
 from core.pagination import Page, paginate
 
 router = Router()
@@ -141,14 +141,36 @@ def revoke_token(request: ApiRequest, token_id: str) -> Status[None]:
 def create_user(request: ApiRequest, body: schemas.UserIn) -> Status[schemas.UserOut]:
     """Add a person. For site admins."""
     user = projects.create_user(actor=request.actor, **body.dict())
-    return Status(201, schemas.UserOut(username=user.username, is_site_admin=user.is_superuser))
+    return Status(201, _user_out(user))
 
 
 @router.get("/users", response=schemas.UsersOut, operation_id="accounts_list_users")
 def list_users(request: ApiRequest, cursor: str | None = None, limit: int = 100) -> Page[object]:
     """List people, oldest first. For site admins."""
     page = paginate(selectors.list_people(actor=request.actor), cursor=cursor, limit=limit, newest_first=False)
-    return page.map(lambda user: schemas.UserOut(username=user.username, is_site_admin=user.is_superuser))
+    return page.map(_user_out)
+
+
+@router.post("/users/{username}/disable", response=schemas.DisabledOut, operation_id="accounts_disable_person")
+def disable_person(request: ApiRequest, username: str, body: schemas.DisableIn) -> schemas.DisabledOut:
+    """Sign a person out everywhere for good, and list what runs for them. For site admins."""
+    work = access.disable_person(actor=request.actor, username=username, stop_work=body.stop_work)
+    user = selectors.get_person(actor=request.actor, username=username)
+    items = [schemas.WorkItemOut.from_orm(item) for item in work]
+    return schemas.DisabledOut(**_user_out(user).dict(), work=items)
+
+
+@router.post("/users/{username}/enable", response=schemas.UserOut, operation_id="accounts_enable_person")
+def enable_person(request: ApiRequest, username: str) -> schemas.UserOut:
+    """Let a person sign in again. For site admins."""
+    return _user_out(access.enable_person(actor=request.actor, username=username))
+
+
+@router.post("/users/{username}/sign-out", response={204: None}, operation_id="accounts_sign_out_everywhere")
+def sign_out_everywhere(request: ApiRequest, username: str, body: schemas.SignOutIn) -> Status[None]:
+    """End every session of a person: your own, or for site admins anybody's."""
+    access.sign_out_everywhere(actor=request.actor, username=username, revoke_tokens=body.revoke_tokens)
+    return Status(204, None)
 
 
 @router.post(
@@ -168,6 +190,10 @@ def list_all_audit_entries(
     """List who did what wherever you are an admin, newest first; a site admin sees all of it."""
     entries = selectors.list_audit_entries(actor=request.actor, area=area, person=person)
     return paginate(entries, cursor=cursor, limit=limit)
+
+
+def _user_out(user: User) -> schemas.UserOut:
+    return schemas.UserOut(username=user.username, is_site_admin=user.is_superuser, is_disabled=not user.is_active)
 
 
 def _project_out(actor: Actor, project: Project) -> schemas.ProjectOut:

@@ -163,10 +163,38 @@ class UserIn(Schema):
 
 
 class UserOut(Schema):
-    """A person."""
+    """A person; who is disabled cannot sign in."""
 
     username: str
     is_site_admin: bool
+    is_disabled: bool
+
+
+class DisableIn(Schema):
+    """Whether what runs for the person is cancelled too."""
+
+    stop_work: bool = False
+
+
+class WorkItemOut(Schema):
+    """A run or a job of a person that has not ended."""
+
+    kind: str
+    name: str
+    project: str
+    url: str
+
+
+class DisabledOut(UserOut):
+    """A person who was disabled, and what ran for them at that moment."""
+
+    work: list[WorkItemOut]
+
+
+class SignOutIn(Schema):
+    """Whether the person's access tokens are revoked too."""
+
+    revoke_tokens: bool = False
 
 
 class UsersOut(Schema):

@@ -4,7 +4,7 @@ from django.db import transaction
 
 from accounts import audit
 from accounts.actor import Actor
-from accounts.errors import NotSignedIn
+from accounts.errors import NotSignedIn, PersonDisabled
 from accounts.models import User
 from accounts.permissions import require_site_admin
 from accounts.selectors import get_person
@@ -24,6 +24,12 @@ def set_own_name(*, actor: Actor, first_name: str, last_name: str) -> User:
 
 
 def make_sign_in_link(*, actor: Actor, username: str) -> str:
-    """Return the secret of a link that signs a person in once within 30 minutes. Raises UserNotFound."""
+    """Return the secret of a link that signs a person in once within 30 minutes.
+
+    Raises UserNotFound and PersonDisabled.
+    """
     require_site_admin(actor, "make sign-in links")
-    return tokens.create_sign_in_link(actor=actor, user=get_person(actor=actor, username=username))
+    person = get_person(actor=actor, username=username)
+    if not person.is_active:
+        raise PersonDisabled(f"{username} is disabled and cannot sign in.")
+    return tokens.create_sign_in_link(actor=actor, user=person)

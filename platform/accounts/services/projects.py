@@ -103,6 +103,6 @@ def _lock(project: Project) -> None:
 
 
 def _check_admin_remains(project: Project, *, without: User) -> None:
-    admins = Membership.objects.filter(project=project, role=Role.ADMIN)
+    admins = Membership.objects.filter(project=project, role=Role.ADMIN, user__is_active=True)
     if admins.filter(user=without).exists() and not admins.exclude(user=without).exists():
         raise LastAdmin(f"{without.username} is the last admin of {project.name}.")

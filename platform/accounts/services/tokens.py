@@ -63,7 +63,9 @@ def create_sign_in_link(*, actor: Actor, user: User) -> str:
 def redeem_sign_in_link(secret: str) -> User:
     """Return whom the link signs in, and spend it. Raises NotSignedIn when it was used, expired or never existed."""
     now = clock.now()
-    links = SignInLink.objects.filter(secret_sha256=_sha256(secret), used_at=None, expires_at__gt=now)
+    links = SignInLink.objects.filter(
+        secret_sha256=_sha256(secret), used_at=None, expires_at__gt=now, user__is_active=True
+    )
     link = links.select_related("user").first()
     if link is None or links.filter(pk=link.pk).update(used_at=now) == 0:
         raise NotSignedIn("This sign-in link was used before or has expired.")

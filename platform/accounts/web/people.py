@@ -8,8 +8,8 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from accounts import selectors
-from accounts.services import people, projects
+from accounts import running_work, selectors
+from accounts.services import access, people, projects
 from accounts.web.requests import PageRequest
 from core.errors import PlatformError
 
@@ -18,7 +18,11 @@ class PersonForm(forms.Form):
     """A new person."""
 
     username = forms.CharField(max_length=63, label="Name", help_text="Lower-case letters, digits and dashes.")
-    is_site_admin = forms.BooleanField(required=False, label="May administer the whole site")
+    is_site_admin = forms.BooleanField(
+        required=False,
+        label="May administer the whole site",
+        widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
+    )
 
 
 def people_page(request: PageRequest) -> HttpResponse:
@@ -52,6 +56,43 @@ def make_link(request: PageRequest, username: str) -> HttpResponse:
     return _show(request, PersonForm(), link=url, linked=username)
 
 
+@require_POST
+def disable(request: PageRequest, username: str) -> HttpResponse:
+    """Sign a person out for good, and say what goes on without them."""
+    is_stopped = "stop_work" in request.POST
+    work = access.disable_person(actor=request.actor, username=username, stop_work=is_stopped)
+    names = ", ".join(item.name for item in work)
+    told = f" {'Stopped' if is_stopped else 'Still running'}: {names}." if names else ""
+    messages.success(request, f"{username} is disabled and signed out everywhere.{told}")
+    return redirect("accounts:people")
+
+
+@require_POST
+def enable(request: PageRequest, username: str) -> HttpResponse:
+    """Let a person sign in again."""
+    access.enable_person(actor=request.actor, username=username)
+    messages.success(request, f"{username} may sign in again. Their old tokens stay revoked.")
+    return redirect("accounts:people")
+
+
+@require_POST
+def sign_out(request: PageRequest, username: str) -> HttpResponse:
+    """End every session of a person; one's own from the profile page."""
+    access.sign_out_everywhere(actor=request.actor, username=username, revoke_tokens="revoke_tokens" in request.POST)
+    if username == request.actor.name:
+        return redirect("/")
+    messages.success(request, f"{username} is signed out everywhere.")
+    return redirect("accounts:people")
+
+
 def _show(request: PageRequest, form: PersonForm, **more: str) -> HttpResponse:
-    context = {"people": selectors.list_people(actor=request.actor), "form": form, **more}
+    everybody = list(selectors.list_people(actor=request.actor))
+    admins = [person for person in everybody if person.is_superuser and person.is_active]
+    work = running_work.list_work([person.username for person in everybody])
+    context = {
+        "rows": [(person, [item for item in work if item.username == person.username]) for person in everybody],
+        "last_admin": admins[0] if len(admins) == 1 else None,
+        "form": form,
+        **more,
+    }
     return render(request, "accounts/people.html", context)

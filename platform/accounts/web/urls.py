@@ -17,5 +17,8 @@ urlpatterns = [
     path("settings/people/", people.people_page, name="people"),
     path("settings/people/new/", people.add_person, name="add_person"),
     path("settings/people/<str:username>/link/", people.make_link, name="make_link"),
+    path("settings/people/<str:username>/disable/", people.disable, name="disable_person"),
+    path("settings/people/<str:username>/enable/", people.enable, name="enable_person"),
+    path("settings/people/<str:username>/sign-out/", people.sign_out, name="sign_out_everywhere"),
     path("settings/audit/", audit_log.audit_page, name="audit"),
 ]

@@ -210,7 +210,7 @@ def test_the_audit_log_tells_who_did_what(admin, make_actor):
 def test_a_site_admin_adds_a_person_who_can_sign_in(site_admin, client):
     status, body = call(site_admin, "POST", "/users", {"username": "ada", "password": "a long enough password"})
 
-    assert (status, body) == (201, {"username": "ada", "is_site_admin": False})
+    assert (status, body) == (201, {"username": "ada", "is_site_admin": False, "is_disabled": False})
     assert User.objects.get(username="ada").check_password("a long enough password")
 
 

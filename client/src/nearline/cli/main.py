@@ -27,6 +27,7 @@ class RootGroup(NearlineGroup):
         "cache": (f"{_COMMANDS}.caches", "Cached commits near compute, and what is evicted next."),
         "compute": (f"{_COMMANDS}.compute", "Where steps run: resources, nodes, templates."),
         "project": (f"{_COMMANDS}.projects", "Teams and what they own."),
+        "user": (f"{_COMMANDS}.users", "People, for site admins: list, disable, enable, sign out."),
         "token": (f"{_COMMANDS}.tokens", "Personal access tokens."),
     }
 

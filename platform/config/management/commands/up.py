@@ -14,6 +14,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from accounts.actor import Actor
+from accounts.models import User
 from accounts.services import tokens
 from compute.services import confinement, watch
 from config import first_start, leader, recovery, wiring
@@ -37,7 +38,7 @@ class Command(BaseCommand):
         stop = threading.Event()
         story = Story(sys.stdout, stop)
         story.begin()
-        start = first_start.prepare()
+        first_start.prepare()
         recovery.void_leases()
         lanes = wiring.make_lanes()
         doorbell.install(lanes)
@@ -48,7 +49,7 @@ class Command(BaseCommand):
         ]
         for thread in threads:
             thread.start()
-        link = tokens.create_sign_in_link(actor=Actor.system("up"), user=start.admin)
+        link = tokens.create_sign_in_link(actor=Actor.system("up"), user=_site_admin())
         self._announce(link)
         threading.Thread(target=story.tell, name="story", daemon=True).start()
         try:
@@ -67,6 +68,11 @@ class Command(BaseCommand):
             self.stdout.write(text)
         self.stdout.write(f"Sign in once within 30 minutes: {url}/sign-in/{link}/")
         self.stdout.flush()
+
+
+def _site_admin() -> User:
+    """Return the first site admin who may sign in; the last one cannot be disabled."""
+    return User.objects.filter(is_superuser=True, is_active=True).earliest("pk")
 
 
 def _lock(home: Path) -> TextIO:

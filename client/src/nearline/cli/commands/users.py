@@ -1,0 +1,65 @@
+"""People, for site admins."""
+
+from typing import Annotated
+
+import typer
+
+from nearline.cli.confirm import confirm
+from nearline.cli.group import CommandGroup
+from nearline.cli.options import Yes
+from nearline.cli.session import session_of
+
+app = CommandGroup(help="People, for site admins.")
+
+Username = Annotated[str, typer.Argument(metavar="NAME", help="As `nearline user list` shows it.")]
+
+
+@app.command("list")
+def list_users(context: typer.Context) -> None:
+    """List everybody."""
+    session = session_of(context)
+    users = list(session.client().users.list())
+    rows = [
+        (user.username, "site admin" if user.is_site_admin else "person", "disabled" if user.is_disabled else "")
+        for user in users
+    ]
+    session.out.table(users, ("NAME", "ROLE", "STATE"), rows, empty="There is nobody.")
+
+
+@app.command("disable")
+def disable_user(
+    context: typer.Context,
+    username: Username,
+    *,
+    stop_work: Annotated[bool, typer.Option("--stop-work", help="Cancel their runs and jobs too.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Sign a person out everywhere for good. Their tokens are revoked; their runs and jobs go on."""
+    session = session_of(context)
+    client = session.client()
+    confirm(f"Disable {username}? Their sessions and tokens end at once.", yes=yes)
+    user = client.users.disable(username, stop_work=stop_work)
+    work = [f"{item['kind']} {item['name']} ({item['project']})" for item in user.work]
+    session.out.record(user, [("Disabled", user.username), ("Stopped" if stop_work else "Still running", work or None)])
+
+
+@app.command("enable")
+def enable_user(context: typer.Context, username: Username) -> None:
+    """Let a person sign in again. Their old tokens stay revoked."""
+    session = session_of(context)
+    user = session.client().users.enable(username)
+    session.out.record(user, [("Enabled", user.username)])
+
+
+@app.command("sign-out")
+def sign_out_user(
+    context: typer.Context,
+    username: Username,
+    *,
+    tokens: Annotated[bool, typer.Option("--tokens", help="Revoke their access tokens too.")] = False,
+) -> None:
+    """End every session of a person; your own without being an admin."""
+    session = session_of(context)
+    session.client().users.sign_out(username, revoke_tokens=tokens)
+    done = {"signed_out": username}
+    session.out.json(done) if session.out.is_json else session.out.done(f"{username} is signed out everywhere.")

@@ -1,0 +1,29 @@
+"""People, for site admins."""
+
+from collections.abc import Iterator
+
+from nearline._http import Http, quoted
+from nearline.models import User
+
+
+class Users:
+    """Everybody who may sign in, or might before they were disabled."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self) -> Iterator[User]:
+        """Yield everybody, oldest first."""
+        return map(User.read, self._http.list_items("/users"))
+
+    def disable(self, username: str, *, stop_work: bool = False) -> User:
+        """Sign a person out everywhere for good; `work` of the answer is what runs for them. Raises NotFound."""
+        return User.read(self._http.post("/users" + quoted(username) + "/disable", {"stop_work": stop_work}))
+
+    def enable(self, username: str) -> User:
+        """Let a person sign in again. Raises NotFound."""
+        return User.read(self._http.post("/users" + quoted(username) + "/enable", {}))
+
+    def sign_out(self, username: str, *, revoke_tokens: bool = False) -> None:
+        """End every session of a person; your own without being an admin. Raises NotFound."""
+        self._http.post("/users" + quoted(username) + "/sign-out", {"revoke_tokens": revoke_tokens})
