@@ -2,11 +2,11 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import boto3
@@ -17,14 +17,33 @@ from datasets.adapters.s3_signing import S3Keys, presign
 from datasets.engine.blob_keys import check_key, check_prefix
 from datasets.engine.ports import Announcement, BlobStat, PutProof, SignedRequest
 from datasets.errors import BlobMissing, ContentCorrupt, InvalidStore, StoreUnreachable
+from nearline.content.retry import Failure, RetryPolicy
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+T = TypeVar("T")
+
 _DELETE_BATCH = 1000
 _MISSING = {"404", "NoSuchKey", "NotFound"}
 _SKEWED = {"RequestTimeTooSkewed", "RequestExpired"}
+_SLOW = {"RequestTimeout", "SlowDown"}
+_BROKEN, _PASSING = 500, {408, 429}
+# Someone may be waiting for a page; what can wait for longer tries again by itself.
+_ATTEMPTS, _LONGEST_WAIT_S = 5, 4.0
 _REFUSED = {"403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "NoSuchBucket"}
+
+
+def classify(error: Exception) -> Failure:
+    """Return whether another attempt at a request to an S3 server may cure an error."""
+    if not isinstance(error, StoreUnreachable):
+        return Failure.FINAL
+    if isinstance(error.__cause__, ClientError):
+        answer = error.__cause__.response
+        status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        is_passing = status >= _BROKEN or status in _PASSING or answer.get("Error", {}).get("Code") in _SLOW
+        return Failure.BROKEN if is_passing else Failure.FINAL
+    return Failure.BROKEN
 
 
 @dataclass(frozen=True)
@@ -59,8 +78,17 @@ class S3Location:
 class S3Store:
     """Objects in a bucket, under a prefix. Signed requests go to the S3 server itself, never through us."""
 
-    def __init__(self, location: S3Location, *, access_key: str, secret_key: str, put_proof: PutProof) -> None:
+    def __init__(
+        self,
+        location: S3Location,
+        *,
+        access_key: str,
+        secret_key: str,
+        put_proof: PutProof,
+        policy: RetryPolicy | None = None,
+    ) -> None:
         self.put_proof = put_proof
+        self._policy = policy or RetryPolicy(classify, attempts=_ATTEMPTS, longest_s=_LONGEST_WAIT_S)
         self._bucket = location.bucket
         self._prefix = location.prefix
         self._endpoint = location.endpoint
@@ -70,19 +98,18 @@ class S3Store:
     def put(self, key: str, data: bytes) -> None:
         """Store `data`."""
         digest = base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
-        with _translated(key):
-            self._client.put_object(Bucket=self._bucket, Key=self._key(key), Body=data, ContentMD5=digest)
+        self._try(
+            key,
+            lambda: self._client.put_object(Bucket=self._bucket, Key=self._key(key), Body=data, ContentMD5=digest),
+        )
 
     def get(self, key: str) -> bytes:
         """Return the whole object."""
-        with _translated(key):
-            return self._client.get_object(Bucket=self._bucket, Key=self._key(key))["Body"].read()
+        return self._read(key)
 
     def get_range(self, key: str, offset: int, size: int) -> bytes:
         """Return a part of an object."""
-        span = f"bytes={offset}-{offset + size - 1}"
-        with _translated(key):
-            data = self._client.get_object(Bucket=self._bucket, Key=self._key(key), Range=span)["Body"].read()
+        data = self._read(key, Range=f"bytes={offset}-{offset + size - 1}")
         if len(data) != size:
             raise ContentCorrupt(f"The object {key} is shorter than it should be.", key=key)
         return data
@@ -90,8 +117,7 @@ class S3Store:
     def stat(self, key: str) -> BlobStat | None:
         """Return the size of an object."""
         try:
-            with _translated(key):
-                found = self._client.head_object(Bucket=self._bucket, Key=self._key(key))
+            found = self._try(key, lambda: self._client.head_object(Bucket=self._bucket, Key=self._key(key)))
         except BlobMissing:
             return None
         return BlobStat(key, found["ContentLength"])
@@ -99,11 +125,17 @@ class S3Store:
     def list_blobs(self, prefix: str) -> Iterator[BlobStat]:
         """Yield what lies under a prefix."""
         check_prefix(prefix)
-        pages = self._client.get_paginator("list_objects_v2")
-        with _translated(prefix):
-            for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
-                for found in page.get("Contents", []):
-                    yield BlobStat(found["Key"].removeprefix(self._prefix), found["Size"])
+        position: dict[str, str] = {}
+        while True:
+            page = self._try(
+                prefix,
+                lambda: self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix + prefix, **position),  # type: ignore[arg-type]
+            )
+            for found in page.get("Contents", []):
+                yield BlobStat(found["Key"].removeprefix(self._prefix), found["Size"])
+            if not page.get("IsTruncated"):
+                return
+            position["ContinuationToken"] = page["NextContinuationToken"]
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects, many in one request."""
@@ -146,12 +178,27 @@ class S3Store:
         return SignedRequest(method, url, headers, now + timedelta(seconds=lifetime_s))
 
     def _delete(self, keys: Sequence[str]) -> None:
-        with _translated("objects to delete"):
-            answer = self._client.delete_objects(
+        answer = self._try(
+            "objects to delete",
+            lambda: self._client.delete_objects(
                 Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
-            )
+            ),
+        )
         if faults := answer.get("Errors"):
             raise StoreUnreachable(f"The store did not delete {len(faults)} of {len(keys)} objects.")
+
+    def _read(self, key: str, **part: str) -> bytes:
+        def read() -> bytes:
+            return self._client.get_object(Bucket=self._bucket, Key=self._key(key), **part)["Body"].read()  # type: ignore[arg-type]
+
+        return self._try(key, read)
+
+    def _try(self, key: str, call: Callable[[], T]) -> T:
+        def attempt() -> T:
+            with _translated(key):
+                return call()
+
+        return self._policy.repeat(attempt)
 
     def _key(self, key: str) -> str:
         check_key(key)
@@ -172,7 +219,8 @@ def _make_client(location: S3Location, keys: S3Keys) -> "S3Client":
             response_checksum_validation="when_required",
             connect_timeout=5,
             read_timeout=60,
-            retries={"max_attempts": 4, "mode": "standard"},
+            # We try again ourselves: boto3 would not where a body breaks off while it is read.
+            retries={"total_max_attempts": 1},
             max_pool_connections=32,
         ),
     )

@@ -4,6 +4,7 @@ May be called at any time, any number of times and by many at once: the lease le
 leaves a row whose lease expires and a staging folder from which the next worker goes on.
 """
 
+import math
 from collections.abc import Iterator
 
 import structlog
@@ -28,11 +29,13 @@ from datasets.services.cache_events import change_state, record
 from datasets.services.cache_leases import Heartbeat
 from datasets.services.hydration import HydrationProgress, hydrate
 from nearline.content.manifest import Entry
+from nearline.content.retry import Waiting
 
 log = structlog.get_logger(__name__)
 
 # So often may workers take a copy up without getting any further before it counts as failed.
 _MAX_ATTEMPTS = 10
+_LONGEST_REASON = 300
 
 
 def hydrate_cached_commit(*, cached_commit_id: str) -> None:
@@ -137,6 +140,7 @@ class _Hydration:
         self._shared_files = 0
         self._shared_bytes = 0
         self._fetched = HydrationProgress()
+        self._waits_for = ""
         self._moved_before = row.bytes_moved
 
     def run(self) -> None:
@@ -190,6 +194,7 @@ class _Hydration:
             staging.folder,
             keep_existing=True,
             on_progress=self._note_fetched,
+            on_wait=self._note_waiting,
             should_stop=lambda: self._heartbeat.is_lost,
         )
         self._report()
@@ -209,7 +214,12 @@ class _Hydration:
                 yield entry
 
     def _note_fetched(self, progress: HydrationProgress) -> None:
-        self._fetched = progress
+        self._fetched, self._waits_for = progress, ""
+        self._report()
+
+    def _note_waiting(self, waiting: Waiting) -> None:
+        minutes = math.ceil(waiting.left_s / 60)
+        self._waits_for = f"the store, for {minutes} min more at most: {waiting.reason}"[:_LONGEST_REASON]
         self._report()
 
     def _report(self) -> None:
@@ -219,6 +229,7 @@ class _Hydration:
             bytes_done=self._shared_bytes + fetched.size_bytes,
             bytes_shared=self._shared_bytes,
             bytes_moved=self._moved_before + fetched.bytes_moved,
+            waits_for=self._waits_for,
         )
 
     @transaction.atomic
@@ -240,6 +251,7 @@ class _Hydration:
             last_used_at=now,
             scrubbed_at=now,
             settled_ns=volume.now_ns(),
+            waits_for="",
             lease_token="",
             lease_expires_at=None,
             rate_bytes_s=None,
@@ -267,6 +279,7 @@ def _fail(row: CachedCommit, error: PlatformError) -> None:
         error=error.message,
         error_hint=error.hint,
         reserved_bytes=caches.bytes_on_disk(fresh),
+        waits_for="",
         lease_token="",
         lease_expires_at=None,
         rate_bytes_s=None,

@@ -57,8 +57,8 @@ class Heartbeat:
     def __init__(self, row: CachedCommit, *, states: Collection[CacheState]) -> None:
         """Watch over `row`, whose lease is held, as long as it is in one of `states`."""
         self._rows = CachedCommit.objects.filter(pk=row.pk, lease_token=row.lease_token, state__in=states)
-        self._progress: dict[str, int] = {}
-        self._written: dict[str, int] = {}
+        self._progress: dict[str, int | str] = {}
+        self._written: dict[str, int | str] = {}
         self._rate: float | None = None
         self._measured = (clock.monotonic(), row.bytes_done)
         self._renewed_at = clock.monotonic()
@@ -83,7 +83,7 @@ class Heartbeat:
         """Whether the work must stop."""
         return self._lost.is_set()
 
-    def report(self, **progress: int) -> None:
+    def report(self, **progress: int | str) -> None:
         """Note how far the work is; it is written with the next beat."""
         self._progress = progress
 
@@ -123,8 +123,8 @@ class Heartbeat:
             self._written, self._renewed_at = progress, clock.monotonic()
         return changed == 1
 
-    def _measure(self, progress: dict[str, int]) -> None:
-        now, done = clock.monotonic(), progress.get("bytes_done", 0)
+    def _measure(self, progress: dict[str, int | str]) -> None:
+        now, done = clock.monotonic(), int(progress.get("bytes_done", 0))
         before, done_before = self._measured
         if now > before and done > done_before:
             rate = (done - done_before) / (now - before)

@@ -8,21 +8,24 @@ import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from blake3 import blake3
 
+from core import clock
 from core.metrics import BYTES_HYDRATED
 from datasets.engine.fetch_plan import PackSpan, Piece, plan_reads
 from datasets.engine.layout import pack_key
 from datasets.engine.ports import BlobStore
-from datasets.errors import ContentCorrupt, HydrationStopped, TargetUnwritable
+from datasets.errors import ContentCorrupt, HydrationStopped, StoreUnreachable, TargetUnwritable
 from nearline.content.hashing import file_id
 from nearline.content.manifest import Entry, EntryKind
+from nearline.content.retry import Failure, RetryPolicy, Waiting, ignore_waiting
 
 DEFAULT_THREADS = 4
+_ASKED_EVERY_S = 1.0
 # So many files are planned at a time: bounds memory, and makes few packs be read twice at the seams.
 _BATCH_FILES = 50_000
 # No file of a dataset can lie in this folder: the name is reserved for the workspace itself.
@@ -39,6 +42,7 @@ class HydrationProgress:
 
 
 OnProgress = Callable[[HydrationProgress], None]
+OnWait = Callable[[Waiting], None]
 ShouldStop = Callable[[], bool]
 
 
@@ -51,7 +55,9 @@ def hydrate(
     read_only: bool = True,
     keep_existing: bool = False,
     on_progress: OnProgress = lambda _: None,
+    on_wait: OnWait = ignore_waiting,
     should_stop: ShouldStop = lambda: False,
+    policy: RetryPolicy | None = None,
 ) -> HydrationProgress:
     """Write `entries` (sorted, of one tree) under `target` and return what was written.
 
@@ -63,6 +69,7 @@ def hydrate(
     - With `read_only` files get mode 0444 or 0555 and the folders that hold them 0555; otherwise 0644, 0755 and 0755.
       Modification times are those of the entries.
     - `on_progress` gets running totals after every read, from any thread but never from two at once.
+    - A store that is away is waited for as long as `policy` says; `on_wait` is told of each wait, from any thread.
     - `should_stop` is asked often; once it says yes, HydrationStopped is raised.
 
     Nothing is synced to disk; a caller that publishes the folder does that once, at the end. After an error the
@@ -70,6 +77,7 @@ def hydrate(
     Raises ContentCorrupt, BlobMissing, StoreUnreachable, TargetUnwritable, HydrationStopped.
     """
     work = _Hydration(store, target, read_only=read_only, on_progress=on_progress, should_stop=should_stop)
+    work.policy = replace(policy or work.policy, on_wait=on_wait)
     try:
         with ThreadPoolExecutor(threads, thread_name_prefix="hydrate") as pool:
             for batch in _batches(entries):
@@ -97,6 +105,8 @@ class _Hydration:
         self._folders: set[bytes] = set()
         self._links: list[Entry] = []
         self._missing_pieces: dict[bytes, int] = {}
+        self._has_failed = threading.Event()
+        self.policy = RetryPolicy(_classify, sleep=self.sleep)
 
     def fill(self, entries: Sequence[Entry], pool: ThreadPoolExecutor, *, keep_existing: bool) -> None:
         """Write one batch: everything but links, which are kept for the end."""
@@ -115,7 +125,7 @@ class _Hydration:
         self._missing_pieces = {entry.path: len(entry.blobs) for entry in wanted if len(entry.blobs) > 1}
         if self._missing_pieces:
             self._parts.mkdir(parents=True, exist_ok=True)
-        _run_all([pool.submit(self._bring, span) for span in plan_reads(wanted)])
+        _run_all([pool.submit(self.bring, span) for span in plan_reads(wanted)])
 
     def finish(self) -> None:
         """Make the links, drop the folder of parts, and close the folders."""
@@ -134,9 +144,27 @@ class _Hydration:
             for path in sorted(self._folders, reverse=True):
                 os.chmod(path, 0o555)  # noqa: PTH101, S103 (paths are bytes here; a cache is there to be read)
 
+    def sleep(self, wait_s: float) -> None:
+        """Wait, but not longer than the work goes on."""
+        ends_at = clock.monotonic() + wait_s
+        while (left_s := ends_at - clock.monotonic()) > 0:
+            self._has_failed.wait(min(left_s, _ASKED_EVERY_S))
+            self._stop_if_asked()
+
+    def bring(self, span: PackSpan) -> None:
+        """Read a part of a pack and write what is in it."""
+        try:
+            self._bring(span)
+        except BaseException:
+            self._has_failed.set()
+            raise
+
+    def _read(self, pack: str, offset: int, size: int) -> bytes:
+        return self.policy.repeat(lambda: self._store.get_range(pack_key(pack), offset, size))
+
     def _bring(self, span: PackSpan) -> None:
         self._stop_if_asked()
-        data = memoryview(self._store.get_range(pack_key(span.pack), span.offset, span.size))
+        data = memoryview(self._read(span.pack, span.offset, span.size))
         BYTES_HYDRATED.inc(span.size)
         files = size_bytes = 0
         for number, piece in enumerate(span.pieces):
@@ -157,7 +185,7 @@ class _Hydration:
             return content
         # Damaged on its way, perhaps: one more try, for this blob alone.
         pack = piece.blob.pack.hex()
-        again = self._store.get_range(pack_key(pack), piece.blob.offset, piece.blob.size)
+        again = self._read(pack, piece.blob.offset, piece.blob.size)
         if file_id(again) == piece.blob.content_id:
             return again
         name = _show(piece.entry)
@@ -237,7 +265,8 @@ class _Hydration:
         except FileExistsError:
             if not os.path.isdir(path) or os.path.islink(path):  # noqa: PTH112, PTH114
                 raise
-            os.chmod(path, 0o755)  # noqa: PTH101, S103 (a folder that an earlier call closed)
+        # Whatever the umask is, and though an earlier call closed it.
+        os.chmod(path, 0o755)  # noqa: PTH101, S103 (paths are bytes here; a copy is there to be read)
 
     def _count(self, *, files: int = 0, size_bytes: int = 0, bytes_moved: int = 0) -> None:
         with self._lock:
@@ -249,7 +278,7 @@ class _Hydration:
                 self._on_progress(self.progress)
 
     def _stop_if_asked(self) -> None:
-        if self._should_stop():
+        if self._should_stop() or self._has_failed.is_set():
             raise HydrationStopped("Stopped on request.")
 
     def _path(self, entry: Entry) -> bytes:
@@ -267,9 +296,14 @@ def _run_all(futures: Sequence[Future[None]]) -> None:
     for future in waiting:
         future.cancel()
     wait(waiting)
-    for future in (*done, *waiting):
-        if not future.cancelled():
-            future.result()
+    errors = [error for future in (*done, *waiting) if not future.cancelled() and (error := future.exception())]
+    # Those that stopped because another failed have nothing to tell.
+    for error in sorted(errors, key=lambda error: isinstance(error, HydrationStopped)):
+        raise error
+
+
+def _classify(error: Exception) -> Failure:
+    return Failure.AWAY if isinstance(error, StoreUnreachable) else Failure.FINAL
 
 
 def _write_at(descriptor: int, content: bytes | memoryview, offset: int) -> None:

@@ -5,17 +5,17 @@ wait that grows (full jitter). Others are repeated only when the request certain
 """
 
 import json
-import random
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from nearline import _problems, errors
+from nearline.content.retry import Failure, RetryPolicy, Waiting, ignore_waiting
 
 # The library's own command line takes half of its time to load, and nothing here uses it.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
@@ -33,25 +33,20 @@ _TIMEOUT = httpx.Timeout(60, connect=10)
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=64)
 _PAGE = 1000
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_SHORT_PATIENCE_S, _PATIENCE_S = 30.0, 600.0
 _REPEATABLE = {"GET", "HEAD", "PUT", "DELETE", "PATCH"}
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How often and how long to try. A server that answered before is worth more waiting than one never heard of."""
-
-    first_attempts: int = 2
-    attempts: int = 8
-    base_s: float = 0.25
-    longest_s: float = 10.0
-
-    def wait_s(self, tried: int, chance: float) -> float:
-        """Return the wait after `tried` attempts, given a random number from 0 to 1."""
-        return chance * min(self.longest_s, self.base_s * 2.0**tried)
+def api_policy(on_wait: Callable[[Waiting], None] = ignore_waiting) -> RetryPolicy:
+    """Return how calls of the API try again; each call says for itself what its failures mean."""
+    return RetryPolicy(lambda _: Failure.FINAL, patience_s=_SHORT_PATIENCE_S, on_wait=on_wait)
 
 
 class Http:
-    """A connection to one server as one caller. Safe to share between threads."""
+    """A connection to one server as one caller. Safe to share between threads.
+
+    A server that has never answered is given up after `first_attempts`: its address may be wrong.
+    """
 
     def __init__(
         self,
@@ -60,15 +55,13 @@ class Http:
         *,
         transport: httpx.BaseTransport | None = None,
         store: "StoreConnections | None" = None,
-        patience: Patience | None = None,
-        sleep: Callable[[float], None] = time.sleep,
-        chance: Callable[[], float] = random.random,
+        policy: RetryPolicy | None = None,
+        first_attempts: int = 2,
     ) -> None:
         self.url = url
+        self.policy = policy or api_policy()
         self._token = token
-        self._patience = patience or Patience()
-        self._sleep = sleep
-        self._chance = chance
+        self._first_attempts = first_attempts
         self._has_answered = False
         if store is not None:
             self._store = store
@@ -80,6 +73,12 @@ class Http:
             # A proxy that is set for the outside world must not swallow calls to this machine.
             trust_env=urlsplit(url).hostname not in _LOOPBACK,
         )
+
+    def patient(self, limit_s: float | None = None) -> Self:
+        """Return the same connection for work that is worth waiting for minutes, `limit_s` at most."""
+        longer = copy(self)
+        longer.policy = replace(self.policy, patience_s=_PATIENCE_S if limit_s is None else min(limit_s, _PATIENCE_S))
+        return longer
 
     def close(self) -> None:
         """Drop the open connections."""
@@ -134,7 +133,6 @@ class Http:
     def send_signed(self, method: str, url: str, headers: Mapping[str, str], body: bytes | bytearray) -> None:
         """Make one attempt at storing a body, as `StoreConnections.send` does."""
         self._store.send(method, self._absolute(url), headers, body)
-        self._has_answered = True
 
     def receive_signed(
         self,
@@ -146,9 +144,7 @@ class Http:
         byte_range: tuple[int, int] | None = None,
     ) -> memoryview:
         """Make one attempt at reading from a store, as `StoreConnections.receive` does."""
-        content = self._store.receive(method, self._absolute(url), headers, allocate, byte_range=byte_range)
-        self._has_answered = True
-        return content
+        return self._store.receive(method, self._absolute(url), headers, allocate, byte_range=byte_range)
 
     @cached_property
     def _store(self) -> "StoreConnections":
@@ -195,37 +191,42 @@ class Http:
         )
 
     def _send(self, request: httpx.Request, *, may_repeat: bool, is_stream: bool = False) -> httpx.Response:
-        tried = 0
-        while True:
-            tried += 1
-            limit = self._patience.attempts if self._has_answered else self._patience.first_attempts
-            try:
-                response = self._client.send(request, stream=is_stream)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                # Nothing was sent, so even what must not happen twice may be tried again.
-                if tried >= limit:
-                    raise _unreachable(self.url, error) from error
-            except httpx.TransportError as error:
-                if tried >= limit or not may_repeat:
-                    raise _unreachable(self.url, error) from error
-            else:
-                self._has_answered = True
-                if response.status_code not in _problems.PASSING or not may_repeat or tried >= self._patience.attempts:
-                    return self._checked(response)
-                response.close()
-                if asked := _retry_after_s(response):
-                    self._sleep(min(asked, self._patience.longest_s))
-                    continue
-            self._sleep(self._patience.wait_s(tried, self._chance()))
+        failures = 0
 
-    def _checked(self, response: httpx.Response) -> httpx.Response:
-        if response.is_success:
-            return response
-        response.read()
-        raise _problems.read(response.status_code, response.content) or errors.ServerFailure(
-            f"{self.url} answered {response.status_code} in a form that Nearline does not use.",
+        def classify(error: Exception) -> Failure:
+            nonlocal failures
+            failures += 1
+            if not isinstance(error, errors.Unavailable):
+                return Failure.FINAL
+            # Where nothing was sent, even what must not happen twice may be tried again.
+            is_unsent = isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)
+            is_unknown = not self._has_answered and failures >= self._first_attempts
+            return Failure.AWAY if (may_repeat or is_unsent) and not is_unknown else Failure.FINAL
+
+        return replace(self.policy, classify=classify).repeat(lambda: self._attempt(request, is_stream=is_stream))
+
+    def _attempt(self, request: httpx.Request, *, is_stream: bool) -> httpx.Response:
+        try:
+            response = self._client.send(request, stream=is_stream)
+            self._has_answered = True
+            if response.is_success:
+                return response
+            response.read()
+        except httpx.TransportError as error:
+            raise _unreachable(self.url, error) from error
+        raise self._problem_of(response)
+
+    def _problem_of(self, response: httpx.Response) -> errors.NearlineError:
+        status = response.status_code
+        problem = _problems.read(status, response.content)
+        if problem is None and status in _problems.PASSING:
+            problem = errors.Unavailable(f"{self.url} answered {status}: what stands behind it is away or busy.")
+        if isinstance(problem, errors.Unavailable):
+            problem.retry_after_s = _retry_after_s(response)
+        return problem or errors.ServerFailure(
+            f"{self.url} answered {status} in a form that Nearline does not use.",
             hint="Check the address: NEARLINE_URL, or the one given to `nearline login`.",
-            details={"status": response.status_code},
+            details={"status": status},
         )
 
     def _json(self, response: httpx.Response) -> Json:

@@ -1,10 +1,12 @@
 """The way into the SDK: one object that holds the connection and hands out the resources."""
 
+from collections.abc import Callable
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
-from nearline._http import Http
+from nearline._http import Http, api_policy
+from nearline.content.retry import Waiting, ignore_waiting
 from nearline.resources.caches import Caches
 from nearline.resources.compute import Compute
 from nearline.resources.datasets import Datasets
@@ -21,9 +23,17 @@ from nearline.settings import read_settings
 class Client:
     """A connection to a Nearline server, as one person. Without arguments it uses the settings that the CLI uses."""
 
-    def __init__(self, url: str | None = None, token: str | None = None, *, http: Http | None = None) -> None:
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        http: Http | None = None,
+        on_wait: Callable[[Waiting], None] = ignore_waiting,
+    ) -> None:
+        """Use a server; `on_wait` is told whenever it is away and is waited for."""
         settings = read_settings(url=url, token=token)
-        self._http = http or Http(settings.url, settings.token)
+        self._http = http or Http(settings.url, settings.token, policy=api_policy(on_wait))
         self.url = self._http.url
 
     def __enter__(self) -> Self:

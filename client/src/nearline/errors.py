@@ -89,6 +89,8 @@ class Unavailable(NearlineError):
 
     exit_code = 7
     code = "client.unavailable"
+    # How long the server asks to be left alone, in seconds.
+    retry_after_s: float = 0.0
 
 
 class Throttled(Unavailable):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from nearline import _store_answers
-from nearline._http import Http, Patience
+from nearline._http import Http, api_policy
 from nearline.cli.main import app
 from nearline.cli.session import Session
 from nearline.client import Client
@@ -117,8 +117,8 @@ def connect(handler: Callable[[httpx.Request], httpx.Response]) -> Cli:
             "secret",
             transport=httpx.MockTransport(handler),
             store=ScriptedStore(handler),
-            patience=Patience(first_attempts=1, attempts=1),
-            sleep=lambda _seconds: None,
+            policy=replace(api_policy(), patience_s=0),
+            first_attempts=1,
         )
         session = Session(url=URL, token="secret", _client=Client(http=http))
         return CliRunner().invoke(app, list(arguments), obj=session, input=stdin)

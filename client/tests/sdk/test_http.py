@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from nearline import errors
-from nearline._http import Http, Patience, quoted
+from nearline._http import Http, api_policy, quoted
 from nearline.resources.references import Reference
 from nearline.resources.sync_routes import SyncRoutes
 from nearline.transfer.packing import Upload
@@ -32,14 +32,14 @@ class Script:
         return httpx.Response(answer[0], content=json.dumps(answer[1]), headers=headers)
 
 
-def connect(script, *, token="secret", waits=None, **patience) -> Http:
+def connect(script, *, token="secret", waits=None, first_attempts=2, **policy) -> Http:
+    sleep = [].append if waits is None else waits.append
     return Http(
         URL,
         token,
         transport=httpx.MockTransport(script),
-        patience=Patience(**patience),
-        sleep=[].append if waits is None else waits.append,
-        chance=lambda: 1.0,
+        policy=replace(api_policy(), sleep=sleep, chance=lambda: 1.0, clock=lambda: 0.0, **policy),
+        first_attempts=first_attempts,
     )
 
 
@@ -73,7 +73,7 @@ def test_every_call_carries_the_token_and_goes_to_the_api():
     ],
 )
 def test_a_problem_becomes_the_exception_of_its_kind(status, kind, exit_code):
-    http = connect(Script(problem(status, head="abc")), attempts=1)
+    http = connect(Script(problem(status, head="abc")), patience_s=0)
 
     with pytest.raises(errors.NearlineError) as raised:
         http.get("/x")
@@ -94,13 +94,6 @@ def test_reads_are_repeated_while_the_server_is_busy_with_growing_waits():
 
     assert connect(script, waits=waits).get("/x") == {"ok": True}
     assert waits == [0.5, 1.0]
-
-
-def test_waits_are_random_and_have_a_longest():
-    patience = Patience(base_s=1, longest_s=5)
-
-    assert [patience.wait_s(tried, 1.0) for tried in (1, 2, 3, 9)] == [2.0, 4.0, 5.0, 5.0]
-    assert patience.wait_s(3, 0.0) == 0.0
 
 
 def test_the_server_says_itself_how_long_to_wait():
@@ -142,18 +135,38 @@ def test_a_write_that_may_be_sent_twice_is_repeated():
     assert connect(script, first_attempts=5).post("/x", {}, may_repeat=True) == {"id": "1"}
 
 
-def test_a_server_never_heard_of_is_given_up_soon_and_a_known_one_late():
+def test_a_server_never_heard_of_is_given_up_soon():
     script = Script(httpx.ConnectError("refused"))
+
     with pytest.raises(errors.Unavailable, match="Cannot reach http://server: refused"):
         connect(script).get("/x")
+
     assert len(script.requests) == 2
 
+
+@pytest.mark.parametrize(
+    ("is_patient", "waits"),
+    [(False, [0.5, 1.0, 2.0, 4.0, 8.0]), (True, [0.5, 1.0, 2.0, 4.0, 8.0, *[15.0] * 38])],
+)
+def test_a_server_that_answered_before_is_waited_for_and_for_longer_by_transfers(is_patient, waits):
+    slept, told = [], []
     script = Script((200, {}), httpx.ConnectError("refused"))
-    http = connect(script)
+    http = connect(script, waits=slept, on_wait=told.append)
     http.get("/x")
+
     with pytest.raises(errors.Unavailable):
-        http.get("/x")
-    assert len(script.requests) == 1 + 8
+        (http.patient() if is_patient else http).get("/x")
+
+    assert slept == waits
+    assert {wait.reason for wait in told} == {"Cannot reach http://server: refused."}
+    assert {wait.limit_s for wait in told} == {600.0 if is_patient else 30.0}
+    assert [wait.waited_s for wait in told[:4]] == [0.0, 0.5, 1.5, 3.5]
+
+
+def test_an_error_page_of_what_stands_before_the_server_is_waited_out():
+    answers = [httpx.Response(502, text="<html>nginx</html>"), httpx.Response(200, json={"ok": True})]
+
+    assert connect(lambda _request: answers.pop(0)).get("/x") == {"ok": True}
 
 
 def test_an_answer_that_is_not_ours_says_to_check_the_address():

@@ -3,14 +3,15 @@
 import os
 from pathlib import Path
 
+from nearline.content.retry import RetryPolicy
 from nearline.transfer import status, sync
 from nearline.transfer.options import Options
-from nearline.transfer.retry import Patience
+from nearline.transfer.retry import classify
 from nearline.transfer.workspace import Link, Workspace
 
 LINK = Link("http://server", "team", "data", "main")
 # Tries as often as in life, but without waiting.
-OPTIONS = Options(threads=2, patience=Patience(sleep=lambda _: None), pack_bytes=64 * 1024)
+OPTIONS = Options(threads=2, policy=RetryPolicy(classify, sleep=lambda _: None), pack_bytes=64 * 1024)
 LONG_AGO_NS = 1_500_000_000_000_000_000
 
 

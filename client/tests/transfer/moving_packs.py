@@ -17,7 +17,7 @@ from nearline.transfer.collector import collecting_rarely
 from nearline.transfer.known import KnownContent
 from nearline.transfer.objects import ObjectReader
 from nearline.transfer.packing import PackSender, Upload
-from nearline.transfer.retry import Patience
+from nearline.transfer.retry import transfer_policy
 from nearline.transfer.server import ObjectKind, OfferAnswer, SignedRequest, UploadSession
 
 BLOB = bytes(range(256)) * (1 << 13)
@@ -75,17 +75,15 @@ class Server:
 
 
 def move(port, packs, threads):
-    server, patience = Server(f"http://127.0.0.1:{port}"), Patience()
+    server, policy = Server(f"http://127.0.0.1:{port}"), transfer_policy()
     whole_id = file_id(WHOLE)
     with collecting_rarely():
-        with PackSender(
-            server, Upload(server, "main", "test"), KnownContent(), threads=threads, patience=patience
-        ) as out:
+        with PackSender(server, Upload(server, "main", "test"), KnownContent(), threads=threads, policy=policy) as out:
             for number in range(BLOBS_IN_PACK * packs):
                 blob = number.to_bytes(8, "little") + BLOB[: -1024 - 8]
                 out.add(file_id(blob), blob)
             out.finish()
-        reader = ObjectReader(server, patience)
+        reader = ObjectReader(server, policy)
 
         def read(number):
             def check(view):

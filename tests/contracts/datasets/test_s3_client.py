@@ -11,15 +11,16 @@ from datasets.adapters.s3 import S3Store
 from datasets.engine.ports import Announcement, PutProof
 from nearline._http import Http
 from nearline.content.hashing import file_id
+from nearline.content.retry import RetryPolicy
 from nearline.errors import Denied
 from nearline.transfer.known import KnownContent
 from nearline.transfer.objects import ObjectReader
 from nearline.transfer.packing import PackSender, Upload, put_objects
-from nearline.transfer.retry import Patience
+from nearline.transfer.retry import classify
 from nearline.transfer.server import ObjectKind, OfferAnswer, SignedRequest, UploadSession
 from tests.contracts.datasets.test_s3_store import ACCESS_KEY, SECRET_KEY, location, server  # noqa: F401 (fixtures)
 
-PATIENCE = Patience(sleep=lambda _: None)
+PATIENCE = RetryPolicy(classify, sleep=lambda _: None)
 LONG_AGO = timedelta(minutes=10)
 
 
@@ -76,7 +77,7 @@ def make_server(location):  # noqa: F811 (a fixture is taken by its name)
 
 def send_pack(server, content):  # noqa: F811
     upload = Upload(server, "main", "test")
-    with PackSender(server, upload, KnownContent(), threads=1, patience=PATIENCE) as sender:
+    with PackSender(server, upload, KnownContent(), threads=1, policy=PATIENCE) as sender:
         sender.add(file_id(content), content)
         sender.finish()
     return server.confirmed

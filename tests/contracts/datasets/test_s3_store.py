@@ -1,16 +1,18 @@
 """The S3 store against a real S3 server."""
 
+import io
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 import urllib3
+from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
 from core import clock
 from datasets.adapters.opening import open_store
-from datasets.adapters.s3 import S3Location, S3Store
+from datasets.adapters.s3 import S3Location, S3Store, classify
 from datasets.adapters.s3_probe import probe_put_proof
 from datasets.engine.ports import Announcement, PutProof
 from datasets.errors import InvalidStore, StoreUnreachable
@@ -18,6 +20,7 @@ from datasets.models import Store
 from datasets.selectors.files import open_file
 from datasets.services import stores, uploads
 from datasets.services.uploads import ObjectKind, Offer
+from nearline.content.retry import RetryPolicy
 from tests import services
 from tests.contracts.blob_store import BlobStoreContract
 from tests.factories.datasets import PackedTree, commit_files, make_dataset
@@ -169,3 +172,53 @@ def test_clocks_that_differ_are_told_in_a_sentence(store):
 
         with pytest.raises(StoreUnreachable, match="clock"):
             store.stat("packs/a")
+
+
+def trying(location, waits):
+    policy = RetryPolicy(classify, attempts=5, sleep=waits.append, chance=lambda: 1.0)
+    return S3Store(
+        location, access_key=ACCESS_KEY, secret_key=SECRET_KEY, put_proof=PutProof.CHECKSUM_SHA256, policy=policy
+    )
+
+
+def test_a_storm_of_refusals_and_a_body_that_breaks_off_are_outlasted(location):
+    waits = []
+    store = trying(location, waits)
+    with Stubber(store._client) as answers:
+        answers.add_client_error("get_object", "SlowDown", http_status_code=503)
+        answers.add_client_error("get_object", "InternalError", http_status_code=500)
+        answers.add_response("get_object", {"Body": StreamingBody(io.BytesIO(b"who"), 5)})
+        answers.add_response("get_object", {"Body": StreamingBody(io.BytesIO(b"whole"), 5)})
+
+        assert store.get_range("packs/a", 0, 5) == b"whole"
+
+    assert waits == [0.5, 1.0, 2.0]
+
+
+def test_a_store_that_stays_busy_is_given_up_after_five_attempts(location):
+    waits = []
+    store = trying(location, waits)
+    with Stubber(store._client) as answers:
+        for _ in range(5):
+            answers.add_client_error("get_object", "SlowDown", http_status_code=503)
+
+        with pytest.raises(StoreUnreachable, match="SlowDown"):
+            store.get("packs/a")
+
+        answers.assert_no_pending_responses()
+    assert len(waits) == 4
+
+
+def test_a_listing_goes_on_where_a_page_failed(location):
+    store = trying(location, [])
+    first = {
+        "Contents": [{"Key": f"{location.prefix}a/1", "Size": 1}],
+        "IsTruncated": True,
+        "NextContinuationToken": "n",
+    }
+    with Stubber(store._client) as answers:
+        answers.add_response("list_objects_v2", first)
+        answers.add_client_error("list_objects_v2", "SlowDown", http_status_code=503)
+        answers.add_response("list_objects_v2", {"Contents": [{"Key": f"{location.prefix}a/2", "Size": 2}]})
+
+        assert [(blob.key, blob.size_bytes) for blob in store.list_blobs("a/")] == [("a/1", 1), ("a/2", 2)]

@@ -26,13 +26,14 @@ class Session:
 
     def client(self) -> "Client":
         """Return the connection. Raises NotSignedIn where there is no token to use."""
+        from nearline.cli.outage import OutageNotice  # noqa: PLC0415 (with what follows)
         from nearline.client import Client  # noqa: PLC0415 (brings the HTTP library, which --help must not wait for)
 
         if self._client is None:
             settings = self.settings()
             if settings.token is None:
                 raise NotSignedIn(f"You are not signed in to {settings.url}.")
-            self._client = Client(settings.url, settings.token)
+            self._client = Client(settings.url, settings.token, on_wait=OutageNotice(self.out))
         return self._client
 
     def project(self, given: str | None = None) -> str:

@@ -67,13 +67,14 @@ class Caches:
     ) -> Iterator[CachedCommit]:
         """Yield how it stands now and again, until `timeout_s` is over."""
         started, pause = time.monotonic(), 0.05
+        caches = Caches(self._http.patient(timeout_s))
         while True:
             yield cached
             if timeout_s is not None and time.monotonic() - started > timeout_s:
                 return
             sleep(pause)
             pause = min(pause * 1.1, _LONGEST_POLL_S)
-            cached = self.get(cached.id)
+            cached = caches.get(cached.id)
 
     def plan(self, *, site: str | None = None, need_bytes: int | None = None) -> Json:
         """Return what would be evicted, when and why, without evicting it."""

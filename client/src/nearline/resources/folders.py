@@ -20,6 +20,7 @@ from nearline.transfer import put, status, sync
 from nearline.transfer.options import Options
 from nearline.transfer.outcome import Outcome
 from nearline.transfer.progress import OnProgress, ignore_progress
+from nearline.transfer.retry import transfer_policy
 from nearline.transfer.server import Server
 from nearline.transfer.status import Comparison
 from nearline.transfer.workspace import FOLDER_NAME, Link, Workspace
@@ -123,7 +124,7 @@ class Folders:
         if new_branch:
             _start_branch(folder, server)
         with _in_words():
-            options = _options(parallel, progress)
+            options = self._options(parallel, progress)
             return sync.sync_folder(folder.workspace, server, message=message, force=force, options=options)
 
     def upload(
@@ -141,7 +142,7 @@ class Folders:
         if new_branch:
             _start_branch(folder, server)
         with _in_words():
-            options = _options(parallel, progress)
+            options = self._options(parallel, progress)
             return sync.upload_folder(folder.workspace, server, message=message, force=force, options=options)
 
     def download(
@@ -154,18 +155,18 @@ class Folders:
     ) -> Outcome:
         """Bring the branch's newest commit here, or that of `ref`; what was changed here stays."""
         with _in_words():
-            options = _options(parallel, progress)
+            options = self._options(parallel, progress)
             return sync.download_folder(folder.workspace, self._server_of(folder), ref=ref, options=options)
 
     def status(self, folder: Folder, *, progress: OnProgress = ignore_progress) -> Comparison:
         """Say what changed here since the last sync, and whether others committed since."""
         with _in_words():
-            return status.get_status(folder.workspace, self._server_of(folder), _options(None, progress))
+            return status.get_status(folder.workspace, self._server_of(folder), self._options(None, progress))
 
     def verify(self, folder: Folder, *, progress: OnProgress = ignore_progress) -> Comparison:
         """Read every file and compare it with the commit that was synced last."""
         with _in_words():
-            return status.verify_folder(folder.workspace, self._server_of(folder), _options(None, progress))
+            return status.verify_folder(folder.workspace, self._server_of(folder), self._options(None, progress))
 
     def clone(
         self,
@@ -187,7 +188,7 @@ class Folders:
             _check_room(into, server.get_commit(ref or branch).size_bytes)
         folder = self._folder_for_clone(into, target, branch)
         with _in_words():
-            outcome = sync.download_folder(folder.workspace, server, ref=ref, options=_options(parallel, progress))
+            outcome = sync.download_folder(folder.workspace, server, ref=ref, options=self._options(parallel, progress))
         if not link:
             shutil.rmtree(folder.workspace.home)
         return outcome
@@ -216,7 +217,7 @@ class Folders:
                 found,
                 message=message,
                 only=only,
-                options=_options(parallel, progress),
+                options=self._options(parallel, progress),
             )
 
     def find(self, dataset: str | Reference, patterns: Sequence[str]) -> list[str]:
@@ -241,8 +242,12 @@ class Folders:
                 self._branch_of(target),
                 [to_bytes(path) for path in paths],
                 message=message,
-                options=_options(None, progress),
+                options=self._options(None, progress),
             )
+
+    def _options(self, parallel: int | None, progress: OnProgress) -> Options:
+        options = Options(policy=transfer_policy(self._http.policy.on_wait), on_progress=progress)
+        return replace(options, threads=parallel) if parallel else options
 
     def _server_of(self, folder: Folder) -> Server:
         if not is_same_server(folder.url, self._http.url):
@@ -274,11 +279,6 @@ def _in_words() -> Iterator[None]:
         yield
     except ContentError as error:
         raise InvalidRequest(str(error), code=error.code, hint=error.hint) from error
-
-
-def _options(parallel: int | None, progress: OnProgress) -> Options:
-    options = Options(on_progress=progress)
-    return replace(options, threads=parallel) if parallel else options
 
 
 def _start_branch(folder: Folder, server: Server) -> None:

@@ -47,8 +47,9 @@ class Runs:
         """Return the run once nothing more will happen in it. Raises Unavailable when `timeout_s` is over."""
         started = time.monotonic()
         pause = 0.1
+        runs = Runs(self._http.patient(timeout_s))
         while True:
-            run = self.get(run_id)
+            run = runs.get(run_id)
             if on_change:
                 on_change(run)
             if run.is_finished:

@@ -1,6 +1,7 @@
 """The routes of the sync protocol for one dataset: what transfers ask of a server, spoken over HTTP."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from nearline._http import Http, quoted
 from nearline.models import Commit
@@ -21,24 +22,26 @@ class SyncRoutes:
 
     def __init__(self, http: Http, reference: Reference) -> None:
         self._http = http
+        # A transfer has done much already when its server goes away: it waits for longer than other commands.
+        self._api = http.patient()
         self._path = "/datasets" + quoted(reference.project, reference.name)
 
     def list_branches(self) -> list[BranchHead]:
         """Return the branches and their newest commits."""
-        return [_branch(item) for item in self._http.get(self._path + "/branches")["items"]]
+        return [_branch(item) for item in self._api.get(self._path + "/branches")["items"]]
 
     def create_branch(self, name: str, at: str) -> BranchHead:
         """Start a branch at a commit. Raises Conflict when the name is taken."""
-        return _branch(self._http.post(self._path + "/branches", {"name": name, "at": at}))
+        return _branch(self._api.post(self._path + "/branches", {"name": name, "at": at}))
 
     def get_commit(self, ref: str) -> Commit:
         """Return a commit by branch, tag, id or `latest`. Raises NotFound."""
-        return Commit.read(self._http.get(self._path + "/commits" + quoted(ref)))
+        return Commit.read(self._api.get(self._path + "/commits" + quoted(ref)))
 
     def start_upload(self, branch: str, client_id: str) -> UploadSession:
         """Open a session that packs and manifests are uploaded in."""
         body = {"branch": branch, "client_id": client_id}
-        answer = self._http.post(self._path + "/uploads", body, may_repeat=True)
+        answer = self._api.post(self._path + "/uploads", body, may_repeat=True)
         return UploadSession(
             id=answer["id"],
             branch=answer["branch"],
@@ -51,12 +54,12 @@ class SyncRoutes:
         """Ask which packs are wanted, and for the right to store them."""
         offers = [{"sha256": pack.sha256, "size_bytes": pack.size_bytes, **_md5(pack)} for pack in packs]
         body = {"packs": offers}
-        answer = self._http.post("/uploads" + quoted(upload_id) + "/packs", body, may_repeat=True)
+        answer = self._api.post("/uploads" + quoted(upload_id) + "/packs", body, may_repeat=True)
         return [OfferAnswer(item["sha256"], _signed(item.get("request"))) for item in answer["items"]]
 
     def complete_packs(self, upload_id: str, packs: Sequence[str]) -> None:
         """Say that packs were stored; the server looks for itself. Raises Conflict when one is missing."""
-        self._http.post("/uploads" + quoted(upload_id) + "/packs/complete", {"packs": list(packs)}, may_repeat=True)
+        self._api.post("/uploads" + quoted(upload_id) + "/packs/complete", {"packs": list(packs)}, may_repeat=True)
 
     def offer_manifests(self, upload_id: str, objects: Sequence[Offer]) -> list[OfferAnswer]:
         """Ask which ranges and roots are wanted, and for the right to store them."""
@@ -64,7 +67,7 @@ class SyncRoutes:
             {"kind": str(item.kind), "id": item.id, "size_bytes": item.size_bytes, "sha256": item.sha256, **_md5(item)}
             for item in objects
         ]
-        answer = self._http.post("/uploads" + quoted(upload_id) + "/manifests", {"objects": offers}, may_repeat=True)
+        answer = self._api.post("/uploads" + quoted(upload_id) + "/manifests", {"objects": offers}, may_repeat=True)
         return [OfferAnswer(item["id"], _signed(item.get("request"))) for item in answer["items"]]
 
     def commit(
@@ -78,12 +81,12 @@ class SyncRoutes:
             "source": source,
             "idempotency_key": idempotency_key,
         }
-        return Commit.read(self._http.post("/uploads" + quoted(upload_id) + "/commit", body, may_repeat=True))
+        return Commit.read(self._api.post("/uploads" + quoted(upload_id) + "/commit", body, may_repeat=True))
 
     def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> list[SignedRequest]:
         """Ask for the right to read objects."""
         body = {"objects": [{"kind": str(kind), "id": name} for kind, name in objects]}
-        answer = self._http.post(self._path + "/downloads", body, may_repeat=True)
+        answer = self._api.post(self._path + "/downloads", body, may_repeat=True)
         return [request for item in answer["items"] if (request := _signed(item["request"]))]
 
     def send(self, request: SignedRequest, body: bytes | bytearray) -> None:
@@ -109,6 +112,10 @@ def _signed(item: dict[str, object] | None) -> SignedRequest | None:
     if item is None:
         return None
     headers = item.get("headers")
+    expires_at = item.get("expires_at")
     return SignedRequest(
-        method=str(item["method"]), url=str(item["url"]), headers=headers if isinstance(headers, dict) else {}
+        method=str(item["method"]),
+        url=str(item["url"]),
+        headers=headers if isinstance(headers, dict) else {},
+        expires_at=datetime.fromisoformat(str(expires_at)).timestamp() if expires_at else None,
     )

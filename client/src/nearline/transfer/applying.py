@@ -9,11 +9,11 @@ from typing import NamedTuple
 from nearline.content.diff import Change, Conflict
 from nearline.content.entries import Entry
 from nearline.content.paths import MAX_COMPONENT_BYTES
+from nearline.content.retry import RetryPolicy
 from nearline.transfer import download, reading
 from nearline.transfer.download import Fetched, Wanted
 from nearline.transfer.ignore import IgnoreRules
 from nearline.transfer.progress import Meter, OnProgress
-from nearline.transfer.retry import Patience
 from nearline.transfer.scan import is_same
 from nearline.transfer.server import Server
 from nearline.transfer.statcache import StatCache
@@ -55,7 +55,7 @@ class FolderUpdate:
         conflicts: Sequence[Conflict] = (),
         *,
         threads: int,
-        patience: Patience,
+        policy: RetryPolicy,
         on_progress: OnProgress,
     ) -> Applied:
         """Remove and write what the changes say; of conflicts, write theirs beside ours."""
@@ -91,7 +91,7 @@ class FolderUpdate:
 
         if wanted:
             download.fetch_files(
-                server, self._target, wanted, threads=threads, patience=patience, meter=meter, on_fetched=note
+                server, self._target, wanted, threads=threads, policy=policy, meter=meter, on_fetched=note
             )
             meter.finish()
         size = sum(item.entry.size for item in fetched if item.entry.blobs)

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from nearline.content.entries import BlobRef, Entry, EntryKind
 from nearline.content.errors import BadPack
 from nearline.content.hashing import check_id, new_hasher
+from nearline.content.retry import RetryPolicy
 from nearline.errors import Failed
 from nearline.transfer.objects import ObjectReader
 from nearline.transfer.progress import Meter
-from nearline.transfer.retry import Patience
 from nearline.transfer.server import ObjectKind, Server
 from nearline.transfer.target import TargetFolder
 from nearline.transfer.walk import Found, cannot
@@ -70,7 +70,7 @@ def fetch_files(
     wanted: Sequence[Wanted],
     *,
     threads: int,
-    patience: Patience,
+    policy: RetryPolicy,
     meter: Meter,
     on_fetched: Callable[[list[Fetched]], None],
 ) -> None:
@@ -84,7 +84,7 @@ def fetch_files(
     pieces = plan_pieces(single)
     expected = [(ObjectKind.PACK, piece.pack.hex()) for piece in pieces]
     expected += [(ObjectKind.PACK, blob.pack.hex()) for item in large for blob in item.entry.blobs]
-    fetcher = _Fetcher(ObjectReader(server, patience, expected), target, meter, on_fetched)
+    fetcher = _Fetcher(ObjectReader(server, policy, expected), target, meter, on_fetched)
     fetcher.write_simple(simple)
     with ThreadPoolExecutor(threads, thread_name_prefix="fetch") as pool:
         futures = [pool.submit(fetcher.fetch_piece, piece) for piece in pieces]

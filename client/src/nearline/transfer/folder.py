@@ -43,7 +43,7 @@ class LinkedFolder:
     def open(cls, workspace: Workspace, server: Server, options: Options) -> Iterator[Self]:
         """Open a folder for one transfer. Raises Conflict when another one is under way."""
         with collecting_rarely(), workspace.lock(), closing(StatCache(workspace.cache_path)) as cache:
-            manifests = Manifests(server, workspace.manifests, patience=options.patience)
+            manifests = Manifests(server, workspace.manifests, policy=options.policy)
             yield cls(workspace, server, options, cache, manifests, os.fsencode(workspace.root))
 
     @property
@@ -103,7 +103,7 @@ class LinkedFolder:
             changes,
             conflicts,
             threads=options.threads,
-            patience=options.patience,
+            policy=options.policy,
             on_progress=options.on_progress,
         )
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from nearline.content.errors import BadManifest, ContentError
 from nearline.content.manifest import RangeEntries, RootRange, decode_root, peek_ids, read_range, root_id
+from nearline.content.retry import RetryPolicy
 from nearline.transfer.objects import ObjectReader
-from nearline.transfer.retry import Patience
+from nearline.transfer.retry import transfer_policy
 from nearline.transfer.server import ObjectKind, Server
 
 _DECODED = 4
@@ -19,10 +20,10 @@ _FETCHES = 4
 class Manifests:
     """The manifests of one dataset. `folder` keeps them between commands; without one they are kept in memory."""
 
-    def __init__(self, server: Server, folder: Path | None = None, *, patience: Patience | None = None) -> None:
+    def __init__(self, server: Server, folder: Path | None = None, *, policy: RetryPolicy | None = None) -> None:
         self._server = server
         self._folder = folder
-        self._patience = patience or Patience()
+        self._policy = policy or transfer_policy()
         self._memory: dict[str, bytes] = {}
         self._decoded: OrderedDict[str, RangeEntries] = OrderedDict()
 
@@ -92,7 +93,7 @@ class Manifests:
         return _check_range(range_id, self._fetch(ObjectKind.RANGE, [range_id])[range_id])
 
     def _fetch(self, kind: ObjectKind, names: Sequence[str]) -> dict[str, bytes]:
-        reader = ObjectReader(self._server, self._patience, [(kind, name) for name in names])
+        reader = ObjectReader(self._server, self._policy, [(kind, name) for name in names])
 
         def fetch(name: str) -> bytes:
             def check(view: memoryview) -> bytes:

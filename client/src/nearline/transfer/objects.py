@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from nearline.content.errors import ContentError
+from nearline.content.retry import RetryPolicy
 from nearline.errors import Failed, NearlineError
-from nearline.transfer.retry import Patience, is_expired
+from nearline.transfer.retry import Refusals, is_expired
 from nearline.transfer.server import ObjectKind, Server, SignedRequest
 
 T = TypeVar("T")
@@ -21,10 +22,11 @@ Key = tuple[ObjectKind, str]
 class ObjectReader:
     """Reads objects of one dataset. Safe to use from several threads."""
 
-    def __init__(self, server: Server, patience: Patience, expected: Sequence[Key] = ()) -> None:
+    def __init__(self, server: Server, policy: RetryPolicy, expected: Sequence[Key] = ()) -> None:
         self._server = server
-        self._patience = patience
+        self._policy = policy
         self._memory = _Memory()
+        self._refusals = Refusals()
         self._lock = threading.Lock()
         self._signed: dict[Key, SignedRequest] = {}
         # In the order in which they will be read, so that one call signs the next ones too.
@@ -55,14 +57,15 @@ class ObjectReader:
         def attempt() -> memoryview:
             request = self._sign(key)
             try:
-                return self._server.receive(request, self._memory.allocate, byte_range)
+                with self._refusals.watch(key[1], request):
+                    return self._server.receive(request, self._memory.allocate, byte_range)
             except NearlineError as error:
                 if is_expired(error):
                     with self._lock:
                         self._signed.pop(key, None)
                 raise
 
-        return self._patience.repeat(attempt)
+        return self._policy.repeat(attempt)
 
     def _sign(self, key: Key) -> SignedRequest:
         with self._lock:

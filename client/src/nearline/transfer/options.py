@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 from nearline.content.packs import TARGET_PACK_BYTES
+from nearline.content.retry import RetryPolicy
 from nearline.transfer.progress import OnProgress, ignore_progress
-from nearline.transfer.retry import Patience
+from nearline.transfer.retry import transfer_policy
 
 
 @dataclass(frozen=True)
@@ -12,7 +13,7 @@ class Options:
     """`threads` transfers at once, each with one pack of at most 32 MiB (`pack_bytes`) in memory."""
 
     threads: int = 4
-    patience: Patience = field(default_factory=Patience)
+    policy: RetryPolicy = field(default_factory=transfer_policy)
     on_progress: OnProgress = ignore_progress
     source: str = "cli"
     pack_bytes: int = TARGET_PACK_BYTES

@@ -15,10 +15,11 @@ from typing import Self
 from nearline.content.entries import BlobRef
 from nearline.content.hashing import md5_base64, sha256_hex
 from nearline.content.packs import TARGET_PACK_BYTES, Pack, PackBuilder
+from nearline.content.retry import RetryPolicy
 from nearline.errors import NearlineError
 from nearline.transfer.known import KnownContent
 from nearline.transfer.progress import Meter
-from nearline.transfer.retry import Patience, is_expired
+from nearline.transfer.retry import Refusals, is_expired
 from nearline.transfer.server import MAX_OFFERS, ObjectKind, Offer, Server, SignedRequest, UploadSession
 from nearline.transfer.statcache import StatCache
 
@@ -66,7 +67,7 @@ class PackSender:
         known: KnownContent,
         *,
         threads: int,
-        patience: Patience,
+        policy: RetryPolicy,
         journal: StatCache | None = None,
         meter: Meter | None = None,
         target_bytes: int = TARGET_PACK_BYTES,
@@ -75,7 +76,7 @@ class PackSender:
         self._server = server
         self._upload = upload
         self._known = known
-        self._patience = patience
+        self._policy = policy
         self._journal = journal
         self._meter = meter
         self._builder = PackBuilder(target_bytes)
@@ -88,6 +89,7 @@ class PackSender:
         # A pack is only made when there is room for it to be under way.
         self._room = threading.BoundedSemaphore(threads)
         self._lock = threading.Lock()
+        self._refusals = Refusals()
         self._sign_lock = threading.Lock()
         self._unsigned: dict[str, Offer] = {}
         self._signed: dict[str, SignedRequest | None] = {}
@@ -133,7 +135,7 @@ class PackSender:
         self._room.acquire()
         self._raise_failure()
         pack = self._builder.finish()
-        offer = self._patience.repeat(partial(self._upload.offer, ObjectKind.PACK, pack.name, pack.data))
+        offer = self._policy.repeat(partial(self._upload.offer, ObjectKind.PACK, pack.name, pack.data))
         with self._lock:
             self._unsigned[pack.name] = offer
         self._futures = [future for future in self._futures if not future.done() or future.exception()]
@@ -147,7 +149,7 @@ class PackSender:
     def _send(self, pack: Pack) -> None:
         try:
             if self._failure is None:
-                is_new = self._patience.repeat(lambda: self._put(pack))
+                is_new = self._policy.repeat(lambda: self._put(pack))
                 self._count(pack, is_new=is_new)
                 self._confirm(at_least=_CONFIRMED_AT_ONCE)
         except BaseException as error:
@@ -165,7 +167,8 @@ class PackSender:
             # `Expect: 100-continue` would save sending the body of a request that is refused by its headers. The HTTP
             # library behind `send` sends head and body without waiting for an interim answer, so it is left out:
             # announcing it without waiting only costs the server an answer that nobody reads.
-            self._server.send(request, pack.data)
+            with self._refusals.watch(pack.name, request):
+                self._server.send(request, pack.data)
         except NearlineError as error:
             if is_expired(error):
                 self._ask_again(pack)
@@ -209,7 +212,7 @@ class PackSender:
             arrived, self._arrived = self._arrived, []
         for start in range(0, len(arrived), MAX_OFFERS):
             names = [pack.name for pack in arrived[start : start + MAX_OFFERS]]
-            self._patience.repeat(partial(self._server.complete_packs, self._upload.id, names))
+            self._policy.repeat(partial(self._server.complete_packs, self._upload.id, names))
         blobs = [
             BlobRef(blob.content_id, pack.sha256, blob.offset, blob.size) for pack in arrived for blob in pack.blobs
         ]
@@ -232,15 +235,15 @@ def _found(known: KnownContent, blob_id: bytes) -> BlobRef:
 
 
 def put_objects(
-    server: Server, upload_id: str, objects: Iterable[tuple[Offer, bytes]], patience: Patience, *, threads: int
+    server: Server, upload_id: str, objects: Iterable[tuple[Offer, bytes]], policy: RetryPolicy, *, threads: int
 ) -> None:
     """Bring ranges or roots to the store, those that it does not have."""
-    objects = list(objects)
+    objects, refusals = list(objects), Refusals()
     with ThreadPoolExecutor(threads, thread_name_prefix="manifests") as pool:
         for start in range(0, len(objects), MAX_OFFERS):
             batch = objects[start : start + MAX_OFFERS]
             offers = [offer for offer, _ in batch]
-            answers = patience.repeat(partial(server.offer_manifests, upload_id, offers))
+            answers = policy.repeat(partial(server.offer_manifests, upload_id, offers))
             requests = [answer.request for answer in answers]
 
             def put(item: tuple[Offer, bytes], request: SignedRequest | None) -> None:
@@ -251,12 +254,13 @@ def put_objects(
                     if signed[0] is None:
                         return
                     try:
-                        server.send(signed[0], data)
+                        with refusals.watch(offer.id, signed[0]):
+                            server.send(signed[0], data)
                     except NearlineError as error:
                         if is_expired(error):
                             signed[0] = server.offer_manifests(upload_id, [offer])[0].request
                         raise
 
-                patience.repeat(attempt)
+                policy.repeat(attempt)
 
             list(pool.map(put, batch, requests))

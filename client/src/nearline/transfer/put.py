@@ -90,7 +90,7 @@ def remove_files(
 
 class _Put:
     def __init__(self, server: Server, branch: str, message: str, options: Options) -> None:
-        self.manifests = Manifests(server, patience=options.patience)
+        self.manifests = Manifests(server, policy=options.policy)
         self._server = server
         self._branch = branch
         self._message = message

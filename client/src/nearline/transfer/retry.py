@@ -1,47 +1,63 @@
-"""Trying again: what may pass is repeated after a random wait that grows (full jitter), the rest is not."""
+"""What the failures of a transfer mean for another attempt."""
 
-import random
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from nearline.errors import Denied, NearlineError, ServerFailure, Unavailable
-
-T = TypeVar("T")
+from nearline.content.retry import Failure, RetryPolicy, Waiting, ignore_waiting
+from nearline.errors import Denied, ServerFailure, Unavailable
+from nearline.transfer.server import SignedRequest
 
 _EXPIRED = "datasets.signature_expired"
+_REFUSED = "client.store_refused"
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How often and how long a transfer tries. Time and chance can be replaced by tests."""
-
-    attempts: int = 8
-    base_s: float = 0.25
-    longest_s: float = 15.0
-    sleep: Callable[[float], None] = time.sleep
-    chance: Callable[[], float] = random.random
-
-    def repeat(self, attempt: Callable[[], T]) -> T:
-        """Return what `attempt` returns, repeating it while it fails for reasons that may pass."""
-        tried = 0
-        while True:
-            tried += 1
-            try:
-                return attempt()
-            except NearlineError as error:
-                if not may_pass(error) or tried >= self.attempts:
-                    raise
-                if not is_expired(error):
-                    self.sleep(self.chance() * min(self.longest_s, self.base_s * 2**tried))
+def transfer_policy(on_wait: Callable[[Waiting], None] = ignore_waiting) -> RetryPolicy:
+    """Return how transfers try again."""
+    return RetryPolicy(classify, on_wait=on_wait)
 
 
-def is_expired(error: NearlineError) -> bool:
+def classify(error: Exception) -> Failure:
+    """Return what an error means for another attempt."""
+    if is_expired(error):
+        return Failure.STALE
+    if isinstance(error, Unavailable):
+        return Failure.AWAY
+    return Failure.BROKEN if isinstance(error, ServerFailure) else Failure.FINAL
+
+
+def is_expired(error: Exception) -> bool:
     """Return whether a signed request came after its time, so that a new one is all that is needed."""
     return isinstance(error, Denied) and error.code == _EXPIRED
 
 
-def may_pass(error: NearlineError) -> bool:
-    """Return whether the same thing, done again, may succeed."""
-    return isinstance(error, Unavailable | ServerFailure) or is_expired(error)
+class Refusals:
+    """Tells signed requests that came too late from those that have no right.
+
+    Some stores (Ceph) refuse both in the same words. So a refusal stands only when a second request for the same object
+    is refused too, within its time. Safe to use from several threads.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._refused: set[str] = set()
+
+    @contextmanager
+    def watch(self, name: str, request: SignedRequest) -> Iterator[None]:
+        """Let a request for an object be made. Raises Denied with `datasets.signature_expired` where it was late."""
+        try:
+            yield
+        except Denied as error:
+            if error.code != _REFUSED:
+                raise
+            with self._lock:
+                is_first = name not in self._refused
+                self._refused.add(name)
+            is_late = request.expires_at is not None and self._clock() >= request.expires_at
+            if not is_first and not is_late:
+                raise
+            raise Denied(error.message, code=_EXPIRED, hint=error.hint) from error
+        with self._lock:
+            self._refused.discard(name)

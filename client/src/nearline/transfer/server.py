@@ -29,11 +29,15 @@ class ObjectKind(StrEnum):
 
 @dataclass(frozen=True)
 class SignedRequest:
-    """A request to the store that carries its own right: sent with exactly these headers and no token."""
+    """A request to the store that carries its own right: sent with exactly these headers and no token.
+
+    `expires_at` is in seconds of the server's clock since 1970; None where the server does not say it.
+    """
 
     method: str
     url: str
     headers: Mapping[str, str]
+    expires_at: float | None = None
 
 
 @dataclass(frozen=True)

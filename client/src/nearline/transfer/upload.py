@@ -64,7 +64,7 @@ class Publisher:
             self.upload,
             known,
             threads=self.options.threads,
-            patience=self.options.patience,
+            policy=self.options.policy,
             journal=journal,
             meter=meter,
             target_bytes=self.options.pack_bytes,
@@ -85,7 +85,7 @@ class Publisher:
         root = tree.root_id
         # One session commits a root once: asking again after a lost answer returns the commit that was made.
         key = f"{self.upload.id}:{root[:32]}"
-        return self.options.patience.repeat(
+        return self.options.policy.repeat(
             lambda: self.server.commit(
                 self.upload.id,
                 root=root,
@@ -100,10 +100,10 @@ class Publisher:
         root, root_id = tree.root, tree.root_id
         offer = self.upload.offer
         ranges = [(offer(ObjectKind.RANGE, name, data), data) for name, data in tree.objects.items()]
-        patience, threads = self.options.patience, self.options.threads
+        policy, threads = self.options.policy, self.options.threads
         if ranges:
-            put_objects(self.server, self.upload.id, ranges, patience, threads=threads)
-        put_objects(self.server, self.upload.id, [(offer(ObjectKind.ROOT, root_id, root), root)], patience, threads=1)
+            put_objects(self.server, self.upload.id, ranges, policy, threads=threads)
+        put_objects(self.server, self.upload.id, [(offer(ObjectKind.ROOT, root_id, root), root)], policy, threads=1)
         self.manifests.keep({**tree.objects, root_id: root})
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from datasets.adapters.memory import MemoryStore
 from datasets.engine.layout import pack_key
-from datasets.errors import ContentCorrupt, HydrationStopped, TargetUnwritable
+from datasets.errors import ContentCorrupt, HydrationStopped, StoreUnreachable, TargetUnwritable
 from datasets.services.hydration import HydrationProgress, hydrate
+from nearline.content.retry import Failure, RetryPolicy
 from tests.factories.datasets import MTIME_NS, PackedTree, read_tree
 
 FILES = {
@@ -185,3 +186,58 @@ def test_a_stop_is_obeyed(store, tmp_path):
         )
 
     assert 0 < len(list((tmp_path / "out").iterdir())) < 500
+
+
+class AwayStore(MemoryStore):
+    """Does not answer the first so many reads."""
+
+    def __init__(self, failures):
+        super().__init__()
+        self.failures = failures
+
+    def get_range(self, key, offset, size):
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnreachable("The store answered with SlowDown.")
+        return super().get_range(key, offset, size)
+
+
+def patience(waits, **options):
+    return RetryPolicy(
+        lambda error: Failure.AWAY if isinstance(error, StoreUnreachable) else Failure.FINAL,
+        sleep=waits.append,
+        chance=lambda: 1.0,
+        **options,
+    )
+
+
+def test_a_store_that_is_away_for_a_while_is_waited_for_and_that_is_told(tmp_path):
+    store, waits, told = AwayStore(3), [], []
+    packed = PackedTree(FILES)
+    packed.put_into(store)
+
+    hydrate(store, packed.entries, tmp_path / "out", policy=patience(waits), on_wait=told.append)
+
+    assert read_tree(tmp_path / "out") == CONTENT
+    assert waits == [0.5, 1.0, 2.0]
+    assert {wait.reason for wait in told} == {"The store answered with SlowDown."}
+
+
+def test_a_store_that_stays_away_is_given_up_with_its_reason_and_no_half_file(tmp_path):
+    store = AwayStore(10_000)
+    packed = PackedTree({f"{number:04}": os.urandom(1000) for number in range(500)}, pack_bytes=100_000)
+    packed.put_into(store)
+
+    with pytest.raises(StoreUnreachable, match="SlowDown"):
+        hydrate(store, packed.entries, tmp_path / "out", policy=patience([], patience_s=5.0))
+
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_who_waits_for_a_store_stops_when_asked(tmp_path):
+    store, asked = AwayStore(10_000), threading.Event()
+    packed = PackedTree(FILES)
+    packed.put_into(store)
+
+    with pytest.raises(HydrationStopped):
+        hydrate(store, packed.entries, tmp_path / "out", on_wait=lambda _: asked.set(), should_stop=asked.is_set)
