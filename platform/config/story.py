@@ -35,6 +35,11 @@ class Story:
         self._told = settings.NEARLINE.home / "sample.told"
         self._pictures: subprocess.Popen[str] | None = None
 
+    @property
+    def is_due(self) -> bool:
+        """Whether `tell` has something to do."""
+        return self._pictures is not None
+
     def begin(self) -> None:
         """Write the pictures, which needs nothing of the product, while it starts."""
         if settings.NEARLINE.sample and not self._told.exists():
@@ -106,7 +111,7 @@ class _Teller:
         self._say(f"  dataset     {url}/datasets/{PROJECT}/{DATASET}/")
         self._say(f"  run         {url}/runs/{run['id']}/")
         self._say(f"  experiment  {url}/experiments/{experiment}/")
-        self._say(f"\nTold in {format_duration(seconds)}. Nearline goes on serving on {url}; stop it with Ctrl-C.")
+        self._say(f"\nDemo finished in {format_duration(seconds)}.")
 
     def _cli(self, label: str, *arguments: str) -> None:
         self._step(label, ["nearline", *arguments, "--quiet"])

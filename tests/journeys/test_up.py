@@ -101,6 +101,34 @@ def test_an_old_python_is_refused_by_make_before_anything_is_made(tmp_path):
     assert not (tmp_path / "venv").exists()
 
 
+def make_packages(tmp_path, pip: str) -> subprocess.CompletedProcess[str]:
+    """Let make install the Python packages by a `pip` that is this shell script."""
+    folder = tmp_path / "venv" / "bin"
+    folder.mkdir(parents=True)
+    for name, script in {"python": "", "pip": pip}.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    command = ["make", f"VENV={tmp_path}/venv", f"{tmp_path}/venv/.run"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_setting_up_says_what_it_does_and_hides_the_rest(tmp_path):
+    done = make_packages(tmp_path, "echo a warning; echo another >&2")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Installing Python packages (1 to 2 min)…\n", "")
+
+
+def test_setting_up_that_fails_shows_the_end_of_its_log_and_its_place(tmp_path):
+    done = make_packages(tmp_path, "seq 100; echo no network >&2; exit 1")
+
+    first, *shown, place = done.stdout.splitlines()
+    assert done.returncode != 0
+    assert first == "Installing Python packages (1 to 2 min)…"
+    assert shown == [*map(str, range(82, 101)), "no network"]
+    assert place.endswith(f"this failed. Its whole output is in {tmp_path}/venv/setup.log.")
+    assert not (tmp_path / "venv" / ".run").exists()
+
+
 def test_a_second_start_keeps_everything_and_makes_nothing_twice(own_product, tmp_path):
     token = own_product.token
     resources = own_product.api("GET", "/compute/resources")

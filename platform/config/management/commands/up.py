@@ -12,6 +12,7 @@ from typing import TextIO
 import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.db import connections
 
 from accounts.actor import Actor
 from accounts.models import User
@@ -49,9 +50,14 @@ class Command(BaseCommand):
         ]
         for thread in threads:
             thread.start()
-        link = tokens.create_sign_in_link(actor=Actor.system("up"), user=_site_admin())
-        self._announce(link)
-        threading.Thread(target=story.tell, name="story", daemon=True).start()
+        self.stdout.write(f"Nearline serves on {settings.NEARLINE.url}  (state in {settings.NEARLINE.home})")
+        for text in confinement.describe_unconfined():
+            self.stdout.write(text)
+        self.stdout.flush()
+        if story.is_due:
+            threading.Thread(target=self._demonstrate, args=(story, stop), name="demo", daemon=True).start()
+        else:
+            self._show_sign_in_link()
         try:
             _serve(listener)
         finally:
@@ -61,12 +67,18 @@ class Command(BaseCommand):
             lanes.stop(timeout_s=5)
             lock.close()
 
-    def _announce(self, link: str) -> None:
-        url = settings.NEARLINE.url
-        self.stdout.write(f"Nearline serves on {url}  (state in {settings.NEARLINE.home})")
-        for text in confinement.describe_unconfined():
-            self.stdout.write(text)
-        self.stdout.write(f"Sign in once within 30 minutes: {url}/sign-in/{link}/")
+    def _demonstrate(self, story: Story, stop: threading.Event) -> None:
+        self.stdout.write("A demo runs first (about 15 s). The link to sign in follows it.")
+        self.stdout.flush()
+        story.tell()
+        if not stop.is_set():
+            self._show_sign_in_link()
+        connections.close_all()
+
+    def _show_sign_in_link(self) -> None:
+        link = tokens.create_sign_in_link(actor=Actor.system("up"), user=_site_admin())
+        self.stdout.write("\nNearline serves until Ctrl-C. Sign in once within 30 minutes:")
+        self.stdout.write(f"{settings.NEARLINE.url}/sign-in/{link}/")
         self.stdout.flush()
 
 
