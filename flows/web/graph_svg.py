@@ -5,11 +5,11 @@ Written here and not in a template, because a run may have hundreds of boxes and
 
 from collections.abc import Callable
 
-from django.templatetags.static import static
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from flows.web.graph_view import Box, GraphView
+from web.assets import asset_url
 from web.looks import look_of
 
 _BAR_TOP, _BAR_HEIGHT, _LEFT = 44, 5, 14
@@ -17,7 +17,7 @@ _BAR_TOP, _BAR_HEIGHT, _LEFT = 44, 5, 14
 
 def draw_svg(graph: GraphView, link_of: Callable[[Box], str], shown: str = "") -> SafeString:
     """Return the drawing; `shown` is the key of the box that is the current one."""
-    sprite = static("web/dist/icons.svg")
+    sprite = asset_url("icons.svg")
     size = f'width="{graph.width}" height="{graph.height}" viewBox="0 0 {graph.width} {graph.height}"'
     arrows = "".join(f'<path class="edge" d="{path}"></path>' for path in graph.arrows)
     boxes = "".join(

@@ -45,6 +45,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "web.static_files.StaticFiles",
+    "web.compression.CompressPages",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -155,6 +156,10 @@ STORAGES = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 WHITENOISE_USE_FINDERS = True
+# Each request looks at the disk, so a new build is served without a restart; browsers ask for a hashed name only once.
+WHITENOISE_AUTOREFRESH = True
+WHITENOISE_IMMUTABLE_FILE_TEST = r"/dist/[\w.-]+-[\w-]{8}\.\w+$"
+WHITENOISE_MAX_AGE = 24 * 3600
 
 # Bodies larger than this are streamed by the doors that expect them (the folder store), never read into memory.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024

@@ -3,20 +3,21 @@
 from datetime import datetime
 
 from django import template
-from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from core import clock, units
 from web import live as live_topics
 from web import navigation
+from web.assets import asset_url, style_url
 from web.looks import look_of
 from web.series import Chart
 from web.sorting import Sort
 
 register = template.Library()
+register.simple_tag(asset_url, name="asset")
+register.simple_tag(style_url, name="style")
 
-_SPRITE = "web/dist/icons.svg"
 _NOTHING = "\N{EN DASH}"
 _FOLD_BEYOND = 30
 
@@ -25,7 +26,7 @@ _FOLD_BEYOND = 30
 def icon(name: str, css: str = "") -> SafeString:
     """Draw an icon from the sprite. It is decoration: words beside it say what it means."""
     return format_html(
-        '<svg class="icon {}" aria-hidden="true"><use href="{}#{}"></use></svg>', css, static(_SPRITE), name
+        '<svg class="icon {}" aria-hidden="true"><use href="{}#{}"></use></svg>', css, asset_url("icons.svg"), name
     )
 
 

@@ -6,11 +6,17 @@ import type { Plugin } from "vite";
 
 const require = createRequire(import.meta.url);
 
+/** The address of the sprite, for scripts: `import sprite from "virtual:icons"`. */
+const ADDRESS = "virtual:icons";
+
 export function iconSprite(names: readonly string[]): Plugin {
   return {
     name: "icon-sprite",
-    generateBundle() {
-      this.emitFile({ type: "asset", fileName: "icons.svg", source: sprite(names) });
+    resolveId: (id) => (id === ADDRESS ? ADDRESS : undefined),
+    load(id) {
+      if (id !== ADDRESS) return;
+      const file = this.emitFile({ type: "asset", name: "icons.svg", originalFileName: "icons.svg", source: sprite(names) });
+      return `export default import.meta.ROLLUP_FILE_URL_${file};`;
     },
   };
 }

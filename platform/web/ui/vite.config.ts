@@ -1,14 +1,16 @@
 import { defineConfig } from "vite";
+import { compressed } from "./compressed.ts";
 import icons from "./icons.json" with { type: "json" };
 import { iconSprite } from "./sprite.ts";
 
-// Names without hashes for what templates load; chunks, which only our own script loads, carry one.
+// Every name carries the hash of its content, so that browsers may keep a file for ever; templates find names in the manifest.
 export default defineConfig({
   base: "./",
-  plugins: [iconSprite(icons)],
+  plugins: [iconSprite(icons), compressed()],
   build: {
     outDir: "../static/web/dist",
     emptyOutDir: true,
+    manifest: "manifest.json",
     target: "es2023",
     assetsInlineLimit: 0,
     cssCodeSplit: true,
@@ -16,9 +18,9 @@ export default defineConfig({
     rollupOptions: {
       input: { app: "src/app.ts", theme: "src/theme.ts" },
       output: {
-        entryFileNames: "[name].js",
+        entryFileNames: "[name]-[hash].js",
         chunkFileNames: "[name]-[hash].js",
-        assetFileNames: ({ names }) => (names[0] === "app.css" ? "app.css" : "[name]-[hash][extname]"),
+        assetFileNames: "[name]-[hash][extname]",
       },
     },
   },

@@ -1,10 +1,9 @@
 // An icon of the sprite, which the build puts beside its scripts. Decoration: words beside it say what it means.
 
-// Not `new URL(name, import.meta.url)`: the build would take that for a file of ours.
-const HERE = import.meta.url;
+import sprite from "virtual:icons";
 
 export function iconAddress(name: string): string {
-  return new URL(`icons.svg#${name}`, HERE).href;
+  return `${sprite}#${name}`;
 }
 
 export function Icon({ name, css = "" }: { name: string; css?: string }) {
