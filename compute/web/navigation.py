@@ -7,6 +7,7 @@ from django.urls import reverse
 from accounts.actor import Actor
 from compute.engine.states import JobState
 from compute.selectors import jobs, resources
+from scheduler.selectors import nodes
 from web import navigation, search
 from web.navigation import Activity, Entry, Group
 from web.search import Hit
@@ -26,12 +27,17 @@ def _count_activity(actor: Actor) -> Activity:
 
 
 def _find_jobs(actor: Actor, text: str) -> Sequence[Hit]:
-    found = jobs.list_jobs(actor=actor).filter(name__icontains=text)[: search.LIMIT]
-    return [Hit(job.name, reverse("compute:job", args=[job.name]), f"{job.project.name}, {job.state}") for job in found]
+    rows = search.find_rows(jobs.list_jobs(actor=actor), text, "name")
+    return [Hit(job.name, reverse("compute:job", args=[job.name]), f"{job.project.name}, {job.state}") for job in rows]
+
+
+def _find_nodes(actor: Actor, text: str) -> Sequence[Hit]:
+    rows = search.find_rows(nodes.list_nodes(actor=actor), text, "name", "resource_name")
+    return [Hit(node.name, f"{reverse('compute:compute')}#node-{node.pk}", node.resource_name) for node in rows]
 
 
 navigation.add_entry(Entry("Overview", "/", "layout-dashboard", Group.WORK, 10))
-navigation.add_entry(Entry("Jobs", "/jobs/", "list-details", Group.WORK, 50, ("/jobs/",), _count_live))
+navigation.add_entry(Entry("Jobs", "/jobs/", "list-details", Group.WORK, 50, ("/jobs/",), _count_live, words="submit"))
 navigation.add_entry(
     Entry(
         "Compute", "/compute/", "server-2", Group.PLACES, 20, ("/compute/",), _count_resources, lists_by_project=False
@@ -39,3 +45,4 @@ navigation.add_entry(
 )
 navigation.show_activity(_count_activity)
 search.add_source("Jobs", "list-details", _find_jobs)
+search.add_source("Nodes", "server-2", _find_nodes)

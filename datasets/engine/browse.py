@@ -32,6 +32,15 @@ class Listing:
     resume_at: bytes | None
 
 
+@dataclass(frozen=True)
+class NamesFound:
+    """Paths that hold a text. `is_complete`: no further path of the tree does."""
+
+    paths: Sequence[bytes]
+    files_read: int
+    is_complete: bool
+
+
 class TreeView:
     """A tree as its root describes it, and a way to load its ranges when they are needed."""
 
@@ -90,6 +99,23 @@ class TreeView:
                     items.append(entries[index])
             budget -= last - first
         return Listing(items, None)
+
+    def find_names(self, part: bytes, *, limit: int, most_files: int) -> NamesFound:
+        """Return the first paths that hold `part`, in any case of ASCII letters.
+
+        Looks into whole ranges, as many as begin within the first `most_files` files.
+        """
+        wanted, files_read = part.lower(), 0
+        paths: list[bytes] = []
+        for row in self._root:
+            if files_read >= most_files:
+                return NamesFound(paths, files_read, is_complete=False)
+            entries = self._load_range(row.range_id)
+            files_read += len(entries)
+            paths += [path for path in entries.paths if wanted in path.lower()]
+            if len(paths) > limit:
+                return NamesFound(paths[:limit], files_read, is_complete=False)
+        return NamesFound(paths, files_read, is_complete=True)
 
     def sum_folder(self, folder: bytes) -> FolderItem:
         """Return how much lies in a folder at any depth; the empty path is the tree itself."""

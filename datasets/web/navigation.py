@@ -1,14 +1,21 @@
 """What this app adds to the shell: entries of the rail, and what the search finds."""
 
+import re
 from collections.abc import Sequence
+from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from accounts.actor import Actor
+from datasets.models import Dataset
 from datasets.selectors import caches, datasets
+from datasets.selectors.search import find_commits, find_files
+from datasets.web.paths import link_path, show_path
 from web import navigation, search
 from web.navigation import Entry, Group, Tab
 from web.search import Hit
+
+_SPECIAL = re.compile(r"[*?\[]")
 
 
 def _count_datasets(actor: Actor) -> int:
@@ -23,17 +30,52 @@ def _fill_of_caches(actor: Actor) -> str:
 
 
 def _find_datasets(actor: Actor, text: str) -> Sequence[Hit]:
+    rows = search.find_rows(datasets.list_datasets(actor=actor), text, "name", "description")
+    return [Hit(_name_of(dataset), _url_of(dataset), dataset.description) for dataset in rows]
+
+
+def _find_commits(actor: Actor, text: str) -> Sequence[Hit]:
     return [
         Hit(
-            f"{dataset.project.name}/{dataset.name}",
-            reverse("datasets:files", args=[dataset.project.name, dataset.name]),
-            dataset.description,
+            commit.message.partition("\n")[0] or commit.short,
+            _url_of(commit.dataset, ref=commit.id),
+            f"{_name_of(commit.dataset)}@{commit.short}",
         )
-        for dataset in datasets.list_datasets(actor=actor, text=text)[: search.LIMIT]
+        for commit in find_commits(actor=actor, text=text, limit=search.LIMIT)
     ]
 
 
+def _find_files(actor: Actor, text: str) -> Sequence[Hit]:
+    found = find_files(actor=actor, text=text, limit=search.LIMIT)
+    hits = [
+        Hit(show_path(path), f"{_url_of(each.dataset)}?file={link_path(path)}", _name_of(each.dataset))
+        for each in found
+        for path in each.paths
+    ]
+    pattern = f"**/*{_SPECIAL.sub('?', text)}*"
+    rest = [
+        Hit(f"All files with \N{LEFT DOUBLE QUOTATION MARK}{text}\N{RIGHT DOUBLE QUOTATION MARK}", url, name)
+        for each in found
+        if not each.is_complete
+        for url, name in [(_url_of(each.dataset, glob=pattern), _name_of(each.dataset))]
+    ]
+    return hits + rest
+
+
+def _name_of(dataset: Dataset) -> str:
+    return f"{dataset.project.name}/{dataset.name}"
+
+
+def _url_of(dataset: Dataset, **query: str) -> str:
+    url = reverse("datasets:files", args=[dataset.project.name, dataset.name])
+    return f"{url}?{urlencode(query)}" if query else url
+
+
 navigation.add_entry(Entry("Datasets", "/datasets/", "database", Group.WORK, 20, ("/datasets/",), _count_datasets))
-navigation.add_entry(Entry("Cache", "/cache/", "bolt", Group.PLACES, 10, ("/cache/",), _fill_of_caches))
-navigation.add_tab(Tab("Cache policy", "/settings/cache/", 50))
+navigation.add_entry(
+    Entry("Cache", "/cache/", "bolt", Group.PLACES, 10, ("/cache/",), _fill_of_caches, words="sites evictions")
+)
+navigation.add_tab(Tab("Cache policy", "/settings/cache/", 50, words="capacity idle days eviction sites"))
 search.add_source("Datasets", "database", _find_datasets)
+search.add_source("Commits", "git-commit", _find_commits)
+search.add_source("Files", "file", _find_files)

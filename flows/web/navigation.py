@@ -1,5 +1,6 @@
 """What this app adds to the shell: entries of the rail, and what the search finds."""
 
+import re
 from collections.abc import Sequence
 
 from django.urls import reverse
@@ -11,6 +12,8 @@ from web import navigation, search
 from web.navigation import Entry, Group
 from web.search import Hit
 
+_NUMBERED = re.compile(r"(?P<name>.*?)\s*#(?P<number>[0-9]{1,9})")
+
 
 def _count_flows(actor: Actor) -> int:
     return flows.list_flows(actor=actor).count()
@@ -21,7 +24,7 @@ def _count_experiments(actor: Actor) -> int:
 
 
 def _find_flows(actor: Actor, text: str) -> Sequence[Hit]:
-    found = flows.list_flows(actor=actor).filter(name__icontains=text)[: search.LIMIT]
+    found = search.find_rows(flows.list_flows(actor=actor), text, "name", "title")
     return [
         Hit(f"{flow.project.name}/{flow.name}", reverse("flows:flow", args=[flow.project.name, flow.name]), flow.title)
         for flow in found
@@ -29,19 +32,19 @@ def _find_flows(actor: Actor, text: str) -> Sequence[Hit]:
 
 
 def _find_runs(actor: Actor, text: str) -> Sequence[Hit]:
-    """Find runs by the name of their flow and their number: `digits #3` or `#3`."""
-    name, _, number = text.rpartition("#") if "#" in text else (text, "", "")
-    found = runs.list_runs(actor=actor).filter(flow__name__icontains=name.strip())
-    if number.strip().isdecimal():
-        found = found.filter(number=int(number))
+    """Find runs by their id, the name of their flow, or that and their number: `digits #3` or `#3`."""
+    rows = runs.list_runs(actor=actor)
+    numbered = _NUMBERED.fullmatch(text)
+    if numbered:
+        rows, text = rows.filter(number=int(numbered["number"])), numbered["name"]
     return [
         Hit(f"{run.flow.name} #{run.number}", reverse("flows:run", args=[run.pk]), f"{run.project.name}, {run.state}")
-        for run in found[: search.LIMIT]
+        for run in search.find_rows(rows, text, "flow__name")
     ]
 
 
 def _find_experiments(actor: Actor, text: str) -> Sequence[Hit]:
-    found = experiments.list_experiments(actor=actor).filter(title__icontains=text)[: search.LIMIT]
+    found = search.find_rows(experiments.list_experiments(actor=actor), text, "title", "note")
     return [Hit(row.title, reverse("flows:experiment", args=[row.pk]), row.project.name) for row in found]
 
 

@@ -24,7 +24,7 @@ class Entry:
 
     `prefixes` are the paths below which the entry is the current one. `count` says what stands at its right, and may
     return an empty text; it runs on every page and so costs one cheap query at most. The page of an entry that
-    `lists_by_project` shows one project's things for `?project=`.
+    `lists_by_project` shows one project's things for `?project=`. `words`: what else the search box finds it by.
     """
 
     label: str
@@ -35,6 +35,7 @@ class Entry:
     prefixes: tuple[str, ...] = ()
     count: Callable[[Actor], int | str] | None = None
     lists_by_project: bool = True
+    words: str = ""
 
     def is_current(self, path: str) -> bool:
         """Whether a page at `path` belongs to this entry."""
@@ -43,12 +44,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Tab:
-    """One of the pages that stand together as settings. `site_admin_only`: nobody else gets to see it."""
+    """One of the pages that stand together as settings. `site_admin_only`: nobody else gets to see it.
+
+    `words`: what else the search box finds it by.
+    """
 
     label: str
     url: str
     position: int
     site_admin_only: bool = False
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,8 +101,8 @@ def activity(actor: Actor) -> Activity | None:
 
 
 add_entry(Entry("Settings", "/settings/profile/", "settings", Group.SITE, 90, ("/settings/",), lists_by_project=False))
-add_tab(Tab("Profile", "/settings/profile/", 10))
-add_tab(Tab("Access tokens", "/settings/tokens/", 20))
-add_tab(Tab("Projects and members", "/settings/members/", 30))
-add_tab(Tab("People", "/settings/people/", 40, site_admin_only=True))
-add_tab(Tab("Audit log", "/settings/audit/", 60))
+add_tab(Tab("Profile", "/settings/profile/", 10, words="password sessions"))
+add_tab(Tab("Access tokens", "/settings/tokens/", 20, words="api cli"))
+add_tab(Tab("Projects and members", "/settings/members/", 30, words="roles teams secrets"))
+add_tab(Tab("People", "/settings/people/", 40, site_admin_only=True, words="users accounts sign-in links"))
+add_tab(Tab("Audit log", "/settings/audit/", 60, words="history events"))

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datasets.engine.browse import FolderItem, TreeView
+from datasets.engine.browse import FolderItem, NamesFound, TreeView
 from datasets.engine.globs import compile_glob
 from nearline.content.manifest import RootRange, encode_range, read_range
 from tests.engine.content.strategies import file_entry
@@ -130,3 +130,12 @@ def test_the_empty_tree_has_its_top_folder_and_nothing_in_it():
 
     assert view.has_folder(b"")
     assert view.list_folder(b"", resume_at=None, limit=5).items == []
+
+
+def test_names_are_found_in_any_case_and_what_was_not_looked_at_is_told():
+    view, reads = make_view([b"0/a", b"0/b", b"1/A", b"1/b", b"2/a", b"2/b"], per_range=2)
+
+    assert view.find_names(b"A", limit=9, most_files=99) == NamesFound([b"0/a", b"1/A", b"2/a"], 6, is_complete=True)
+    assert view.find_names(b"a", limit=9, most_files=3) == NamesFound([b"0/a", b"1/A"], 4, is_complete=False)
+    assert view.find_names(b"/", limit=3, most_files=99) == NamesFound([b"0/a", b"0/b", b"1/A"], 4, is_complete=False)
+    assert reads == {"0": 3, "1": 3, "2": 1}
