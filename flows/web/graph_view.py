@@ -11,6 +11,7 @@ from flows.selectors.runs import StepView
 from flows.services.snapshots import DEFAULT_TEMPLATE
 
 _MOST_LETTERS = 30
+_WIDEST_SHRUNK = 1180 / 0.7
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ class GraphView:
     edges: Sequence[tuple[str, str]]
     box_width: int = NODE_WIDTH
     box_height: int = NODE_HEIGHT
+
+    @property
+    def can_shrink(self) -> bool:
+        """Whether the picture fits a page of 1,440 pixels drawn at 70 %, where its smallest text is 8 pixels high."""
+        return self.width <= _WIDEST_SHRUNK
 
 
 @dataclass(frozen=True)

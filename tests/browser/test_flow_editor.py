@@ -154,3 +154,40 @@ def test_a_draft_survives_and_another_persons_version_is_told_and_kept_too(open_
     expect(page.locator(".changes")).to_contain_text("~ look changed in command")
     expect(page.locator("text-diff .cm-mergeView")).to_be_visible()
     watched.complaints.clear()  # the browser notes the status 409 in its console
+
+
+def chain(name: str, length: int) -> str:
+    """A flow of steps one after the other."""
+    steps = [f"  - name: step-{number}\n    command: 'true'\n" for number in range(length)]
+    return f"flow: {name}\nsteps:\n" + "".join(
+        step + (f"    after: [step-{number - 1}]\n" if number else "") for number, step in enumerate(steps)
+    )
+
+
+def test_the_text_of_a_long_flow_can_be_read_when_the_editor_opens_and_after_tidy_up(
+    open_page, admin_state, product, sample
+):
+    name = f"long-{uuid.uuid4().hex[:8]}"
+    product.api("POST", "/flows", {"project": "demo", "text": chain(name, 20)})
+    page = open_page(admin_state).page
+    page.goto(f"/flows/demo/{name}/edit/")
+    first = page.locator(".react-flow__node").first
+
+    expect(first).to_be_visible()
+    opened_px = 11.5 * first.bounding_box()["width"] / 208
+    page.get_by_role("button", name="Tidy up").click()
+    page.wait_for_function("() => document.querySelector('.react-flow__node')")
+    tidied_px = 11.5 * first.bounding_box()["width"] / 208
+
+    assert min(opened_px, tidied_px) >= 8
+
+
+def test_a_flow_of_six_steps_in_a_row_is_seen_whole_at_1440_pixels(open_page, admin_state, product, sample):
+    name = f"row-{uuid.uuid4().hex[:8]}"
+    product.api("POST", "/flows", {"project": "demo", "text": chain(name, 6)})
+    page = open_page(admin_state).page
+    page.goto(f"/flows/demo/{name}/")
+
+    canvas, last = page.locator(".canvas").bounding_box(), page.locator(".graph a").last.bounding_box()
+
+    assert last["x"] + last["width"] <= canvas["x"] + canvas["width"]

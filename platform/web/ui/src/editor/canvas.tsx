@@ -7,19 +7,16 @@ import {
   type Connection,
   type Edge,
   type EdgeChange,
-  getViewportForBounds,
   MiniMap,
   type NodeChange,
   ReactFlow,
-  type Rect,
   useNodesInitialized,
   useReactFlow,
   useStoreApi,
-  type Viewport,
 } from "@xyflow/react";
 import { type DragEvent, type MouseEvent, useCallback, useEffect, useRef, useState } from "react";
 import { type GraphNode, nodeTypes } from "../graph/node.tsx";
-import { NODE_HEIGHT, NODE_WIDTH } from "../graph/size.ts";
+import { NODE_HEIGHT, NODE_WIDTH, READABLE_ZOOM } from "../graph/size.ts";
 import { useTheme } from "../graph/theme.ts";
 import * as actions from "./actions.ts";
 import { CanvasTools } from "./canvas_tools.tsx";
@@ -27,12 +24,11 @@ import { useChosen, useEditor } from "./editor.ts";
 import { edgesOf, nodesOf } from "./nodes.ts";
 import { dropped } from "./palette.tsx";
 import type { Place } from "./placing.ts";
+import { useShowBeginning } from "./view.ts";
 
 const KEYS = { deleteKeyCode: null, selectionKeyCode: "Shift", multiSelectionKeyCode: ["Meta", "Control"] };
 const GRID: [number, number] = [4, 4];
-const FIT = { padding: 0.12, maxZoom: 1 };
-const READABLE = 0.5;
-const MARGIN = 24;
+const READABLE = { minZoom: READABLE_ZOOM, maxZoom: 1 };
 
 export function Canvas() {
   const editor = useEditor();
@@ -40,7 +36,7 @@ export function Canvas() {
   const state = useChosen((now) => now);
   const [nodes, setNodes] = useState<GraphNode[]>([]);
   const [edges, setEdges] = useState<Edge[]>([]);
-  const { screenToFlowPosition, fitView, getNodesBounds, setViewport } = useReactFlow();
+  const { screenToFlowPosition, fitView } = useReactFlow();
   const graph = useStoreApi();
   const isEditable = !state.fault && !state.flow.isForeign;
   const { flow, history, arranged, selection, problems } = state;
@@ -53,10 +49,7 @@ export function Canvas() {
   const isDrawn = useNodesInitialized();
   // A canvas that begins empty stays where it is, so that what is dropped stays where it was dropped.
   const isFitted = useRef(flow.steps.length === 0);
-  const showBeginning = useCallback(() => {
-    const { nodes, domNode } = graph.getState();
-    if (domNode) void setViewport(viewOf(getNodesBounds(nodes), domNode.clientWidth, domNode.clientHeight));
-  }, [graph, getNodesBounds, setViewport]);
+  const showBeginning = useShowBeginning();
   useEffect(() => {
     if (!isDrawn || isFitted.current) return;
     isFitted.current = true;
@@ -78,7 +71,7 @@ export function Canvas() {
     if (!place) return;
     const [x, y, zoom] = transform;
     const isInside = place.x * zoom + x > 0 && place.y * zoom + y > 0 && (place.x + NODE_WIDTH) * zoom + x < width && (place.y + NODE_HEIGHT) * zoom + y < height;
-    if (!isInside) void fitView(FIT);
+    if (!isInside) void fitView({ ...READABLE, nodes: [{ id: fresh }] });
   }, [fresh, nodes, graph, fitView]);
 
   const onNodesChange = useCallback(
@@ -143,12 +136,6 @@ export function Canvas() {
       )}
     </ReactFlow>
   );
-}
-
-/** Everything, if it can be read then; otherwise as much as can be read, from the first steps on. */
-function viewOf(bounds: Rect, width: number, height: number): Viewport {
-  const { x, y, zoom } = getViewportForBounds(bounds, width, height, READABLE, 1, `${MARGIN}px`);
-  return { x: Math.max(x, MARGIN - bounds.x * zoom), y: Math.max(y, MARGIN - bounds.y * zoom), zoom };
 }
 
 const LABELS = {

@@ -4,14 +4,16 @@ import { useReactFlow } from "@xyflow/react";
 import { Icon } from "../graph/icon.tsx";
 import { useChosen, useEditor } from "./editor.ts";
 import { tidyUp } from "./placing.ts";
+import { useShowBeginning } from "./view.ts";
 
 export function CanvasTools({ isEditable }: { isEditable: boolean }) {
   const { store } = useEditor();
   const { zoomIn, zoomOut, fitView } = useReactFlow();
+  const showBeginning = useShowBeginning();
   const tidy = async () => {
     try {
       await tidyUp(store);
-      requestAnimationFrame(() => void fitView({ padding: 0.12, maxZoom: 1 }));
+      requestAnimationFrame(showBeginning);
     } catch {
       store.say("The server does not answer; the nodes stay where they are.");
     }

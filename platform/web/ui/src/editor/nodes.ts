@@ -3,7 +3,8 @@
 import type { Edge } from "@xyflow/react";
 import { formatCount } from "../format.ts";
 import { edge } from "../graph/edges.ts";
-import { type GraphNode, type GraphNodeData, nodeLabel } from "../graph/node.tsx";
+import { nodeLabel } from "../graph/label.ts";
+import type { GraphNode, GraphNodeData } from "../graph/node.tsx";
 import { NODE_HEIGHT, NODE_WIDTH } from "../graph/size.ts";
 import { datasetsOf, type Flow, type Step, triesOf } from "./model.ts";
 import { parentsOf, type Place, placesOf } from "./placing.ts";

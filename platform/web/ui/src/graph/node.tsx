@@ -37,15 +37,15 @@ function Card({ data, selected }: NodeProps<GraphNode>) {
       {kind !== "dataset" && <Handle type="target" position={Position.Left} isConnectable={isConnectable} />}
       <div className="title">
         <Icon name={ICONS[kind]} />
-        <b>{title}</b>
+        <b>{title} </b>
         {badges?.map((badge) => (
           <span className="tag" key={badge}>
-            {badge}
+            {badge}{" "}
           </span>
         ))}
         {problems ? <Icon name="alert-triangle" css="fault" /> : state && <Icon name={state.icon} css="state" />}
       </div>
-      {subtitle && <div className="line">{subtitle}</div>}
+      {subtitle && <div className="line">{subtitle} </div>}
       {bar?.length ? <Bar slices={bar} /> : note && <div className="line to-right">{note}</div>}
       <Handle type="source" position={Position.Right} isConnectable={isConnectable} />
     </div>
@@ -62,9 +62,4 @@ function Bar({ slices }: { slices: readonly BarSlice[] }) {
       ))}
     </svg>
   );
-}
-
-export function nodeLabel({ title, kind, subtitle, note, state, problems }: GraphNodeData): string {
-  const faults = problems ? `${problems} problem${problems > 1 ? "s" : ""}` : "";
-  return [kind === "dataset" ? `dataset ${title}` : title, state?.word, subtitle, note, faults].filter(Boolean).join(", ");
 }

@@ -2,3 +2,6 @@
 
 export const NODE_WIDTH = 208;
 export const NODE_HEIGHT = 58;
+
+// The smallest zoom that a graph gets by itself: at it the smallest text on a node is 8 px high.
+export const READABLE_ZOOM = 0.7;

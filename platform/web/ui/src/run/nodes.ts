@@ -1,8 +1,9 @@
 // From the server's picture of a run to nodes of React Flow; a new picture replaces only those that differ.
 
 import type { Edge, Node } from "@xyflow/react";
+import { nodeLabel } from "../graph/label.ts";
 import type { BarSlice, GraphNode, GraphNodeData, NodeKind, StateLook } from "../graph/node.tsx";
-import { NODE_HEIGHT, NODE_WIDTH } from "../graph/size.ts";
+import { NODE_HEIGHT, NODE_WIDTH, READABLE_ZOOM } from "../graph/size.ts";
 
 export type Box = {
   id: string;
@@ -60,7 +61,7 @@ export function edgesOf(picture: Picture): Edge[] {
 /** Where to look at first: all of it where that can be read, else what is shown, or runs, or the beginning. */
 export function firstView(picture: Picture, shown: string, width: number, height: number): { x: number; y: number; zoom: number } {
   const fit = Math.min(1, width / picture.width, height / picture.height);
-  if (fit >= READABLE) {
+  if (fit >= READABLE_ZOOM) {
     return { x: (width - picture.width * fit) / 2, y: (height - picture.height * fit) / 2, zoom: fit };
   }
   const boxes = picture.nodes;
@@ -76,7 +77,6 @@ function within(shift: number, frame: number, size: number): number {
   return size <= frame ? (frame - size) / 2 : Math.min(0, Math.max(frame - size, shift));
 }
 
-const READABLE = 0.5;
 const CLOSE = 0.8;
 
 function nodeOf(box: Box, state: StateLook | undefined, shown: string): GraphNode {
@@ -90,8 +90,6 @@ function nodeOf(box: Box, state: StateLook | undefined, shown: string): GraphNod
     bar: box.bar,
     isCritical: box.isCritical,
   };
-  // What can be seen comes first and in its order, so that the name by which it is called is the one that is read.
-  const label = [box.kind === "dataset" ? `dataset ${box.title}` : box.title, box.subtitle, box.note, state?.word, box.said];
   return {
     id: box.id,
     type: "card",
@@ -102,7 +100,7 @@ function nodeOf(box: Box, state: StateLook | undefined, shown: string): GraphNod
     data,
     selected: isShown,
     ariaRole: "button",
-    ariaLabel: label.filter(Boolean).join(", "),
+    ariaLabel: nodeLabel(data, box.said),
   };
 }
 
