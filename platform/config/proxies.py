@@ -15,7 +15,7 @@ def with_proxies(application: ASGI3Application, trusted: Networks) -> ASGI3Appli
     """Return the application as clients behind the trusted proxies see it: with their address, scheme and host."""
 
     async def serve(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] == "http" and scope["client"] and _is_in(scope["client"][0], trusted):
+        if scope["type"] == "http" and (client := scope.get("client")) and _is_in(client[0], trusted):
             scope = _as_client_sent(scope, trusted)
         await application(scope, receive, send)
 
