@@ -137,7 +137,7 @@ class InvalidBundle(InvalidInput):
     """The code that came with a flow cannot be used."""
 
     code = "flows.invalid_bundle"
-    hint = "Send a tar.gz of at most 20 MiB that holds plain files, folders and links inside it."
+    hint = "Send a tar.gz of at most 20 MiB that holds files and folders, and no links."
 
 
 class BundleNotFound(NotFound):

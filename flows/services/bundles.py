@@ -1,13 +1,8 @@
 """The code that comes with a flow: a tar.gz of its folder, kept by hash and unpacked once, for jobs to copy from."""
 
-import gzip
 import hashlib
-import io
-import lzma
 import secrets
 import shutil
-import tarfile
-import zlib
 from pathlib import Path
 
 from django.conf import settings
@@ -18,13 +13,12 @@ from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
 from flows import permissions
+from flows.adapters import code_archive
 from flows.adapters.artifact_folder import artifact_store
 from flows.errors import BundleNotFound, InvalidBundle
 from flows.models import Bundle
 
 MAX_BYTES = 20 * 2**20
-_MAX_UNPACKED_BYTES = 200 * 2**20
-_MAX_FILES = 10_000
 
 
 def save_bundle(*, actor: Actor, project: Project, data: bytes) -> Bundle:
@@ -75,33 +69,12 @@ def _unpack(data: bytes, sha256: str) -> int:
     draft = target.with_name(f".{sha256[:12]}-{secrets.token_hex(4)}")
     draft.mkdir(parents=True)
     try:
-        files = _extract(data, draft)
-        if not target.exists():
+        files = code_archive.unpack(data, draft)
+        try:
             draft.rename(target)
-    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError, ValueError) as error:
-        if target.exists():  # somebody else unpacked the same bytes meanwhile
-            return sum(1 for path in target.rglob("*") if path.is_file())
-        raise InvalidBundle(f"The code cannot be unpacked: {error}.") from error
+        except OSError:
+            if not target.is_dir():  # else the same bytes are unpacked already
+                raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return files
-
-
-def _extract(data: bytes, target: Path) -> int:
-    size_bytes = files = 0
-    with gzip.open(io.BytesIO(data)) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
-        for member in archive:
-            size_bytes += member.size
-            files += 1
-            if size_bytes > _MAX_UNPACKED_BYTES or files > _MAX_FILES:
-                raise InvalidBundle(
-                    f"The code unpacks to more than {_MAX_UNPACKED_BYTES // 2**20} MiB or {_MAX_FILES} files."
-                )
-            if member.name.startswith("/"):
-                raise InvalidBundle(f"The code holds an absolute path: {member.name}")
-            # The filter refuses `..`, links that lead out, devices, and drops odd permissions.
-            archive.extract(member, target, filter="data")
-        # The end of the stream carries its checksum, which tells a cut-off archive from a whole one.
-        while size_bytes <= _MAX_UNPACKED_BYTES and (padding := stream.read(1 << 20)):
-            size_bytes += len(padding)
     return files

@@ -73,14 +73,29 @@ def test_a_flow_inside_a_dataset_brings_no_code(folder):
     assert pack_code(folder) is None
 
 
-def test_a_link_that_leads_out_stays_behind(folder):
+@pytest.mark.parametrize("is_repository", [False, True])
+def test_links_stay_behind_and_are_told(folder, is_repository):
     (folder / "secrets").symlink_to("/etc/passwd")
     (folder / "same.py").symlink_to("train.py")
+    (folder / "library").symlink_to("lib")
+    (folder / "broken").symlink_to("nowhere")
+    if is_repository:
+        subprocess.run(["git", "-C", str(folder), "init", "-q"], check=True)
+    links: list[str] = []
 
-    packed = names_in(pack_code(folder))
+    packed = names_in(pack_code(folder, links=links))
 
-    assert "secrets" not in packed
-    assert "same.py" in packed
+    assert {"lib/model.py", "train.py"} <= set(packed)
+    assert not {"secrets", "same.py", "library", "library/model.py", "broken"} & set(packed)
+    assert links == ["broken", "library", "same.py", "secrets"]
+
+
+def test_files_with_two_names_are_packed_as_files(folder):
+    (folder / "same.py").hardlink_to(folder / "train.py")
+
+    with tarfile.open(fileobj=io.BytesIO(pack_code(folder)), mode="r:gz") as archive:
+        assert all(member.isreg() for member in archive)
+        assert archive.extractfile("same.py").read() == archive.extractfile("train.py").read() == b"train.py"
 
 
 def test_a_file_alone_brings_no_code(tmp_path):

@@ -1,7 +1,8 @@
 """The code that goes with a flow: the files beside it as a tar.gz, the same bytes for the same files.
 
 In a git repository these are the files that git tracks or would track. Elsewhere hidden files, environments and
-what `.nearlineignore` lists stay out. Folders linked to a dataset are data, not code.
+what `.nearlineignore` lists stay out. Folders linked to a dataset are data, not code. Links are never sent: unpacked
+elsewhere they would lead to other places, so servers refuse them.
 """
 
 import gzip
@@ -23,14 +24,18 @@ _NOT_CODE = {"__pycache__", "node_modules"}
 _HINT = "Keep it out with .gitignore or .nearlineignore, or run without code: --no-code."
 
 
-def pack_code(folder: Path, *, without: Path | None = None) -> bytes | None:
+def pack_code(folder: Path, *, without: Path | None = None, links: list[str] | None = None) -> bytes | None:
     """Return the code of a folder, `without` the flow file itself; None where there is none.
 
-    Raises InvalidRequest when it is more than a server takes.
+    The names of links, which stay behind, are added to `links`. Raises InvalidRequest when it is more than a server
+    takes.
     """
     if (folder / _DATA_FOLDER).exists():
         return None
-    names = sorted(name for name in _list_files(folder) if folder / name != without)
+    listed = sorted(name for name in _list_files(folder) if folder / name != without)
+    names = [name for name in listed if not (folder / name).is_symlink()]
+    if links is not None:
+        links.extend(name for name in listed if (folder / name).is_symlink())
     if not names:
         return None
     _check_size(folder, names)
@@ -51,9 +56,8 @@ def _list_files(folder: Path) -> Iterator[str]:
     listed = _list_with_git(folder)
     for name in _walk(folder) if listed is None else listed:
         path = folder / name
-        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
-            continue
-        if path.is_file() and not any((folder / parent / _DATA_FOLDER).exists() for parent in Path(name).parents):
+        is_listed = path.is_file() or path.is_symlink()
+        if is_listed and not any((folder / parent / _DATA_FOLDER).exists() for parent in Path(name).parents):
             yield name
 
 
@@ -72,6 +76,7 @@ def _walk(folder: Path) -> Iterator[str]:
     rules = read_rules(os.fsencode(folder))
     for place, folders, files in os.walk(folder):
         inside = Path(place).relative_to(folder)
+        files += [name for name in folders if (Path(place) / name).is_symlink()]
         folders[:] = [
             name
             for name in folders
@@ -99,14 +104,10 @@ def _check_size(folder: Path, names: list[str]) -> None:
 
 
 def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
-    member = archive.gettarinfo(path, arcname=name)
-    # What differs from machine to machine would make another version of the same code.
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    member.mtime = 0
-    member.mode = 0o755 if member.mode & 0o100 else 0o644
-    if member.isreg():
-        with path.open("rb") as file:
-            archive.addfile(member, file)
-    else:
-        archive.addfile(member)
+    # Owners and times differ from machine to machine and would make another version of the same code.
+    member = tarfile.TarInfo(name)
+    status = path.stat()
+    member.size = status.st_size
+    member.mode = 0o755 if status.st_mode & 0o100 else 0o644
+    with path.open("rb") as file:
+        archive.addfile(member, file)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 app = CommandGroup(help="Pipelines: validate, push, run.")
 
+_NAMED_LINKS = 5
+
 FlowFile = Annotated[str, typer.Argument(metavar="FILE", help="The flow's YAML file; `-` reads stdin.")]
 
 WithCode = Annotated[bool, typer.Option("--code/--no-code", help="Send the files beside the flow's file along.")]
@@ -131,7 +133,11 @@ def _push(session: Session, file: str, project: str, *, with_code: bool) -> "Flo
 
     text = _read(file)
     path = Path(file).resolve()
-    code = pack_code(path.parent, without=path) if with_code and file != "-" else None
+    links: list[str] = []
+    code = pack_code(path.parent, without=path, links=links) if with_code and file != "-" else None
+    if links:
+        named = ", ".join(links[:_NAMED_LINKS]) + (", …" if len(links) > _NAMED_LINKS else "")
+        session.out.note(f"Links are not sent with the code, put the files themselves there: {named}")
     try:
         return session.client().flows.push(project, text, code=code)
     except InvalidRequest as error:
