@@ -83,7 +83,7 @@ class TreeView:
         """
         items: list[FolderItem | Entry] = []
         position = max(resume_at or b"", glob.prefix)
-        matches, budget = glob.pattern.fullmatch, _MATCH_BUDGET
+        budget = _MATCH_BUDGET
         for row in self._root[self._range_at(position) :]:
             if row.first_path >= glob.end:
                 break
@@ -93,7 +93,7 @@ class TreeView:
             paths = entries.paths
             first, last = bisect_left(paths, position), bisect_left(paths, glob.end)
             for index in range(first, last):
-                if matches(paths[index]):
+                if glob.matches(paths[index]):
                     if len(items) == limit:
                         return Listing(items, paths[index])
                     items.append(entries[index])

@@ -21,6 +21,7 @@ from datasets.selectors.trees import TreeReader, open_tree
 from nearline.content.diff import Change, diff_roots
 from nearline.content.hashing import file_id, new_hasher
 from nearline.content.manifest import Entry, EntryKind, RootRange
+from nearline.content.patterns import MAX_LENGTH
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,13 @@ def sum_folder(actor: Actor, commit: Commit, *, path: bytes) -> FolderItem:
 def list_matching(
     actor: Actor, commit: Commit, *, glob: bytes, cursor: str | None, limit: int
 ) -> Page[FolderItem | Entry]:
-    """Return the files whose path matches. A page may be short, even empty, and have a next one all the same."""
+    """Return the files whose path matches. A page may be short, even empty, and have a next one all the same.
+
+    Raises InvalidInput for a pattern that is longer than any path.
+    """
     require(actor, permissions.VIEW, commit.dataset.project_id)
+    if len(glob) > MAX_LENGTH:
+        raise InvalidInput(f"A pattern has at most {MAX_LENGTH} characters; this one has {len(glob)}.")
     pattern = compile_glob(glob)
     return _page(open_tree(commit).list_matching(pattern, resume_at=_position(cursor), limit=_bounded(limit)))
 

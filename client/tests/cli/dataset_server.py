@@ -1,6 +1,5 @@
 """The dataset `team/digits` over HTTP: the routes of the API in front of the server that keeps all in a folder."""
 
-import fnmatch
 import json
 import re
 from pathlib import Path
@@ -10,6 +9,7 @@ import httpx
 from client.tests.cli.answers import dataset, page
 from client.tests.fake_server import FakeServer
 from nearline import errors
+from nearline.content.patterns import Patterns, parse_glob
 from nearline.transfer.server import ObjectKind, Offer, SignedRequest
 
 _STATUS = {errors.InvalidRequest: 400, errors.Denied: 403, errors.NotFound: 404, errors.Conflict: 409}
@@ -82,10 +82,11 @@ class DatasetServer:
 
     def _files(self, query, _body):
         tree = self.store.tree(self._commit(query["ref"])["root"])
+        glob = Patterns([parse_glob(query["glob"])])
         items = [
             {"name": path.rpartition("/")[2], "path": path, "kind": "file", "size_bytes": len(data), "content_id": "00"}
             for path, data in sorted((path.decode(errors="surrogateescape"), data) for path, data in tree.items())
-            if query["glob"] == "**" or fnmatch.fnmatchcase(path, query["glob"])
+            if glob.matches(path)
         ]
         return page(*items)
 
