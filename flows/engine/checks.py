@@ -6,11 +6,12 @@ What needs the platform's knowledge (templates, datasets, secrets) is handed on 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from flows.engine import cnvrg_keys, drafts, expressions, flow_file, grids, references
+from flows.engine import cnvrg_keys, drafts, expressions, flow_file, globs, grids, references
 from flows.engine.cnvrg_keys import suggest
 from flows.engine.drafts import Draft, Needs
 from flows.engine.names import variable_name
@@ -45,6 +46,8 @@ _SENTENCES = {
     "string_too_short": "must not be empty.",
     "string_too_long": "is too long.",
 }
+# More are of no use to anyone, and each costs time: what has so many was not written by hand.
+_MOST_FINDINGS = 1000
 # What pydantic calls the members of the union `Value`.
 _VALUE_TYPES = {"bool", "int", "float", "str"}
 _MODELS: Mapping[str, type[BaseModel]] = {
@@ -119,11 +122,10 @@ def _findings(data: Mapping[str, object], steps: Sequence[Draft]) -> tuple[FlowS
     try:
         spec = FlowSpec.model_validate(data)
     except ValidationError as error:
-        findings.extend(_translate_errors(error.errors(), data))
-    findings.extend(_check_graph(steps))
+        findings.extend(_translate_errors(error.errors()[:_MOST_FINDINGS], data))
     parameters = drafts.read_parameters(data)
-    findings.extend(_check_parameters(parameters))
-    findings.extend(_check_steps(steps, parameters))
+    others = chain(_check_graph(steps), _check_parameters(parameters), _check_steps(steps, parameters))
+    findings.extend(islice(others, _MOST_FINDINGS))
     return spec, findings
 
 
@@ -222,7 +224,7 @@ def _check_arrows(steps: Sequence[Draft], places: Mapping[str, Path]) -> Iterato
                 yield Finding(place, "unknown_parent", f"There is no step '{parent}'.{suggest(parent, list(places))}")
             elif step.name:
                 arrows.append((parent, step.name))
-        for parent in sorted({parent for parent in parents if parents.count(parent) > 1}):
+        for parent in sorted(parent for parent, count in Counter(parents).items() if count > 1):
             yield Finding((*step.path, "after"), "duplicate_parent", f"'{parent}' is named twice.")
     yield from _check_cycles(arrows, places)
 
@@ -273,10 +275,20 @@ def _check_steps(steps: Sequence[Draft], parameters: Mapping[str, ParameterSpec]
                 text = f"Two datasets would be read at the folder '{item.folder}'; give one of them another name."
                 yield Finding((*step.path, "data", position), "duplicate_name", text)
                 break
+        yield from _check_outputs((*step.path, "outputs"), step.read.outputs)
         total += grids.count(step.read)
     if total > MAX_INSTANCES:
         text = f"The grids multiply into {total} tries; at most {MAX_INSTANCES} are allowed."
         yield Finding(("steps",), "too_many", text)
+
+
+def _check_outputs(path: Path, patterns: Sequence[str]) -> Iterator[Finding]:
+    for position, pattern in enumerate(patterns):
+        if len(pattern) > globs.LONGEST:
+            text = f"A pattern has at most {globs.LONGEST} characters; this one has {len(pattern)}."
+            yield Finding((*path, position), "too_long", text)
+    if sum(map(len, patterns)) > globs.LONGEST_TOGETHER:
+        yield Finding(path, "too_long", f"The patterns have more than {globs.LONGEST_TOGETHER} characters together.")
 
 
 def _check_references(step: Draft, parameters: Mapping[str, ParameterSpec]) -> Iterator[Finding]:

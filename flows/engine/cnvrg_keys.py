@@ -29,6 +29,7 @@ _DATA = {"cached", "use_cached", "query"}
 _SILENT = {"top", "left", "icon", "queue_slug", "algorithm"}
 _NOTED = {"library", "git_branch", "git_commit", "mount_folders", "output_dir"}
 _SIGNS = {"max": ">=", "min": "<="}
+_LONGEST_WORD, _MOST_KNOWN, _MOST_HINTS = 100, 200, 100
 
 
 @dataclass
@@ -194,6 +195,8 @@ class _Translator:
             self._out.origins[(*ours, "when")] = (*path, "conditions")
 
     def _relations(self) -> None:
+        titles = [*self._steps, *self._datasets]
+        known = {*titles, *self._refused}
         for number, item in _items(self._data.get("relations")):
             place: Path = ("relations", number)
             if not isinstance(item, dict) or not {"from", "to"} <= set(item):
@@ -201,9 +204,10 @@ class _Translator:
                 continue
             source, target = str(item["from"]), str(item["to"])
             for end, name in (("from", source), ("to", target)):
-                titles = [*self._steps, *self._datasets]
-                if name not in {*titles, *self._refused}:
-                    self._refuse((*place, end), "unknown_parent", f"There is no task '{name}'.{suggest(name, titles)}")
+                if name not in known:
+                    self._refuse(
+                        (*place, end), "unknown_parent", f"There is no task '{name}'.{self._hint(name, titles)}"
+                    )
             if target in self._datasets:
                 self._refuse((*place, "to"), "relation", f"'{target}' is a dataset; nothing can lead to it.")
             if target not in self._steps:
@@ -224,8 +228,11 @@ class _Translator:
     def _unknown(self, path: Path, found: Mapping[str, object], known: set[str], ignored: set[str]) -> None:
         for key in found:
             if key not in known | ignored:
-                text = f"There is no key '{key}' here.{suggest(key, sorted(known))}"
+                text = f"There is no key '{key}' here.{self._hint(key, sorted(known))}"
                 self._refuse((*path, key), "unknown_key", text)
+
+    def _hint(self, word: str, known: list[str]) -> str:
+        return suggest(word, known) if len(self._out.findings) < _MOST_HINTS else ""
 
     def _refuse(self, path: Path, code: str, message: str) -> None:
         self._out.findings.append(Finding(path, code, message))
@@ -236,7 +243,8 @@ class _Translator:
 
 def suggest(word: str, known: list[str]) -> str:
     """Return ` Did you mean 'x'?` for a word that is nearly a known one, else nothing."""
-    close = get_close_matches(word, known, n=1)
+    # Comparing two texts takes the product of their lengths: what is no slip of the pen is not looked at.
+    close = get_close_matches(word, known[:_MOST_KNOWN], n=1) if len(word) <= _LONGEST_WORD else []
     return f" Did you mean '{close[0]}'?" if close else ""
 
 

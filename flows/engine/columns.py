@@ -50,7 +50,7 @@ MAX_KEY, MAX_TEXT = 200, 500
 """Keys and texts are compared, sorted and grouped by so many of their first characters."""
 
 _SINGULAR = {"param": Kind.PARAM, "metric": Kind.METRIC, "tag": Kind.TAG}
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _FALLING = re.compile(r"(?:^|[^a-z])(?:loss|error|err|mse|mae|rmse|perplexity|regret|latency|seconds|time)(?:$|[^a-z])")
 
 

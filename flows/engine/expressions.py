@@ -19,7 +19,7 @@ Results = Mapping[str, Sequence[Mapping[str, Value]]]
 PARAMETERS = "parameters"
 _TOKEN = re.compile(
     r"""\s*(?:
-      (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])
+      (?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])
     | (?P<text>"[^"]*"|'[^']*')
     | (?P<name>[A-Za-z_][\w-]*(?:\.[\w./-]*[\w])?)
     | (?P<sign>>=|<=|==|!=|>|<|\(|\))

@@ -4,6 +4,7 @@ Files come from strangers: bombs (aliases that multiply), duplicate keys, custom
 """
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 
 from ruamel.yaml import YAML
@@ -53,9 +54,7 @@ def _read_json(text: str) -> Document:
     repeated: list[str] = []
 
     def collect(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        keys = [key for key, _ in pairs]
-        if len(set(keys)) < len(keys):
-            repeated.extend(sorted({key for key in keys if keys.count(key) > 1}))
+        repeated.extend(sorted(key for key, count in Counter(key for key, _ in pairs).items() if count > 1))
         return dict(pairs)
 
     try:

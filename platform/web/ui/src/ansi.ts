@@ -1,6 +1,7 @@
 // Colours of a terminal log: SGR codes become classes, every other escape sequence is dropped.
 
-const ESCAPE = /\x1b(?:\[([0-9;]*)m|\[[0-9;?]*[A-Za-ln-z]|\][^\x07]*\x07|[()][A-B0-2])/g;
+// No part goes on behind the next escape: else a log of nothing but beginnings is read to its end for each of them.
+const ESCAPE = /\x1b(?:\[([0-9;]*)m|\[[0-9;?]*[A-Za-ln-z]|\][^\x07\x1b]*\x07|[()][A-B0-2])/g;
 const FIRST_COLOUR = 30;
 
 /** What a text looks like, and the styles that are on at its end, for the text that follows it. */
@@ -10,8 +11,7 @@ export function paint(text: string, before: readonly number[] = []): Painted {
   const nodes: Node[] = [];
   let styles = before;
   let last = 0;
-  // A carriage return rewrites its line, as progress bars do: what was written last is kept.
-  const plain = text.replace(/\r\n/g, "\n").replace(/[^\n]*\r(?=[^\n])/g, "");
+  const plain = text.replace(/\r\n/g, "\n").split("\n").map(lastWritten).join("\n");
   for (const match of plain.matchAll(ESCAPE)) {
     push(nodes, plain.slice(last, match.index), styles);
     last = match.index + match[0].length;
@@ -21,11 +21,16 @@ export function paint(text: string, before: readonly number[] = []): Painted {
   return { nodes, styles };
 }
 
+// A carriage return rewrites its line, as progress bars do; one at the end has rewritten nothing yet.
+function lastWritten(line: string): string {
+  return line.slice(line.lastIndexOf("\r", line.length - 2) + 1);
+}
+
 function restyle(styles: readonly number[], codes: string): readonly number[] {
   let now = styles;
   for (const code of codes.split(";").map(Number)) {
     if (code === 0) now = [];
-    else if (code < FIRST_COLOUR) now = [...now, code];
+    else if (code < FIRST_COLOUR) now = now.includes(code) ? now : [...now, code];
     else now = [...now.filter((style) => style < FIRST_COLOUR), ...(code === 39 ? [] : [code])];
   }
   return now;

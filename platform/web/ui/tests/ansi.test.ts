@@ -51,3 +51,17 @@ test("other escape sequences are dropped", () => {
 test("a carriage return rewrites its line", () => {
   assert.deepEqual(painted("10 %\r90 %\r100 %\ndone"), [["", "100 %\ndone"]]);
 });
+
+test("a carriage return rewrites its line, and one at the end has rewritten nothing yet", () => {
+  assert.deepEqual(painted("10 %\r90 %\r\nnext\rlast\r"), [["", "90 %\nlast\r"]]);
+});
+
+test("a line of a megabyte is painted at once, whatever is in it", () => {
+  const texts = ["a".repeat(1_000_000), "\x1b]".repeat(500_000), "\r".repeat(1_000_000), "\x1b[".repeat(500_000)];
+  for (const text of texts) assert.ok(painted(text).length <= 1);
+});
+
+test("a style that is on is not put on once more", () => {
+  const { styles } = paint("\x1b[1m".repeat(100_000) + "\x1b[4m");
+  assert.deepEqual(styles, [1, 4]);
+});

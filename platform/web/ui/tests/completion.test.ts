@@ -60,3 +60,7 @@ test("nothing is offered in comments and in commands of several lines", () => {
 test("the place is found through comments, empty lines and other entries", () => {
   assert.equal(spot("steps:\n\n  - name: a\n    # why\n    env:\n      A: b\n  - name: c\n    data:\n      - dataset: d\n        ^"), "steps.*.data.*");
 });
+
+test("a line that nobody writes by hand gets no words, however long it is", () => {
+  assert.equal(spotAt(`a: ${"x".repeat(1_000_000)}`, 1_000_003), null);
+});

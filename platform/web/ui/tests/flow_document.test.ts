@@ -240,3 +240,10 @@ test("random edits keep comments and meaning", () => {
     }
   }
 });
+
+test("a name that holds signs of regular expressions is renamed as the text that it is", () => {
+  const flow = "flow: f\nsteps:\n- name: (a+)+$\n  command: x\n- name: b\n  after: [(a+)+$]\n  command: cat $NEARLINE_INPUT/(a+)+$/x\n";
+  const text = edit(flow, (document) => patches.renameStep(document, "(a+)+$", "$&"));
+  assert.deepEqual(flowOf(text).steps.map(({ name, command }) => [name, command]), [["$&", "x"], ["b", "cat $NEARLINE_INPUT/$&/x"]]);
+  assert.match(text, /after: \[ ?\$& ?\]/);
+});

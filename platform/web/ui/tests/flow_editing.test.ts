@@ -92,6 +92,8 @@ test("values are read as people mean them, and written so that they are read aga
   for (const value of [0.1, true, "1", "true", "a: b", "it's", "${{ parameters.x }}"]) assert.deepEqual(valueOf(textOf(value)), value);
   assert.deepEqual(valuesOf('0.1, "a, b", c'), [0.1, "a, b", "c"]);
   assert.deepEqual(valuesOf(textsOf([1, "a, b", "2"])), [1, "a, b", "2"]);
+  assert.deepEqual(valuesOf("'a,b', \"x, \\\"y, z\", 5\", c"), ["a,b", 'x, "y, z', '5"', "c"]);
+  assert.equal(valuesOf('"\\"'.repeat(200_000)).length, 1);
   assert.deepEqual(["90", "30m", " "].map(durationOf), [90, "30m", undefined]);
 });
 

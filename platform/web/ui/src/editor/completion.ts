@@ -21,6 +21,9 @@ export type Schema = {
 
 export type Names = { steps: () => string[]; templates: Choice[]; datasets: Choice[]; secrets: string[] };
 
+// Nobody completes words in a longer line, and to look for one takes the square of its length.
+const LONGEST_LINE = 1000;
+
 // Where the cursor stands: the keys that lead there, and whether a key or the value of one is being written.
 export type Spot = { path: string[]; isValue: boolean; start: number };
 
@@ -93,6 +96,7 @@ function kindOf(schema: Schema | undefined): string {
 export function spotAt(text: string, position: number): Spot | null {
   const lines = text.slice(0, position).split("\n");
   const line = lines.pop() ?? "";
+  if (line.length > LONGEST_LINE) return null;
   if (/^\s*#|\s#/.test(line) || isInBlock(lines, indentOf(line))) return null;
   const word = /[\w./@-]*$/.exec(line)?.[0] ?? "";
   const start = position - word.length;

@@ -31,7 +31,8 @@ export function removeSteps(document: Document, names: ReadonlySet<string>): voi
 
 // A step's new name follows into what refers to it: arrows, conditions, and the folder that children read it from.
 export function renameStep(document: Document, before: string, now: string): void {
-  const escaped = before.replace(/[-]/g, "\\-");
+  // A name that is no name yet may hold signs of regular expressions.
+  const escaped = before.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
   const inCondition = new RegExp(`(?<![\\w./"'-])${escaped}(?=\\.)`, "g");
   const inFolder = new RegExp(`(NEARLINE_INPUT\\}?"?/)${escaped}(?![\\w-])`, "g");
   for (const [index, step] of stepsOf(document).items.entries()) {
@@ -40,8 +41,8 @@ export function renameStep(document: Document, before: string, now: string): voi
     const after = textsOf(step.get("after", true));
     if (after.includes(before)) {
       for (const [position, parent] of after.entries()) if (parent === before) document.setIn([...path, "after", position], now);
-      replaceText(document, [...path, "when"], inCondition, now);
-      replaceText(document, [...path, "command"], inFolder, `$1${now}`);
+      replaceText(document, [...path, "when"], inCondition, () => now);
+      replaceText(document, [...path, "command"], inFolder, (_, start: string) => start + now);
     }
     if (nameOf(step) === before) setIn(document, [...path, "name"], now);
   }
@@ -191,7 +192,7 @@ function textsOf(list: unknown): string[] {
   return isSeq(list) ? list.items.map((item) => String(isScalar(item) ? item.value : item)) : [];
 }
 
-function replaceText(document: Document, path: Path, pattern: RegExp, by: string): void {
+function replaceText(document: Document, path: Path, pattern: RegExp, by: (...found: string[]) => string): void {
   const node = document.getIn(path, true);
   if (isScalar(node) && typeof node.value === "string") node.value = node.value.replace(pattern, by);
 }

@@ -22,9 +22,34 @@ export function textOf(value: Value | null): string {
   return valueOf(value) === value ? value : stringify(value, { lineWidth: 0 }).trim();
 }
 
-// Several values, separated by commas outside of quotes and brackets.
+// Several values, separated by commas outside of quotes.
 export function valuesOf(text: string): Value[] {
-  return (text.match(/(?:"(?:\\.|[^"\\])*"|'[^']*'|[^,])+/g) ?? []).map((part) => part.trim()).filter(Boolean).map(valueOf);
+  const parts: string[] = [];
+  const unclosed = new Set<string>();
+  let start = 0;
+  for (let at = 0; at < text.length; at++) {
+    const sign = text.charAt(at);
+    if (sign === ",") {
+      parts.push(text.slice(start, at));
+      start = at + 1;
+    } else if ((sign === '"' || sign === "'") && !unclosed.has(sign)) {
+      const end = endOfQuote(text, at);
+      if (end > 0) at = end;
+      else unclosed.add(sign);
+    }
+  }
+  parts.push(text.slice(start));
+  return parts.map((part) => part.trim()).filter(Boolean).map(valueOf);
+}
+
+// Where the quote at `at` is closed; -1 where it never is, and then none of its kind behind it is either.
+function endOfQuote(text: string, at: number): number {
+  const quote = text[at];
+  for (let next = at + 1; next < text.length; next++) {
+    if (text[next] === quote) return next;
+    if (quote === '"' && text[next] === "\\") next++;
+  }
+  return -1;
 }
 
 export function textsOf(values: readonly Value[]): string {
