@@ -92,4 +92,5 @@ def format_gpus(milli_gpus: int) -> str:
 def _written(quantity: str | float) -> str:
     if not isinstance(quantity, str) and (fault := bounds.number_fault(quantity)):
         raise OutOfBounds(f"A quantity cannot be taken. {fault}")
-    return str(quantity)[:_LONGEST]
+    text = str(quantity)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
