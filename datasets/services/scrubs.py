@@ -7,7 +7,7 @@ Where copies share a damaged file, each is told and each is healed, by a new fil
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 from django.db import transaction
@@ -65,6 +65,27 @@ def scrub_cached_commit(*, cached_commit_id: str) -> None:
         give_back_lease(name, holder=token)
 
 
+def heal_changes(*, cached_commit_id: str, since: datetime) -> list[str]:
+    """Heal what was changed in a ready copy since a moment, and return what was found damaged since then, by path.
+
+    Looks at every file, and reads those alone whose time of change is later: no program can set that back.
+    """
+    rows = CachedCommit.objects.select_related("site", "commit", "dataset__project", "dataset__store")
+    row = rows.filter(pk=cached_commit_id, state=CacheState.READY).first()
+    if row is None:
+        return []
+    token, name = cache_leases.new_token(), f"scrub:{row.pk}"
+    if take_lease(name, holder=token, for_s=_LEASE_S):
+        try:
+            _Scrub(row, open_volume(row.site), token).heal_changes(since)
+        except PlatformError as error:
+            log.warning("cache.not_healed", cached_commit_id=row.pk, error=error.message)
+        finally:
+            give_back_lease(name, holder=token)
+    events = row.events.filter(kind=CachedCommitEventKind.DAMAGED, created_at__gte=since).order_by("pk")
+    return [file["path"] for event in events for file in event.facts["files"]]
+
+
 def _is_due(row: CachedCommit) -> bool:
     is_old = row.scrubbed_at is None or row.scrubbed_at <= clock.now() - SCRUB_EVERY
     return is_old or row.scrub_requested_at is not None
@@ -115,6 +136,19 @@ class _Scrub:
         CachedCommit.objects.filter(pk=self._row.pk).update(scrubbed_at=started_at)
         asked = CachedCommit.objects.filter(pk=self._row.pk, scrub_requested_at__lte=started_at)
         asked.update(scrub_requested_at=None)
+
+    def heal_changes(self, since: datetime) -> None:
+        """Look for what was changed since a moment, name it and heal it."""
+        damages = list(
+            self._volume.inspect(
+                self._row.location,
+                self._reader.list_entries(self._row.commit.root),
+                quiet_since_ns=int(since.timestamp() * 10**9),
+                must_read=lambda _: False,
+            )
+        )
+        if damages:
+            self._treat(damages)
 
     def _treat(self, damages: Sequence[Damage]) -> None:
         strays = [damage.path for damage in damages if damage.kind is DamageKind.STRAY]

@@ -72,7 +72,7 @@ def _node(step: StepSpec, default_template: str) -> Node:
         key=step.name,
         after=step.after,
         choices=choices or (Choice(default_template, 0),),
-        budgets={kind: getattr(step.retries, kind.value) for kind in FailureKind},
+        budgets={kind: getattr(step.retries, kind.value, 0) for kind in FailureKind},
         condition=expressions.parse(step.when) if step.when else None,
         has_data=bool(step.data),
     )

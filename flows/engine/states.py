@@ -42,12 +42,16 @@ class AttemptState(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Why an attempt failed; each kind has a retry budget of its own."""
+    """Why an attempt failed; each kind has a retry budget of its own.
+
+    INPUT_CHANGED: the command succeeded, but what it read was changed meanwhile; it is not tried again by itself.
+    """
 
     USER_ERROR = "user_error"
     INFRASTRUCTURE = "infrastructure"
     OUT_OF_MEMORY = "out_of_memory"
     TIMEOUT = "timeout"
+    INPUT_CHANGED = "input_changed"
 
 
 _RUN_ENDS = (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)

@@ -10,7 +10,7 @@ from core import clock, metrics
 from flows.engine import planner
 from flows.errors import LeaseLost
 from flows.models import Run
-from flows.services import apply, harvest, leases, snapshots, staging
+from flows.services import apply, handover, harvest, leases, snapshots, staging
 
 _LIVE = ("pending", "running")
 
@@ -54,8 +54,9 @@ def _advance_once(run_id: str, token: str) -> _Look:
     if has_data:
         staging.look_at_inputs(run_id)
     harvest.harvest_ended(run_id)
+    faults = handover.inspect_ended(run_id)
     now = clock.now()
-    loaded = snapshots.load(run, now)
+    loaded = snapshots.load(run, now, faults)
     transitions = planner.plan(loaded.snapshot, now)
     has_changed = apply.apply(loaded, transitions, token=token, now=now)
     return _Look(has_changed, is_worth_another=has_data)

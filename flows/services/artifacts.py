@@ -18,7 +18,7 @@ from flows.adapters.artifact_folder import artifact_store
 from flows.engine import globs
 from flows.engine.states import STEP_ENDS
 from flows.models import Artifact, Experiment, Run, Step
-from flows.services import snapshots
+from flows.services import handover, snapshots
 
 log = structlog.get_logger(__name__)
 
@@ -68,7 +68,12 @@ def _keep(experiment: Experiment) -> _Kept:
     rows, fault = [], ""
     try:
         if job is not None:
-            rows = _keep_all(job_selectors.output_folder(job), experiment, patterns)
+            folder = job_selectors.output_folder(job)
+            rows = _keep_all(folder, experiment, patterns)
+            # Asked after reading: what was changed before or while it was read is not what the step left.
+            if changed := set(handover.find_changed_outputs(experiment.run_id, folder)):
+                fault = f"Changed after the step had ended, so not kept: {', '.join(sorted(changed)[:3])}."
+                rows = [row for row in rows if row.path not in changed]
     except (OSError, ResourceUnreachable) as error:
         fault = f"The outputs could not be kept: {error}"
         log.warning("artifacts.failed", experiment=experiment.pk, error=str(error))

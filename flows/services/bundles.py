@@ -15,6 +15,7 @@ from accounts.permissions import require
 from flows import permissions
 from flows.adapters import code_archive
 from flows.adapters.artifact_folder import artifact_store
+from flows.adapters.sealed_folder import SealedFolder
 from flows.errors import BundleNotFound, InvalidBundle
 from flows.models import Bundle
 
@@ -50,13 +51,24 @@ def check_bundle(*, actor: Actor, project: Project, sha256: str) -> None:
 
 def unpacked_folder(sha256: str) -> Path:
     """Return the folder with the unpacked code, made again from the archive where it is gone. Raises BundleNotFound."""
-    folder = _folder(sha256)
+    folder, sealed = _folder(sha256), sealed_folder(sha256)
+    if folder.exists() and sealed.compare().paths:
+        # A job without a sandbox changed it. Whoever copies from it at this moment fails, as its step would anyway.
+        shutil.rmtree(folder)
     if not folder.exists():
         bundle = Bundle.objects.filter(sha256=sha256).first()
         if bundle is None:
             raise BundleNotFound(f"There is no code with the hash {sha256[:12]}.")
+        sealed.forget()
         _unpack(b"".join(artifact_store().read(bundle.content_hash)), sha256)
+    sealed.seal()
     return folder
+
+
+def sealed_folder(sha256: str) -> SealedFolder:
+    """Return the evidence by which a change of the unpacked code is found."""
+    folder = _folder(sha256)
+    return SealedFolder(folder, folder.with_name(f".{sha256}.seal"))
 
 
 def _folder(sha256: str) -> Path:
@@ -75,6 +87,8 @@ def _unpack(data: bytes, sha256: str) -> int:
         except OSError:
             if not target.is_dir():  # else the same bytes are unpacked already
                 raise
+        else:
+            sealed_folder(sha256).seal_again()
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return files

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from django.conf import settings
 
+from flows.adapters.sealed_folder import SealedFolder
+
 # Beyond so many files folders are linked instead: making a link for each would hold the run up.
 _MOST_LINKS = 20_000
 
@@ -43,8 +45,12 @@ def gather_outputs(run_id: str, key: str, outputs: Mapping[int, Path]) -> Gather
     name = f"{key}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
     folder = run_folder(run_id) / "inputs" / name
     gathered = Gathered(folder, folder.with_name(f"{name}.sources"))
+    sealed = sealed_links(folder)
+    if folder.exists() and sealed.compare().paths:
+        shutil.rmtree(folder)
     if folder.exists():
         return gathered
+    sealed.forget()
     draft = folder.with_name(f".{name}-{secrets.token_hex(4)}")
     draft.mkdir(parents=True)
     links = 0
@@ -53,11 +59,22 @@ def gather_outputs(run_id: str, key: str, outputs: Mapping[int, Path]) -> Gather
     write_text(gathered.sources, "".join(f"{path}\n" for path in outputs.values()))
     try:
         draft.rename(folder)
+        sealed.seal_again()
     except OSError:
         shutil.rmtree(draft, ignore_errors=True)
         if not folder.exists():  # nobody else was quicker: it could not be made
             raise
     return gathered
+
+
+def sealed_links(folder: Path) -> SealedFolder:
+    """Return the evidence by which a change of a folder of links is found."""
+    return SealedFolder(folder, folder.with_name(f".{folder.name}.seal"))
+
+
+def list_sources(path: str, sources: str) -> list[str]:
+    """Return the folders that hold the files of an input: those that its links lead to, or itself."""
+    return Path(sources).read_text().splitlines() if sources else [path]
 
 
 def write_text(path: Path, text: str) -> None:

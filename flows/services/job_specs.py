@@ -13,7 +13,7 @@ from flows.engine.expressions import Value
 from flows.engine.spec import FlowSpec, StepSpec
 from flows.models import Attempt, AttemptInput, Run, Step
 from flows.selectors import measurements
-from flows.services import bundles, input_folders
+from flows.services import bundles, handover, input_folders
 
 
 class JobSpecs:
@@ -104,4 +104,5 @@ class JobSpecs:
         newest = Attempt.objects.filter(run=self._run, step__key=parent, number=F("step__attempt_count"))
         job_ids = dict(newest.filter(job__isnull=False).order_by("step__index").values_list("step__index", "job_id"))
         folders = job_selectors.output_folders(job_ids.values())
+        handover.restore_outputs(self._run.pk, folders)
         return {index: folders[job_id] for index, job_id in job_ids.items()}

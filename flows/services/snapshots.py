@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, cast
 
 from django.db.models import Count, Q, QuerySet
@@ -110,12 +111,15 @@ def get_run(run_id: str) -> Run:
     return runs.get(pk=run_id)
 
 
-def load(run: Run, now: datetime) -> Loaded:
-    """Read as much of the rest of a run as a plan can do something about now."""
+def load(run: Run, now: datetime, faults: Mapping[str, str] = MappingProxyType({})) -> Loaded:
+    """Read as much of the rest of a run as a plan can do something about now.
+
+    `faults` says of attempts whose jobs succeeded why that does not count.
+    """
     spec, graph = _parsed(run.version_id)
     is_retry = run.retry_requested_at is not None
     counts = _count_steps(run)
-    attempts = _attempts(run, now)
+    attempts = _attempts(run, now, faults)
     found = _steps(run, now, counts, attempts)
     reopened = {step.pk: step for step in found if is_retry and _is_reopened(run, graph, step)}
     rows = {step.pk: step for step in found if step.pk in reopened or not step.has_ended}
@@ -186,17 +190,20 @@ def _ended(
     return ended
 
 
-def _attempts(run: Run, now: datetime) -> dict[str, AttemptNow]:
+def _attempts(run: Run, now: datetime, faults: Mapping[str, str]) -> dict[str, AttemptNow]:
     """Return by step the live attempts with news; all of them when the run is to be cancelled."""
     live = Attempt.objects.filter(run=run, state__in=LIVE_ATTEMPTS)
     if run.cancel_requested_at is None:
         live = live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
     rows = list(live.values(*_ATTEMPT_COLUMNS))
     inputs = _inputs([row["pk"] for row in rows if row["state"] == AttemptState.PREPARING])
-    return {row["step_id"]: _attempt_now(row, inputs) for row in rows}
+    return {row["step_id"]: _attempt_now(row, inputs, faults.get(row["pk"], "")) for row in rows}
 
 
-def _attempt_now(row: Mapping[str, Any], inputs: Mapping[str, InputsNow]) -> AttemptNow:
+def _attempt_now(row: Mapping[str, Any], inputs: Mapping[str, InputsNow], fault: str) -> AttemptNow:
+    job = _job_now(row) if row["job_id"] is not None else None
+    if job is not None and fault:
+        job = replace(job, end=AttemptState.FAILED, failure=FailureKind.INPUT_CHANGED, reason=fault)
     return AttemptNow(
         id=row["pk"],
         number=row["number"],
@@ -204,7 +211,7 @@ def _attempt_now(row: Mapping[str, Any], inputs: Mapping[str, InputsNow]) -> Att
         choice=row["choice"],
         since=row["queued_at"] or row["created_at"],
         inputs=inputs.get(row["pk"], InputsNow(is_ready=True)),
-        job=_job_now(row) if row["job_id"] is not None else None,
+        job=job,
         is_harvested=row["experiment__harvested_at"] is not None,
     )
 

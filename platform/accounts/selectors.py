@@ -23,7 +23,7 @@ def actor_of(user: User) -> Actor:
 def is_site_admin(name: str) -> bool:
     """Whether the actor of that name is a site admin, or the platform itself."""
     is_platform = name.startswith(Actor.system("").name)  # no person can be called so
-    return is_platform or User.objects.filter(username=name, is_superuser=True).exists()
+    return is_platform or User.objects.filter(username=name, is_superuser=True, is_active=True).exists()
 
 
 def list_projects(*, actor: Actor) -> QuerySet[Project]:

@@ -23,9 +23,12 @@ import sys
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "platform")!r}]
 from pathlib import Path
 from compute.adapters.local.driver import LocalDriver
+from compute.adapters.local.nursery import find_refusal
+from compute.adapters.local.views import Views
 from tests.contracts.compute_driver import make_launch
-jobs, counter = Path(sys.argv[1]), sys.argv[2]
-driver = LocalDriver(jobs)
+jobs, counter = Path(sys.argv[1]), Path(sys.argv[2])
+views = Views(hidden=[jobs], writable=[counter.parent])
+driver = LocalDriver(jobs, None if find_refusal() else views)
 for number in range({JOBS}):
     print(number, flush=True)
     command = f'echo "$NEARLINE_JOB_NAME" >> {{counter}}; sleep 0.0{{number % 7}}'
@@ -35,6 +38,7 @@ for number in range({JOBS}):
 
 
 def start_platform(jobs: Path, counter: Path) -> subprocess.Popen:
+    counter.parent.mkdir(exist_ok=True)
     return subprocess.Popen([sys.executable, "-c", PLATFORM, str(jobs), str(counter)], stdout=subprocess.PIPE, cwd=ROOT)
 
 
@@ -53,7 +57,7 @@ def kill_somewhere(platform: subprocess.Popen, chance: random.Random, reach: int
 
 @pytest.mark.drill
 def test_every_job_runs_exactly_once_however_often_the_platform_is_killed(tmp_path):
-    jobs, counter, chance = tmp_path / "jobs", tmp_path / "counter", random.Random(20261121)
+    jobs, counter, chance = tmp_path / "jobs", tmp_path / "counts" / "counter", random.Random(20261121)
 
     for kill in range(KILLS):
         kill_somewhere(start_platform(jobs, counter), chance, reach=1 + (kill + 1) * JOBS // KILLS - 1)
@@ -71,7 +75,7 @@ def test_every_job_runs_exactly_once_however_often_the_platform_is_killed(tmp_pa
 
 @pytest.mark.drill
 def test_jobs_run_on_while_the_platform_is_dead_and_are_adopted(tmp_path):
-    jobs, counter = tmp_path / "jobs", tmp_path / "counter"
+    jobs, counter = tmp_path / "jobs", tmp_path / "counts" / "counter"
     with start_platform(jobs, counter) as platform:
         for line in platform.stdout:
             if int(line) == JOBS // 2:

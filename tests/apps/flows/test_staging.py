@@ -1,7 +1,10 @@
+import os
 from pathlib import Path
 
 import pytest
 
+from accounts.models import User
+from accounts.selectors import actor_of
 from compute.models import Resource
 from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.services import cache_hydration
@@ -152,3 +155,52 @@ def test_a_reference_that_leads_nowhere_stops_the_push(world: World, member, pro
 
     assert caught.value.details["problems"][0]["code"] == "unknown_dataset"
     assert Run.objects.count() == 0
+
+
+def test_a_cached_commit_that_a_job_without_a_sandbox_changed_fails_its_readers_and_is_healed(
+    world: World, member, project, dataset, site
+):
+    commit_files(member, dataset, FILES)
+    Resource.objects.filter(name="this-machine").update(unconfined_reason="The setting NEARLINE_CONFINE_JOBS is 0.")
+    text = flow(cached=True).replace(
+        "[{name: a", "[{name: b, command: c, data: [{dataset: team-a/digits@main}]}, {name: a"
+    )
+    run = runs_by_admin(world, project, text)
+    world.turn()
+    hydrate()
+    world.turn()
+    world.turn()
+    file = Path(newest_attempt(run, "a").job.spec["data"][0]["path"]) / "0" / "a.png"
+    before = file.stat()
+    file.chmod(0o644)
+    file.write_bytes(b"ZERO")
+    file.chmod(0o444)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    world.finish(run, "a")
+    world.finish(run, "b")
+
+    for step in ("a", "b"):
+        attempt = newest_attempt(run, step)
+        assert (attempt.state, attempt.failure) == ("failed", "input_changed")
+        assert "Its dataset 'digits' was changed while this step could read it: 0/a.png." in attempt.reason
+    assert file.read_bytes() == FILES["0/a.png"]
+
+
+def test_a_cached_commit_that_nobody_changed_lets_a_step_without_a_sandbox_succeed(
+    world: World, member, project, dataset, site
+):
+    commit_files(member, dataset, FILES)
+    Resource.objects.filter(name="this-machine").update(unconfined_reason="The setting NEARLINE_CONFINE_JOBS is 0.")
+    run = runs_by_admin(world, project, flow(cached=True))
+    world.turn()
+    hydrate()
+    world.finish_all(run)
+
+    assert state_of(run) == "succeeded"
+
+
+def runs_by_admin(world: World, project, text: str) -> Run:
+    """Start a run as somebody who may use a resource without a sandbox."""
+    admin = User.objects.create_user("operator", password=None, is_superuser=True)
+    return world.start(actor_of(admin), project, text)

@@ -1,0 +1,104 @@
+"""What a folder looked like when its content was final, to find later, without reading it, what was changed.
+
+A file's evidence is its inode, size and times of change; the kernel sets the last of these, and no program can set it
+back. Evidence that differs says that a file may have been changed; whether it was, its hash tells.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+Evidence = list[object]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Paths that look changed or are gone, and paths that were not there before."""
+
+    changed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.changed + self.added
+
+
+@dataclass(frozen=True)
+class SealedFolder:
+    """A folder, and the file in which its evidence is recorded."""
+
+    folder: Path
+    record: Path
+
+    def seal(self) -> None:
+        """Record the folder as it is now, unless that was done before."""
+        if not self.record.exists():
+            self._write(_survey(self.folder))
+
+    def seal_again(self) -> None:
+        """Record the folder as it is now: it was put right."""
+        self._write(_survey(self.folder))
+
+    def forget(self) -> None:
+        """Drop the record: the folder is about to be made anew."""
+        self.record.unlink(missing_ok=True)
+
+    def sealed_at(self) -> datetime | None:
+        """Return when the folder was recorded, or put right last; None when it never was."""
+        try:
+            return datetime.fromtimestamp(self.record.stat().st_mtime, UTC)
+        except FileNotFoundError:
+            return None
+
+    def compare(self) -> Difference:
+        """Return what looks different from the record; nothing when there is none."""
+        try:
+            recorded: dict[str, Evidence] = json.loads(self.record.read_bytes())
+        except FileNotFoundError:
+            return Difference()
+        found = _survey(self.folder)
+        return Difference(
+            changed=tuple(sorted(path for path in recorded if recorded[path] != found.get(path))),
+            added=tuple(sorted(found.keys() - recorded)),
+        )
+
+    def accept(self, paths: Iterable[str]) -> None:
+        """Take the present evidence of paths whose content proved right. That does not count as putting it right."""
+        found, times = _survey(self.folder), self.record.stat()
+        recorded: dict[str, Evidence] = json.loads(self.record.read_bytes())
+        self._write(recorded | {path: found[path] for path in paths if path in found})
+        os.utime(self.record, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def _write(self, evidence: dict[str, Evidence]) -> None:
+        self.record.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.record.with_name(f".{self.record.name}-{secrets.token_hex(4)}")
+        draft.write_text(json.dumps(evidence))
+        draft.replace(self.record)
+
+
+def _survey(folder: Path) -> dict[str, Evidence]:
+    """Return the evidence of everything below a folder by path; nothing for one that does not exist."""
+    found: dict[str, Evidence] = {}
+    rest = [(os.fspath(folder), "")]
+    while rest:
+        path, prefix = rest.pop()
+        try:
+            entries = list(os.scandir(path))
+        except FileNotFoundError:
+            continue
+        for entry in entries:
+            name = prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                found[name] = []
+                rest.append((entry.path, f"{name}/"))
+            elif entry.is_symlink():
+                found[name] = [os.readlink(entry.path)]  # noqa: PTH115 (much quicker for many)
+            else:
+                facts = entry.stat(follow_symlinks=False)
+                found[name] = [facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
+    return found

@@ -1,0 +1,193 @@
+"""Handing outputs from step to step unchanged: they are sealed when their step succeeds, and looked at wherever used.
+
+A step whose inputs were changed while it could read them fails, whatever its command says. Where the stored artifact
+has the content, a changed file is put right before anybody reads it again. The sandbox of jobs keeps inputs from being
+changed at all; this finds what was changed where there is none, and by other hands.
+"""
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+from blake3 import blake3
+
+from compute.selectors import jobs as job_selectors
+from datasets.services import scrubs
+from flows.adapters.artifact_folder import artifact_store
+from flows.adapters.sealed_folder import Difference, SealedFolder
+from flows.models import Artifact, Attempt
+from flows.models.run import LIVE_ATTEMPTS
+from flows.services import bundles, input_folders
+
+log = structlog.get_logger(__name__)
+
+_NAMED = 3
+_PIECE_BYTES = 1 << 20
+
+
+def inspect_ended(run_id: str) -> Mapping[str, str]:
+    """Seal the outputs of attempts whose jobs have succeeded, and return why others cannot count, by attempt.
+
+    Called before their success is recorded, so that nothing reads outputs that are not sealed.
+    """
+    ended = Attempt.objects.filter(run_id=run_id, state__in=LIVE_ATTEMPTS, job__state="succeeded")
+    rows = ended.exclude(job__resource__kind="simulated").select_related("job__resource", "run__version")
+    inspection = _Inspection(run_id)
+    faults: dict[str, str] = {}
+    for attempt in rows.order_by("pk"):
+        if fault := inspection.find_fault(attempt):
+            log.warning("inputs.changed", attempt=attempt.pk, fault=fault)
+            faults[attempt.pk] = fault
+        elif attempt.job is not None:
+            _sealed(run_id, job_selectors.output_folder(attempt.job)).seal()
+    return faults
+
+
+def find_changed_outputs(run_id: str, folder: Path) -> tuple[str, ...]:
+    """Return which outputs look different from how their step left them."""
+    return _sealed(run_id, folder).compare().paths
+
+
+def restore_outputs(run_id: str, outputs: Mapping[str, Path]) -> None:
+    """Put changed outputs right, from their stored artifacts, before they are read: folders by job.
+
+    What is not stored stays as it is; a step that reads it fails.
+    """
+    for job_id, folder in outputs.items():
+        sealed = _sealed(run_id, folder)
+        if not (difference := _find_change(sealed, job_id)).paths:
+            continue
+        hashes = _hashes_of(job_id)
+        is_restored = [path in hashes and _restore(folder / path, hashes[path]) for path in difference.changed]
+        for path in difference.added:
+            _remove(folder / path)
+        log.warning("outputs.restored", run=run_id, job=job_id, paths=difference.paths[:_NAMED], of=is_restored)
+        if all(is_restored):
+            sealed.seal_again()
+
+
+class _Inspection:
+    """One look at the inputs of several attempts. A folder that many of them read is looked at once."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._changes: dict[Path, tuple[str, ...]] = {}
+
+    def find_fault(self, attempt: Attempt) -> str:
+        """Return what was wrong with what an attempt's job could read; empty when nothing was."""
+        job = attempt.job
+        assert job is not None  # noqa: S101 (it has ended)
+        for name, sealed in self._inputs_of(attempt, job):
+            if changed := self._find_changed(sealed):
+                return (
+                    f"Its {name} was changed while this step could read it: {_name(changed)}. "
+                    "A retry reads it as it is stored; what is not stored comes from a retry of the step that wrote it."
+                )
+            sealed_at = sealed.sealed_at()
+            if job.started_at is not None and sealed_at is not None and sealed_at > job.started_at:
+                return f"Its {name} was changed and put right while this step ran, so it may have read something else."
+        # Where jobs have a sandbox, cached commits are mounted read-only; a look at a million files is spared then.
+        return self._find_damage(attempt, job) if job.resource.unconfined_reason else ""
+
+    def _find_damage(self, attempt: Attempt, job: Any) -> str:
+        for row in attempt.inputs.exclude(cached_commit_id="").order_by("name"):
+            since = job.started_at or attempt.created_at
+            if changed := scrubs.heal_changes(cached_commit_id=row.cached_commit_id, since=since):
+                return (
+                    f"Its dataset '{row.name}' was changed while this step could read it: {_name(changed)}. "
+                    "A retry reads it as the commit has it."
+                )
+        return ""
+
+    def _inputs_of(self, attempt: Attempt, job: Any) -> Iterator[tuple[str, SealedFolder]]:
+        for mount in job_selectors.get_spec(job).inputs:
+            name = f"input '{mount.step}'"
+            if mount.sources:
+                yield name, input_folders.sealed_links(Path(mount.path))
+            for folder in input_folders.list_sources(mount.path, mount.sources):
+                yield name, _sealed(self._run_id, Path(folder))
+        if bundle := attempt.run.version.bundle:
+            yield "code", bundles.sealed_folder(bundle)
+
+    def _find_changed(self, sealed: SealedFolder) -> tuple[str, ...]:
+        if sealed.folder not in self._changes:
+            difference = sealed.compare()
+            if difference.paths and (job_id := self._job_of(sealed.folder)):
+                difference = _find_change(sealed, job_id)
+            self._changes[sealed.folder] = difference.paths
+        return self._changes[sealed.folder]
+
+    def _job_of(self, folder: Path) -> str:
+        """Return which job of the run wrote to a folder; empty for none."""
+        job_ids = Attempt.objects.filter(run=self._run_id, job__isnull=False).values_list("job_id", flat=True)
+        folders = job_selectors.output_folders([str(job_id) for job_id in job_ids])
+        return next((job_id for job_id, output in folders.items() if output == folder), "")
+
+
+def _find_change(sealed: SealedFolder, job_id: str) -> Difference:
+    """Return what was changed in a job's outputs: what looks different, and is not what was stored."""
+    difference = sealed.compare()
+    hashes = _hashes_of(job_id) if difference.paths else {}
+    same = {path for path in difference.changed if path in hashes and _hash(sealed.folder / path) == hashes[path]}
+    if same:
+        sealed.accept(same)
+    return Difference(tuple(path for path in difference.changed if path not in same), difference.added)
+
+
+def _sealed(run_id: str, folder: Path) -> SealedFolder:
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
+    return SealedFolder(folder, input_folders.run_folder(run_id) / "seals" / f"{name}.json")
+
+
+def _hashes_of(job_id: str) -> Mapping[str, str]:
+    rows = Artifact.objects.filter(experiment__attempt__job=job_id)
+    return dict(rows.values_list("path", "content_hash"))
+
+
+def _hash(path: Path) -> str:
+    """Return the hash of a plain file; nothing for what is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return ""
+    hasher = blake3()
+    with os.fdopen(descriptor, "rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            hasher.update(piece)
+    return hasher.hexdigest()
+
+
+def _restore(path: Path, content_hash: str) -> bool:
+    """Write stored content where it was; say whether it is that content."""
+    draft = path.with_name(f".{secrets.token_hex(8)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with draft.open("wb") as file:
+            for piece in artifact_store().read(content_hash):
+                file.write(piece)
+        if _hash(draft) != content_hash:
+            return False
+        _remove(path)
+        draft.replace(path)
+    except FileNotFoundError:
+        return False
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _name(paths: Sequence[str]) -> str:
+    others = len(paths) - _NAMED
+    return ", ".join(paths[:_NAMED]) + (f" and {others} more" if others > 0 else "")
