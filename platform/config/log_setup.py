@@ -1,11 +1,22 @@
-"""Structured logs: one event a line on stderr, as key=value for people or JSON for machines."""
+"""Structured logs: one event a line on stderr, as key=value for people or JSON for machines.
+
+`manage.py up` speaks to a person in the terminal: its log goes to a file, and the terminal names the file.
+"""
 
 import logging
 import sys
 from collections.abc import Mapping
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import TextIO
 
 import structlog
 from structlog.typing import Processor
+
+from core import clock
+
+_FILE_BYTES = 10 * 2**20
+_SILENCE_S = 60.0
 
 
 def configure(options: Mapping[str, str]) -> None:
@@ -30,3 +41,42 @@ def configure(options: Mapping[str, str]) -> None:
     )
     # A refused request is an answer, told to whoever asked; it is no event of ours.
     logging.getLogger("django.request").setLevel(logging.ERROR)
+
+
+def move_to_file(path: Path, terminal: TextIO) -> None:
+    """Write the log to a file from now on, 10 MiB of it and as much of what was before in `.1`.
+
+    The terminal gets a sentence about an error, at most one a minute.
+    """
+    file = RotatingFileHandler(path, maxBytes=_FILE_BYTES, backupCount=1, encoding="utf-8", errors="backslashreplace")
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        root.removeHandler(handler)
+    root.addHandler(file)
+    root.addHandler(_Sentences(path, terminal))
+    ours = logging.getLogger("nearline")
+    ours.setLevel(logging.DEBUG)  # what is too little to be written is left out by structlog
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+        ],
+        logger_factory=lambda *_names: ours,
+    )
+
+
+class _Sentences(logging.Handler):
+    """Says that something went wrong, and where the rest stands."""
+
+    def __init__(self, path: Path, terminal: TextIO) -> None:
+        super().__init__(logging.ERROR)
+        self._path = path
+        self._terminal = terminal
+        self._silent_until = 0.0
+
+    def emit(self, _record: logging.LogRecord) -> None:
+        now = clock.monotonic()
+        if now >= self._silent_until:
+            self._silent_until = now + _SILENCE_S
+            print(f"Something broke inside Nearline. The log says what: {self._path}", file=self._terminal, flush=True)

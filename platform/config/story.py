@@ -12,25 +12,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
+import structlog
 from django.conf import settings
 
 from core import clock
 from core.units import format_duration
+
+log = structlog.get_logger(__name__)
 
 PROJECT, DATASET = "demo", "digits"
 _EXAMPLE = Path(settings.BASE_DIR) / "examples" / "digits"
 
 
 class StoryBroken(Exception):
-    """A step of the story failed; the text says which and what it printed."""
+    """A step of the story failed; the text is a sentence that says which and why."""
 
 
 class Story:
     """The story of one start. Nothing happens if it was told before, or with SAMPLE=0."""
 
-    def __init__(self, out: TextIO, stop: threading.Event) -> None:
+    def __init__(self, out: TextIO, stop: threading.Event, log_file: Path) -> None:
         self._out = out
         self._stop = stop
+        self._log_file = log_file
         self._folder = settings.NEARLINE.home / "sample" / DATASET
         self._told = settings.NEARLINE.home / "sample.told"
         self._pictures: subprocess.Popen[str] | None = None
@@ -56,11 +60,17 @@ class Story:
         try:
             _Teller(self._out, self._stop, self._folder).tell(self._pictures)
         except StoryBroken as error:
-            note = f"\nThe sample did not finish: {error}\nNearline goes on serving; the next start tries again."
-            print(note, file=self._out)
+            self._tell_end(str(error))
+        except Exception:  # a thread ends here; what broke is told where the rest of the log is
+            log.exception("demo.failed")
+            self._tell_end("Something broke inside Nearline.")
         else:
             self._told.touch()
         self._out.flush()
+
+    def _tell_end(self, reason: str) -> None:
+        print(f"\nThe demo did not finish. {reason} The log is in {self._log_file}", file=self._out)
+        print("Nearline goes on serving; the next start tries again.", file=self._out)
 
 
 class _Teller:
@@ -77,7 +87,8 @@ class _Teller:
         )
         _, trouble = pictures.communicate()
         if pictures.returncode != 0:
-            raise StoryBroken(f"writing the pictures ended with {pictures.returncode}: {trouble.strip()}")
+            log.error("demo.no_pictures", status=pictures.returncode, output=trouble)
+            raise StoryBroken("The pictures could not be written.")
         self._say(f"  {'1,797 PNG files in ten class folders':<46}  written while Nearline started")
         try:
             self._cli("create project demo", "project", "create", PROJECT)
@@ -128,7 +139,7 @@ class _Teller:
 
     def _run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         if self._stop.is_set():
-            raise StoryBroken("it was stopped.")
+            raise StoryBroken("It was stopped.")
         environment = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
@@ -138,10 +149,18 @@ class _Teller:
         folder = self._folder if self._folder.exists() else settings.NEARLINE.home
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise StoryBroken(
-                f"`{' '.join(command)}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}"
-            )
+            log.error("demo.command_failed", command=command, status=done.returncode, output=done.stderr)
+            raise StoryBroken(f"`{' '.join(command[:3])}` failed: {_reason(done.stderr)}")
         return done
 
     def _say(self, text: str) -> None:
         print(text, file=self._out, flush=True)
+
+
+def _reason(output: str) -> str:
+    """Return what a command said about its failure, in one line; with `--json` it says so in JSON."""
+    try:
+        return str(json.loads(output)["title"])
+    except (ValueError, KeyError, TypeError):
+        lines = output.strip().splitlines()
+        return lines[0].removeprefix("✗ ") if lines else "it said nothing."

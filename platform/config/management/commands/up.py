@@ -18,7 +18,7 @@ from accounts.actor import Actor
 from accounts.models import User
 from accounts.services import tokens
 from compute.services import confinement, watch
-from config import first_start, leader, recovery, wiring
+from config import first_start, leader, log_setup, recovery, wiring
 from config.story import Story
 from core import doorbell
 
@@ -36,8 +36,10 @@ class Command(BaseCommand):
         home = settings.NEARLINE.home
         lock = _lock(home)
         listener = _listen(settings.NEARLINE.port)
+        log_file = home / "nearline.log"
+        log_setup.move_to_file(log_file, sys.stderr)
         stop = threading.Event()
-        story = Story(sys.stdout, stop)
+        story = Story(sys.stdout, stop, log_file)
         story.begin()
         first_start.prepare()
         recovery.void_leases()
@@ -50,7 +52,7 @@ class Command(BaseCommand):
         ]
         for thread in threads:
             thread.start()
-        self.stdout.write(f"Nearline serves on {settings.NEARLINE.url}  (state in {settings.NEARLINE.home})")
+        self.stdout.write(f"Nearline serves on {settings.NEARLINE.url}  (state in {home}, log in {log_file.name})")
         for text in confinement.describe_unconfined():
             self.stdout.write(text)
         self.stdout.flush()
@@ -127,6 +129,7 @@ def _serve(listener: socket.socket) -> None:
     config = uvicorn.Config(
         "config.asgi:application",
         log_level="warning",
+        log_config=None,
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=5,

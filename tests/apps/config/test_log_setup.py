@@ -1,0 +1,38 @@
+"""Where the log of `manage.py up` goes."""
+
+import subprocess
+import sys
+
+SCRIPT = """
+import logging, sys, structlog
+from pathlib import Path
+from config import log_setup
+
+log_setup.configure({"level": "INFO"})
+log_setup.move_to_file(Path(sys.argv[1]), sys.stderr)
+log = structlog.get_logger("test")
+log.debug("too.little")
+log.info("job.started", job=1)
+try:
+    raise ValueError("secret reason")
+except ValueError:
+    log.exception("request.failed", path="/x 100%")
+logging.getLogger("django.request").error("Internal Server Error: %s", "/x")
+logging.getLogger("library").warning("careful")
+"""
+
+
+def test_errors_are_one_sentence_in_the_terminal_and_whole_in_the_file(tmp_path):
+    path = tmp_path / "nearline.log"
+
+    done = subprocess.run([sys.executable, "-c", SCRIPT, path], capture_output=True, text=True, check=True)
+
+    assert done.stdout == ""
+    assert done.stderr == f"Something broke inside Nearline. The log says what: {path}\n"
+    written = path.read_text()
+    for part in ("INFO    job.started", "job=1", "ERROR   request.failed", "path='/x 100%'", "secret reason"):
+        assert part in written
+    assert "Traceback" in written
+    assert "ERROR   Internal Server Error: /x" in written
+    assert "WARNING careful" in written
+    assert "too.little" not in written
