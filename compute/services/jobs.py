@@ -9,6 +9,7 @@ from django.db import transaction
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
+from accounts.services import secrets
 from compute import permissions, signals
 from compute.engine.job_spec import DataMount, InputMount, JobSpec
 from compute.engine.states import JobState, ReasonCode
@@ -63,6 +64,8 @@ def submit_many(*, actor: Actor, requests: Sequence[JobRequest]) -> list[Job]:
     """
     for project_id in sorted({request.project_id for request in requests}):
         require(actor, permissions.SUBMIT_JOBS, project_id)
+        names = {name for request in requests if request.project_id == project_id for name in request.spec.secret_names}
+        secrets.require_use(actor=actor, project_id=project_id, names=names)
     known = _by_name([request.name for request in requests])
     _check_owners(requests, known)
     templates = _get_templates({request.template_id for request in requests})

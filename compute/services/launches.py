@@ -99,7 +99,9 @@ def _start(job_ids: Sequence[str]) -> None:
 
 def _launch_of(job: Job) -> Launch:
     spec = JobSpec.from_json(job.spec)
-    values = secrets.reveal_secrets(project_id=job.project_id, names=spec.secret_names) if spec.secret_names else {}
+    values = secrets.reveal_secrets(
+        project_id=job.project_id, names=spec.secret_names, used_by=job, on_behalf_of=job.submitted_by
+    )
     return Launch(
         spec=spec,
         token=job.token,

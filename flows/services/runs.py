@@ -10,6 +10,7 @@ from django.db.models import F, Max
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
+from accounts.services import secrets
 from compute.services import confinement
 from core import clock, doorbell
 from datasets.selectors import datasets as dataset_selectors
@@ -55,6 +56,7 @@ def start_run(
     require(actor, permissions.RUN_FLOW, project.pk)
     _require_templates(actor, version.pk)
     spec = snapshots.spec_of(version.pk)
+    names = _require_secrets(actor, project.pk, spec)
     values = grids.complete(spec.parameters, parameters)
     datasets = _resolve_datasets(actor, spec, data or {})
     now = clock.now()
@@ -88,7 +90,8 @@ def start_run(
         batch_size=_BATCH,
     )
     RunEvent.objects.create(run=run, seq=1, kind="run.created", message=f"Started by {actor.name}.", at=now)
-    audit.record(actor, "flows.start_run", run, flow=version.flow.name, number=run.number)
+    facts = {"secrets": names} if names else {}
+    audit.record(actor, "flows.start_run", run, flow=version.flow.name, number=run.number, **facts)
     doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
     return run
 
@@ -125,6 +128,7 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     """
     require(actor, permissions.RUN_FLOW, run.project_id)
     _require_templates(actor, run.version_id)
+    _require_secrets(actor, run.project_id, snapshots.spec_of(run.version_id))
     now = clock.now()
     run.refresh_from_db()
     if not run.has_ended:
@@ -152,6 +156,13 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
     run.refresh_from_db()
     return run
+
+
+def _require_secrets(actor: Actor, project_id: str, spec: FlowSpec) -> list[str]:
+    """Let the call pass if the actor may use the secrets that the steps name, and return their names."""
+    names = sorted({name for step in spec.steps for name in step.secrets})
+    secrets.require_use(actor=actor, project_id=project_id, names=names)
+    return names
 
 
 def _require_templates(actor: Actor, version_id: str) -> None:

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from compute.selectors.secret_masks import mask_beginning
+from flows.models import Artifact, Experiment
+
 _PIXELS = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _TABLES = {"text/csv": ",", "text/tab-separated-values": "\t"}
 MAX_BYTES = 64 * 1024
@@ -36,15 +39,17 @@ def is_picture(path: str) -> bool:
     return picture_type(path) is not None
 
 
-def preview_of(path: str, size_bytes: int, pieces: Iterator[bytes]) -> Preview:
-    """Return what can be shown of a file, having read no more of it than that."""
+def preview_of(experiment: Experiment, artifact: Artifact, pieces: Iterator[bytes]) -> Preview:
+    """Return what can be shown of a file, having read no more of it than that. Secrets of its job are masked."""
+    path = artifact.path
     if is_picture(path):
         return Preview("picture")
     head = b""
     while len(head) < MAX_BYTES and (piece := next(pieces, None)) is not None:
         head += piece
     head = head[:MAX_BYTES]
-    is_cut = len(head) < size_bytes
+    is_cut = len(head) < artifact.size_bytes
+    head = mask_beginning(experiment.attempt.job, head, is_cut=is_cut)
     # The cut may have gone through the middle of a character.
     text = head.decode(errors="ignore" if is_cut else "replace")
     if "\0" in text or "\N{REPLACEMENT CHARACTER}" in text or (head and not text):

@@ -118,7 +118,7 @@ def _usage(request: PageRequest, row: Experiment) -> tuple[list[Chart], bool]:
 
 def _preview(request: PageRequest, row: Experiment, path: str) -> dict[str, object]:
     artifact, pieces = experiments.open_artifact(actor=request.actor, experiment=row, path=path)
-    return {"artifact": artifact, "shown": preview_of(path, artifact.size_bytes, pieces)}
+    return {"artifact": artifact, "shown": preview_of(row, artifact, pieces)}
 
 
 def _as_text(command: str | tuple[str, ...]) -> str:

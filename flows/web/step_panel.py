@@ -177,7 +177,7 @@ def _outputs(request: PageRequest, _run: Run, panel: Panel, _steps: Sequence[Ste
     path, preview = text(request, "file"), None
     if path is not None:
         artifact, pieces = experiments.open_artifact(actor=request.actor, experiment=experiment, path=path)
-        preview = preview_of(path, artifact.size_bytes, pieces)
+        preview = preview_of(experiment, artifact, pieces)
     return {
         "experiment": experiment,
         "files": files[:_MOST_FILES],

@@ -3,6 +3,8 @@
 from typing import NoReturn
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core.internal import ratelimit
+from allauth.core.internal.ratelimit import RateLimitUsage
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest
@@ -12,6 +14,14 @@ from accounts import audit
 from accounts.errors import PersonDisabled
 from accounts.models import User
 from accounts.selectors import actor_of
+from accounts.web.known_browsers import find_browser
+
+_LIMITS = {
+    "login_failed": "5/5m/key",
+    "login_failed_elsewhere": "5/5m/key,20/5m/ip",
+    "login_failed_everywhere": "30/h/key",
+}
+"""Wrong passwords: of a browser that the person knows; of an account from one address; of an account in all."""
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth carries no types
@@ -23,6 +33,29 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ca
 
     def add_message(self, *_args: object, **_kwargs: object) -> None:
         """Say nothing: the page that follows shows who is signed in."""
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: str) -> None:
+        """Count this attempt until it has succeeded. Raises ValidationError when there were too many.
+
+        Whoever tries passwords from elsewhere cannot lock the owner out: they are counted by account and address,
+        and a browser that the owner has used before is counted by itself and obeys no other limit.
+        """
+        username = credentials.get("username", "").lower()
+        browser = find_browser(request, username)
+        if browser is not None:
+            usage = self._count_attempt(request, "login_failed", f"{username}:{browser}")
+        else:
+            usage = self._count_attempt(request, "login_failed_elsewhere", f"{username}:{ratelimit.get_ip(request)}")
+            everywhere = usage and self._count_attempt(request, "login_failed_everywhere", username)
+            usage = everywhere and ratelimit.RateLimitUsage(usage.usage + everywhere.usage)
+        if not usage:
+            raise self.validation_error("too_many_login_attempts")
+        # Given back by allauth as soon as the password turns out to be right.
+        self._login_failed_rl_usage = usage
+
+    @staticmethod
+    def _count_attempt(request: HttpRequest, action: str, key: str) -> RateLimitUsage | None:
+        return ratelimit.consume(request, app="allauth.account", action=action, config=_LIMITS, key=key)
 
     def respond_user_inactive(self, _request: HttpRequest, user: User) -> NoReturn:
         """Say why the right password of a disabled person does not sign them in. Raises PersonDisabled."""

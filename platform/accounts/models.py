@@ -28,6 +28,12 @@ class Project(BaseModel):
 
     name = models.CharField(max_length=63, unique=True)
     description = models.CharField(max_length=500, blank=True)
+    secret_users = models.CharField(
+        max_length=10,
+        choices=[(role.value, role.value) for role in (Role.MEMBER, Role.ADMIN)],
+        default=Role.MEMBER.value,
+        help_text="The lowest role that may start what uses the project's secrets.",
+    )
 
     def __str__(self) -> str:
         return self.name

@@ -51,6 +51,8 @@ class Permission:
 VIEW_PROJECT = Permission("view the project", Level.READ)
 MANAGE_MEMBERS = Permission("manage members", Level.ADMIN)
 MANAGE_SECRETS = Permission("manage secrets", Level.ADMIN)
+USE_SECRETS = Permission("use its secrets", Level.WRITE)
+"""A project may keep it to its admins: see `services.secrets.require_use`."""
 VIEW_AUDIT_LOG = Permission("read the audit log", Level.ADMIN)
 
 

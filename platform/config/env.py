@@ -8,11 +8,20 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
 from cryptography.fernet import Fernet
+
+
+class ProjectCreators(StrEnum):
+    """Who may create projects."""
+
+    ADMINS = "admins"
+    EVERYONE = "everyone"
+
 
 Networks = tuple[IPv4Network | IPv6Network, ...]
 
@@ -60,6 +69,11 @@ class Settings:
         "",
         "Networks (10.0.0.0/8, ::1; comma separated) of reverse proxies whose X-Forwarded-For, -Proto and -Host are "
         "believed; empty: none.",
+    )
+    project_creators: ProjectCreators = setting(
+        "NEARLINE_PROJECT_CREATORS",
+        "admins",
+        "Who may create projects, each of which shares in the GPUs: admins (site admins) or everyone who is signed in.",
     )
     browser_upload_bytes: int = setting(
         "NEARLINE_BROWSER_UPLOAD_BYTES",
@@ -122,8 +136,13 @@ _CONVERT: Mapping[object, Callable[[str], object]] = {
     bool: lambda text: text not in {"", "0", "no", "false"},
     str: str,
     Networks: _as_networks,
+    ProjectCreators: ProjectCreators,
 }
-_FORMS: Mapping[object, str] = {int: "a number", Networks: "a list of networks such as 10.0.0.0/8"}
+_FORMS: Mapping[object, str] = {
+    int: "a number",
+    Networks: "a list of networks such as 10.0.0.0/8",
+    ProjectCreators: "admins or everyone",
+}
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Settings:

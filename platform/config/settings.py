@@ -55,6 +55,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "accounts.web.known_browsers.KnownBrowserMiddleware",
     "web.project_choice.ProjectChoiceMiddleware",
     "web.middleware.PlatformErrorMiddleware",
 ]
@@ -125,7 +126,7 @@ ACCOUNT_ADAPTER = "accounts.adapter.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
-ACCOUNT_RATE_LIMITS = {"login": "30/m/ip", "login_failed": "5/5m/key,20/5m/ip"}
+ACCOUNT_RATE_LIMITS = {"login": "30/m/ip"}  # those of wrong passwords are in accounts.adapter
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 SESSION_COOKIE_AGE = 14 * 24 * 3600

@@ -14,7 +14,8 @@ API = """
 GET    /me                                                    401      200    200    200   200  200
 PATCH  /me                                                    401      200    200    200   200  200
 GET    /projects                                              401      200    200    200   200  200
-POST   /projects                                              401      201    201    201   201  201
+POST   /projects                                              401      403    403    403   403  201
+PATCH  /projects/{project}                                    401      404    403    403   200  200
 GET    /projects/{project}/members                            401      404    200    200   200  200
 GET    /projects/{project}/members/{username}                 401      404    200    200   200  200
 PUT    /projects/{project}/members/{username}                 401      404    403    403   200  200
@@ -157,9 +158,10 @@ GET    /settings/tokens/                                    login      200    20
 POST   /settings/tokens/                                    login      200    200    200   200  200
 POST   /settings/tokens/{token_id}/revoke/                  login      302    302    302   302  302
 GET    /settings/members/                                   login      404    200    200   200  200
-POST   /settings/projects/                                  login      302    302    302   302  302
+POST   /settings/projects/                                  login      403    403    403   403  302
 POST   /settings/projects/{name}/roles/                     login      404    403    403   302  302
 POST   /settings/projects/{name}/remove/                    login      404    403    403   302  302
+POST   /settings/projects/{name}/secrets/                   login      404    403    403   302  302
 
 GET    /datasets/                                           login      200    200    200   200  200
 POST   /datasets/new/                                       login      404    403    302   302  302
@@ -324,6 +326,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
     shape = {"cpu_millicores": 1000, "memory_bytes": 2**30}
     return {
         "POST /projects": {"name": "team-b"},
+        "PATCH /projects/{project}": {"secret_users": "admin"},
         "PUT /projects/{project}/members/{username}": {"role": "member"},
         "PUT /projects/{project}/secrets/{name}": {"value": "new"},
         "POST /tokens": {"name": "another"},
@@ -390,6 +393,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /settings/tokens/": {"name": "another", "days": "30"},
         "POST /settings/projects/": {"name": "team-b"},
         "POST /settings/projects/{name}/roles/": {"username": "newcomer", "role": "viewer"},
+        "POST /settings/projects/{name}/secrets/": {"secret_users": "admin"},
         "POST /settings/projects/{name}/remove/": {"username": "viewer"},
         "POST /datasets/new/": {"project": "team-a", "name": "more"},
         "POST /datasets/{project}/{name}/names/create/": {"kind": "branch", "label": "new", "at": "latest"},

@@ -46,6 +46,14 @@ def create_project(request: ApiRequest, body: schemas.ProjectIn) -> Status[schem
     return Status(201, _project_out(request.actor, project))
 
 
+@router.patch("/projects/{project}", response=schemas.ProjectOut, operation_id="accounts_update_project")
+def update_project(request: ApiRequest, project: str, body: schemas.ProjectPatch) -> schemas.ProjectOut:
+    """Say which role may start what uses the project's secrets."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    changed = secrets.set_secret_users(actor=request.actor, project=found, role=body.secret_users)
+    return _project_out(request.actor, changed)
+
+
 @router.get("/projects/{project}/members", response=schemas.MembersOut, operation_id="accounts_list_members")
 def list_members(request: ApiRequest, project: str, cursor: str | None = None, limit: int = 100) -> Page[Membership]:
     """List the members of a project, oldest first."""
@@ -202,6 +210,7 @@ def _project_out(actor: Actor, project: Project) -> schemas.ProjectOut:
         name=project.name,
         description=project.description,
         role=_role(actor, project),
+        secret_users=Role(project.secret_users),
         created_at=project.created_at,
     )
 

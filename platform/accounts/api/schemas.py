@@ -1,7 +1,7 @@
 """What the routes of people, projects, tokens and secrets take and answer."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from ninja import Schema
 from pydantic import AwareDatetime, Field
@@ -48,7 +48,14 @@ class ProjectOut(Schema):
     name: str
     description: str
     role: Role
+    secret_users: Role
     created_at: datetime
+
+
+class ProjectPatch(Schema):
+    """What changes about a project. `secret_users`: the lowest role that may start what uses its secrets."""
+
+    secret_users: Literal[Role.MEMBER, Role.ADMIN]
 
 
 class ProjectsOut(Schema):

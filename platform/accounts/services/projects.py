@@ -2,6 +2,7 @@
 
 import re
 
+from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -21,12 +22,19 @@ def check_name(name: str) -> None:
         raise InvalidName(f"'{name}' cannot be a name.")
 
 
+def may_create_projects(actor: Actor) -> bool:
+    """Whether the settings let the actor create projects."""
+    return actor.is_site_admin or settings.NEARLINE.project_creators == "everyone"
+
+
 @transaction.atomic
 def create_project(*, actor: Actor, name: str, description: str = "") -> Project:
-    """Create a project whose first admin is the actor. Any signed-in person may.
+    """Create a project whose first admin is the actor: a site admin, or anybody where the settings say so.
 
     Raises InvalidName and ProjectExists.
     """
+    if not may_create_projects(actor):
+        require_site_admin(actor, "create projects")
     check_name(name)
     if Project.objects.filter(name=name).exists():
         raise ProjectExists(f"There is a project called '{name}' already.")

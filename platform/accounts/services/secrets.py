@@ -2,17 +2,19 @@
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from cryptography.fernet import Fernet
 from django.conf import settings
-from django.db import transaction
+from django.db import models, transaction
 
 from accounts import audit, permissions
 from accounts.actor import Actor
 from accounts.errors import InvalidSecretName, SecretNotFound
 from accounts.models import Project, Secret
-from accounts.permissions import require
+from accounts.permissions import Role, require
 from core import clock
+from core.errors import InvalidInput
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
@@ -26,6 +28,8 @@ def set_secret(*, actor: Actor, project: Project, name: str, value: str) -> Secr
     require(actor, permissions.MANAGE_SECRETS, project.id)
     if not _NAME.fullmatch(name):
         raise InvalidSecretName(f"'{name}' cannot be the name of an environment variable.")
+    if "\0" in value:
+        raise InvalidInput("The value holds a NUL byte, which no environment variable can.")
     ciphertext = _cipher().encrypt(value.encode())
     secret, _ = Secret.objects.update_or_create(
         project=project, name=name, defaults={"ciphertext": ciphertext, "updated_at": clock.now()}
@@ -45,14 +49,47 @@ def delete_secret(*, actor: Actor, project: Project, name: str) -> None:
     secret.delete()
 
 
-def reveal_secrets(*, project_id: str, names: Collection[str]) -> Mapping[str, str]:
-    """Return the values of secrets, for the start of a job only. Raises SecretNotFound naming the missing."""
-    rows = {row.name: bytes(row.ciphertext) for row in Secret.objects.filter(project_id=project_id, name__in=names)}
-    missing = sorted(set(names) - set(rows))
+@transaction.atomic
+def set_secret_users(*, actor: Actor, project: Project, role: Role) -> Project:
+    """Say which role a person needs at least to start what uses the project's secrets: member or admin."""
+    require(actor, permissions.MANAGE_SECRETS, project.id)
+    if role == Role.VIEWER:
+        raise InvalidInput("A viewer starts nothing, so only members or admins can use secrets.")
+    project.secret_users = role
+    project.save(update_fields=["secret_users"])
+    audit.record(actor, "accounts.set_secret_users", project, project_id=project.id, role=str(role))
+    return project
+
+
+def require_use(*, actor: Actor, project_id: str, names: Collection[str]) -> None:
+    """Let the call pass if no secrets are named, or the actor may use those of the project. Raises PermissionDenied."""
+    if names:
+        lowest = Role(Project.objects.values_list("secret_users", flat=True).get(pk=project_id))
+        require(actor, replace(permissions.USE_SECRETS, level=lowest.level), project_id)
+
+
+def reveal_secrets(
+    *, project_id: str, names: Collection[str], used_by: models.Model, on_behalf_of: str
+) -> Mapping[str, str]:
+    """Return the values of secrets for the start of a job, and note in the audit log which job uses which.
+
+    Raises SecretNotFound naming the missing.
+    """
+    values = find_values(project_id=project_id, names=names)
+    missing = sorted(set(names) - set(values))
     if missing:
         raise SecretNotFound(f"The project has no secret called {', '.join(missing)}.", missing=missing)
+    if values:
+        user = Actor.system(f"starts a job of {on_behalf_of}")
+        audit.record(user, "accounts.use_secrets", used_by, project_id=project_id, names=sorted(values))
+    return values
+
+
+def find_values(*, project_id: str, names: Collection[str]) -> Mapping[str, str]:
+    """Return the values of those secrets that exist, for the platform alone: to mask them in what a job left."""
     cipher = _cipher()
-    return {name: cipher.decrypt(rows[name]).decode() for name in names}
+    rows = Secret.objects.filter(project_id=project_id, name__in=names)
+    return {row.name: cipher.decrypt(bytes(row.ciphertext)).decode() for row in rows}
 
 
 def _cipher() -> Fernet:

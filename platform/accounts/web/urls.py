@@ -14,6 +14,7 @@ urlpatterns = [
     path("settings/projects/", members.create_project, name="create_project"),
     path("settings/projects/<str:name>/roles/", members.set_role, name="set_role"),
     path("settings/projects/<str:name>/remove/", members.remove, name="remove_member"),
+    path("settings/projects/<str:name>/secrets/", members.set_secret_users, name="set_secret_users"),
     path("settings/people/", people.people_page, name="people"),
     path("settings/people/new/", people.add_person, name="add_person"),
     path("settings/people/<str:username>/link/", people.make_link, name="make_link"),

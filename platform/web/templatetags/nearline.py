@@ -6,6 +6,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from accounts.services.projects import may_create_projects
 from core import clock, units
 from web import live as live_topics
 from web import navigation
@@ -145,6 +146,14 @@ def command(text: str) -> SafeString:
         text,
         icon("copy"),
     )
+
+
+@register.simple_tag(takes_context=True)
+def project_command(context: template.Context) -> SafeString:
+    """Show how a project is created, or who can do it where the reader may not."""
+    if may_create_projects(context["request"].actor):
+        return command("nearline project create NAME")
+    return format_html("<p>{}</p>", "A site admin creates projects.")
 
 
 @register.simple_tag

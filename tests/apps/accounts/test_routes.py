@@ -1,5 +1,6 @@
 """People, projects, members, tokens, secrets and the audit log through the API."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
 from accounts.permissions import Role
 from accounts.services import secrets
+from config.env import ProjectCreators
 from core import clock
 from tests.factories.api import call
 
@@ -27,7 +29,8 @@ def test_me_says_who_asks_and_in_which_projects(member):
     )
 
 
-def test_a_project_is_created_with_its_first_admin(make_actor):
+def test_a_project_is_created_with_its_first_admin(make_actor, settings):
+    settings.NEARLINE = replace(settings.NEARLINE, project_creators=ProjectCreators.EVERYONE)
     stranger = make_actor(None)
 
     status, body = call(stranger, "POST", "/projects", {"name": "team-b", "description": "x-rays"})
@@ -37,16 +40,16 @@ def test_a_project_is_created_with_its_first_admin(make_actor):
     assert (membership.user_id, membership.role) == (stranger.user_id, "admin")
 
 
-def test_a_taken_name_is_a_conflict_and_nothing_changes(member):
-    status, body = call(member, "POST", "/projects", {"name": "team-a"})
+def test_a_taken_name_is_a_conflict_and_nothing_changes(site_admin, project):
+    status, body = call(site_admin, "POST", "/projects", {"name": "team-a"})
 
     assert (status, body["code"]) == (409, "accounts.project_exists")
     assert Project.objects.count() == 1
 
 
 @pytest.mark.parametrize("name", ["", "Team", "1st", "a" * 64, "a b", "a/b"])
-def test_a_name_that_breaks_the_rules_is_refused(member, name):
-    status, body = call(member, "POST", "/projects", {"name": name})
+def test_a_name_that_breaks_the_rules_is_refused(site_admin, project, name):
+    status, body = call(site_admin, "POST", "/projects", {"name": name})
 
     assert (status, body["code"]) == (400, "accounts.invalid_name")
     assert Project.objects.count() == 1
@@ -168,7 +171,7 @@ def test_a_secret_is_kept_encrypted_and_never_shown(admin, project):
 
     assert (status, body["name"]) == (200, "API_KEY")
     assert b"hunter2" not in bytes(Secret.objects.get().ciphertext)
-    assert secrets.reveal_secrets(project_id=project.pk, names=["API_KEY"]) == {"API_KEY": "hunter2-hunter2"}
+    assert secrets.find_values(project_id=project.pk, names=["API_KEY"]) == {"API_KEY": "hunter2-hunter2"}
     for path in ("/projects/team-a/secrets", "/projects/team-a/secrets/API_KEY"):
         assert "hunter2" not in str(call(admin, "GET", path).body)
     assert "hunter2" not in str(list(AuditEntry.objects.values()))
@@ -178,7 +181,7 @@ def test_a_secret_is_replaced_and_forgotten(admin, project):
     path = "/projects/team-a/secrets/API_KEY"
     call(admin, "PUT", path, {"value": "old"})
     call(admin, "PUT", path, {"value": "new"})
-    assert secrets.reveal_secrets(project_id=project.pk, names=["API_KEY"]) == {"API_KEY": "new"}
+    assert secrets.find_values(project_id=project.pk, names=["API_KEY"]) == {"API_KEY": "new"}
 
     assert call(admin, "DELETE", path).status == 204
 

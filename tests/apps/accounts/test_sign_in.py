@@ -64,14 +64,70 @@ def test_the_sixth_attempt_after_five_wrong_passwords_is_refused_even_with_the_r
     assert not is_signed_in(client)
 
 
-def test_the_refusal_holds_from_every_address_but_not_for_other_people(client, ada):
+def test_the_refusal_is_for_one_account_from_one_address(client, ada):
     User.objects.create_user("bob", password=PASSWORD)
     for _ in range(5):
         sign_in(client, "wrong")
 
-    elsewhere = sign_in(client, PASSWORD, address="10.0.0.9")
-    assert "Too many failed login attempts" in elsewhere.content.decode()
     assert sign_in(client, PASSWORD, username="bob").status_code == 302
+    assert sign_in(Client(), PASSWORD, address="10.0.0.9").status_code == 302
+
+
+def storm(*, addresses: int) -> None:
+    """Try five wrong passwords for ada from each of many addresses."""
+    for number in range(addresses):
+        for _ in range(5):
+            sign_in(Client(), "wrong", address=f"203.0.113.{number}")
+
+
+def test_guesses_from_many_addresses_end_after_thirty_in_an_hour(ada):
+    storm(addresses=6)
+
+    refused = sign_in(Client(), PASSWORD, address="10.0.0.9")
+
+    assert "Too many failed login attempts" in refused.content.decode()
+
+
+def test_a_storm_of_guesses_from_elsewhere_does_not_lock_out_a_browser_that_the_owner_has_used(client, ada):
+    sign_in(client, PASSWORD)
+    client.get("/")
+    client.post("/accounts/logout/")
+    storm(addresses=8)
+
+    assert sign_in(client, PASSWORD).status_code == 302
+    assert is_signed_in(client)
+
+
+def test_guesses_behind_the_owners_own_address_do_not_lock_out_their_browser(client, ada):
+    sign_in(client, PASSWORD)
+    client.get("/")
+    client.post("/accounts/logout/")
+    for _ in range(25):
+        sign_in(Client(), "wrong")
+
+    assert sign_in(client, PASSWORD).status_code == 302
+
+
+def test_a_known_browser_has_five_attempts_too(client, ada):
+    sign_in(client, PASSWORD)
+    client.get("/")
+    client.post("/accounts/logout/")
+    for _ in range(5):
+        sign_in(client, "wrong")
+
+    assert "Too many failed login attempts" in sign_in(client, PASSWORD).content.decode()
+
+
+def test_the_cookie_of_a_browser_helps_its_own_person_only_and_cannot_be_made_up(client, ada):
+    User.objects.create_user("eve", password=PASSWORD)
+    sign_in(client, PASSWORD, username="eve")
+    client.get("/")
+    client.post("/accounts/logout/")
+    storm(addresses=6)
+
+    assert "Too many failed" in sign_in(client, PASSWORD).content.decode()
+    client.cookies["known_browser"] = "WyJhZGEiLCAieCJd:1aaaaa:forged"
+    assert "Too many failed" in sign_in(client, PASSWORD).content.decode()
 
 
 def test_successes_do_not_count_as_attempts(ada):
@@ -105,12 +161,12 @@ def test_a_page_that_writes_through_the_api_needs_a_csrf_token(ada):
     client = Client(enforce_csrf_checks=True)
     client.force_login(ada)
 
-    answer = client.post("/api/v1/projects", {"name": "team-b"}, content_type="application/json")
+    answer = client.post("/api/v1/tokens", {"name": "laptop"}, content_type="application/json")
     assert (answer.status_code, answer.json()["code"]) == (403, "accounts.permission_denied")
 
     client.cookies["csrftoken"] = "a" * 32
     answer = client.post(
-        "/api/v1/projects", {"name": "team-b"}, content_type="application/json", headers={"X-CSRFToken": "a" * 32}
+        "/api/v1/tokens", {"name": "laptop"}, content_type="application/json", headers={"X-CSRFToken": "a" * 32}
     )
     assert answer.status_code == 201
 

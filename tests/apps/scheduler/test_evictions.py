@@ -24,9 +24,9 @@ def owner(site_admin, project):
 
 
 @pytest.fixture
-def guest(member, db):
+def guest(site_admin, db):
     """Return a project without a quota."""
-    return projects.create_project(actor=member, name="guests")
+    return projects.create_project(actor=site_admin, name="guests")
 
 
 @pytest.fixture

@@ -27,8 +27,8 @@ def keeper(monkeypatch):
 
 
 @pytest.fixture
-def teams(project, member):
-    return [project, projects.create_project(actor=member, name="team-b")]
+def teams(project, site_admin):
+    return [project, projects.create_project(actor=site_admin, name="team-b")]
 
 
 def seen(keeper) -> list[tuple[bool, int]]:

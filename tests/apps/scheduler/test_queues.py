@@ -16,8 +16,8 @@ from tests.factories.scheduler import enqueue, report, report_nodes
 pytestmark = pytest.mark.django_db
 
 
-def test_a_new_project_has_a_queue_without_gpus_of_its_own(member):
-    project = projects.create_project(actor=member, name="team-b")
+def test_a_new_project_has_a_queue_without_gpus_of_its_own(site_admin):
+    project = projects.create_project(actor=site_admin, name="team-b")
 
     queue = Queue.objects.get(project=project)
     assert (queue.gpu_quota_milli, queue.cpu_quota_millicores, queue.over_quota_weight) == (0, None, None)
