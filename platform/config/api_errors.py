@@ -6,6 +6,7 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
 from core.errors import PlatformError
+from core.storage import find_full
 from web.problems import problem, problem_of
 
 log = structlog.get_logger(__name__)
@@ -33,5 +34,7 @@ def install(api: NinjaAPI) -> None:
 
     @api.exception_handler(Exception)
     def unanticipated(request: HttpRequest, error: Exception) -> HttpResponse:
+        if (full := find_full(error)) is not None:
+            return problem_of(full)
         log.error("request.failed", path=request.path, exc_info=error)
         return problem(500, "core.internal", "Something broke inside Nearline. It has been logged.", "", {})

@@ -1,5 +1,6 @@
 """Whether this process lives, whether it can serve, and its numbers."""
 
+from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
@@ -7,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from accounts.api.auth import authenticate
-from core import clock
+from core import clock, storage
 from core.errors import PlatformError
 from core.models import Lease
 from web.problems import problem_of
@@ -22,7 +23,7 @@ def healthz(_request: HttpRequest) -> HttpResponse:
 
 def readyz(_request: HttpRequest) -> HttpResponse:
     """Answer 200 when pages and API can be served, else 503 with what is missing."""
-    checks = {"database": "ok", "migrations": "ok", "leader": "ok"}
+    checks = {"database": "ok", "migrations": "ok", "leader": "ok", "storage": _check_storage()}
     try:
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
@@ -32,10 +33,20 @@ def readyz(_request: HttpRequest) -> HttpResponse:
             checks["leader"] = "no controller is running: background work waits"
     except DatabaseError as error:
         checks["database"] = str(error).strip()
-    is_ready = checks["database"] == checks["migrations"] == "ok"
+    is_ready = checks["database"] == checks["migrations"] == checks["storage"] == "ok"
     return JsonResponse(
         {"status": "ok" if is_ready else "unavailable", "checks": checks}, status=200 if is_ready else 503
     )
+
+
+def _check_storage() -> str:
+    """Say whether the disk of the home folder is full. A web process of the full installation may have no home."""
+    try:
+        storage.probe(settings.NEARLINE.home)
+    except OSError as error:
+        if (full := storage.find_full(error)) is not None:
+            return full.message
+    return "ok"
 
 
 def metrics(request: HttpRequest) -> HttpResponse:

@@ -20,6 +20,7 @@ class ErrorKind(StrEnum):
     QUOTA = "quota"
     THROTTLED = "throttled"
     UNAVAILABLE = "unavailable"
+    STORAGE_FULL = "storage_full"
 
 
 class Blame(StrEnum):

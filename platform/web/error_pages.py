@@ -1,5 +1,6 @@
 """Calm pages for what went wrong: what happened, why, what to do, and the code to quote."""
 
+import sys
 from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse
@@ -7,7 +8,8 @@ from django.shortcuts import render
 
 from accounts.selectors import actor_of
 from core.errors import ErrorKind, NotFound, PlatformError
-from web.problems import STATUS
+from core.storage import find_full
+from web.problems import STATUS, problem_of
 
 _TITLES = {
     ErrorKind.INVALID: "This cannot be done as asked",
@@ -18,6 +20,7 @@ _TITLES = {
     ErrorKind.QUOTA: "There is no room for this",
     ErrorKind.THROTTLED: "Too many requests",
     ErrorKind.UNAVAILABLE: "Not reachable at the moment",
+    ErrorKind.STORAGE_FULL: "The disk is full",
 }
 
 
@@ -38,6 +41,7 @@ class RequestRefused(PlatformError):
 
 def show(request: HttpRequest, error: PlatformError) -> HttpResponse:
     """Answer with the error: as a page, or as a note in the corner of the page that htmx asked from."""
+    error = find_full(error) or error
     status = STATUS[error.kind]
     context = {"error": error, "title": _TITLES[error.kind]}
     if not getattr(request, "htmx", False):
@@ -63,5 +67,11 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer to what nobody anticipated. The page stands alone, because anything else may be what broke."""
+    """Answer to what nobody anticipated. The page stands alone, because anything else may be what broke.
+
+    A full disk comes here when a middleware noticed it, such as the one that keeps sessions.
+    """
+    error = sys.exc_info()[1]
+    if error is not None and (full := find_full(error)) is not None:
+        return problem_of(full) if request.path.startswith("/api/") else show(request, full)
     return render(request, "web/broken.html", status=HTTPStatus.INTERNAL_SERVER_ERROR, context={})

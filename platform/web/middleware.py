@@ -12,6 +12,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from accounts.errors import NotSignedIn
 from accounts.selectors import actor_of
 from core.errors import PlatformError
+from core.storage import find_full
 from web import error_pages, problems
 
 OWN_DOORS = frozenset({"api", "store"})
@@ -37,11 +38,12 @@ class PlatformErrorMiddleware(MiddlewareMixin):
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Answer with an error page; let the unexpected pass, to be logged once."""
-        if not isinstance(error, PlatformError):
+        known = error if isinstance(error, PlatformError) else find_full(error)
+        if known is None:
             return None
         if self._is_own_door(request):
-            return problems.problem_of(error)
-        return _to_sign_in(request) if isinstance(error, NotSignedIn) else error_pages.show(request, error)
+            return problems.problem_of(known)
+        return _to_sign_in(request) if isinstance(known, NotSignedIn) else error_pages.show(request, known)
 
     @staticmethod
     def _is_own_door(request: HttpRequest) -> bool:

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from django.http import HttpResponse, JsonResponse
 
 from core.errors import ErrorKind, PlatformError
+from core.storage import find_full
 
 STATUS = {
     ErrorKind.INVALID: HTTPStatus.BAD_REQUEST,
@@ -15,11 +16,13 @@ STATUS = {
     ErrorKind.QUOTA: HTTPStatus.UNPROCESSABLE_ENTITY,
     ErrorKind.THROTTLED: HTTPStatus.TOO_MANY_REQUESTS,
     ErrorKind.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
+    ErrorKind.STORAGE_FULL: HTTPStatus.INSUFFICIENT_STORAGE,
 }
 
 
 def problem_of(error: PlatformError) -> HttpResponse:
-    """Return the answer to a program for an anticipated error."""
+    """Return the answer to a program for an anticipated error; a full disk behind it is what it is told."""
+    error = find_full(error) or error
     return problem(STATUS[error.kind], error.code, error.message, error.hint, dict(error.details))
 
 

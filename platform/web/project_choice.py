@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.deprecation import MiddlewareMixin
 
+from core.storage import optional_write
 from web import navigation
 
 _KEY = "project"
@@ -51,4 +52,9 @@ class ProjectChoiceMiddleware(MiddlewareMixin):
             request.session[_KEY] = name.strip()
         elif response.status_code == HTTPStatus.NOT_FOUND and known == name.strip():
             request.session.pop(_KEY, None)
+        if request.session.modified and request.session.session_key:
+            # Saved here, as the middleware of sessions would answer a full disk by an error instead of the list.
+            with optional_write():
+                request.session.save()
+            request.session.modified = False
         return response

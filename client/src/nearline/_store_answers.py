@@ -8,6 +8,7 @@ _CODE, _MESSAGE = re.compile(r"<Code>(\w+)</Code>"), re.compile(r"<Message>([^<]
 _DENIALS = {400, 403}
 _LONGEST_REASON = 300
 _BROKEN = 500
+_FULL = 507
 
 
 def read_problem(status: int, text: str) -> errors.NearlineError:
@@ -15,6 +16,8 @@ def read_problem(status: int, text: str) -> errors.NearlineError:
     if refusal := _read_refusal(status, text):
         return refusal
     answer = f"The store answered {status}: {_describe(text)}"
+    if status == _FULL and (full := _problems.read(status, text)):
+        return full
     if status in _problems.PASSING or status >= _BROKEN:
         return errors.Unavailable(answer, code="client.store_busy")
     return _problems.read(status, text) or _problems.kind_of(status)(answer, code="client.store_refused")

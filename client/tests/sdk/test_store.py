@@ -143,6 +143,7 @@ def test_what_is_left_of_an_answer_is_not_taken_for_the_next_one(store):
         (403, s3("RequestTimeTooSkewed", "The difference is too large."), errors.Denied, "client.clock_skew"),
         (403, s3("AccessDenied", "Request is not valid yet"), errors.Denied, "client.clock_skew"),
         (404, "NoSuchKey", errors.NotFound, "client.store_refused"),
+        (507, '{"title": "The disk is full.", "code": "core.storage_full"}', errors.ServerFailure, "core.storage_full"),
         (500, "InternalError", errors.Unavailable, "client.store_busy"),
         (503, "SlowDown", errors.Unavailable, "client.store_busy"),
         (302, "", errors.ServerFailure, "client.store_refused"),

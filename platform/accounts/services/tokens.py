@@ -12,6 +12,7 @@ from accounts.errors import NotSignedIn, TokenNotFound
 from accounts.models import ApiToken, SignInLink, User
 from accounts.selectors import actor_of
 from core import clock
+from core.storage import optional_write
 
 TOKEN_PREFIX = "nl_"  # noqa: S105 (a prefix, so that secret scanners recognise the token)
 _LAST_USED_STEP = timedelta(minutes=5)
@@ -47,7 +48,8 @@ def authenticate(secret: str) -> Actor:
     if token is None or not token.user.is_active or (token.expires_at is not None and token.expires_at <= now):
         raise NotSignedIn("This token is unknown, expired or revoked.")
     if token.last_used_at is None or now - token.last_used_at > _LAST_USED_STEP:
-        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+        with optional_write():
+            ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return actor_of(token.user)
 
 

@@ -16,7 +16,7 @@ def list_projects(context: typer.Context) -> None:
     session = session_of(context)
     projects = list(session.client().projects.list())
     rows = [(project.name, project.role, project.description or "") for project in projects]
-    empty = "You are in no project. `nearline project create NAME` makes one."
+    empty = "You are in no project. A site admin makes one: `nearline project create NAME`."
     session.out.table(projects, ("PROJECT", "ROLE", "DESCRIPTION"), rows, empty=empty)
 
 
