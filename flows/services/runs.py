@@ -90,7 +90,7 @@ def start_run(
         batch_size=_BATCH,
     )
     RunEvent.objects.create(run=run, seq=1, kind="run.created", message=f"Started by {actor.name}.", at=now)
-    facts = {"secrets": names} if names else {}
+    facts = {"secrets": ", ".join(names)} if names else {}
     audit.record(actor, "flows.start_run", run, flow=version.flow.name, number=run.number, **facts)
     doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
     return run

@@ -42,20 +42,19 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ca
         """
         username = credentials.get("username", "").lower()
         browser = find_browser(request, username)
-        if browser is not None:
-            usage = self._count_attempt(request, "login_failed", f"{username}:{browser}")
-        else:
-            usage = self._count_attempt(request, "login_failed_elsewhere", f"{username}:{ratelimit.get_ip(request)}")
-            everywhere = usage and self._count_attempt(request, "login_failed_everywhere", username)
-            usage = everywhere and ratelimit.RateLimitUsage(usage.usage + everywhere.usage)
-        if not usage:
-            raise self.validation_error("too_many_login_attempts")
+        limits = [("login_failed", f"{username}:{browser}")]
+        if browser is None:
+            limits = [
+                ("login_failed_elsewhere", f"{username}:{ratelimit.get_ip(request)}"),
+                ("login_failed_everywhere", username),
+            ]
         # Given back by allauth as soon as the password turns out to be right.
-        self._login_failed_rl_usage = usage
-
-    @staticmethod
-    def _count_attempt(request: HttpRequest, action: str, key: str) -> RateLimitUsage | None:
-        return ratelimit.consume(request, app="allauth.account", action=action, config=_LIMITS, key=key)
+        self._login_failed_rl_usage = RateLimitUsage([])
+        for action, key in limits:
+            usage = ratelimit.consume(request, app="allauth.account", action=action, config=_LIMITS, key=key)
+            if usage is None:
+                raise self.validation_error("too_many_login_attempts")
+            self._login_failed_rl_usage.usage.extend(usage.usage)
 
     def respond_user_inactive(self, _request: HttpRequest, user: User) -> NoReturn:
         """Say why the right password of a disabled person does not sign them in. Raises PersonDisabled."""

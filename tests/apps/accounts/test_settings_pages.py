@@ -1,12 +1,14 @@
 """The pages of a person's own settings, of people and of the audit log."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from django.test import Client
 
 from accounts.models import AuditEntry, Membership, User
 from accounts.services import projects
+from config.env import ProjectCreators
 
 pytestmark = pytest.mark.django_db
 
@@ -83,7 +85,8 @@ def test_the_last_admin_cannot_be_removed_nor_demoted(make_actor, project):
     assert Membership.objects.get(project=project).role == "admin"
 
 
-def test_the_audit_log_shows_admins_their_projects_and_site_admins_everything(make_actor, site_admin, member):
+def test_the_audit_log_shows_admins_their_projects_and_site_admins_everything(make_actor, site_admin, member, settings):
+    settings.NEARLINE = replace(settings.NEARLINE, project_creators=ProjectCreators.EVERYONE)
     boss = make_actor(None, name="boss")
     projects.create_project(actor=boss, name="mine")
     projects.create_project(actor=site_admin, name="theirs")
