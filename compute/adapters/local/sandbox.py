@@ -10,6 +10,7 @@ This module imports little, because the process that starts jobs holds it all th
 
 import ctypes
 import os
+import signal
 
 HIDE, READ, WRITE = "hide", "read", "write"
 """What an entry of a view does with its path: `(HIDE, path, "")` empties a folder; `(HIDE, path, source)` puts another
@@ -23,14 +24,13 @@ _LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "f
 # on every architecture.
 _NEW_NAMESPACES = 0x10000000 | 0x20000 | 0x20000000 | 0x08000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 1, 2, 4, 8, 1 << 14, 1 << 18
-_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE, _MOVE_MOUNT, _CLONE3, _MOUNT_SETATTR = 428, 429, 435, 442
 _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = 1, 4
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _MOUNT_ATTR_RDONLY = 1
-_PR_CAPBSET_DROP, _PR_SET_SECUREBITS, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 24, 28, 36, 38
+_PR_SET_SECUREBITS, _PR_SET_NO_NEW_PRIVS = 28, 38
 _NO_PRIVILEGES_FOR_ROOT = 0b11
 _CAPABILITY_VERSION_3 = 0x20080522
-_LAST_CAPABILITY = 63
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -39,18 +39,20 @@ class SandboxRefused(Exception):
     """The kernel refused a step. The text says which, for people."""
 
 
-def adopt_orphans() -> None:
-    """Become the parent of processes whose own parent ends: of the sandbox, whose maker ends at once."""
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def fork() -> int:
+    """Fork like `os.fork`, with the child as the first process of new namespaces. For processes with one thread.
 
-
-def enter(view: list[tuple[str, str, str]]) -> None:
-    """Put this process, which must have one thread, into namespaces with that view of the file system.
-
-    Its next child is the first process of the PID namespace, and calls `mount_processes`. Raises SandboxRefused.
+    Raises SandboxRefused.
     """
-    user, group = os.getuid(), os.getgid()
-    _check(_libc.unshare(_NEW_NAMESPACES), "Namespaces for users cannot be made")
+    arguments = (ctypes.c_uint64 * 8)(_NEW_NAMESPACES, 0, 0, 0, signal.SIGCHLD)
+    return _check(_libc.syscall(_CLONE3, arguments, ctypes.sizeof(arguments)), "Namespaces for users cannot be made")
+
+
+def enter(view: list[tuple[str, str, str]], user: int, group: int) -> None:
+    """Give the namespaces of this process, the first in them, a view of the file system and its own processes.
+
+    `user` and `group` are the ids outside, and the same inside. Raises SandboxRefused.
+    """
     for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         _write(f"/proc/self/{file}", text)
     _check(_mount("none", "/", None, _MS_REC | _MS_PRIVATE), "Mounts cannot be kept apart")
@@ -72,10 +74,6 @@ def enter(view: list[tuple[str, str, str]]) -> None:
         _move(tree, path)
     for path in covers:
         _set_read_only(_AT_FDCWD, path, 0)
-
-
-def mount_processes() -> None:
-    """Show the processes of this PID namespace only. Raises SandboxRefused."""
     flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     _check(_mount("proc", "/proc", "proc", flags), "A list of the job's own processes cannot be mounted")
 
@@ -83,8 +81,6 @@ def mount_processes() -> None:
 def drop_privileges() -> None:
     """Give up all capabilities for good, also for a job of root. Raises SandboxRefused."""
     _check(_libc.prctl(_PR_SET_SECUREBITS, _NO_PRIVILEGES_FOR_ROOT, 0, 0, 0), "Root cannot be kept without privileges")
-    for capability in range(_LAST_CAPABILITY + 1):
-        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     _check(_libc.capset(header, (ctypes.c_uint32 * 6)()), "Capabilities cannot be dropped")
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "New privileges cannot be refused")
@@ -92,10 +88,10 @@ def drop_privileges() -> None:
 
 def try_out() -> None:
     """Make a sandbox with nothing in it, and print why that fails. Ends this process."""
+    user, group = os.getuid(), os.getgid()
     try:
-        enter([(HIDE, "/tmp", "")])  # noqa: S108 (hidden, not written to)
-        if os.fork() == 0:
-            mount_processes()
+        if fork() == 0:
+            enter([(HIDE, "/tmp", "")], user, group)  # noqa: S108 (hidden, not written to)
             drop_privileges()
         else:
             os.wait()

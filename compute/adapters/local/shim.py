@@ -39,7 +39,6 @@ _LONGEST_LINE = 1 << 20
 _NO_TAG = b"-" * _LONGEST_HEAD
 _TAGS_ALLOWANCE_BYTES = 16 << 20
 _NICENESS = 5
-_PID_BYTES = 20
 # What the platform writes is for its user alone; a job may write into folders that it shares with others.
 _JOB_UMASK = 0o022
 
@@ -286,20 +285,18 @@ class Shim:
         self.output, write_end = os.pipe()
         self.report, reporting = os.pipe()
         has_become, becoming = os.pipe()
-        self.pid = os.fork()
+        ids = os.getuid(), os.getgid()
+        self.pid = sandbox.fork() if self.order.view else os.fork()
         if self.pid == 0:
-            self._become_command(write_end, reporting, becoming)
+            self._become_command(write_end, reporting, becoming, ids)
         os.close(write_end)
         os.close(reporting)
         os.close(becoming)
         # Ends when the child has become the command: before that it might miss a signal.
         refusal = os.read(has_become, _READ_BYTES)
         os.close(has_become)
-        if self.order.view:
-            os.waitpid(self.pid, 0)
-            self.pid = int(os.read(self.report, _PID_BYTES) or 0)
-        if refusal or not self.pid:
-            raise sandbox.SandboxRefused(refusal.decode() or "its sandbox could not be made.")
+        if refusal:
+            raise sandbox.SandboxRefused(refusal.decode())
         os.set_blocking(self.output, False)
         facts = process_facts(self.pid)
         self.since_ticks = facts.started_ticks if facts else 0
@@ -308,7 +305,7 @@ class Shim:
         except OSError:  # an old kernel: the end is then noticed within one look
             self.ended = -1
 
-    def _become_command(self, write_end: int, reporting: int, becoming: int) -> None:
+    def _become_command(self, write_end: int, reporting: int, becoming: int, ids: tuple[int, int]) -> None:
         order = self.order
         try:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -321,10 +318,9 @@ class Shim:
             os.nice(_NICENESS)
             _prefer_for_memory_kill()
             os.umask(_JOB_UMASK)
+            os.setsid()
             if order.view:
-                _enter_sandbox(order.view, reporting)
-            else:
-                os.setsid()
+                _enter_sandbox(order.view, ids, reporting)
             os.chdir(order.directory)
             os.execvpe(order.argv[0], order.argv, order.env)  # noqa: S606 (running the job's command is the purpose)
         except sandbox.SandboxRefused as error:
@@ -451,19 +447,13 @@ class Shim:
         _write_atomically(f"{self.folder}/exit.json", f"{{{text}}}\n")
 
 
-def _enter_sandbox(view: list[tuple[str, str, str]], reporting: int) -> None:
-    """Return in the process of a new sandbox that is to become the command; the present one ends.
+def _enter_sandbox(view: list[tuple[str, str, str]], ids: tuple[int, int], reporting: int) -> None:
+    """Return in the process of a new sandbox that is to become the command; its first one stays, and reports the end.
 
-    Reports the id of the sandbox's first process, and at its end the command's wait status. Raises SandboxRefused.
+    Raises SandboxRefused.
     """
     try:
-        sandbox.enter(view)
-        first = os.fork()
-        if first:
-            os.write(reporting, f"{first:{_PID_BYTES}}".encode())
-            os._exit(0)
-        os.setsid()
-        sandbox.mount_processes()
+        sandbox.enter(view, *ids)
         sandbox.lead_processes(reporting)
         os.setpgid(0, 0)
         sandbox.drop_privileges()
@@ -519,7 +509,6 @@ def watch_over(folder: str, lock: int, control: int, log: int, order: int) -> No
     for descriptor in (lock, control, log, order):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 (takes it by position only)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    sandbox.adopt_orphans()
     signal.signal(signal.SIGTERM, lambda _number, _frame: os.write(control, b"stop 5\n"))
     data = b""
     while piece := os.read(order, _READ_BYTES):
