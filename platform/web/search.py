@@ -29,7 +29,7 @@ Find = Callable[[Actor, str], Sequence[Hit]]
 
 LIMIT = 20
 MOST_LETTERS = 200
-MOST_ROWS = 10_000
+MOST_ROWS = 5_000
 _sources: dict[str, tuple[str, Find]] = {}
 
 

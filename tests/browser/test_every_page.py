@@ -186,6 +186,18 @@ def test_control_k_finds_a_commit_by_its_id_and_a_file_from_anywhere(open_page, 
     )
 
 
+def test_on_a_phone_all_that_was_found_is_in_sight(open_page, admin_state, finished_run):
+    page = open_page(admin_state, width=PHONE["width"], height=PHONE["height"]).page
+    page.goto("/")
+
+    page.get_by_role("searchbox").first.fill("digits")
+    expect(page.locator("#found a").first).to_be_visible()
+    found = page.locator("#found").bounding_box()
+
+    assert found["x"] >= 0
+    assert found["x"] + found["width"] <= PHONE["width"]
+
+
 def test_the_first_tab_offers_to_skip_to_the_content(open_page, admin_state):
     watched = open_page(admin_state)
     watched.page.goto("/datasets/")

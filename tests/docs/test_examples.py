@@ -1,5 +1,6 @@
 """Every example in the documentation is run, as a reader would, against a running product."""
 
+import re
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs import generate
+from flows.engine import filters
 from tests.docs.blocks import Block, read_blocks
 from tests.docs.scripts import is_like, run_page
 from tests.journeys.product import ROOT, Product
@@ -58,6 +60,16 @@ def test_every_example_of_a_page_works(page, product, desk):
     faults = run_page(blocks_for(page, product), desk, environment)
 
     assert not faults, "\n\n".join(faults)
+
+
+def test_every_filter_in_the_table_of_the_guide_is_one():
+    page = (ROOT / "docs/guides/data-scientist.md").read_text()
+    rows = page.partition("| write | to find |\n| --- | --- |\n")[2].partition("\n\n")[0].splitlines()
+    written = [text for row in rows for text in re.findall("`([^`]+)`", row.split(" | ")[0])]
+
+    assert len(written) > 10
+    for text in written:
+        filters.parse(text)
 
 
 def test_what_is_not_run_says_why_and_is_counted():
