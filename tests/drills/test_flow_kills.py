@@ -27,8 +27,9 @@ def home(tmp_path) -> Path:
 
 
 @pytest.fixture
-def environment(home) -> dict[str, str]:
+def environment(home, tmp_path) -> dict[str, str]:
     variables = {**os.environ, "NEARLINE_HOME": str(home), "NEARLINE_LOG_LEVEL": "ERROR"}
+    variables["NEARLINE_JOB_WRITABLE_PATHS"] = str(tmp_path)  # where its jobs count how often they ran
     variables.pop("DATABASE_URL", None)
     variables.pop("BROKER_URL", None)
     return variables

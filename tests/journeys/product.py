@@ -46,6 +46,7 @@ class Product:
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in (".", "platform", "client/src")),
             "NEARLINE_HOME": str(self.home),
+            "NEARLINE_JOB_WRITABLE_PATHS": str(self.home.parent),  # where jobs leave traces for a test
             "PORT": str(self.port),
             "SAMPLE": "0",
             **(_full_environment() if is_full() else {}),
