@@ -7,7 +7,9 @@ from django.db import models
 
 from compute.engine.job_spec import name_of_run
 from compute.engine.states import HOLDING, JOB_STATES, JobState, ReasonCode
+from core import clock
 from core.orm import BaseModel
+from core.times import Interval, Times, measure
 
 
 class ResourceKind(StrEnum):
@@ -95,16 +97,19 @@ def new_token() -> str:
 class Job(BaseModel):
     """One command on a compute resource. Its name is unique for all time, so submitting it again is harmless.
 
+    `title` is what people call it where that is not its name (see `label`).
     `state` changes only by compare-and-set. While a job is starting, running or stopping, its lease is renewed by
     whoever sees it on its resource; a lease that runs out says that nobody does. The size is copied from the template,
     so that a changed template does not change the past. `evictions` counts how often it lost its room to others and
-    waited again: each run has a token of its own, and a name of its own on the resource.
+    waited again: each run has a token of its own, and a name of its own on the resource. `last_lines` are the last
+    lines of the log of a failed job that say why.
     """
 
     id_prefix = "job"
 
     project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="jobs")
     name = models.CharField(max_length=200, unique=True)
+    title = models.CharField(max_length=300, blank=True)
     kind = models.CharField(max_length=30)
     resource = models.ForeignKey(Resource, on_delete=models.PROTECT, related_name="jobs")
     template = models.ForeignKey(Template, on_delete=models.SET_NULL, null=True, related_name="jobs")
@@ -132,6 +137,7 @@ class Job(BaseModel):
     exit_code = models.IntegerField(null=True)
     reason_code = models.CharField(max_length=30, blank=True, choices=[(code.value, code.value) for code in ReasonCode])
     reason = models.TextField(blank=True)
+    last_lines = models.TextField(blank=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     files_deleted_at = models.DateTimeField(null=True)
@@ -147,7 +153,17 @@ class Job(BaseModel):
         ]
 
     def __str__(self) -> str:
-        return self.name
+        return self.label
+
+    @property
+    def label(self) -> str:
+        """What people call it: `digits #7 · train C=10` for the job of a step, else its name."""
+        return self.title or self.name
+
+    @property
+    def times(self) -> Times | None:
+        """How long it waited and ran. After an eviction its last run counts as run, all before it as wait."""
+        return measure([Interval(self.created_at, self.started_at, self.finished_at)], now=clock.now())
 
     @property
     def gpu_held_milli(self) -> int:

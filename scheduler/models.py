@@ -86,6 +86,7 @@ class Answer(BaseModel):
 class Workload(BaseModel):
     """The scheduler's view of a job: what it asks for, where it may run, and why it waits.
 
+    `title` is what people call it; empty: as its name.
     `gpu_milli` is 500 for half of one device and 2000 for two whole devices. `reason` is text for people and
     `reason_code` its name for programs; both are empty, and there is no `answer`, once nothing holds the workload back.
     `evictions` counts how often it lost its room to others; since the last time it has waited from `requeued_at` on.
@@ -96,6 +97,7 @@ class Workload(BaseModel):
     project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="workloads")
     queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="workloads")
     name = models.CharField(max_length=253, unique=True)
+    title = models.CharField(max_length=300, blank=True)
     state = models.CharField(
         max_length=10,
         choices=[(state.value, state.value) for state in WorkloadState],
@@ -126,7 +128,7 @@ class Workload(BaseModel):
         ]
 
     def __str__(self) -> str:
-        return self.name
+        return self.title or self.name
 
     @property
     def waits_since(self) -> datetime:

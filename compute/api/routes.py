@@ -85,7 +85,11 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     job = job_selectors.get_job(actor=request.actor, name=name)
     proof = find_proof(job.workload)
     advice = proof.advice if proof is not None else ""
-    return _job_out(job) | {"advice": advice, "events": list(job_selectors.list_events(actor=request.actor, job=job))}
+    return _job_out(job) | {
+        "advice": advice,
+        "last_lines": job.last_lines,
+        "events": list(job_selectors.list_events(actor=request.actor, job=job)),
+    }
 
 
 @router.get("/compute/jobs/{name}/log", response=schemas.LogOut, operation_id="compute_read_log")
@@ -116,6 +120,7 @@ def _job_out(job: Job) -> dict[str, Any]:
     return {
         "id": job.pk,
         "name": job.name,
+        "label": job.label,
         "project": job.project.name,
         "kind": job.kind,
         "state": job.state,
@@ -136,6 +141,7 @@ def _job_out(job: Job) -> dict[str, Any]:
         "evictions": job.evictions,
         "exit_code": job.exit_code,
         "submitted_by": job.submitted_by,
+        "times": job.times,
         "created_at": job.created_at,
         "started_at": job.started_at,
         "finished_at": job.finished_at,

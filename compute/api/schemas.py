@@ -7,6 +7,7 @@ from ninja import Schema
 from pydantic import Field
 
 from compute.models import ResourceKind
+from core.times import Times
 
 
 class TemplateOut(Schema):
@@ -86,10 +87,11 @@ class TemplateIn(Schema):
 
 
 class JobOut(Schema):
-    """A job. While it waits, `reason` says for what."""
+    """A job; `label` is what people call it. While it waits, `reason` says for what."""
 
     id: str
     name: str
+    label: str
     project: str
     kind: str
     state: str
@@ -113,6 +115,7 @@ class JobOut(Schema):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    times: Times | None
 
 
 class JobEventOut(Schema):
@@ -125,9 +128,10 @@ class JobEventOut(Schema):
 
 
 class JobDetailOut(JobOut):
-    """A job with what would let it start while it waits, and what happened to it, oldest first."""
+    """A job with what would let it start while it waits, why it failed by its log, and its events, oldest first."""
 
     advice: str
+    last_lines: str
     events: list[JobEventOut]
 
 

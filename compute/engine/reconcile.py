@@ -27,7 +27,7 @@ _SEEN_BEFORE = frozenset({JobState.RUNNING, JobState.LEAVING, JobState.STOPPING}
 
 @dataclass(frozen=True)
 class BookedJob:
-    """What the books say about one job. `name` is that of its present run."""
+    """What the books say about one job. `name` is that of its present run, `memory_bytes` its limit."""
 
     id: str
     name: str
@@ -35,11 +35,15 @@ class BookedJob:
     state: JobState
     lease_expires_at: datetime | None
     reason: str = ""
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class Record:
-    """Write a new state into the books, if the job still has this token and a state that allows it."""
+    """Write a new state into the books, if the job still has this token and a state that allows it.
+
+    `last_lines` are the lines of its log that say why it failed.
+    """
 
     job_id: str
     token: str
@@ -47,6 +51,7 @@ class Record:
     message: str
     reason_code: ReasonCode | None = None
     reason: str = ""
+    last_lines: str = ""
     exit_code: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -100,7 +105,7 @@ def _running(job: BookedJob, report: JobReport) -> Record:
 
 
 def _ended(job: BookedJob, report: JobReport, now: datetime) -> Record:
-    state, reason_code, reason = explain_end(report)
+    state, reason_code, reason = explain_end(report, job.memory_bytes)
     if job.state is JobState.LEAVING and state is not JobState.SUCCEEDED:
         return _waits_again(job)
     if job.state is JobState.STOPPING and state is not JobState.SUCCEEDED:

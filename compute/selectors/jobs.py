@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from accounts.actor import Actor
 from accounts.permissions import require
@@ -30,7 +30,7 @@ def list_jobs(
 ) -> QuerySet[Job]:
     """Return the jobs that the actor may see, newest first; those of one project or in one state where asked for.
 
-    `text` is a part of their name, `person` a part of who submitted them.
+    `text` is a part of their name or title, `person` a part of who submitted them.
     """
     jobs = Job.objects.select_related("resource", "project", "workload").order_by("-pk")
     if not actor.sees_everything:
@@ -42,7 +42,7 @@ def list_jobs(
             raise InvalidInput(f"'{state}' is no state of a job. There are: {', '.join(JobState)}.")
         jobs = jobs.filter(state=state)
     if text:
-        jobs = jobs.filter(name__icontains=text)
+        jobs = jobs.filter(Q(name__icontains=text) | Q(title__icontains=text))
     return jobs.filter(submitted_by__icontains=person) if person else jobs
 
 

@@ -39,6 +39,7 @@ DEFAULT_PRIORITY = 50
 class JobRequest:
     """What is submitted. `kind` is a word for people and for `CNVRG_JOB_TYPE`, such as `experiment`.
 
+    `title` is what people call the job; empty: as its name.
     `on_behalf_of` names the person whose job it is, where the platform submits for one.
     """
 
@@ -50,6 +51,7 @@ class JobRequest:
     priority: int = DEFAULT_PRIORITY
     is_preemptible: bool = True
     on_behalf_of: str = ""
+    title: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec", replace(self.spec, name=self.name))
@@ -131,6 +133,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
     return Job(
         project_id=request.project_id,
         name=request.name,
+        title=request.title,
         kind=request.kind,
         resource=template.resource,
         template=template,
@@ -164,6 +167,7 @@ def _workload_of(job: Job) -> WorkloadRequest:
     return WorkloadRequest(
         project_id=job.project_id,
         name=job.name,
+        title=job.title,
         priority=job.priority,
         is_preemptible=job.is_preemptible,
         cpu_millicores=job.cpu_millicores,

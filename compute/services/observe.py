@@ -5,13 +5,17 @@ After a restart of the platform the first look adopts whatever runs.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 
+import structlog
 from django.db import transaction
 from django.db.models import F
 
 from compute.adapters import drivers
-from compute.engine.ports import JobReport
+from compute.engine.failures import with_cause
+from compute.engine.log_excerpt import find_excerpt
+from compute.engine.ports import ComputeDriver, JobReport
 from compute.engine.reconcile import BookedJob, Record, Repairs, compare
 from compute.engine.states import JOB_STATES, JobState
 from compute.errors import ResourceUnreachable
@@ -20,9 +24,12 @@ from compute.services import journal, launches, resources, stops
 from compute.services.launches import LEASE
 from core import clock
 
+log = structlog.get_logger(__name__)
+
 # A lease is renewed when a third of it is gone, not at each look.
 _RENEW_BELOW = LEASE * 2 / 3
-_BOOKED = ("name", "evictions", "token", "state", "lease_expires_at", "reason")
+_BOOKED = ("name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes")
+_LOG_END_BYTES = 32 * 1024
 _RUN_OVER = JOB_STATES.final | {JobState.PENDING}
 _NO_RUN = {"node_name": "", "gpus": [], "starts": 0, "lease_expires_at": None, "started_at": None, "reason": ""}
 
@@ -45,7 +52,9 @@ def observe_resource(*, resource_id: str) -> None:
         reports = driver.list_jobs()
         now = clock.now()
         repairs = compare(_read_books(resource, reports), reports, now=now, renew_before=now + _RENEW_BELOW)
-        ended = _write_books(repairs)
+        names = {report.token: report.name for report in reports}
+        records = [_with_cause(record, driver, names.get(record.token)) for record in repairs.records]
+        ended = _write_books(replace(repairs, records=tuple(records)))
         stops.stop_jobs(driver, repairs.stop)
         for name in [*repairs.forget, *_names_of(repairs, ended, reports)]:
             driver.forget(name)
@@ -63,9 +72,24 @@ def _read_books(resource: Resource, reports: Sequence[JobReport]) -> list[Booked
     for names in journal.batches([report.name for report in reports if report.name not in rows]):
         rows.update((job.run_name, job) for job in Job.objects.filter(name__in=names).only(*_BOOKED))
     return [
-        BookedJob(job.pk, name, job.token, JobState(job.state), job.lease_expires_at, job.reason)
+        BookedJob(job.pk, name, job.token, JobState(job.state), job.lease_expires_at, job.reason, job.memory_bytes)
         for name, job in rows.items()
     ]
+
+
+def _with_cause(record: Record, driver: ComputeDriver, name: str | None) -> Record:
+    """Return the record of a failure with what the job itself said last in its log, where that can be read."""
+    if record.state is not JobState.FAILED or name is None:
+        return record
+    try:
+        size_bytes = driver.read_log(name, 0, 0).size_bytes
+        end = driver.read_log(name, max(0, size_bytes - _LOG_END_BYTES), _LOG_END_BYTES)
+    except ResourceUnreachable as error:
+        log.warning("job.log_unreadable", job=name, error=error.message)
+        return record
+    excerpt = find_excerpt(end.data.decode(errors="replace"))
+    reason = with_cause(record.reason, excerpt.headline)
+    return replace(record, message=reason, reason=reason, last_lines="\n".join(excerpt.lines))
 
 
 def _write_books(repairs: Repairs) -> Collection[str]:
@@ -84,7 +108,12 @@ def _step_of(record: Record) -> journal.Step:
     if record.state is JobState.PENDING:
         fields = {**_NO_RUN, "evictions": F("evictions") + 1, "token": new_token()}
     if record.state in JOB_STATES.final:
-        fields = {"exit_code": record.exit_code, "reason_code": record.reason_code or "", "reason": record.reason}
+        fields = {
+            "exit_code": record.exit_code,
+            "reason_code": record.reason_code or "",
+            "reason": record.reason,
+            "last_lines": record.last_lines,
+        }
     moments = {"started_at": record.started_at, "finished_at": record.finished_at}
     times = {column: moment for column, moment in moments.items() if moment is not None}
     return journal.Step(record.job_id, record.token, record.state, record.message, fields, times)

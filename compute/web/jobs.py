@@ -71,5 +71,5 @@ def cancel(request: PageRequest, name: str) -> HttpResponse:
     """Cancel a job and show it."""
     job = selectors.get_job(actor=request.actor, name=name)
     jobs.cancel_job(actor=request.actor, job=job)
-    messages.success(request, f"{job.name} is cancelled.")
+    messages.success(request, f"{job.label} is cancelled.")
     return redirect("compute:job", name=name)

@@ -1,5 +1,6 @@
 """The log of a job: parts of it as JSON for `<log-view>`, places of a text in it, and the whole of it as a file."""
 
+import re
 from collections.abc import Iterator
 
 from django.http import HttpResponse, HttpResponseBase, JsonResponse
@@ -44,8 +45,13 @@ def download_log(request: PageRequest, name: str) -> HttpResponseBase:
     """Send the whole log so far as a file."""
     job = jobs.get_job(actor=request.actor, name=name)
     response = stream(request, _whole_log(request, job), content_type="text/plain; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{job.name}.log"'
+    response["Content-Disposition"] = f'attachment; filename="{_file_name(job.label)}.log"'
     return response
+
+
+def _file_name(label: str) -> str:
+    """Return a label as a file name that every system takes: `digits-7-train-C=10`."""
+    return re.sub(r"[^A-Za-z0-9._=-]+", "-", label).strip("-.")
 
 
 def _whole_log(request: PageRequest, job: Job) -> Iterator[bytes]:

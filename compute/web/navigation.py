@@ -27,8 +27,8 @@ def _count_activity(actor: Actor) -> Activity:
 
 
 def _find_jobs(actor: Actor, text: str) -> Sequence[Hit]:
-    rows = search.find_rows(jobs.list_jobs(actor=actor), text, "name")
-    return [Hit(job.name, reverse("compute:job", args=[job.name]), f"{job.project.name}, {job.state}") for job in rows]
+    rows = search.find_rows(jobs.list_jobs(actor=actor), text, "name", "title")
+    return [Hit(job.label, reverse("compute:job", args=[job.name]), f"{job.project.name}, {job.state}") for job in rows]
 
 
 def _find_nodes(actor: Actor, text: str) -> Sequence[Hit]:

@@ -36,7 +36,7 @@ class ResourceView:
 
 
 class SizeField(forms.CharField):
-    """A number of bytes as people write it: `512 GB`, `32Gi`."""
+    """A number of bytes as people write it: `512 GiB`, `32Gi`."""
 
     def clean(self, value: str | None) -> int:
         """Return the bytes."""
@@ -58,10 +58,10 @@ class AttachForm(forms.Form):
     )
     nodes = forms.IntegerField(min_value=1, max_value=_MOST_NODES, initial=2, label="Nodes")
     cpu = forms.IntegerField(min_value=1, max_value=100_000, initial=40, label="CPU cores of each")
-    memory = SizeField(initial="512 GB", label="Memory of each")
+    memory = SizeField(initial="512 GiB", label="Memory of each")
     gpus = forms.IntegerField(min_value=0, max_value=64, initial=8, label="GPUs of each")
     gpu_model = forms.CharField(max_length=100, initial="V100 32GB", required=False, label="GPU model")
-    gpu_memory = SizeField(initial="32 GB", label="Memory of each GPU")
+    gpu_memory = SizeField(initial="32 GiB", label="Memory of each GPU")
 
 
 class TemplateForm(forms.Form):
@@ -69,7 +69,7 @@ class TemplateForm(forms.Form):
 
     name = forms.CharField(max_length=63)
     cpu = forms.FloatField(min_value=0.001, initial=4, label="CPU cores")
-    memory = SizeField(initial="16 GB")
+    memory = SizeField(initial="16 GiB")
     gpus = forms.FloatField(min_value=0, initial=1, label="GPUs", help_text="0.5 is half of one device.")
 
 

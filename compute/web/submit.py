@@ -70,7 +70,7 @@ def submit_page(request: PageRequest) -> HttpResponse:
         except (DataNotCached, InvalidJobSpec, JobNameTaken, TemplateNotFound) as error:
             form.add_error(None, f"{error.message} {error.hint}".strip())
         else:
-            messages.success(request, f"{job.name} waits for its room.")
+            messages.success(request, f"{job.label} waits for its resources.")
             return redirect("compute:job", name=job.name)
     return render(request, "compute/submit.html", {"form": form})
 
@@ -90,7 +90,7 @@ def _submission_of(form: JobForm) -> Submission:
 
 
 def _describe(shape: Template) -> str:
-    parts = [f"{shape.cpu_millicores / 1000:g} CPU", units.format_bytes(shape.memory_bytes)]
+    parts = [f"{shape.cpu_millicores / 1000:g} CPU", units.format_memory(shape.memory_bytes)]
     if shape.gpu_milli:
         parts.append(f"{units.format_gpus(shape.gpu_milli)} GPU")
     return f"{shape.full_name}: {', '.join(parts)}{' (simulated)' if shape.resource.is_simulated else ''}"

@@ -25,6 +25,7 @@ def cache_dialog(request: PageRequest, project: str, name: str, commit_id: str) 
         "sites": [
             {"site": site, "capacity": caches.measure_capacity(site)} for site in caches.list_sites(actor=request.actor)
         ],
+        "may_write": (request.actor.level_in(commit.dataset.project_id) or 0) >= Level.WRITE,
     }
     return render(request, "datasets/cache_dialog.html" if request.htmx else "datasets/cache_page.html", context)
 

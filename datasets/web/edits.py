@@ -6,6 +6,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from accounts.permissions import Level
 from accounts.web.requests import PageRequest, text
 from datasets.selectors import commits, datasets
 from datasets.services import tree_edits
@@ -24,6 +25,7 @@ def edit_path(request: PageRequest, project: str, name: str) -> HttpResponse:
         "branch": branch,
         "path": show_path(path),
         "link": link_path(path),
+        "may_write": (request.actor.level_in(dataset.project_id) or 0) >= Level.WRITE,
     }
     return render(request, "datasets/edit_dialog.html" if request.htmx else "datasets/edit_page.html", context)
 

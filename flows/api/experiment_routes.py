@@ -30,14 +30,20 @@ def list_experiments(
     run: str | None = None,
     filter: str | None = None,  # noqa: A002 (the name that the address has)
     sort: str | None = None,
+    recorded: bool = False,
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[object]:
     """List experiments with the last values of their metrics, newest first.
 
+    There is one for every attempt of every step; with `recorded` only those that recorded a metric, a parameter or an
+    artifact, or that somebody tagged or wrote about.
+
     `filter` is such as `metrics.accuracy > 0.9 and params.lr in (0.1, 0.3)`, `sort` such as `-metrics.accuracy`.
     """
-    found = experiment_lists.find(actor=request.actor, project=project, run=run, where=filter, order=sort)
+    found = experiment_lists.find(
+        actor=request.actor, project=project, run=run, where=filter, order=sort, is_recorded=recorded
+    )
     page = experiment_lists.page_of(found, is_sorted=bool(sort), cursor=cursor, limit=limit)
     metrics = experiments.metrics_of(list(page.items))
     return page.map(lambda row: _experiment_out(row, metrics[row.pk]))
@@ -147,7 +153,8 @@ def _experiment_out(row: Experiment, metrics: dict[str, float | str]) -> dict[st
         "template": row.attempt.template,
         "is_simulated": job is not None and job.resource.is_simulated,
         "created_at": row.created_at,
-        "started_at": (job.started_at if job else None) or row.attempt.started_at,
-        "finished_at": (job.finished_at if job else None) or row.attempt.finished_at,
+        "started_at": row.attempt.interval.started_at,
+        "finished_at": row.attempt.interval.ended_at,
+        "times": row.attempt.times,
         "url": experiments.url_of(row),
     }

@@ -200,9 +200,11 @@ def _run_out(run: Run) -> dict[str, Any]:
         "created_at": run.created_at,
         "started_at": run.started_at,
         "finished_at": run.finished_at,
+        "total_s": run_selectors.total_s(run),
         "url": run_selectors.url_of(run),
     }
 
 
 def _run_detail(request: ApiRequest, run: Run) -> dict[str, Any]:
-    return _run_out(run) | {"steps": run_selectors.list_steps(actor=request.actor, run=run)}
+    steps = run_selectors.list_steps(actor=request.actor, run=run)
+    return _run_out(run) | {"steps": steps, "times": run_selectors.times_of(run, steps)}

@@ -6,6 +6,8 @@ from typing import Literal
 from ninja import Schema
 from pydantic import Field
 
+from core.times import Times
+
 Scalar = bool | int | float | str
 
 
@@ -162,7 +164,7 @@ class LogPart(Schema):
 
 
 class AttemptOut(Schema):
-    """One try of a step."""
+    """One try of a step. `last_lines` are the lines of its log that say why it failed."""
 
     number: int
     state: str
@@ -172,10 +174,13 @@ class AttemptOut(Schema):
     job_name: str
     node: str
     exit_code: int | None
+    last_lines: str
     experiment_id: str
+    is_simulated: bool
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    times: Times | None
 
 
 class TriedOut(Schema):
@@ -195,7 +200,10 @@ class DecisionOut(Schema):
 
 
 class StepOut(Schema):
-    """One instance of a step. `index` is null for a step that is no grid; `advice` says what would let it start."""
+    """One instance of a step; `label` is its name with its values of the grid, `train C=10`.
+
+    `index` is null for a step that is no grid; `advice` says what would let it start.
+    """
 
     key: str
     index: int | None
@@ -210,12 +218,14 @@ class StepOut(Schema):
     decision: DecisionOut
     attempts: list[AttemptOut]
     experiment_id: str | None
+    is_simulated: bool
     started_at: datetime | None
     finished_at: datetime | None
+    times: Times | None
 
 
 class RunOut(Schema):
-    """One execution of a flow."""
+    """One execution of a flow. `total_s`: seconds from when it was asked for to its last end, or to now."""
 
     id: str
     project: str
@@ -232,6 +242,7 @@ class RunOut(Schema):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    total_s: float
     url: str
 
 
@@ -239,6 +250,7 @@ class RunDetailOut(RunOut):
     """A run with its steps."""
 
     steps: list[StepOut]
+    times: Times
 
 
 class RunPageOut(Schema):
@@ -249,10 +261,11 @@ class RunPageOut(Schema):
 
 
 class EventOut(Schema):
-    """Something that happened in a run; `seq` counts from 1 without gaps."""
+    """Something that happened in a run, to a `step` by its label; `seq` counts from 1 without gaps."""
 
     seq: int
     kind: str
+    step: str | None
     step_key: str
     step_index: int | None
     message: str
@@ -325,6 +338,7 @@ class ExperimentOut(Schema):
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    times: Times | None
     url: str
 
 

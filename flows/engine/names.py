@@ -1,15 +1,39 @@
-"""Names that follow from others: of jobs, so that submitting twice is harmless, and of variables that jobs see."""
+"""Names that follow from others: how people call steps, of jobs, and of variables that jobs see."""
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from flows.engine.expressions import Value
 from flows.engine.references import value_text
 
 _LONGEST_KEY = 30
+_LONGEST_VALUE = 60
+LONGEST_LABEL = 200
+"""A label that would be longer is cut."""
+
 MAX_VARIABLES = 2000
 """A job with more variables than this could not be started by every kernel; those beyond are left out."""
+
+
+def step_label(key: str, parameters: Mapping[str, Value], grid: Iterable[str]) -> str:
+    """Return what people call an instance of a step: its name and its values of the grid, `train C=10`."""
+    values = ((axis, value_text(parameters[axis])) for axis in grid if axis in parameters)
+    return _cut(" ".join([key, *(f"{axis}={_cut(text, _LONGEST_VALUE)}" for axis, text in values)]), LONGEST_LABEL)
+
+
+def run_label(flow: str, number: int) -> str:
+    """Return what people call a run: `digits #7`."""
+    return f"{flow} #{number}"
+
+
+def attempt_label(flow: str, number: int, step: str, attempt: int = 1) -> str:
+    """Return what people call the job of a step, and what it recorded: `digits #7 · train C=10`.
+
+    `step` is the step's own label. Only a later attempt is numbered.
+    """
+    again = f" (attempt {attempt})" if attempt > 1 else ""
+    return f"{run_label(flow, number)} · {step}{again}"
 
 
 def job_name(run_id: str, key: str, index: int, number: int) -> str:
@@ -42,3 +66,7 @@ def result_variables(key: str, tries: Mapping[int, Mapping[str, Value]], *, is_g
             for prefix in ("NEARLINE", "CNVRG"):
                 found[f"{prefix}_{stem}_{variable_name(name)}"] = value_text(value)
     return found
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -266,7 +266,8 @@ class _Planner:
             self._settle(step, StepState.FAILED, reason, failures=failures, chosen=attempt.id)
             return
         delay_s = min(2.0 ** (failures[kind] - 1), _LONGEST_BACKOFF_S)
-        again = f"{reason} Try {failures[kind] + 1} of {node.budgets[kind] + 1} starts in {format_duration(delay_s)}."
+        which = f"Try {failures[kind] + 1} of {node.budgets[kind] + 1}"
+        again = f"{reason.removesuffix('.')}. {which} starts in {format_duration(delay_s)}."
         not_before = self._now + timedelta(seconds=delay_s)
         self._settle(step, StepState.BACKOFF, again, failures=failures, not_before=not_before)
 

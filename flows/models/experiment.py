@@ -9,8 +9,9 @@ class Experiment(BaseModel):
     """The record of one attempt: parameters, metrics, tags, artifacts, and the versions of code and data.
 
     `log_offset` is how far its log was read for metrics; `harvested_at` is when the end of it was. `logged` are the
-    parameters that the job itself recorded. `artifacts_wanted`: its output folder is still to be stored. `note` is what
-    people wrote about it, `note_by` and `note_at` who did last, and when.
+    parameters that the job itself recorded. `artifacts_wanted`: its output folder is still to be stored. `is_recorded`:
+    it measured, recorded or left something, or somebody tagged it or wrote about it. `note` is what people wrote about
+    it, `note_by` and `note_at` who did last, and when.
     """
 
     id_prefix = "exp"
@@ -29,6 +30,7 @@ class Experiment(BaseModel):
     harvested_at = models.DateTimeField(null=True)
     artifacts_wanted = models.BooleanField(default=False)
     artifacts_error = models.TextField(blank=True)
+    is_recorded = models.BooleanField(default=False)
     note = models.TextField(blank=True)
     note_by = models.CharField(max_length=200, blank=True)
     note_at = models.DateTimeField(null=True)
@@ -36,6 +38,7 @@ class Experiment(BaseModel):
     class Meta:
         indexes = [
             models.Index(fields=["run"], name="artifacts_to_store", condition=models.Q(artifacts_wanted=True)),
+            models.Index(fields=["project"], name="recorded_experiments", condition=models.Q(is_recorded=True)),
         ]
 
     def __str__(self) -> str:

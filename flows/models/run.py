@@ -6,6 +6,8 @@ from django.db import models
 
 from core import clock
 from core.orm import BaseModel
+from core.times import Interval, Times, measure
+from flows.engine import names
 from flows.engine.states import (
     ATTEMPT_STATES,
     RUN_ENDS,
@@ -64,7 +66,7 @@ class Run(BaseModel):
         ]
 
     def __str__(self) -> str:
-        return f"run #{self.number} of {self.flow_id}"
+        return names.run_label(self.flow.name, self.number)
 
     @property
     def has_ended(self) -> bool:
@@ -73,7 +75,7 @@ class Run(BaseModel):
 
 
 class Step(BaseModel):
-    """One instance of a step of the flow: `index` counts what its grid multiplied it into.
+    """One instance of a step of the flow: `index` counts what its grid multiplied it into, `label` is its name.
 
     `choice` and `template` say where it is tried now; `tried` what was left before and why (the decision record).
     """
@@ -83,6 +85,7 @@ class Step(BaseModel):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
     key = models.CharField(max_length=63)
     index = models.PositiveIntegerField()
+    label = models.CharField(max_length=names.LONGEST_LABEL)
     position = models.PositiveIntegerField()
     parameters = models.JSONField(default=dict)
     state = models.CharField(
@@ -105,7 +108,7 @@ class Step(BaseModel):
         ordering = ["position", "index"]
 
     def __str__(self) -> str:
-        return f"{self.key}[{self.index}]"
+        return self.label
 
     @property
     def has_ended(self) -> bool:
@@ -146,6 +149,18 @@ class Attempt(BaseModel):
 
     def __str__(self) -> str:
         return self.job_name
+
+    @property
+    def interval(self) -> Interval:
+        """From when it was queued to its job's own end. Needs the job at hand."""
+        started_at = self.job.started_at if self.job is not None else None
+        finished_at = self.job.finished_at if self.job is not None else None
+        return Interval(self.created_at, started_at or self.started_at, finished_at or self.finished_at)
+
+    @property
+    def times(self) -> Times | None:
+        """How long it waited and ran. Needs the job at hand."""
+        return measure([self.interval], now=clock.now())
 
 
 class InputState(StrEnum):

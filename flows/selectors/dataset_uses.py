@@ -35,7 +35,7 @@ def _use_of(experiment: Experiment, commit_id: str, site: str) -> Use:
     return Use(
         commit_id=commit_id,
         kind="experiment",
-        what=f"{run.flow.name} #{run.number} · {experiment.step.key}",
+        what=experiment.title,
         url=reverse("flows:experiment", args=[experiment.pk]),
         who=run.created_by,
         state=experiment.attempt.state,

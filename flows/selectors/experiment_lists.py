@@ -48,13 +48,15 @@ def find(
     run: str | None = None,
     where: str | None = None,
     order: str | None = None,
+    is_recorded: bool = False,
 ) -> QuerySet[Experiment]:
     """Return the experiments that the actor may see and a filter lets through, sorted; without an order, newest first.
 
+    With `is_recorded` only those that recorded something, instead of every attempt of every step.
     Raises InvalidFilter and InvalidColumn.
     """
     wanted, by = filters.parse(where or ""), columns.parse_order(order) if order else None
-    rows = experiments.list_experiments(actor=actor, project=project, run=run)
+    rows = experiments.list_experiments(actor=actor, project=project, run=run, is_recorded=is_recorded)
     used = filter_tree.columns_of(wanted) | ({by.column} if by else set())
     found = matching(with_computed(rows, used), wanted)
     return _sorted(found, by) if by else found

@@ -29,8 +29,13 @@ class Comparison:
     tags: Mapping[str, Sequence[object]]
 
 
-def list_experiments(*, actor: Actor, project: str | None = None, run: str | None = None) -> QuerySet[Experiment]:
-    """Return the experiments that the actor may see, newest first; of one project or one run where asked for."""
+def list_experiments(
+    *, actor: Actor, project: str | None = None, run: str | None = None, is_recorded: bool = False
+) -> QuerySet[Experiment]:
+    """Return the experiments that the actor may see, newest first; of one project or one run where asked for.
+
+    With `is_recorded` only those that recorded something, instead of every attempt of every step.
+    """
     rows = with_relations(Experiment.objects.all())
     if not actor.sees_everything:
         rows = rows.filter(project_id__in=actor.project_ids)
@@ -38,6 +43,8 @@ def list_experiments(*, actor: Actor, project: str | None = None, run: str | Non
         rows = rows.filter(project__name=project)
     if run is not None:
         rows = rows.filter(run=run)
+    if is_recorded:
+        rows = rows.filter(is_recorded=True)
     return rows.order_by("-pk")
 
 

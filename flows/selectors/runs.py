@@ -2,18 +2,20 @@
 
 import codecs
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.selectors import get_project
 from compute.selectors import jobs as job_selectors
+from core import clock
 from core.errors import InvalidInput
+from core.times import Interval, Times, measure
 from flows import permissions
 from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import RunNotFound
@@ -23,14 +25,17 @@ from flows.models import Attempt, Run, RunEvent, Step
 _SHOWN = (
     *("run", "step", "number", "state", "template", "reason", "failure", "job_name"),
     *("created_at", "started_at", "finished_at", "experiment__attempt"),
-    *("job__node_name", "job__exit_code", "job__started_at", "job__finished_at"),
-    *("job__workload__reason", "job__workload__answer__advice"),
+    *("job__node_name", "job__exit_code", "job__last_lines", "job__started_at", "job__finished_at"),
+    *("job__resource__kind", "job__workload__reason", "job__workload__answer__advice"),
 )
 
 
 @dataclass(frozen=True)
 class AttemptView:
-    """One try of a step as people see it. While it waits, `advice` says what would let it start."""
+    """One try of a step as people see it. While it waits, `advice` says what would let it start.
+
+    `started_at` and `finished_at` are its job's own; `last_lines` those of its log that say why it failed.
+    """
 
     number: int
     state: str
@@ -40,16 +45,31 @@ class AttemptView:
     job_name: str
     node: str
     exit_code: int | None
+    last_lines: str
     experiment_id: str
+    is_simulated: bool
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
     advice: str = ""
 
+    @property
+    def times(self) -> Times | None:
+        """How long it waited and ran."""
+        return measure([self.interval], now=clock.now())
+
+    @property
+    def interval(self) -> Interval:
+        """From when it was queued to its end."""
+        return Interval(self.created_at, self.started_at, self.finished_at)
+
 
 @dataclass(frozen=True)
 class StepView:
-    """One instance of a step with its tries. `index` None: the step is no grid."""
+    """One instance of a step with its tries. `index` None: the step is no grid. `label` is what people call it.
+
+    `is_simulated`: the nodes of its newest try do not exist.
+    """
 
     key: str
     index: int | None
@@ -63,9 +83,15 @@ class StepView:
     decision: Mapping[str, object]
     attempts: Sequence[AttemptView]
     experiment_id: str | None
+    is_simulated: bool
     started_at: datetime | None
     finished_at: datetime | None
     advice: str = ""
+
+    @property
+    def times(self) -> Times | None:
+        """How long it waited and ran, all tries together, and from the first to the last; None before the first."""
+        return measure([attempt.interval for attempt in self.attempts], now=clock.now())
 
 
 @dataclass(frozen=True)
@@ -116,7 +142,7 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
     attempts: dict[str, list[AttemptView]] = {}
     rows = (
         Attempt.objects.filter(run=run)
-        .select_related("job__workload__answer", "experiment")
+        .select_related("job__workload__answer", "job__resource", "experiment")
         .only(*_SHOWN)
         .order_by("number")
     )
@@ -127,10 +153,27 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
     ]
 
 
+def times_of(run: Run, steps: Sequence[StepView]) -> Times:
+    """Return how long a run waited and ran, and how long it took from when it was asked for to its last end.
+
+    Between its end and a retry it neither waits nor runs.
+    """
+    intervals = [attempt.interval for step in steps for attempt in step.attempts]
+    together = measure(intervals, now=clock.now()) or Times(0.0, None, 0.0)
+    return replace(together, total_s=total_s(run))
+
+
+def total_s(run: Run) -> float:
+    """Return the seconds from when a run was asked for to its last end, or to now."""
+    return round(max(0.0, ((run.finished_at or clock.now()) - run.created_at).total_seconds()), 3)
+
+
 def list_events(*, actor: Actor, run: Run, after: int = 0) -> QuerySet[RunEvent]:
-    """Return what happened in a run after the event with that number, oldest first."""
+    """Return what happened in a run after the event with that number, oldest first; `step` is the step's label."""
     require(actor, permissions.VIEW_FLOWS, run.project_id)
-    return RunEvent.objects.filter(run=run, seq__gt=after).order_by("seq")
+    of_event = Step.objects.filter(run=OuterRef("run"), key=OuterRef("step_key"), index=OuterRef("step_index"))
+    events = RunEvent.objects.filter(run=run, seq__gt=after)
+    return events.annotate(step=Subquery(of_event.values("label")[:1])).order_by("seq")
 
 
 def get_attempt(
@@ -188,10 +231,12 @@ def _attempt_view(row: Attempt) -> AttemptView:
         job_name=row.job_name,
         node=job.node_name if job else "",
         exit_code=job.exit_code if job else None,
+        last_lines=job.last_lines if job else "",
         experiment_id=row.experiment.pk,
+        is_simulated=job is not None and job.resource.is_simulated,
         created_at=row.created_at,
-        started_at=(job.started_at if job else None) or row.started_at,
-        finished_at=(job.finished_at if job else None) or row.finished_at,
+        started_at=row.interval.started_at,
+        finished_at=row.interval.ended_at,
         advice=_advice(row),
     )
 
@@ -216,7 +261,7 @@ def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView])
     return StepView(
         key=step.key,
         index=step.index if is_grid else None,
-        label=f"{step.key}[{step.index}]" if is_grid else step.key,
+        label=step.label,
         title=said.get("title") or step.key,
         state=step.state,
         reason=step.reason
@@ -228,6 +273,7 @@ def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView])
         decision=step.decision,
         attempts=attempts,
         experiment_id=attempts[-1].experiment_id if attempts else None,
+        is_simulated=bool(attempts) and attempts[-1].is_simulated,
         started_at=step.started_at,
         finished_at=step.finished_at,
         advice=attempts[-1].advice if attempts else "",

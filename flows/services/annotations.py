@@ -33,8 +33,8 @@ def write_note(*, actor: Actor, experiment: Experiment, text: str, seen_at: date
     row = Experiment.objects.select_for_update().get(pk=experiment.pk)
     if row.note_at != seen_at:
         raise NoteChanged(f"{row.note_by} wrote this note meanwhile.", note=row.note, note_by=row.note_by)
-    row.note, row.note_by, row.note_at = text, actor.name[:200], clock.now()
-    row.save(update_fields=["note", "note_by", "note_at"])
+    row.note, row.note_by, row.note_at, row.is_recorded = text, actor.name[:200], clock.now(), True
+    row.save(update_fields=["note", "note_by", "note_at", "is_recorded"])
     audit.record(actor, "flows.write_note", row, characters=len(text))
     return row
 
@@ -49,8 +49,8 @@ def set_tag(*, actor: Actor, experiment: Experiment, key: str, value: str = "") 
     row = Experiment.objects.select_for_update().get(pk=experiment.pk)
     if key not in row.tags and len(row.tags) >= MAX_TAGS:
         raise InvalidInput(f"An experiment has at most {MAX_TAGS} tags.")
-    row.tags = {**row.tags, key: value}
-    row.save(update_fields=["tags"])
+    row.tags, row.is_recorded = {**row.tags, key: value}, True
+    row.save(update_fields=["tags", "is_recorded"])
     facts.write([(row, Kind.TAG, {key: value})])
     audit.record(actor, "flows.set_tag", row, key=key, value=value)
     return row

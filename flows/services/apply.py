@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import Min
+from django.db.models import Max, Min, OuterRef, Subquery
+from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
 from compute.services import jobs
@@ -43,6 +44,7 @@ from flows.services.snapshots import Loaded
 
 _SYSTEM = Actor.system("flow runs")
 _BATCH = 500
+_MOST_FAILED = 3
 _STORING_POLL = timedelta(seconds=2)
 
 
@@ -105,6 +107,7 @@ class _Writer:
         self._starts.extend(self._withdraw())
         _update_grouped(Attempt.objects.all(), self._attempt_changes)
         _update_grouped(Step.objects.all(), self._step_changes)
+        self._write_ends()
         self._begin_attempts()
         self._cancel_jobs()
         self._close_attempts()
@@ -171,7 +174,6 @@ class _Writer:
 
     def _note_finish(self, finish: Finish) -> None:
         self._finish = finish
-        self._event(f"run.{finish.state}", None, finish.reason)
 
     # --- statements
 
@@ -196,6 +198,19 @@ class _Writer:
             self._event("step.fallback", item.step_id, message, tried=[asdict(tried) for tried in item.start.tried])
             starts.append(item.start)
         return starts
+
+    def _write_ends(self) -> None:
+        """Replace the moment at which ends were noticed by the jobs' own, of attempts and of the steps they settled."""
+        of_job = Attempt.objects.filter(pk=OuterRef("pk"))
+        for batch in _batches([end.attempt_id for end in self._ended]):
+            Attempt.objects.filter(pk__in=batch).update(
+                started_at=Subquery(of_job.values("job__started_at")),
+                finished_at=Coalesce(Subquery(of_job.values("job__finished_at")), self._now),
+            )
+        newest = Attempt.objects.filter(step=OuterRef("pk")).order_by("-number")
+        for batch in _batches([end.step_id for end in self._ended]):
+            ended = Step.objects.filter(pk__in=batch, finished_at__isnull=False)
+            ended.update(finished_at=Subquery(newest.values("finished_at")[:1]))
 
     def _begin_attempts(self) -> None:
         steps = self._loaded.steps
@@ -280,6 +295,7 @@ class _Writer:
             JobRequest(
                 project_id=self._run.project_id,
                 name=attempt.job_name,
+                title=self._label(step, attempt),
                 kind="experiment",
                 template_id=self._loaded.template_ids[attempt.template],
                 spec=self._specs.build(step, attempt),
@@ -300,7 +316,7 @@ class _Writer:
                     run=self._run,
                     step_id=attempt.step_id,
                     attempt=attempt,
-                    title=_title(self._run, attempt.step, is_grid=bool(said[attempt.step.key].grid)),
+                    title=self._label(attempt.step, attempt),
                     parameters=attempt.step.parameters,
                     datasets=[
                         {**self._run.datasets[data.dataset], "name": data.folder, "cached": data.cached}
@@ -345,7 +361,10 @@ class _Writer:
             changes.update(state=RunState.RUNNING, started_at=self._now)
             self._event("run.running", None, "Started.", first=True)
         if self._finish is not None:
-            changes.update(state=self._finish.state, reason=self._finish.reason, finished_at=self._now, wake_at=None)
+            last = Attempt.objects.filter(run=self._run).aggregate(at=Max("finished_at"))["at"]
+            reason = self._why_failed() or self._finish.reason
+            changes.update(state=self._finish.state, reason=reason, finished_at=last or self._now, wake_at=None)
+            self._event(f"run.{self._finish.state}", None, reason)
         for number, event in enumerate(self._events, start=self._run.event_seq + 1):
             event.seq = number
         changes["event_seq"] = self._run.event_seq + len(self._events)
@@ -353,6 +372,13 @@ class _Writer:
         Run.objects.filter(pk=self._run.pk).update(**changes)
         if self._events:
             send_on_commit(signals.run_changed, run_id=self._run.pk)
+
+    def _why_failed(self) -> str:
+        """Say which steps failed and why, the first few of them; empty when none did."""
+        failed = Step.objects.filter(run=self._run, state=StepState.FAILED)
+        told = [f"{label}: {reason}" for label, reason in failed.values_list("label", "reason")[:_MOST_FAILED]]
+        more = failed.count() - len(told)
+        return "\n".join([*told, *([f"{more} more failed."] if more else [])])
 
     def _was_cancelled_meanwhile(self) -> bool:
         """Look again: the row is held since the fence, so a wish that came after the loading is not overwritten."""
@@ -365,6 +391,9 @@ class _Writer:
         if self._is_storing:
             times.append(self._now + _STORING_POLL)
         return min(times, default=None)
+
+    def _label(self, step: Step, attempt: Attempt) -> str:
+        return names.attempt_label(self._run.flow.name, self._run.number, step.label, attempt.number)
 
     # --- collecting
 
@@ -386,10 +415,6 @@ class _Writer:
             at=self._now,
         )
         self._events.insert(0 if first else len(self._events), event)
-
-
-def _title(run: Run, step: Step, *, is_grid: bool) -> str:
-    return f"{run.flow.name} #{run.number} {step.key}" + (f"[{step.index}]" if is_grid else "")
 
 
 def _update_grouped(rows: models.QuerySet[Any], changes: dict[str, dict[str, Any]]) -> None:

@@ -90,6 +90,7 @@ def _write(kept: Sequence[_Kept]) -> None:
     done = [item for item in kept if item.experiment_id in still]
     rows = [row for item in done for row in item.rows]
     Artifact.objects.bulk_create(rows, batch_size=500, ignore_conflicts=True)
+    Experiment.objects.filter(pk__in=[item.experiment_id for item in done if item.rows]).update(is_recorded=True)
     for fault in {item.fault for item in done}:
         told = Experiment.objects.filter(pk__in=[item.experiment_id for item in done if item.fault == fault])
         told.update(artifacts_wanted=False, artifacts_error=fault)

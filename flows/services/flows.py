@@ -122,6 +122,9 @@ def _check_templates(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[
         if name not in known:
             message = f"There is no compute template '{name}'.{suggest(name, sorted(known))}"
             yield Finding(path, "unknown_template", message)
+        elif known[name].resource.is_simulated:
+            message = f"{name} is simulated: its nodes do not exist, so '{needs.step}' runs nothing there."
+            yield Finding(path, "simulated", message, is_note=True)
     found = [known[name] for _, name in needs.templates if name in known]
     if needs.has_image and any(template.resource.kind == "local" for template in found):
         message = "The image has no effect on this machine: its jobs run as plain processes."

@@ -135,6 +135,8 @@ def _claim(reading: _Reading, records: Mapping[str, Experiment], now: datetime) 
     changes: dict[str, Any] = {"log_offset": reading.offset}
     if reading.is_done:
         changes["harvested_at"] = now
+    if reading.records:
+        changes["is_recorded"] = True
     for field, kind in (("tags", RecordKind.TAG), ("logged", RecordKind.PARAMETER)):
         if said := _said(reading, kind):
             changes[field] = {**getattr(records[experiment.pk], field), **said}

@@ -15,7 +15,7 @@ from compute.services import confinement
 from core import clock, doorbell
 from datasets.selectors import datasets as dataset_selectors
 from flows import permissions
-from flows.engine import grids
+from flows.engine import grids, names
 from flows.engine.expressions import Value
 from flows.engine.spec import FlowSpec
 from flows.engine.states import RUN_ENDS, RunState
@@ -76,12 +76,14 @@ def start_run(
         event_seq=1,
     )
     positions = {step.name: number for number, step in enumerate(spec.steps)}
+    grids_of = {step.name: step.grid for step in spec.steps}
     Step.objects.bulk_create(
         [
             Step(
                 run=run,
                 key=instance.key,
                 index=instance.index,
+                label=names.step_label(instance.key, instance.parameters, grids_of[instance.key]),
                 position=positions[instance.key],
                 parameters=dict(instance.parameters),
             )

@@ -37,7 +37,9 @@ _UNDER_WAY = Q(state=InputState.PENDING, attempt__state="preparing")
 
 def look_at_inputs(run_id: str) -> None:
     """Ask for what is missing for the attempts of a run that prepare, and note what has arrived."""
-    waiting = AttemptInput.objects.filter(_UNDER_WAY, attempt__run=run_id).select_related("attempt__run")
+    waiting = AttemptInput.objects.filter(_UNDER_WAY, attempt__run=run_id).select_related(
+        "attempt__run", "attempt__experiment"
+    )
     for row in waiting.order_by("pk"):
         try:
             _look(row)
@@ -140,7 +142,7 @@ def _request(row: AttemptInput, site: str) -> Any:
         commit,
         cache_selectors.get_site(actor=_SYSTEM, name=site),
         holder=row.attempt_id,
-        why=f"read by {row.attempt.job_name}",
+        why=f"read by {row.attempt.experiment.title}",
     )
     AttemptInput.objects.filter(pk=row.pk).update(cached_commit_id=cached.pk, site=site)
     return cached

@@ -45,6 +45,8 @@ def compare_page(request: PageRequest) -> HttpResponse:
     wanted = ids_of(request)
     if len(wanted) > MOST_COMPARED:
         raise InvalidInput(f"At most {MOST_COMPARED} experiments can be compared on a page; these are {len(wanted)}.")
+    if not wanted:
+        return render(request, "flows/compare_nothing.html")
     found = experiments.compare(actor=request.actor, experiment_ids=wanted)
     shows_all = "all" in request.GET
     groups = [(title, _facts(values)) for title, values in _groups(found)]
@@ -68,16 +70,13 @@ def compare_page(request: PageRequest) -> HttpResponse:
 def _groups(found: Comparison) -> list[tuple[str, Mapping[str, Sequence[object]]]]:
     rows = found.experiments
     commits = [{item["dataset"]: item["commit"][:8] for item in row.datasets if item.get("dataset")} for row in rows]
-    took = [
-        row.attempt.finished_at and row.attempt.started_at and row.attempt.finished_at - row.attempt.started_at
-        for row in rows
-    ]
+    times = [row.attempt.times for row in rows]
     where: dict[str, Sequence[object]] = {
         "flow": [f"{row.run.flow.name} #{row.run.number}" for row in rows],
-        "step": [row.step.key for row in rows],
+        "step": [row.step.label for row in rows],
         "compute": [row.attempt.template for row in rows],
         "code": [_code(row) for row in rows],
-        "took": [None if not each else each.total_seconds() for each in took],
+        "ran": [each and each.ran_s for each in times],
         **{name: [each.get(name) for each in commits] for name in sorted({name for each in commits for name in each})},
     }
     return [("Parameters", found.parameters), ("Metrics", found.metrics), ("Tags", found.tags), ("Where from", where)]

@@ -15,7 +15,10 @@ _MAX_PAGE = 1_000_000
 
 @dataclass(frozen=True)
 class TableQuery:
-    """What is shown, and how. Empty texts: everything, newest first, not grouped, the columns that tell most."""
+    """What is shown, and how. Empty texts: everything, newest first, not grouped, the columns that tell most.
+
+    Only what recorded something is shown, but with `shows_all` every attempt of every step.
+    """
 
     project: str = ""
     run: str = ""
@@ -24,6 +27,7 @@ class TableQuery:
     group: str = ""
     columns: tuple[Column, ...] = ()
     page: int = 1
+    shows_all: bool = False
 
     @classmethod
     def of(cls, given: QueryDict) -> "TableQuery":
@@ -41,20 +45,21 @@ class TableQuery:
             order=given.get("sort", "").strip(),
             group=given.get("group", "").strip(),
             columns=tuple(chosen),
+            shows_all=given.get("all") == "1",
             page=max(1, min(int(page), _MAX_PAGE)) if page.isdecimal() and len(page) < 9 else 1,  # noqa: PLR2004
         )
 
     def fields(self, *, without: Sequence[str] = ()) -> list[tuple[str, str]]:
         """Return the address as names and values, as a form repeats them. A view leaves the project to its own."""
         found = [("project", self.project), ("run", self.run), ("q", self.where), ("sort", self.order)]
-        found.append(("group", self.group))
+        found += [("group", self.group), ("all", "1" if self.shows_all else "")]
         found += [("c", str(column)) for column in self.columns]
         if self.page > 1:
             found.append(("page", str(self.page)))
         # An empty project is a choice too: all of them.
         return [(name, value) for name, value in found if name not in without and (value or name == "project")]
 
-    def address(self, **changes: str) -> str:
+    def address(self, **changes: object) -> str:
         """Return the query of the same table with something else asked of it, from its first page on."""
         return urlencode(replace(self, **{"page": 1, **changes}).fields())  # type: ignore[arg-type]
 

@@ -28,7 +28,7 @@ from flows.web.saved_views import address_of
 ROWS = 50
 _HUES = 8
 _PARAMETERS, _METRICS = 3, 4
-_HEADS = ("title", "state", "took", "template", "run", "by", "created")
+_HEADS = ("title", "state", "took", "template", "by", "created")
 _NUMBERED = frozenset({"took", "created"})
 
 
@@ -73,7 +73,12 @@ def experiments_page(request: PageRequest) -> HttpResponse:
     if "up" in request.GET or "down" in request.GET:
         return redirect(f"{request.path}?{query.turned_to(query.page)}")
     query, table = _table(request.actor, query)
-    table |= {"query": query, "clear_address": f"?{urlencode({'project': query.project})}"}
+    cleared = TableQuery(project=query.project, shows_all=query.shows_all)
+    table |= {
+        "query": query,
+        "clear_address": f"?{cleared.address()}",
+        "other_view": f"?{query.address(shows_all=not query.shows_all)}",
+    }
     if request.htmx:
         return render(request, "flows/experiments_table.html", table)
     return render(request, "flows/experiments.html", table | _controls(request.actor, query))
@@ -108,6 +113,7 @@ def _table(actor: Actor, query: TableQuery) -> tuple[TableQuery, dict[str, objec
     return query, {
         "total": total,
         "rows": _rows(rows, recorded, query.columns),
+        "has_unrecorded": not rows and _find(actor, replace(query, shows_all=True)).exists(),
         "heads": [_head(query, column) for column in query.columns],
         "plain": {name: _head(query, columns.parse(name)) for name in _HEADS},
         "first": (query.page - 1) * ROWS + 1,
@@ -199,7 +205,12 @@ def _controls(actor: Actor, query: TableQuery) -> dict[str, object]:
 
 def _find(actor: Actor, query: TableQuery) -> QuerySet[Experiment]:
     return experiment_lists.find(
-        actor=actor, project=query.project or None, run=query.run or None, where=query.where, order=query.order
+        actor=actor,
+        project=query.project or None,
+        run=query.run or None,
+        where=query.where,
+        order=query.order,
+        is_recorded=not query.shows_all,
     )
 
 

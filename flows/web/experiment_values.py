@@ -35,7 +35,7 @@ def value_of(row: Experiment, recorded: Mapping[Column, object], column: Column)
     if column.kind is not Kind.PLAIN:
         return recorded.get(column)
     attempt, run = row.attempt, row.run
-    has_ended = attempt.started_at is not None and attempt.finished_at is not None
+    times = attempt.times if attempt.finished_at is not None else None
     return {
         "title": row.title,
         "state": attempt.state,
@@ -47,7 +47,7 @@ def value_of(row: Experiment, recorded: Mapping[Column, object], column: Column)
         "by": run.created_by,
         "note": row.note,
         "created": row.created_at,
-        "took": (attempt.finished_at - attempt.started_at).total_seconds() if has_ended else None,  # type: ignore[operator]
+        "took": times.ran_s if times else None,
     }[column.key]
 
 

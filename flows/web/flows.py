@@ -7,7 +7,6 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from accounts.permissions import Level
-from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
 from core.pagination import paginate
 from flows.models import Flow, Run
@@ -44,7 +43,7 @@ def flows_page(request: PageRequest) -> HttpResponse:
         "rows": [Row(flow, last[flow.pk]) for flow in page.items],
         "next_cursor": page.next_cursor,
         "project": project,
-        "may_write": bool(_writable(request)),
+        "may_write": request.actor.may_write_somewhere,
     }
     return render(request, "flows/flows.html", context)
 
@@ -67,6 +66,7 @@ def flow_page(request: PageRequest, project: str, name: str) -> HttpResponse:
         "spec": spec,
         "graph": draw_flow(spec, version.layout),
         "checked": checked,
+        "may_be_simulated": any(note.code == "simulated" for note in checked.notes),
         "lines": lines_of(version.text, checked),
         "versions": selectors.list_versions(actor=request.actor, flow=flow)[:_ROWS],
         "runs": run_selectors.list_runs(actor=request.actor, project=project, flow=name)[:_RUNS],
@@ -74,11 +74,3 @@ def flow_page(request: PageRequest, project: str, name: str) -> HttpResponse:
         "needs_values": run_form.needs_values(spec),
     }
     return render(request, "flows/flow.html", context)
-
-
-def _writable(request: PageRequest) -> list[str]:
-    return [
-        each.name
-        for each in list_projects(actor=request.actor)
-        if (request.actor.level_in(each.id) or 0) >= Level.WRITE
-    ]

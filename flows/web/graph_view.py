@@ -7,7 +7,6 @@ from flows.engine import layout
 from flows.engine.grids import count
 from flows.engine.layout import NODE_HEIGHT, NODE_WIDTH
 from flows.engine.spec import FlowSpec, StepSpec
-from flows.selectors.runs import StepView
 from flows.services.snapshots import DEFAULT_TEMPLATE
 
 _MOST_LETTERS = 30
@@ -85,11 +84,6 @@ def draw_flow(spec: FlowSpec, places: Mapping[str, Sequence[int]] | None = None)
             Part(step.name, list(dict.fromkeys(parents)), Box(cut(step.name), "", cut(compute_of(step)), tries))
         )
     return place(parts, places)
-
-
-def label_of(step: StepView, said: StepSpec) -> str:
-    """Return a step's name with what its grid gave it: `train lr=0.1`."""
-    return " ".join([step.key, *(f"{key}={step.parameters.get(key)}" for key in said.grid)])
 
 
 def place(parts: Sequence[Part], places: Mapping[str, Sequence[int]] | None = None) -> GraphView:

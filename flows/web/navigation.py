@@ -20,7 +20,7 @@ def _count_flows(actor: Actor) -> int:
 
 
 def _count_experiments(actor: Actor) -> int:
-    return experiments.list_experiments(actor=actor).count()
+    return experiments.list_experiments(actor=actor, is_recorded=True).count()
 
 
 def _find_flows(actor: Actor, text: str) -> Sequence[Hit]:

@@ -8,6 +8,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django_htmx.http import HttpResponseClientRedirect
 
+from accounts.permissions import Level
 from accounts.web.requests import PageRequest, text
 from flows.engine import grids
 from flows.engine.expressions import Value
@@ -78,7 +79,13 @@ def run_form(request: PageRequest, project: str, name: str) -> HttpResponse:
 
 
 def _show(request: PageRequest, version: FlowVersion, fields: Sequence[Field]) -> HttpResponse:
-    context = {"version": version, "flow": version.flow, "fields": fields, "prefix": FIELD}
+    context = {
+        "version": version,
+        "flow": version.flow,
+        "fields": fields,
+        "prefix": FIELD,
+        "may_write": (request.actor.level_in(version.flow.project_id) or 0) >= Level.WRITE,
+    }
     return render(request, "flows/run_dialog.html" if request.htmx else "flows/run_form.html", context)
 
 

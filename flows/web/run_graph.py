@@ -4,12 +4,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 
-from core import clock, units
+from core import units
 from flows.engine.layout import NODE_WIDTH
 from flows.engine.spec import FlowSpec, StepSpec
 from flows.models import AttemptInput, InputState, Run
 from flows.selectors.runs import StepView
-from flows.web.graph_view import Box, GraphView, Part, Slice, compute_of, cut, label_of, place
+from flows.web.graph_view import Box, GraphView, Part, Slice, compute_of, cut, place
 from web.looks import look_of
 
 FOLDED_ABOVE = 12
@@ -148,7 +148,8 @@ def _folded(name: str, members: Sequence[StepView], *, is_critical: bool) -> Box
 
 
 def _box_of(said: StepSpec, step: StepView, *, is_critical: bool) -> Box:
-    took = "" if step.started_at is None else _took(step)
+    times = step.times
+    ran = f"ran {units.format_duration(times.ran_s)}" if times and times.ran_s is not None else ""
     where = step.template or compute_of(said)
     tried = step.decision.get("tried")
     if isinstance(tried, list) and tried:
@@ -156,10 +157,11 @@ def _box_of(said: StepSpec, step: StepView, *, is_critical: bool) -> Box:
     second = "" if step.state in {"succeeded", "running"} else step.reason
     if step.state == "pending" and not second and step.depends_on:
         second = f"waits for {', '.join(step.depends_on)}"
+    second = second or ("simulated" if step.is_simulated else "")
     return Box(
-        name=cut(label_of(step, said)),
+        name=cut(step.label),
         state=step.state,
-        first_line=cut(" · ".join(part for part in (where, took) if part)),
+        first_line=cut(" · ".join(part for part in (where, ran) if part)),
         second_line=cut(second),
         note=second,
         step=step.key,
@@ -184,8 +186,3 @@ def _dataset_part(run: Run, reference: str, inputs: Sequence[AttemptInput]) -> P
         link=f"/datasets/{facts['dataset']}/?ref={facts['commit']}",
     )
     return Part(f"data:{reference}", [], box)
-
-
-def _took(step: StepView) -> str:
-    start = step.started_at or clock.now()
-    return units.format_duration(max(0.0, ((step.finished_at or clock.now()) - start).total_seconds()))

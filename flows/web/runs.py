@@ -71,7 +71,9 @@ def retry(request: PageRequest, run_id: str) -> HttpResponse:
         raise InvalidInput("The index of the step must be a number.")
     run = selectors.get_run(actor=request.actor, run_id=run_id)
     run = runs.retry_run(actor=request.actor, run=run, step=step, index=int(index) if index else None)
-    messages.success(request, f"{step} and what follows is tried again." if step else "The rest is tried again.")
+    messages.success(
+        request, f"{step} and what follows runs again." if step else "The steps that did not succeed run again."
+    )
     return _go(request, run)
 
 
@@ -92,6 +94,7 @@ def _context(request: PageRequest, run: Run) -> dict[str, object]:
         "view": view,
         "views": VIEWS,
         "spec": spec,
+        "times": selectors.times_of(run, steps),
         "panel": panel,
         "path": path,
         "opened": opened,
@@ -101,7 +104,7 @@ def _context(request: PageRequest, run: Run) -> dict[str, object]:
         "below": _names_below(run, panel),
     }
     if view == "table":
-        table = table_of(request, spec, steps, links)
+        table = table_of(request, steps, links)
         kept = [(name, value) for name, value in request.GET.items() if name in _KEPT]
         return context | {"table": table, "sort": table.sort, "kept": kept}
     context["timeline"] = draw_timeline(run, spec, steps, path, links=links, opened=opened).first(

@@ -15,7 +15,7 @@ from flows.selectors import curves, experiments, inputs, outputs
 from flows.selectors import runs as selectors
 from flows.selectors.runs import AttemptView, StepView
 from flows.web.artifact_previews import preview_of
-from flows.web.graph_view import Slice, label_of
+from flows.web.graph_view import Slice
 from flows.web.run_graph import count_states, group_steps, name_of, slices_of
 from scheduler.selectors.answers import find_proof
 from web.series import Chart, Series
@@ -34,7 +34,7 @@ class Group:
 
     name: str
     title: str
-    members: Sequence[tuple[StepView, str]]
+    members: Sequence[StepView]
     count: int
     counts: Sequence[tuple[str, int]]
     slices: Sequence[Slice]
@@ -47,7 +47,6 @@ class Panel:
     tab: str = ""
     step: StepView | None = None
     said: StepSpec | None = None
-    label: str = ""
     attempt: AttemptView | None = None
     group: Group | None = None
     more: Mapping[str, object] = field(default_factory=dict)
@@ -77,9 +76,9 @@ def panel_of(request: PageRequest, run: Run, spec: FlowSpec, steps: Sequence[Ste
     if tab not in TABS:
         raise InvalidInput(f"There is no tab '{tab}'. There are: {', '.join(TABS)}.")
     said = spec.step(step.key)
-    panel = Panel(tab, step, said, label_of(step, said), attempt)
+    panel = Panel(tab, step, said, attempt)
     more = _MORE[tab](request, run, panel, steps)
-    return Panel(tab, step, said, panel.label, attempt, more=more)
+    return Panel(tab, step, said, attempt, more=more)
 
 
 def number_in(request: PageRequest, name: str) -> int | None:
@@ -118,14 +117,13 @@ def _group_of(spec: FlowSpec, steps: Sequence[StepView], name: str) -> Group | N
     members = group_steps(spec, steps).get(name)
     if not members:
         return None
-    said = {step.name: step for step in spec.steps}
     counts = count_states(members)
     rank = {state: place for place, (state, _) in enumerate(counts)}
     worst = sorted(members, key=lambda step: rank[step.state])[:_MOST_MEMBERS]
     return Group(
         name=name,
         title=name_of(name, members),
-        members=[(step, label_of(step, said[step.key])) for step in worst],
+        members=worst,
         count=len(members),
         counts=counts,
         slices=slices_of(members, _BAR),

@@ -9,7 +9,6 @@ from flows.engine.critical_path import CriticalPath, Span, find_path
 from flows.engine.spec import FlowSpec
 from flows.models import Run
 from flows.selectors.runs import AttemptView, StepView
-from flows.web.graph_view import label_of
 from flows.web.run_graph import FOLDED_ABOVE, WORST_FIRST, group_steps, name_of
 from flows.web.run_links import RunLinks
 
@@ -94,7 +93,6 @@ def draw_timeline(
     opened: Collection[str] = (),
 ) -> Timeline:
     """Return the rows of a run in the order of the flow; of the groups in `opened`, every step has its own."""
-    said = {step.name: step for step in spec.steps}
     scale, critical = _Scale(run), path.instances
     rows = []
     for name, members in group_steps(spec, steps).items():
@@ -104,8 +102,8 @@ def draw_timeline(
         for step in members:
             bars = [bar for attempt in step.attempts for bar in _bars_of(attempt, scale)]
             is_critical = (step.key, step.index or 0) in critical
-            href, label = links.step(step.key, step.index), label_of(step, said[step.key])
-            rows.append(Row(label, href, step.state, bars, step, is_critical=is_critical))
+            href = links.step(step.key, step.index)
+            rows.append(Row(step.label, href, step.state, bars, step, is_critical=is_critical))
     return Timeline(rows, scale.ticks(), len(rows))
 
 

@@ -28,6 +28,11 @@ class Actor:
         return Level.ADMIN if self.is_site_admin else self.levels.get(project_id)
 
     @property
+    def may_write_somewhere(self) -> bool:
+        """Whether there is a project in which the actor may write, so that pages offer to add things."""
+        return self.is_site_admin or any(level >= Level.WRITE for level in self.levels.values())
+
+    @property
     def sees_everything(self) -> bool:
         """Whether lists need no limit to the actor's own projects."""
         return self.is_site_admin

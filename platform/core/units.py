@@ -49,6 +49,16 @@ def format_bytes(size_bytes: int) -> str:
     return f"{value:.0f} {unit}" if value >= 99.95 else f"{value:.1f} {unit}"  # noqa: PLR2004
 
 
+def format_memory(size_bytes: int) -> str:
+    """Write memory, which people set in powers of 1024, in these: `512 GiB`, `1.5 GiB`, `100 MiB`."""
+    value, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < 1024:  # noqa: PLR2004
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.1f}".removesuffix(".0") + f" {unit}"
+
+
 def parse_duration(text: str | float) -> float:
     """Read `90`, `90s`, `5m`, `2h` or `1d` and return seconds. Raises InvalidInput, and OutOfBounds above 100 years."""
     written = _written(text)

@@ -6,7 +6,7 @@ from itertools import groupby
 
 import numpy as np
 
-from core.units import format_bytes, format_gpus
+from core.units import format_gpus, format_memory
 from scheduler.engine.decisions import WaitCode
 from scheduler.engine.jobs import Job
 from scheduler.engine.proof import Bound, BoundKind, Cause, Resource, Unblock, Way
@@ -24,9 +24,9 @@ def _gpus(milli: int) -> str:
 
 _WRITE: dict[Resource, Callable[[int], str]] = {
     Resource.GPU: _gpus,
-    Resource.DEVICE_MEMORY: lambda mib: f"{format_bytes(mib * _MIB)} of GPU memory",
+    Resource.DEVICE_MEMORY: lambda mib: f"{format_memory(mib * _MIB)} of GPU memory",
     Resource.CPU: lambda millicores: f"{millicores / 1000:g} CPU",
-    Resource.MEMORY: lambda size_bytes: f"{format_bytes(size_bytes)} of memory",
+    Resource.MEMORY: lambda size_bytes: f"{format_memory(size_bytes)} of memory",
     Resource.TASKS: lambda count: f"room for {count} task{'' if count == 1 else 's'}",
 }
 

@@ -236,7 +236,7 @@ def _view_job(workload: Workload, task: TaskView) -> JobView:
         is_preemptible=workload.is_preemptible,
         rank=(workload.enqueued_at,),
         evictions=workload.evictions,
-        name=workload.name,
+        name=str(workload),
     )
 
 

@@ -21,6 +21,7 @@ class WorkloadRequest:
 
     `gpu_milli` is below 1000 for a fraction of one device, else a multiple of 1000 for whole devices of one node. A
     higher `priority` goes first within the project. What is not preemptible starts only within the project's quota.
+    `title` is what people call it; empty: as its name.
     """
 
     project_id: str
@@ -31,6 +32,7 @@ class WorkloadRequest:
     gpu_milli: int = 0
     priority: int = 50
     is_preemptible: bool = True
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
                 project_id=request.project_id,
                 queue_id=queue_ids[request.project_id],
                 name=request.name,
+                title=request.title,
                 priority=request.priority,
                 is_preemptible=request.is_preemptible,
                 cpu_millicores=request.cpu_millicores,

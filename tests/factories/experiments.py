@@ -45,7 +45,18 @@ def make_experiments(
     first = Step.objects.filter(run=run).count()
     said = [dict(describe(index)) for index in range(count)]
     steps = Step.objects.bulk_create(
-        [Step(run=run, key=step, index=first + index, position=0, state="succeeded") for index in range(count)], _BATCH
+        [
+            Step(
+                run=run,
+                key=step,
+                index=first + index,
+                label=f"{step} seed={first + index}",
+                position=0,
+                state="succeeded",
+            )
+            for index in range(count)
+        ],
+        _BATCH,
     )
     attempts = Attempt.objects.bulk_create(
         [
@@ -75,6 +86,7 @@ def make_experiments(
                 step=attempt.step,
                 attempt=attempt,
                 title=each.pop("title", f"{step}-{attempt.step.index}"),
+                is_recorded=each.pop("is_recorded", True),
                 **each,
             )
             for attempt, each in zip(attempts, said, strict=True)

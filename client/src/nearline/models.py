@@ -164,6 +164,7 @@ class Step(Record):
     experiment_id: str | None
     started_at: datetime | None
     finished_at: datetime | None
+    is_simulated: bool = False
     depends_on: tuple[str, ...] = ()
     attempts: tuple[Mapping[str, Any], ...] = ()
 
@@ -173,8 +174,18 @@ class Step(Record):
         return str(self.raw.get("label") or (self.key if self.index is None else f"{self.key}[{self.index}]"))
 
     @property
+    def times(self) -> Mapping[str, float | None]:
+        """The seconds that it waited (`waited_s`), ran (`ran_s`) and took in all (`total_s`), as far as known."""
+        return self.raw.get("times") or {}
+
+    @property
+    def last_lines(self) -> str:
+        """The lines of the newest attempt's log that say why it failed."""
+        return str(self.attempts[-1].get("last_lines") or "") if self.attempts else ""
+
+    @property
     def seconds(self) -> float | None:
-        """How long it took; None while it has not finished."""
+        """How long it took in all, from its first start to its last end; None while it has not finished."""
         if self.started_at is None or self.finished_at is None:
             return None
         return (self.finished_at - self.started_at).total_seconds()
@@ -205,6 +216,11 @@ class Run(Record):
     steps: tuple[Step, ...] = ()
 
     FINAL: ClassVar[frozenset[str]] = frozenset({"succeeded", "failed", "cancelled"})
+
+    @property
+    def times(self) -> Mapping[str, float | None]:
+        """The seconds that it waited (`waited_s`), ran (`ran_s`) and took in all (`total_s`), as far as known."""
+        return self.raw.get("times") or {}
 
     @property
     def is_finished(self) -> bool:
@@ -331,6 +347,7 @@ class Experiment(Record):
     metrics: Mapping[str, Any]
     tags: Mapping[str, Any]
     created_at: datetime | None
+    is_simulated: bool = False
 
     @property
     def label(self) -> str:

@@ -10,7 +10,7 @@ TEMPLATE = {
     "resource": "lab",
     "is_simulated": True,
     "cpu_millicores": 4000,
-    "memory_bytes": 16_000_000_000,
+    "memory_bytes": 16 * 2**30,
     "gpu_milli": 500,
     "labels": {},
 }
@@ -91,8 +91,8 @@ def test_templates_say_when_their_nodes_do_not_exist(cli, server):
     assert cli("compute", "list").stdout.splitlines()[1].split() == [
         "lab.gpu-half",
         "4",
-        "16.0",
-        "GB",
+        "16",
+        "GiB",
         "0.5",
         "simulated",
     ]

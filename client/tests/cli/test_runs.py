@@ -105,6 +105,25 @@ def test_a_run_that_fails_ends_with_1_and_says_which_step_and_where_to_look(cli,
     assert "train" in done.stdout
 
 
+def test_a_failed_step_shows_the_last_lines_of_its_log_and_how_long_it_waited_and_ran(cli, server):
+    failed = step(
+        "train",
+        "failed",
+        reason="The command exited with code 1: ValueError: x",
+        attempts=[{"number": 1, "last_lines": "Traceback (most recent call last):\nValueError: x\x1b[2J"}],
+        times={"waited_s": 2.0, "ran_s": 6.5, "total_s": 8.5},
+    )
+    server.on("GET", "/runs/run_1", run("failed", failed, times={"waited_s": 2.0, "ran_s": 26.0, "total_s": 1680.0}))
+
+    shown = cli("run", "show", "run_1").stdout
+
+    assert "Time:        waited 2.0 s, ran 26 s, total 28 min" in shown
+    assert "train  ✗ failed  2.0 s   6.5 s" in shown
+    assert shown.endswith(
+        "\ntrain, last lines of its log:\n  Traceback (most recent call last):\n  ValueError: x\\x1b[2J\n"
+    )
+
+
 def test_showing_a_failed_run_without_waiting_is_no_failure(cli, server):
     server.on("GET", "/runs/run_1", run("failed", step("train", "failed", reason="exit code 3")))
 
@@ -221,6 +240,18 @@ def test_a_step_of_a_grid_is_named_with_its_number(cli, server):
     assert server.asked[-1][2]["index"] == "1"
 
 
+def test_a_step_of_a_grid_is_named_with_its_values(cli, server):
+    tries = [step("train", index=0, label="train C=1"), step("train", index=1, label="train C=10")]
+    server.on("GET", "/runs/run_1", run("failed", *tries))
+    server.on("GET", "/runs/run_1/steps/train/log", {"data": "", "next_offset": 0, "is_complete": True})
+    server.on("POST", "/runs/run_1/retry", run("running"))
+
+    assert cli("run", "logs", "run_1", "train C=10").exit_code == 0
+    assert server.asked[-1][2]["index"] == "1"
+    assert cli("run", "retry", "run_1", "--from", "train C=10").exit_code == 0
+    assert server.bodies("POST", "/runs/run_1/retry") == [{"step": "train", "index": 1}]
+
+
 def test_a_step_that_does_not_exist_is_answered_with_those_that_do(cli, server):
     server.on("GET", "/runs/run_1", run("succeeded", step("prepare"), step("train")))
 
@@ -273,7 +304,17 @@ def test_experiments_are_filtered_and_sorted_by_the_server(cli, server):
     cli("experiment", "list", "--filter", "metrics.accuracy > 0.9", "--sort=-metrics.accuracy")
 
     [(_, _, query, _)] = server.asked
+    assert query["recorded"] == "true"
     assert (query["filter"], query["sort"]) == ("metrics.accuracy > 0.9", "-metrics.accuracy")
+
+
+def test_every_attempt_of_every_step_is_listed_when_asked_for_and_simulated_ones_say_so(cli, server):
+    server.on("GET", "/experiments", page(experiment(is_simulated=True)))
+
+    listed = cli("experiment", "list", "--all").stdout
+
+    assert "recorded" not in server.asked[-1][2]
+    assert "✔ succeeded (simulated)" in listed
 
 
 def test_experiments_are_compared_side_by_side_and_differences_marked(cli, server):

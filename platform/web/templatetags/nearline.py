@@ -8,6 +8,7 @@ from django.utils.safestring import SafeString
 
 from accounts.services.projects import may_create_projects
 from core import clock, units
+from core.times import Times
 from web import live as live_topics
 from web import navigation
 from web.assets import asset_url, style_url
@@ -21,6 +22,10 @@ register.simple_tag(style_url, name="style")
 
 _NOTHING = "\N{EN DASH}"
 _FOLD_BEYOND = 30
+_MEANT = (
+    "waited: something was queued and nothing ran; ran: at least one job ran; total: from when it was first asked for "
+    "to its last end, with the time before a retry"
+)
 
 
 @register.simple_tag
@@ -63,9 +68,15 @@ def bytes_(size_bytes: int | None) -> str:
 
 
 @register.filter
-def duration(seconds: float | None) -> str:
-    """Write a duration."""
-    return _NOTHING if seconds is None else units.format_duration(max(0.0, seconds))
+def memory(size_bytes: int | None) -> str:
+    """Write an amount of memory."""
+    return _NOTHING if size_bytes is None else units.format_memory(size_bytes)
+
+
+@register.filter
+def duration(seconds: float | str | None) -> str:
+    """Write a duration; nothing also for the empty text that a template makes of a missing variable."""
+    return _NOTHING if seconds is None or isinstance(seconds, str) else units.format_duration(max(0.0, seconds))
 
 
 @register.filter
@@ -112,6 +123,18 @@ def between(start: datetime | None, end: datetime | None) -> str:
     if start is None:
         return _NOTHING
     return units.format_duration(max(0.0, ((end or clock.now()) - start).total_seconds()))
+
+
+@register.simple_tag
+def times(measured: Times | None) -> SafeString:
+    """Write how long something waited, ran and took in all, each named."""
+    if measured is None:
+        return SafeString("")
+    words = [f"waited {units.format_duration(measured.waited_s)}"]
+    if measured.ran_s is not None:
+        words.append(f"ran {units.format_duration(measured.ran_s)}")
+    words.append(f"total {units.format_duration(measured.total_s)}")
+    return format_html('<span title="{}">{}</span>', _MEANT, " · ".join(words))
 
 
 @register.filter

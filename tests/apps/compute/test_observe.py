@@ -74,9 +74,13 @@ def test_a_success_is_recorded_gives_the_room_back_and_is_forgotten_by_the_drive
     ("end", "reason_code", "reason"),
     [
         ((3, EndCause.EXITED), "user_error", "The command exited with code 3."),
-        ((-11, EndCause.EXITED), "user_error", "The command was ended by signal SIGSEGV (11)."),
+        ((-11, EndCause.EXITED), "user_error", "The command was killed by signal 11 (SIGSEGV)."),
         ((-15, EndCause.TIMEOUT), "timeout", "The job ran longer than its timeout allows."),
-        ((-9, EndCause.OUT_OF_MEMORY), "out_of_memory", "The job needed more memory than its template gives."),
+        (
+            (-9, EndCause.OUT_OF_MEMORY),
+            "out_of_memory",
+            "The command was killed by signal 9 (SIGKILL): the memory limit of 1 GiB was reached.",
+        ),
     ],
 )
 def test_a_failure_is_recorded_with_its_reason(running, driver, end, reason_code, reason):

@@ -69,7 +69,7 @@ def test_a_failed_step_fails_the_run_while_other_branches_go_on(world: World, me
 
     assert states(run) == {"bad": "failed", "after_bad": "skipped", "good": "succeeded", "after_good": "succeeded"}
     found = Run.objects.get(pk=run.pk)
-    assert (found.state, found.reason) == ("failed", "'bad' failed.")
+    assert (found.state, found.reason) == ("failed", "bad: The command exited with code 3.")
     assert Step.objects.get(run=run, key="bad").reason == "The command exited with code 3."
     assert Step.objects.get(run=run, key="after_bad").reason == "'bad' failed."
 

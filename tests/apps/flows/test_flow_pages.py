@@ -88,7 +88,7 @@ def test_the_editor_begins_with_the_draft_and_knows_what_can_be_named(world: Wor
 
     assert (config["version"]["number"], config["version"]["text"]) == (1, FLOW)
     assert (config["draft"]["text"], config["draft"]["revision"]) == ("flow: mine", 1)
-    assert {each["name"]: each["detail"] for each in config["templates"]}["lab.small"] == "1 CPU, 1.1 GB"
+    assert {each["name"]: each["detail"] for each in config["templates"]}["lab.small"] == "1 CPU, 1 GiB"
     assert config["secrets"] == []
     assert config["may_write"] is True
 

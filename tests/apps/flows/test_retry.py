@@ -84,7 +84,7 @@ def test_what_failed_elsewhere_stays_failed(world: World, member, project):
 
     assert states(run)["aside0"] == "failed"
     assert tries(run)["judge0"] == 2
-    assert Run.objects.get(pk=run.pk).reason == "'aside' failed."
+    assert Run.objects.get(pk=run.pk).reason == "aside: The command exited with code 1."
 
 
 def test_who_may_only_look_may_not_retry(viewer, finished):

@@ -159,7 +159,7 @@ def test_a_failed_step_says_what_went_wrong_above_every_tab(world: World, run, m
 
     for tab in ("log", "spec"):
         page = browse(member).get(f"/runs/{run.pk}/?step=prepare&tab={tab}").content.decode()
-        assert "What went wrong, exit code 3" in page
+        assert "The command exited with code 3." in page
 
 
 def test_the_table_is_sorted_and_filtered_by_its_address(world: World, run, member, browse):

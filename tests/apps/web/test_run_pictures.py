@@ -22,12 +22,18 @@ def spec_of(*steps: dict) -> FlowSpec:
 
 
 def step(
-    key: str, state: str = "pending", *, index: int | None = None, after: tuple[str, ...] = (), **facts
+    key: str,
+    state: str = "pending",
+    *,
+    index: int | None = None,
+    label: str = "",
+    after: tuple[str, ...] = (),
+    **facts,
 ) -> StepView:
     return StepView(
         key=key,
         index=index,
-        label=key,
+        label=label or key,
         title=key,
         state=state,
         depends_on=after,
@@ -38,6 +44,7 @@ def step(
             "decision": {},
             "attempts": [],
             "experiment_id": None,
+            "is_simulated": False,
             "started_at": None,
             "finished_at": None,
             **facts,
@@ -47,7 +54,7 @@ def step(
 
 def test_a_grid_is_drawn_as_one_box_for_each_of_its_points():
     spec = spec_of({"name": "train", "grid": {"lr": [0.1, 0.01]}})
-    steps = [step("train", index=number, parameters={"lr": lr, "seed": 1}) for number, lr in enumerate((0.1, 0.01))]
+    steps = [step("train", index=number, label=f"train lr={lr}") for number, lr in enumerate((0.1, 0.01))]
 
     picture = draw_run(Run(), spec, steps, [])
 
@@ -159,7 +166,9 @@ def try_of(made: float, started: float | None, ended: float | None, state: str =
         job_name="j",
         node="n",
         exit_code=0,
+        last_lines="",
         experiment_id="e",
+        is_simulated=False,
         created_at=at(made),
         started_at=at(started),
         finished_at=at(ended),

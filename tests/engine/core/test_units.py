@@ -63,6 +63,21 @@ def test_sizes_are_written_with_three_digits(size, text):
     assert units.format_bytes(size) == text
 
 
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (100 * 2**20, "100 MiB"),
+        (1024 * 2**20, "1 GiB"),
+        (3 * 2**29, "1.5 GiB"),
+        (512 * 2**30, "512 GiB"),
+        (500 * 10**9, "465.7 GiB"),
+    ],
+)
+def test_memory_is_shown_in_the_units_in_which_it_was_set(size, text):
+    assert units.format_memory(size) == text
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("5m", 300), ("2h", 7200), ("1d", 86400), ("250ms", 0.25)])
 def test_durations_are_read(text, seconds):
     assert units.parse_duration(text) == seconds

@@ -51,7 +51,7 @@ def test_no_node_has_any_gpu():
 def test_no_node_has_so_much_memory():
     assert texts(node("node-1", memory_gib=4), wait("job", "a", memory_gib=8)) == (
         "never_fits",
-        "never fits: needs 8.6 GB of memory on lab; most on any node is 4.3 GB of memory (node-1)",
+        "never fits: needs 8 GiB of memory on lab; most on any node is 4 GiB of memory (node-1)",
     )
 
 
@@ -70,7 +70,7 @@ def test_the_gpus_are_free_here_and_the_cpu_there():
     assert texts(node("node-1", 1), node("node-2", 1), *busy, wait("job", "a", 1, cpu=4)) == (
         "no_room",
         (
-            "needs 1 GPU and 4 CPU and 1.1 GB of memory together on one node of lab; "
+            "needs 1 GPU and 4 CPU and 1 GiB of memory together on one node of lab; "
             "the closest, node-1, has only 2 CPU free"
         ),
     )
@@ -125,7 +125,7 @@ def test_a_gang_is_told_for_how_many_of_its_tasks_there_is_room():
 
     assert (found.code, found.text) == (
         "no_room",
-        "needs 4 tasks of 3 GPUs and 1 CPU and 1.1 GB of memory at once on lab; there is room for 3",
+        "needs 4 tasks of 3 GPUs and 1 CPU and 1 GiB of memory at once on lab; there is room for 3",
     )
     assert found.advice == "wait for room for 1 task more on lab"
     assert found.proof == Proof(
@@ -141,7 +141,7 @@ def test_a_gang_for_which_the_cluster_is_too_small_never_fits():
 
     assert (found.code, found.text) == (
         "never_fits",
-        "never fits: needs 5 tasks of 3 GPUs and 1 CPU and 1.1 GB of memory at once; lab has room for 4 when it is empty",
+        "never fits: needs 5 tasks of 3 GPUs and 1 CPU and 1 GiB of memory at once; lab has room for 4 when it is empty",
     )
     assert found.advice == "ask for at most room for 4 tasks"
 
@@ -166,7 +166,7 @@ def test_a_gang_that_fits_but_not_in_one_rack_is_told_so():
 
     assert (found.code, found.text, found.proof.placeable) == (
         "not_together",
-        "needs 2 tasks of 2 GPUs and 1 CPU and 1.1 GB of memory in one rack; the one with most room takes 1",
+        "needs 2 tasks of 2 GPUs and 1 CPU and 1 GiB of memory in one rack; the one with most room takes 1",
         1,
     )
 
@@ -290,7 +290,7 @@ def test_a_share_counted_in_memory_is_explained_in_memory():
     jobs = [JobView(view.id, "a", (view,), GroupView((PodSetView("", 1),))) for view in (task, user)]
 
     assert explain(node("n1", 1), queue("a", 1), *jobs).text == (
-        "needs 21.0 GB of GPU memory on one device of lab; most free on one device is 17.8 GB of GPU memory (n1)"
+        "needs 19.5 GiB of GPU memory on one device of lab; most free on one device is 16.6 GiB of GPU memory (n1)"
     )
 
 

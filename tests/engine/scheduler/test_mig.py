@@ -498,7 +498,7 @@ def test_memory_that_waits_is_told_the_largest_slice_that_could_be_cut():
     )  # fmt: skip
 
     assert outcome.texts["job"] == (
-        "needs 12.6 GB of GPU memory on one device of lab; most free on one device is 10.2 GB of GPU memory (n1)"
+        "needs 11.7 GiB of GPU memory on one device of lab; most free on one device is 9.5 GiB of GPU memory (n1)"
     )
 
 
@@ -509,7 +509,7 @@ def test_a_gang_is_told_for_how_many_of_its_slices_there_is_room():
     outcome = decide(cut_node("n1", 2), TEAM, held("whole", "team", "n1", {0: 1}), replace(workers, tasks=tasks))
 
     assert outcome.texts["job"] == (
-        "needs 4 tasks of 1 MIG slice of 3g.20gb and 1 CPU and 1.1 GB of memory at once on lab; there is room for 2"
+        "needs 4 tasks of 1 MIG slice of 3g.20gb and 1 CPU and 1 GiB of memory at once on lab; there is room for 2"
     )
 
 

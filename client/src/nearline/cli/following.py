@@ -1,12 +1,16 @@
 """Runs on the terminal: shown as they are, and followed to their end."""
 
+import shlex
 from typing import TYPE_CHECKING
 
 from nearline.cli import formats
+from nearline.cli.output import printable
 from nearline.cli.session import Session
 from nearline.errors import Failed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nearline.models import Run, Step
 
 
@@ -20,9 +24,10 @@ def show_run(session: Session, run: "Run") -> None:
         ("Run", run.id),
         ("Flow", f"{run.project}/{run.flow} #{run.number}"),
         ("State", formats.state(run.state)),
-        ("Why", run.reason),
+        ("Why", _one_line(run.reason)),
         ("Parameters", ", ".join(f"{key}={value}" for key, value in (run.parameters or {}).items())),
         ("Started", f"{formats.ago(run.started_at)} by {run.created_by}" if run.started_at else None),
+        ("Time", _times(run.times)),
         ("Page", run.url),
     ]
     out.record(run, fields)
@@ -32,13 +37,19 @@ def show_run(session: Session, run: "Run") -> None:
             (
                 step.label,
                 formats.state(step.state),
-                formats.duration(step.seconds),
-                step.template or "",
+                formats.duration(step.times.get("waited_s")),
+                formats.duration(step.times.get("ran_s")),
+                (step.template or "") + formats.simulated(step.is_simulated),
                 f"{step.reason or ''}. What would help: {step.advice}" if step.advice else step.reason or "",
             )
             for step in run.steps
         ]
-        out.table(run.steps, ("STEP", "STATE", "TOOK", "WHERE", "WHY"), rows, empty="")
+        out.table(run.steps, ("STEP", "STATE", "WAITED", "RAN", "WHERE", "WHY"), rows, empty="")
+        for step in run.steps:
+            if step.state == "failed" and step.last_lines:
+                out.line(f"\n{printable(step.label)}, last lines of its log:")
+                for line in step.last_lines.splitlines():
+                    out.line(f"  {printable(line)}")
 
 
 def follow_run(session: Session, run_id: str, *, timeout_s: float | None = None) -> None:
@@ -61,13 +72,24 @@ def check_success(run: "Run") -> None:
     if run.has_succeeded:
         return
     failed = [step for step in run.steps if step.state == "failed"]
-    why = run.reason or "; ".join(f"{step.label}: {step.reason or 'it failed'}" for step in failed)
-    hint = f"Read its log: nearline run logs {run.id}" + (f" {failed[0].key}" if failed else "")
+    why = _one_line(run.reason) or "; ".join(f"{step.label}: {step.reason or 'it failed'}" for step in failed)
+    hint = f"Read its log: nearline run logs {run.id}" + (f" {shlex.quote(failed[0].label)}" if failed else "")
     raise Failed(f"Run {run.id} {run.state}" + (f": {why}" if why else "."), code=f"runs.{run.state}", hint=hint)
 
 
 def _step_line(step: "Step") -> str:
-    where = f" on {step.template}" if step.template else ""
+    where = f" on {step.template}{formats.simulated(step.is_simulated)}" if step.template else ""
     why = f": {step.reason}" if step.reason else ""
-    took = f" after {formats.duration(step.seconds)}" if step.seconds is not None else ""
-    return f"  {formats.state(step.state)}  {step.label}{where}{took}{why}"
+    ran_s = step.times.get("ran_s") if step.finished_at is not None else None
+    ran = f", ran {formats.duration(ran_s)}" if ran_s is not None else ""
+    return f"  {formats.state(step.state)}  {step.label}{where}{ran}{why}"
+
+
+def _one_line(reason: str | None) -> str:
+    return (reason or "").replace("\n", "; ")
+
+
+def _times(times: "Mapping[str, float | None]") -> str:
+    """Write how long something waited, ran and took in all, each named."""
+    named = [(name, times.get(f"{name}_s")) for name in ("waited", "ran", "total")]
+    return ", ".join(f"{name} {formats.duration(seconds)}" for name, seconds in named if seconds is not None)

@@ -18,6 +18,18 @@ def size(size_bytes: float | None) -> str:
     return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"  # noqa: PLR2004
 
 
+def memory(size_bytes: int | None) -> str:
+    """Write memory, which people set in powers of 1024, in these: `512 GiB`, `1.5 GiB`, `100 MiB`."""
+    if size_bytes is None:
+        return "-"
+    value, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < 1024:  # noqa: PLR2004
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.1f}".removesuffix(".0") + f" {unit}"
+
+
 def count(number: int | None, thing: str) -> str:
     """Write a number of things: `1 file`, `1,797 files`."""
     return "-" if number is None else f"{number:,} {thing}" + ("" if number == 1 else "s")
@@ -58,6 +70,11 @@ def gpus(milli: int | None) -> str:
 def cpus(millicores: int | None) -> str:
     """Write an amount of CPU given in thousandths of one core."""
     return "-" if millicores is None else f"{millicores / 1000:g}"
+
+
+def simulated(is_simulated: bool) -> str:  # noqa: FBT001 (the one thing that it is about)
+    """Return what follows a name of what does not exist as such; nothing for all else."""
+    return " (simulated)" if is_simulated else ""
 
 
 _SIGNS = {

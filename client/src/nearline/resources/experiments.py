@@ -21,12 +21,14 @@ class Experiments:
         where: str | None = None,
         sort: str | None = None,
         limit: int | None = None,
+        recorded: bool = False,
     ) -> Iterator[Experiment]:
         """Yield experiments, newest first or as `sort` says: `-metrics.accuracy` for the highest first.
 
-        `where` is a filter such as `metrics.accuracy > 0.9 and params.lr in (0.1, 0.3)`.
+        `where` is a filter such as `metrics.accuracy > 0.9 and params.lr in (0.1, 0.3)`. With `recorded` only those
+        that recorded something, instead of every attempt of every step.
         """
-        query = {"project": project, "run": run, "filter": where, "sort": sort}
+        query = {"project": project, "run": run, "filter": where, "sort": sort, "recorded": recorded or None}
         return map(Experiment.read, self._http.list_items("/experiments", limit=limit, **query))
 
     def get(self, experiment_id: str) -> Experiment:

@@ -89,8 +89,8 @@ def test_a_run_tells_its_steps_and_why_they_wait(world: World, call, viewer, run
     assert (body["state"], body["number"], body["parameters"]) == ("running", 1, {"epochs": 5})
     assert body["url"].endswith(f"/runs/{run['id']}/")
     assert [(step["label"], step["index"], step["state"], step["depends_on"]) for step in body["steps"]] == [
-        ("train[0]", 0, "queued", []),
-        ("train[1]", 1, "queued", []),
+        ("train C=1", 0, "queued", []),
+        ("train C=10", 1, "queued", []),
         ("evaluate", None, "pending", ["train"]),
     ]
     train = body["steps"][0]
@@ -136,8 +136,8 @@ def test_experiments_are_listed_compared_and_downloaded(world: World, call, view
 
     _, listed = call(viewer, "GET", f"/experiments?project=team-a&run={run['id']}")
     by_label = {item["label"]: item for item in listed["items"]}
-    assert by_label["digits #1 train[1]"]["metrics"] == {"accuracy": 0.95}
-    ids = [by_label[f"digits #1 train[{index}]"]["id"] for index in (0, 1)]
+    assert by_label["digits #1 · train C=10"]["metrics"] == {"accuracy": 0.95}
+    ids = [by_label[f"digits #1 · train C={value}"]["id"] for value in (1, 10)]
 
     _, compared = call(viewer, "GET", f"/experiments/compare?ids={','.join(ids)}")
     assert compared["parameters"] == {"C": [1, 10], "epochs": [5, 5]}

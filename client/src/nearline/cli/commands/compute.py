@@ -32,7 +32,7 @@ def list_compute(context: typer.Context, project: Project = None) -> None:
         (
             template.full_name,
             formats.cpus(template.cpu_millicores),
-            formats.size(template.memory_bytes),
+            formats.memory(template.memory_bytes),
             formats.gpus(template.gpu_milli),
             "simulated" if template.resource in simulated else "",
         )

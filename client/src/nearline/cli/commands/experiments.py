@@ -26,16 +26,31 @@ def list_experiments(
         str | None, typer.Option("--filter", help="Such as: metrics.accuracy > 0.9 and params.lr in (0.1, 0.3)")
     ] = None,
     sort: Annotated[str | None, typer.Option(help="Such as -metrics.accuracy, the highest first.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every attempt of every step, also without results.")] = False,
     limit: Limit = 20,
 ) -> None:
-    """List experiments, newest first unless sorted."""
+    """List what recorded results, newest first unless sorted.
+
+    Results are metrics, parameters and artifacts, and tags and notes of people.
+    """
     session = session_of(context)
-    listed = session.client().experiments.list(project=project, run=run, where=where, sort=sort, limit=limit)
-    found = list(listed)
+    found = list(
+        session.client().experiments.list(
+            project=project, run=run, where=where, sort=sort, limit=limit, recorded=not every
+        )
+    )
     rows = [
-        (item.id, item.label, formats.state(item.state), _results(item), formats.ago(item.created_at)) for item in found
+        (
+            item.id,
+            item.label,
+            formats.state(item.state) + formats.simulated(item.is_simulated),
+            _results(item),
+            formats.ago(item.created_at),
+        )
+        for item in found
     ]
-    session.out.table(found, ("EXPERIMENT", "STEP", "STATE", "RESULTS", "STARTED"), rows, empty="None was recorded.")
+    empty = "No experiment matches." if where else "None was recorded." if not every else "There is no experiment."
+    session.out.table(found, ("EXPERIMENT", "STEP", "STATE", "RESULTS", "STARTED"), rows, empty=empty)
 
 
 @app.command("show")
@@ -48,7 +63,7 @@ def show(
     fields = [
         ("Experiment", item.id),
         ("Step", item.label),
-        ("State", formats.state(item.state)),
+        ("State", formats.state(item.state) + formats.simulated(item.is_simulated)),
         ("Parameters", _pairs(item.parameters)),
         ("Metrics", _pairs(item.metrics)),
         ("Tags", _pairs(item.tags)),

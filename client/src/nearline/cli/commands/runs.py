@@ -23,7 +23,10 @@ app = CommandGroup(help="Executions of flows: show, logs, cancel, retry.")
 
 RunId = Annotated[str, typer.Argument(metavar="ID", help="As `nearline run list` shows it.")]
 From = Annotated[
-    str, typer.Option("--from", metavar="STEP", help="Retry this step, succeeded or not, and all after it: `train[2]`.")
+    str,
+    typer.Option(
+        "--from", metavar="STEP", help="Retry this step, succeeded or not, and all after it: `train`, 'train C=10'."
+    ),
 ]
 
 
@@ -44,11 +47,15 @@ def list_runs(
             f"{run.project}/{run.flow} #{run.number}",
             formats.state(run.state),
             formats.ago(run.created_at),
+            formats.duration(run.raw.get("total_s")),
             run.created_by,
+            (run.reason or "").partition("\n")[0],
         )
         for run in runs
     ]
-    session.out.table(runs, ("RUN", "FLOW", "STATE", "STARTED", "BY"), rows, empty="There is no such run.")
+    session.out.table(
+        runs, ("RUN", "FLOW", "STATE", "STARTED", "TOTAL", "BY", "WHY"), rows, empty="There is no such run."
+    )
 
 
 @app.command("show")
@@ -65,7 +72,7 @@ def show(context: typer.Context, run_id: RunId, *, wait: Wait = False, timeout: 
 def logs(
     context: typer.Context,
     run_id: RunId,
-    step: Annotated[str | None, typer.Argument(metavar="STEP", help="As in `train` or `train[2]`; else all.")] = None,
+    step: Annotated[str | None, typer.Argument(metavar="STEP", help="As in `train` or 'train C=10'; else all.")] = None,
     attempt: Annotated[int | None, typer.Option(min=1, help="Which try; else the newest.")] = None,
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the end.")] = False,
@@ -107,8 +114,13 @@ def retry(
 ) -> None:
     """Try the failed steps again; or one step and all after it. The rest is kept."""
     session = session_of(context)
-    step, index = _parse_step(start)
-    run = session.client().runs.retry(run_id, step=step, index=index)
+    runs = session.client().runs
+    if "=" in start:
+        found = _find_step(runs.get(run_id), start)
+        step, index = found.key, found.index
+    else:
+        step, index = _parse_step(start)
+    run = runs.retry(run_id, step=step, index=index)
     if wait:
         follow_run(session, run.id, timeout_s=timeout)
     else:

@@ -1,0 +1,157 @@
+"""What people are told of steps: one name, times by the jobs' own clock, and why something failed."""
+
+from datetime import timedelta
+
+from accounts.models import AuditEntry
+from compute.models import Job, ResourceKind
+from compute.services import jobs
+from core import clock
+from core.times import Times
+from flows.models import Experiment, Run, RunEvent, Step
+from flows.selectors import experiment_lists
+from flows.selectors import runs as selectors
+from flows.services import annotations, flows, runs
+from scheduler.models import Workload
+from tests.factories.flows import World, newest_attempt
+
+FLOW = """
+flow: digits
+steps:
+  - {name: train, command: "true", grid: {C: [1, 10]}}
+  - {name: report, after: [train], command: "true"}
+"""
+CRASH = """\
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+ValueError: bad label
+"""
+
+
+def test_a_step_has_one_name_in_jobs_experiments_queues_and_events(world: World, member, project):
+    run = world.start(member, project, FLOW)
+    world.turn()
+
+    label = "digits #1 · train C=10"
+    attempt = newest_attempt(run, "train", 1)
+    job = Job.objects.get(name=attempt.job_name)
+    assert [str(step) for step in Step.objects.filter(run=run)] == ["train C=1", "train C=10", "report"]
+    assert (job.label, str(Workload.objects.get(name=job.name))) == (label, label)
+    assert Experiment.objects.get(attempt=attempt).title == label
+    events = selectors.list_events(actor=member, run=run).filter(step_index=1)
+    assert {event.step for event in events} == {"train C=10"}
+    jobs.cancel_job(actor=member, job=job)
+    assert AuditEntry.objects.get(action="compute.cancel_job").target_name == label
+
+
+def test_a_later_attempt_of_a_step_is_numbered(world: World, member, project):
+    run = world.start(member, project, FLOW)
+    world.finish_all(run)
+
+    runs.retry_run(actor=member, run=run, step="report")
+    world.turn()
+
+    assert Job.objects.get(name=newest_attempt(run, "report").job_name).label == "digits #1 · report (attempt 2)"
+
+
+def test_what_was_noticed_late_ended_when_its_job_ended(world: World, member, project):
+    start = clock.now()
+    with clock.frozen_at(start) as move_to:
+        run = world.start(member, project, FLOW.replace("[1, 10]", "[1]"))
+        world.turn()
+        for step in ("train", "report"):
+            move_to(clock.now() + timedelta(seconds=2))
+            world.turn()
+            name = newest_attempt(run, step).job_name
+            move_to(clock.now() + timedelta(seconds=5))
+            world.driver_of(name).finish(name)
+            move_to(clock.now() + timedelta(seconds=60))
+            for _ in range(3):
+                world.turn()
+        run = Run.objects.get(pk=run.pk)
+        steps = selectors.list_steps(actor=member, run=run)
+
+        ended = newest_attempt(run, "report").job.finished_at
+        assert [step.times.ran_s for step in steps] == [5, 7]
+        assert (run.state, run.finished_at, steps[1].finished_at) == ("succeeded", ended, ended)
+        assert newest_attempt(run, "report").finished_at == ended
+
+
+def test_the_time_before_a_retry_is_in_the_total_of_a_run_and_neither_waited_nor_ran(world: World, member, project):
+    start = clock.now()
+    with clock.frozen_at(start) as move_to:
+        run = world.start(member, project, FLOW.replace("[1, 10]", "[1]"))
+        world.turn()
+        world.turn()
+        move_to(start + timedelta(seconds=10))
+        world.finish(run, "train", exit_code=1)
+        world.turn()
+        move_to(start + timedelta(seconds=1000))
+        runs.retry_run(actor=member, run=run)
+        world.finish_all(run)
+        run = Run.objects.get(pk=run.pk)
+
+        times = selectors.times_of(run, selectors.list_steps(actor=member, run=run))
+
+    assert times == Times(waited_s=0, ran_s=10, total_s=1000)
+
+
+def test_a_failed_run_says_which_step_failed_and_what_it_said_last(world: World, member, project):
+    run = world.start(member, project, FLOW)
+    world.turn()
+    world.turn()
+    world.finish(run, "train", 1, exit_code=1, prints=f"{CRASH}bye\n")
+    world.finish_all(run)
+
+    why = "train C=10: The command exited with code 1: ValueError: bad label"
+    assert Run.objects.get(pk=run.pk).reason == why
+    assert RunEvent.objects.get(kind="run.failed").message == why
+    attempt = selectors.list_steps(actor=member, run=run)[1].attempts[0]
+    assert attempt.last_lines == CRASH.strip()
+
+
+def test_of_many_failed_steps_the_first_few_are_told(world: World, member, project):
+    run = world.start(member, project, FLOW.replace("[1, 10]", "[1, 2, 3, 4, 5]"))
+    world.turn()
+    world.turn()
+    for index in range(5):
+        world.finish(run, "train", index, exit_code=index + 1)
+    world.finish_all(run)
+
+    assert Run.objects.get(pk=run.pk).reason.splitlines() == [
+        "train C=1: The command exited with code 1.",
+        "train C=2: The command exited with code 2.",
+        "train C=3: The command exited with code 3.",
+        "2 more failed.",
+    ]
+
+
+def test_only_what_recorded_something_is_an_experiment_of_the_default_list(world: World, member, project):
+    run = world.start(member, project, FLOW)
+    world.turn()
+    world.turn()
+    world.finish(run, "train", 0, prints="cnvrg_tag_accuracy: 0.9\n")
+    name = newest_attempt(run, "train", 1).job_name
+    (world.driver_of(name).output_folder(name) / "model.bin").write_bytes(b"model")
+    world.finish_all(run)
+
+    def titles(**wish) -> list[str]:
+        return [row.title for row in experiment_lists.find(actor=member, **wish)]
+
+    recorded = ["digits #1 · train C=10", "digits #1 · train C=1"]
+    assert sorted(titles(is_recorded=True)) == sorted(recorded)
+    assert titles() == ["digits #1 · report", *titles(is_recorded=True)]
+    report = Experiment.objects.get(title="digits #1 · report")
+    annotations.set_tag(actor=member, experiment=report, key="best")
+    assert sorted(titles(is_recorded=True)) == sorted(["digits #1 · report", *recorded])
+
+
+def test_a_step_that_may_run_on_simulated_nodes_is_noted_when_the_flow_is_checked(world: World, member, project):
+    world.add_resource("dgx", world.drivers["lab"].root / "dgx", kind=ResourceKind.SIMULATED)
+    text = "flow: x\nsteps: [{name: a, command: c, compute: [dgx.small]}]\n"
+
+    checked = flows.validate_spec(actor=member, project=project, text=text)
+
+    assert checked.problems == ()
+    [note] = checked.notes
+    assert (note.code, note.is_note, note.step) == ("simulated", True, "a")
+    assert note.message == "dgx.small is simulated: its nodes do not exist, so 'a' runs nothing there."
