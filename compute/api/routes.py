@@ -14,6 +14,7 @@ from compute.models import Job, Resource, Template
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
+from compute.selectors import waits
 from compute.services import jobs, resources, submissions, templates
 from core.pagination import Page, paginate
 from scheduler.selectors.answers import find_proof
@@ -87,6 +88,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     advice = proof.advice if proof is not None else ""
     return _job_out(job) | {
         "advice": advice,
+        "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "last_lines": job.last_lines,
         "events": list(job_selectors.list_events(actor=request.actor, job=job)),
     }

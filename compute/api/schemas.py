@@ -7,6 +7,7 @@ from ninja import Schema
 from pydantic import Field
 
 from compute.models import ResourceKind
+from compute.selectors.waits import Wait
 from core.times import Times
 
 
@@ -128,9 +129,10 @@ class JobEventOut(Schema):
 
 
 class JobDetailOut(JobOut):
-    """A job with what would let it start while it waits, why it failed by its log, and its events, oldest first."""
+    """A job with its events, oldest first, and why it failed; while it waits, what would let it start, and when."""
 
     advice: str
+    wait: Wait | None
     last_lines: str
     events: list[JobEventOut]
 

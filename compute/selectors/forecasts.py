@@ -1,9 +1,7 @@
-"""How long jobs will likely run or wait, from what their project's earlier jobs did. A fixed number of queries."""
+"""How long jobs will likely run, from what their project's earlier jobs did. A fixed number of queries."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-
-from django.db.models import F
 
 from compute.engine.forecast import Forecast, learn, likeness
 from compute.engine.states import JobState
@@ -34,14 +32,6 @@ def forecast_durations(jobs: Sequence[Job]) -> Mapping[str, Forecast]:
     learnt = {key: learn(durations) for key, durations in seconds.items()}
     found = {job.pk: _declared(job) or learnt.get(_key_of(job)) for job in jobs}
     return {job_id: forecast for job_id, forecast in found.items() if forecast is not None}
-
-
-def forecast_wait(job: Job) -> Forecast | None:
-    """Return how long jobs of this template and project waited lately; None without history."""
-    alike = Job.objects.filter(project=job.project_id, template_name=job.template_name)
-    started = alike.filter(started_at__isnull=False, evictions=0)
-    waits = started.order_by("-pk").annotate(wait=F("started_at") - F("created_at")).values_list("wait", flat=True)
-    return learn([wait.total_seconds() for wait in waits[:100]])
 
 
 def _declared(job: Job) -> Forecast | None:

@@ -10,7 +10,7 @@ from accounts.permissions import Level
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import JobState
-from compute.selectors import forecasts
+from compute.selectors import forecasts, waits
 from compute.selectors import jobs as selectors
 from compute.services import jobs
 from compute.web.progress import progress_of
@@ -58,7 +58,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "command": command.replace(str(settings.NEARLINE.home), "$NEARLINE_HOME"),
         "events": selectors.list_events(actor=request.actor, job=job),
         "progress": progress_of(job, forecasts.forecast_durations([job]).get(job.pk)),
-        "wait": forecasts.forecast_wait(job) if job.state == JobState.PENDING else None,
+        "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "proof": find_proof(job.workload) if job.state == JobState.PENDING else None,
         "may_cancel": (request.actor.level_in(job.project_id) or 0) >= Level.WRITE,
         "charts": [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job)),

@@ -13,7 +13,7 @@ from accounts.actor import Actor
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import HOLDING, JobState
 from compute.selectors import forecasts as durations
-from compute.selectors import jobs, utilisation
+from compute.selectors import jobs, utilisation, waits
 from compute.web import node_cells
 from compute.web.progress import progress_of
 from scheduler.selectors import queues
@@ -40,6 +40,8 @@ def overview_page(request: PageRequest) -> HttpResponse:
     running = jobs.list_jobs(actor=actor, project=project).filter(state__in=sorted(HOLDING))
     shown = list(running[:_ROWS])
     forecasts = durations.forecast_durations(shown)
+    oldest = list(waiting.order_by("pk").defer("spec")[:_WAITING_ROWS])
+    expected = waits.find_waits(actor=actor, jobs=oldest)
     context = {
         "nodes": nodes,
         "nodes_ready": sum(node.is_ready for node in nodes),
@@ -49,7 +51,8 @@ def overview_page(request: PageRequest) -> HttpResponse:
         "has_simulated": any(node.is_simulated for node in nodes),
         "shares": _shares(actor),
         "waiting_total": waiting.aggregate(jobs=Count("pk"), gpu_milli=Coalesce(Sum("gpu_milli"), Value(0))),
-        "waiting": list(waiting.order_by("pk").defer("spec")[:_WAITING_ROWS]),
+        "waiting": oldest,
+        "waits": [(job, expected.get(job.pk)) for job in oldest],
         "running_count": running.count(),
         "running": [(job, progress_of(job, forecasts.get(job.pk))) for job in shown],
         "utilisation": utilisation.measure_utilisation(list(running.defer("spec")[:_MEASURED])),

@@ -6,6 +6,7 @@ from typing import Literal
 from ninja import Schema
 from pydantic import Field
 
+from compute.selectors.waits import Wait
 from core.times import Times
 
 Scalar = bool | int | float | str
@@ -202,7 +203,8 @@ class DecisionOut(Schema):
 class StepOut(Schema):
     """One instance of a step; `label` is its name with its values of the grid, `train C=10`.
 
-    `index` is null for a step that is no grid; `advice` says what would let it start.
+    `index` is null for a step that is no grid; while it waits, `advice`
+    says what would let it start, and `wait` when.
     """
 
     key: str
@@ -212,6 +214,7 @@ class StepOut(Schema):
     state: str
     reason: str
     advice: str
+    wait: Wait | None
     depends_on: list[str]
     parameters: dict[str, object]
     template: str | None

@@ -13,6 +13,8 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.selectors import get_project
 from compute.selectors import jobs as job_selectors
+from compute.selectors import waits
+from compute.selectors.waits import Wait
 from core import clock
 from core.errors import InvalidInput
 from core.times import Interval, Times, measure
@@ -26,7 +28,8 @@ _SHOWN = (
     *("run", "step", "number", "state", "template", "reason", "failure", "job_name"),
     *("created_at", "started_at", "finished_at", "experiment__attempt"),
     *("job__node_name", "job__exit_code", "job__last_lines", "job__started_at", "job__finished_at"),
-    *("job__resource__kind", "job__workload__reason", "job__workload__answer__advice"),
+    *("job__state", "job__cpu_millicores", "job__memory_bytes", "job__gpu_milli", "job__resource__kind"),
+    *("job__workload__reason", "job__workload__reason_code", "job__workload__answer__advice"),
 )
 
 
@@ -87,6 +90,7 @@ class StepView:
     started_at: datetime | None
     finished_at: datetime | None
     advice: str = ""
+    wait: Wait | None = None
 
     @property
     def times(self) -> Times | None:
@@ -136,7 +140,7 @@ def get_run(*, actor: Actor, run_id: str) -> Run:
 
 
 def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
-    """Return all steps of a run with their tries, in the order of the flow. Three queries, whatever its size."""
+    """Return all steps of a run with their tries, in the order of the flow. A fixed number of queries."""
     require(actor, permissions.VIEW_FLOWS, run.project_id)
     spec = {step["name"]: step for step in cast("Any", run.version.spec)["steps"]}
     attempts: dict[str, list[AttemptView]] = {}
@@ -146,10 +150,20 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
         .only(*_SHOWN)
         .order_by("number")
     )
+    waiting: dict[str, Any] = {}
     for row in rows:
         attempts.setdefault(row.step_id, []).append(_attempt_view(row))
+        if row.state == "queued" and row.job is not None:
+            waiting[row.step_id] = row.job
+    found = waits.find_waits(actor=actor, jobs=list(waiting.values()))
     return [
-        _step_view(step, spec.get(step.key, {}), attempts.get(step.pk, [])) for step in Step.objects.filter(run=run)
+        _step_view(
+            step,
+            spec.get(step.key, {}),
+            attempts.get(step.pk, []),
+            found.get(waiting[step.pk].pk) if step.pk in waiting else None,
+        )
+        for step in Step.objects.filter(run=run)
     ]
 
 
@@ -256,7 +270,7 @@ def _advice(row: Attempt) -> str:
     return str(workload.answer.advice) if workload is not None and workload.answer is not None else ""
 
 
-def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView]) -> StepView:
+def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView], wait: Wait | None) -> StepView:
     is_grid = bool(said.get("grid"))
     return StepView(
         key=step.key,
@@ -277,6 +291,7 @@ def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView])
         started_at=step.started_at,
         finished_at=step.finished_at,
         advice=attempts[-1].advice if attempts else "",
+        wait=wait,
     )
 
 

@@ -15,8 +15,9 @@ from compute.services import confinement
 from core import clock, doorbell
 from datasets.selectors import datasets as dataset_selectors
 from flows import permissions
-from flows.engine import grids, names
+from flows.engine import grids
 from flows.engine.expressions import Value
+from flows.engine.names import step_label
 from flows.engine.spec import FlowSpec
 from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import InvalidParameters, NothingToRetry, OutputsGone, RunHasEnded, RunNotFinished, RunNotFound
@@ -83,7 +84,7 @@ def start_run(
                 run=run,
                 key=instance.key,
                 index=instance.index,
-                label=names.step_label(instance.key, instance.parameters, grids_of[instance.key]),
+                label=step_label(instance.key, instance.parameters, grids_of[instance.key]),
                 position=positions[instance.key],
                 parameters=dict(instance.parameters),
             )

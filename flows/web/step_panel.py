@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from accounts.web.requests import PageRequest, text
 from compute.errors import JobNotFound
-from compute.selectors import forecasts, jobs
+from compute.selectors import jobs
 from core.errors import InvalidInput
 from flows.engine.spec import FlowSpec, StepSpec
 from flows.engine.states import STEP_ENDS, StepState
@@ -145,7 +145,6 @@ def _why(request: PageRequest, _run: Run, panel: Panel, steps: Sequence[StepView
             job = jobs.get_job(actor=request.actor, name=panel.attempt.job_name)
     return {
         "open_parents": open_parents[:_MOST_MEMBERS],
-        "wait": forecasts.forecast_wait(job) if job is not None else None,
         "proof": find_proof(job.workload) if job is not None else None,
         "is_waiting": is_waiting,
     }

@@ -40,7 +40,7 @@ def show_run(session: Session, run: "Run") -> None:
                 formats.duration(step.times.get("waited_s")),
                 formats.duration(step.times.get("ran_s")),
                 (step.template or "") + formats.simulated(step.is_simulated),
-                f"{step.reason or ''}. What would help: {step.advice}" if step.advice else step.reason or "",
+                _why(step),
             )
             for step in run.steps
         ]
@@ -83,6 +83,16 @@ def _step_line(step: "Step") -> str:
     ran_s = step.times.get("ran_s") if step.finished_at is not None else None
     ran = f", ran {formats.duration(ran_s)}" if ran_s is not None else ""
     return f"  {formats.state(step.state)}  {step.label}{where}{ran}{why}"
+
+
+def _why(step: "Step") -> str:
+    """Say why a step is where it is and, while it waits, what would help and until when."""
+    told = [step.reason or ""]
+    if step.advice:
+        told.append(f"What would help: {step.advice}")
+    if wait := step.raw.get("wait"):
+        told.append(wait["text"])
+    return ". ".join(text.removesuffix(".") for text in told) if told[1:] else told[0]
 
 
 def _one_line(reason: str | None) -> str:

@@ -16,7 +16,7 @@ def mark_recorded(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("flows", "0002_step_label")]
+    dependencies = [("flows", "0003_step_label")]
     operations = [
         migrations.AddField(
             model_name="experiment",

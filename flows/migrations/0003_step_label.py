@@ -24,7 +24,7 @@ def write_labels(apps: Apps, _editor: BaseDatabaseSchemaEditor) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("flows", "0001_initial"), ("compute", "0004_job_title"), ("scheduler", "0005_workload_title")]
+    dependencies = [("flows", "0002_input_changed"), ("compute", "0004_job_title"), ("scheduler", "0005_workload_title")]
     operations = [
         migrations.AddField(
             model_name="step",

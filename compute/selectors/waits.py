@@ -1,0 +1,116 @@
+"""When the resources come back for which jobs wait, as far as the end of those who hold them is known.
+
+A fixed number of queries, however many jobs wait.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from accounts.actor import Actor
+from compute.engine.forecast import Forecast
+from compute.engine.holders import Amounts, Holding, Release, find_release
+from compute.engine.states import HOLDING, JobState
+from compute.models import Job
+from compute.selectors.forecasts import forecast_durations
+from compute.selectors.jobs import get_spec
+from core import clock, units
+from scheduler.selectors import nodes as node_selectors
+
+_STRANGER = "a job of another project"
+_NAMED = 2
+# What a job is told that waits for resources that others hold; all other waits end by other means.
+_HELD_BY_OTHERS = frozenset({"no_room", "kept_for_another", "promised"})
+
+
+@dataclass(frozen=True)
+class Wait:
+    """When a node has what a job waits for, at the earliest. Jobs that are ahead of it may be served first.
+
+    `holders` are those who hold it, by name where the actor may see them. `is_limit`: the end is the last holder's time
+    limit, and not what is expected of it. `text` says all of it.
+    """
+
+    ends_at: datetime
+    node: str
+    holders: Sequence[str]
+    is_limit: bool
+    text: str
+
+
+def find_waits(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Wait]:
+    """Return by id what is known about the waits of these jobs; a job about which nothing is known is left out.
+
+    Needs their workloads at hand.
+    """
+    waiting = [
+        job
+        for job in jobs
+        if job.state == JobState.PENDING and job.workload is not None and job.workload.reason_code in _HELD_BY_OTHERS
+    ]
+    if not waiting:
+        return {}
+    places = _nodes_of(actor, {job.resource_id for job in waiting})
+    holders = list(
+        Job.objects.filter(resource__in=list(places), state__in=sorted(HOLDING))
+        .select_related("resource")
+        .order_by("pk")
+    )
+    durations = forecast_durations(holders)
+    ends = {job.pk: _end_of(job, durations.get(job.pk)) for job in holders}
+    known: dict[tuple[str, Amounts], Release | None] = {}
+    found = {}
+    for job in waiting:
+        ask = Amounts(job.cpu_millicores, job.memory_bytes, job.gpu_milli)
+        question = (job.resource_id, ask)
+        if question not in known:
+            held = [_holding(holder, ends) for holder in holders if holder.resource_id == job.resource_id]
+            known[question] = find_release(ask, places[job.resource_id], held)
+        if (release := known[question]) is not None:
+            found[job.pk] = _wait_of(actor, release, {holder.pk: holder for holder in holders}, ends)
+    return found
+
+
+_End = tuple[datetime | None, bool]
+
+
+def _end_of(job: Job, forecast: Forecast | None) -> _End:
+    """Return when a job ends, and whether that is its time limit; None for what runs longer than was expected."""
+    if job.started_at is None:
+        return None, False
+    expected = None if forecast is None else job.started_at + timedelta(seconds=forecast.likely_s)
+    if expected is not None and expected > clock.now():
+        return expected, False
+    limit_s = get_spec(job).timeout_s
+    return (None, False) if limit_s is None else (job.started_at + timedelta(seconds=limit_s), True)
+
+
+def _holding(job: Job, ends: Mapping[str, _End]) -> Holding:
+    return Holding(job.pk, job.node_name, job.cpu_millicores, job.memory_bytes, job.gpus, ends[job.pk][0])
+
+
+def _wait_of(actor: Actor, release: Release, jobs: Mapping[str, Job], ends: Mapping[str, _End]) -> Wait:
+    holders = [jobs[holding.job_id] for holding in release.holdings]
+    labels = [job.label if actor.level_in(job.project_id) is not None else _STRANGER for job in holders]
+    is_limit = ends[holders[-1].pk][1]
+    text = _in_words(release, labels, is_limit=is_limit)
+    return Wait(release.ends_at, release.node, labels, is_limit, text)
+
+
+def _in_words(release: Release, labels: Sequence[str], *, is_limit: bool) -> str:
+    more = f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else ""
+    last = "the last of them" if len(labels) > 1 else "which"
+    end = "must end" if is_limit else "is expected to end"
+    when = units.format_ago(release.ends_at, now=clock.now())
+    holders = f"{', '.join(labels[:_NAMED])}{more}"
+    return f"What it needs on {release.node} is held by {holders}, {last} {end} {when}. Others may be served first."
+
+
+def _nodes_of(actor: Actor, resource_ids: set[str]) -> dict[str, list[tuple[str, Amounts]]]:
+    """Return the nodes that take work, by resource."""
+    rows = node_selectors.list_nodes(actor=actor).prefetch_related(None).prefetch_related("gpus")
+    found: dict[str, list[tuple[str, Amounts]]] = {resource_id: [] for resource_id in resource_ids}
+    for node in rows.filter(resource_id__in=resource_ids, is_ready=True, is_drained=False):
+        devices = 1000 * len(node.gpus.all())
+        found[node.resource_id].append((node.name, Amounts(node.cpu_millicores, node.memory_bytes, devices)))
+    return found
