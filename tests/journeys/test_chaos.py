@@ -94,7 +94,7 @@ def test_everything_ends_right_whatever_is_done_to_rings(start_with, shares, don
     assert (run["state"], report["tags"]["files"]) == ("succeeded", str(3 * TRIES))
     assert attempts_of(run) == {
         "look": ["succeeded"],
-        **{f"train[{n}]": ["failed", "succeeded"] if n == 3 else ["succeeded"] for n in range(TRIES)},
+        **{f"train n={n}": ["failed", "succeeded"] if n == 3 else ["succeeded"] for n in range(TRIES)},
         "report": ["succeeded"],
     }
     once = dict.fromkeys(["look", "report", *(f"train{n}" for n in range(TRIES))], 1)
