@@ -12,8 +12,6 @@ from web import navigation, search
 from web.navigation import Entry, Group
 from web.search import Hit
 
-_NUMBERED = re.compile(r"(?P<name>.*?)\s*#(?P<number>[0-9]{1,9})")
-
 
 def _count_flows(actor: Actor) -> int:
     return flows.list_flows(actor=actor).count()
@@ -34,9 +32,9 @@ def _find_flows(actor: Actor, text: str) -> Sequence[Hit]:
 def _find_runs(actor: Actor, text: str) -> Sequence[Hit]:
     """Find runs by their id, the name of their flow, or that and their number: `digits #3` or `#3`."""
     rows = runs.list_runs(actor=actor)
-    numbered = _NUMBERED.fullmatch(text)
-    if numbered:
-        rows, text = rows.filter(number=int(numbered["number"])), numbered["name"]
+    name, sign, number = text.rpartition("#")
+    if sign and re.fullmatch(r"[0-9]{1,9}", number):
+        rows, text = rows.filter(number=int(number)), name.rstrip()
     return [
         Hit(f"{run.flow.name} #{run.number}", reverse("flows:run", args=[run.pk]), f"{run.project.name}, {run.state}")
         for run in search.find_rows(rows, text, "flow__name")
