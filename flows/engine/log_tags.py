@@ -12,8 +12,8 @@ from enum import StrEnum
 from flows.engine.expressions import Value
 
 _MARK = b"::nearline "
-_TAG = re.compile(rb"^\s*cnvrg_tag_([^\s:]+)\s*:\s*(.*?)\s*$")
-_CHART = re.compile(rb"^\s*cnvrg_linechart_([^\s:]+)\s+(.*?)\s*$")
+_TAG = re.compile(rb"\s*cnvrg_tag_([^\s:]+)\s*:(.*)")
+_CHART = re.compile(rb"\s*cnvrg_linechart_([^\s:]+)\s(.*)")
 _OPTION = re.compile(r"(group|key|x|y|value)\s*:\s*(?:'([^']*)'|\"([^\"]*)\"|(\S+))")
 _LONGEST_LINE = 256 * 1024
 _LONGEST_KEY = 200
@@ -64,7 +64,7 @@ def _read(line: bytes) -> list[Record]:
     if b"cnvrg_" not in line or len(line) > _LONGEST_LINE:
         return []
     if match := _TAG.match(line):
-        return [Record(RecordKind.TAG, _key(match[1].decode(errors="replace")), _unquoted(match[2]))]
+        return [Record(RecordKind.TAG, _key(match[1].decode(errors="replace")), _unquoted(match[2].strip()))]
     if match := _CHART.match(line):
         return _read_chart(match[1].decode(errors="replace"), match[2].decode(errors="replace"))
     return []
