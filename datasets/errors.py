@@ -138,7 +138,7 @@ class BlobMissing(NotFound):
 
     code = "datasets.blob_missing"
     blame = Blame.PROVIDER
-    hint = "The store lost an object. An admin can look for it in a backup of the store."
+    hint = "The store lost an object. `nearline data sync` or `data put` with a good copy of the files sends it again."
 
 
 class ContentCorrupt(PlatformError):
@@ -147,7 +147,10 @@ class ContentCorrupt(PlatformError):
     code = "datasets.content_corrupt"
     kind = ErrorKind.UNAVAILABLE
     blame = Blame.PROVIDER
-    hint = "Nothing damaged was passed on. Upload the dataset again from a good copy, or restore the store."
+    hint = (
+        "Nothing damaged was passed on. `nearline data sync` or `data put` with a good copy of the files sends again "
+        "what is damaged; `nearline data damage` lists it."
+    )
 
 
 class SignatureInvalid(PlatformError):

@@ -14,13 +14,14 @@ from pathlib import Path
 from nearline.content.errors import ContentError
 from nearline.content.hashing import file_id, sha256_hex
 from nearline.content.manifest import check_range, decode_root, root_id
-from nearline.content.packs import check_pack
+from nearline.content.packs import check_pack, read_footer
 from nearline.errors import Conflict, Denied, InvalidRequest, NotFound
 from nearline.models import Commit
 from nearline.transfer.server import (
     MAX_DOWNLOADS,
     MAX_OFFERS,
     BranchHead,
+    DamagedPack,
     ObjectKind,
     OfferAnswer,
     SignedRequest,
@@ -46,6 +47,7 @@ class FakeServer:
             state.setdefault("commits", {})
             state.setdefault("uploads", {})
             state.setdefault("packs", {})
+            state.setdefault("sizes", {})
             state.setdefault("keys", {})
 
     # What tests look at and arrange
@@ -128,12 +130,14 @@ class FakeServer:
         answers = []
         with self._state() as state:
             for pack in packs:
-                if self._is_stored(pack.id, pack.size_bytes):
+                state["sizes"][pack.id] = pack.size_bytes
+                is_damaged = state["packs"].get(pack.id) == "damaged"
+                if not is_damaged and self._is_stored(pack.id, pack.size_bytes):
                     state["packs"][pack.id] = "complete"
                 if state["packs"].get(pack.id) == "complete":
                     answers.append(OfferAnswer(pack.id, None))
                 else:
-                    state["packs"][pack.id] = "pending"
+                    state["packs"][pack.id] = "damaged" if is_damaged else "pending"
                     answers.append(OfferAnswer(pack.id, self._sign("PUT", ObjectKind.PACK, pack.id, pack.size_bytes)))
         return answers
 
@@ -141,10 +145,22 @@ class FakeServer:
         self._called("complete_packs")
         assert 0 < len(packs) <= MAX_OFFERS
         with self._state() as state:
-            missing = [name for name in packs if not self.object_path(ObjectKind.PACK, name).exists()]
+            missing = [name for name in packs if not self._arrived(state, name)]
             state["packs"].update({name: "complete" for name in packs if name not in missing})
             if missing:
                 raise Conflict("Packs did not arrive.", code="datasets.pack_missing", details={"packs": missing})
+
+    def list_damaged_packs(self):
+        self._called("list_damaged_packs")
+        with self._state() as state:
+            return [DamagedPack(name, state["sizes"][name]) for name, now in state["packs"].items() if now == "damaged"]
+
+    def report_damaged_packs(self, packs):
+        self._called("report_damaged_packs")
+        with self._state() as state:
+            for name in packs:
+                if not self._is_whole(name):
+                    state["packs"][name] = "damaged"
 
     def offer_manifests(self, upload_id, objects):
         self._called("offer_manifests")
@@ -265,6 +281,18 @@ class FakeServer:
         path = self.object_path(ObjectKind.PACK, name)
         return path.exists() and path.stat().st_size == size
 
+    def _blobs_of(self, state, name):
+        data = self.object_path(ObjectKind.PACK, name).read_bytes()
+        return read_footer(data) if state["packs"][name] == "damaged" else check_pack(data)
+
+    def _is_whole(self, name):
+        path = self.object_path(ObjectKind.PACK, name)
+        return path.exists() and sha256_hex(path.read_bytes()) == name
+
+    def _arrived(self, state, name):
+        path = self.object_path(ObjectKind.PACK, name)
+        return self._is_whole(name) if state["packs"].get(name) == "damaged" else path.exists()
+
     def _resolve(self, state, ref):
         ref = "main" if ref == "latest" else ref
         commit = state["branches"].get(ref, ref)
@@ -280,10 +308,10 @@ class FakeServer:
         except ContentError as error:
             raise InvalidRequest(str(error), code="datasets.manifest_rejected") from error
         packs = {blob.pack.hex() for entry in entries for blob in entry.blobs}
-        missing = sorted(name for name in packs if state["packs"].get(name) != "complete")
+        missing = sorted(name for name in packs if state["packs"].get(name) not in {"complete", "damaged"})
         if missing:
             raise Conflict("Packs are missing.", code="datasets.pack_missing", details={"packs": missing})
-        extents = {name: set(check_pack(self.object_path(ObjectKind.PACK, name).read_bytes())) for name in packs}
+        extents = {name: set(self._blobs_of(state, name)) for name in packs}
         for entry in entries:
             for blob in entry.blobs:
                 assert (blob.content_id, blob.offset, blob.size) in extents[blob.pack.hex()]

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _DELETE_BATCH = 1000
+# More than new buckets may be called on AWS: older ones, and those of other servers, have such names.
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _MISSING = {"404", "NoSuchKey", "NotFound"}
 _SKEWED = {"RequestTimeTooSkewed", "RequestExpired"}
 _SLOW = {"RequestTimeout", "SlowDown"}
@@ -62,6 +65,8 @@ class S3Location:
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         if parts.scheme != "s3" or not parts.netloc or set(query) - {"endpoint", "region"}:
             raise InvalidStore(f"'{url}' is not an address of the form s3://bucket/prefix?endpoint=…&region=….")
+        if not _BUCKET.fullmatch(parts.netloc):
+            raise InvalidStore(f"'{parts.netloc}' cannot be the name of a bucket: letters, digits, '.', '-' and '_'.")
         region = query.get("region", "us-east-1")
         endpoint = query.get("endpoint", f"https://s3.{region}.amazonaws.com").rstrip("/")
         if urlsplit(endpoint).scheme not in {"http", "https"} or urlsplit(endpoint).path:

@@ -16,11 +16,12 @@ from datasets.api import schemas
 from datasets.engine.ports import Announcement
 from datasets.models import Branch, Dataset, Tag
 from datasets.selectors import commits as commit_reads
+from datasets.selectors import damage as damage_reads
 from datasets.selectors import datasets as dataset_reads
 from datasets.selectors import files
 from datasets.selectors import uploads as upload_reads
 from datasets.selectors.last_changes import find_last_changes
-from datasets.services import branches, commits, datasets, downloads, uploads
+from datasets.services import branches, commits, damage, datasets, downloads, uploads
 from datasets.services.downloads import Wanted
 from datasets.services.uploads import ObjectKind, Offer
 
@@ -256,6 +257,22 @@ def sign_downloads(request: ApiRequest, project: str, name: str, body: schemas.D
     wanted = [Wanted(one.kind, one.id) for one in body.objects]
     signed = downloads.sign_downloads(actor=request.actor, dataset=dataset, wanted=wanted)
     return schemas.DownloadsOut(items=[schemas.DownloadOut.of(one) for one in signed])
+
+
+@router.get(f"{_DATASET}/damage", response=schemas.DamageOut, operation_id="datasets_get_damage")
+def get_damage(request: ApiRequest, project: str, name: str, ref: str | None = None) -> schemas.DamageOut:
+    """Say which packs are damaged in the store, and which files of a commit need them; without `ref` only the packs."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    commit = commit_reads.get_commit(request.actor, dataset, ref) if ref else None
+    return schemas.DamageOut.of(damage_reads.get_damage(request.actor, dataset, commit))
+
+
+@router.post(f"{_DATASET}/damage", response=schemas.DamageOut, operation_id="datasets_report_damage")
+def report_damage(request: ApiRequest, project: str, name: str, body: schemas.DamagedPacksIn) -> schemas.DamageOut:
+    """Say which packs you found damaged; the server reads them and decides. The answer is all that is damaged."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    damage.report_packs(actor=request.actor, dataset=dataset, names=body.packs)
+    return schemas.DamageOut.of(damage_reads.get_damage(request.actor, dataset, None))
 
 
 @router.post(f"{_DATASET}/revert", response={201: schemas.CommitOut}, operation_id="datasets_revert")

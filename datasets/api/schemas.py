@@ -12,6 +12,7 @@ from datasets.engine.browse import FolderItem
 from datasets.engine.ports import PutProof, SignedRequest
 from datasets.models import Branch, CommitSource, Dataset, Tag, UploadSession
 from datasets.selectors.commits import CommitView
+from datasets.selectors.damage import Damage
 from datasets.selectors.files import DiffPage, kind_of
 from datasets.selectors.last_changes import LastChange
 from datasets.services.downloads import Download
@@ -22,6 +23,7 @@ from nearline.content.manifest import Entry, EntryKind
 from nearline.content.packs import TARGET_PACK_BYTES
 from nearline.content.paths import to_text
 
+_NAMED_FILES = 1000
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Label = Annotated[str, Field(min_length=1, max_length=100)]
 # A path may hold bytes that are no UTF-8. They travel as lone surrogates (\udc80 to \udcff in JSON), which pydantic
@@ -424,6 +426,12 @@ class PackNamesIn(Schema):
     packs: list[Hash] = Field(min_length=1, max_length=1000)
 
 
+class DamagedPacksIn(Schema):
+    """Packs whose content was not what their name says. Each is read whole, so a few at a time."""
+
+    packs: list[Hash] = Field(min_length=1, max_length=8)
+
+
 class ManifestIn(Schema):
     """A range or a root that the client has."""
 
@@ -495,6 +503,30 @@ class DownloadOut(Schema):
     def of(cls, download: Download) -> "DownloadOut":
         """Describe a download."""
         return cls(kind=download.kind, id=download.id, request=SignedRequestOut.of(download.request))
+
+
+class DamagedPackOut(Schema):
+    """A pack whose bytes in the store are not those of its name, or are gone."""
+
+    sha256: str
+    size_bytes: int
+
+
+class DamageOut(Schema):
+    """Damaged packs of a dataset, and the files of the commit that was asked for which need them: the first 1,000."""
+
+    packs: list[DamagedPackOut]
+    files: list[PathText]
+    files_total: int
+
+    @classmethod
+    def of(cls, damage: Damage) -> "DamageOut":
+        """Describe what is damaged."""
+        return cls(
+            packs=[DamagedPackOut(sha256=pack.sha256, size_bytes=pack.size_bytes) for pack in damage.packs],
+            files=[to_text(path) for path in damage.files[:_NAMED_FILES]],
+            files_total=len(damage.files),
+        )
 
 
 class DownloadsOut(Schema):

@@ -11,9 +11,10 @@ from datasets.models.cached_commit import (
 from datasets.models.commit import Branch, Commit, CommitSource, Tag
 from datasets.models.dataset import Dataset
 from datasets.models.store import Store, StoreKind
-from datasets.models.upload import ManifestRange, Pack, PackState, UploadPart, UploadSession, UploadState
+from datasets.models.upload import PRESENT, ManifestRange, Pack, PackState, UploadPart, UploadSession, UploadState
 
 __all__ = [
+    "PRESENT",
     "Branch",
     "CacheHold",
     "CacheSite",

@@ -16,19 +16,26 @@ class PackState(StrEnum):
 
     `condemned`: nothing refers to it, so it may be deleted when its time has come, unless someone wants it before.
     `deleting`: it is being deleted, and nobody can have it until its row is gone.
+    `damaged`: the store's bytes are not those of its name any more, or are gone. Whoever has them may send them again.
     """
 
     PENDING = "pending"
     COMPLETE = "complete"
+    DAMAGED = "damaged"
     CONDEMNED = "condemned"
     DELETING = "deleting"
+
+
+PRESENT = (PackState.COMPLETE, PackState.DAMAGED)
+"""States in which a commit may refer to a pack: damage is no reason to refuse the files that are whole."""
 
 
 class Pack(BaseModel):
     """One pack of a dataset, named by the SHA-256 of its bytes.
 
     `touched_at`: when someone wanted it last. `due_at`: when a condemned pack may be deleted, and from when on another
-    worker may delete one whose worker fell silent.
+    worker may delete one whose worker fell silent. `damaged_parts`: what of a damaged pack is not what it should be, as
+    pairs of first byte and length.
     """
 
     id_prefix = "pack"
@@ -41,6 +48,7 @@ class Pack(BaseModel):
     )
     touched_at = models.DateTimeField(default=clock.now)
     due_at = models.DateTimeField(null=True)
+    damaged_parts = models.JSONField(default=list)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["dataset", "sha256"], name="one_pack_per_hash")]

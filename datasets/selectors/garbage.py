@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Exists, Min, OuterRef, QuerySet, Sum
 
 from core import clock
-from datasets.models import ManifestRange, Pack, PackState, UploadSession, UploadState
+from datasets.models import PRESENT, ManifestRange, Pack, PackState, UploadSession, UploadState
 
 # As long as an upload lives without a sign of life: before that, a pack may be part of one that goes on.
 QUIET_TIME = timedelta(hours=24)
@@ -54,7 +54,7 @@ def uploading(now: datetime) -> Exists:
 
 def list_unreferenced(now: datetime) -> QuerySet[Pack]:
     """Return packs to condemn. Those of deleted datasets go with them."""
-    quiet = Pack.objects.filter(state__in=[PackState.PENDING, PackState.COMPLETE], touched_at__lt=now - QUIET_TIME)
+    quiet = Pack.objects.filter(state__in=[PackState.PENDING, *PRESENT], touched_at__lt=now - QUIET_TIME)
     return quiet.filter(~committed(), ~uploading(now), dataset__deleted_at=None)
 
 

@@ -24,7 +24,7 @@ from datasets.errors import HydrationStopped, StagingLost
 from datasets.models import CachedCommit, CachedCommitEventKind
 from datasets.selectors import cache_plans, caches
 from datasets.selectors.trees import TreeReader
-from datasets.services import cache_leases, cache_space
+from datasets.services import cache_leases, cache_space, damage
 from datasets.services.cache_events import change_state, record
 from datasets.services.cache_leases import Heartbeat
 from datasets.services.hydration import HydrationProgress, hydrate
@@ -49,6 +49,7 @@ def hydrate_cached_commit(*, cached_commit_id: str) -> None:
     except (StagingLost, HydrationStopped):
         log.info("cache.hydration_left", cached_commit_id=row.pk)
     except PlatformError as error:
+        damage.record_failure(row.dataset, error)
         _fail(row, error)
     finally:
         # Whatever went wrong, a database that was busy for too long say, the next worker need not wait for the expiry.

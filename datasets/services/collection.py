@@ -50,7 +50,10 @@ def condemn_unreferenced(*, limit: int = _CONDEMNED_AT_ONCE) -> int:
     now = clock.now()
     found = list(garbage.list_unreferenced(now).order_by("pk").values_list("pk", flat=True)[:limit])
     still = garbage.list_unreferenced(now).filter(pk__in=found)
-    return still.update(state=PackState.CONDEMNED, due_at=now + timedelta(days=settings.NEARLINE.pack_grace_days))
+    # One that is damaged is of use to nobody: it needs no grace, in which it would be taken for whole.
+    worthless = still.filter(state=PackState.DAMAGED).update(state=PackState.CONDEMNED, due_at=now)
+    grace = timedelta(days=settings.NEARLINE.pack_grace_days)
+    return worthless + still.update(state=PackState.CONDEMNED, due_at=now + grace)
 
 
 @transaction.atomic

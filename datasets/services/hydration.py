@@ -19,7 +19,7 @@ from core.metrics import BYTES_HYDRATED
 from datasets.engine.fetch_plan import PackSpan, Piece, plan_reads
 from datasets.engine.layout import pack_key
 from datasets.engine.ports import BlobStore
-from datasets.errors import ContentCorrupt, HydrationStopped, StoreUnreachable, TargetUnwritable
+from datasets.errors import BlobMissing, ContentCorrupt, HydrationStopped, StoreUnreachable, TargetUnwritable
 from nearline.content.hashing import file_id
 from nearline.content.manifest import Entry, EntryKind
 from nearline.content.retry import Failure, RetryPolicy, Waiting, ignore_waiting
@@ -160,7 +160,10 @@ class _Hydration:
             raise
 
     def _read(self, pack: str, offset: int, size: int) -> bytes:
-        return self.policy.repeat(lambda: self._store.get_range(pack_key(pack), offset, size))
+        try:
+            return self.policy.repeat(lambda: self._store.get_range(pack_key(pack), offset, size))
+        except (BlobMissing, ContentCorrupt) as error:
+            raise type(error)(error.message, **error.details, pack=pack) from error
 
     def _bring(self, span: PackSpan) -> None:
         self._stop_if_asked()

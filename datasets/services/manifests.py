@@ -16,7 +16,7 @@ from datasets.adapters.scoped import ScopedStore
 from datasets.engine import collisions
 from datasets.engine.layout import range_key, root_key
 from datasets.errors import BlobMissing, ManifestRejected, PackMissing
-from datasets.models import Dataset, ManifestRange, Pack, PackState
+from datasets.models import PRESENT, Dataset, ManifestRange, Pack
 from datasets.selectors.trees import TreeReader
 from datasets.services import packs
 from datasets.services.packs import in_batches
@@ -172,11 +172,11 @@ def _reach_of(read: Iterable[_ReadRange]) -> dict[str, int]:
 
 
 def _find_packs(dataset: Dataset, reach: dict[str, int]) -> dict[str, Pack]:
-    """Return those of the packs that are complete. Raises ManifestRejected when a blob lies past the end of one."""
+    """Return those of the packs that are present. Raises ManifestRejected when a blob lies past the end of one."""
     found: dict[str, Pack] = {}
     for batch in in_batches(reach):
-        complete = Pack.objects.filter(dataset=dataset, sha256__in=batch, state=PackState.COMPLETE)
-        found.update((pack.sha256, pack) for pack in complete)
+        present = Pack.objects.filter(dataset=dataset, sha256__in=batch, state__in=PRESENT)
+        found.update((pack.sha256, pack) for pack in present)
     for sha256, pack in found.items():
         if reach[sha256] > pack.size_bytes:
             raise ManifestRejected(f"A file is said to lie past the end of the pack {sha256[:12]}.", pack=sha256)
@@ -186,7 +186,7 @@ def _find_packs(dataset: Dataset, reach: dict[str, int]) -> dict[str, Pack]:
 @transaction.atomic
 def _keep_ranges(dataset: Dataset, read: Sequence[_ReadRange], found_packs: dict[str, Pack]) -> None:
     # A range must never be known without its packs: who came across it later would take them for present.
-    packs.lock_complete(found_packs.values())
+    packs.lock_present(found_packs.values())
     rows = [
         ManifestRange(
             dataset=dataset,

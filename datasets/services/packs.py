@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from core import clock
 from datasets.errors import BodyRefused, PackLeaving, PackMissing
-from datasets.models import Dataset, ManifestRange, Pack, PackState
+from datasets.models import PRESENT, Dataset, ManifestRange, Pack, PackState
 
 # Few enough for the parameters of one statement of any database.
 _BATCH = 500
@@ -35,7 +35,7 @@ def want(dataset: Dataset, sizes: Mapping[str, int]) -> WantedPacks:
     """
     now = clock.now()
     rows = Pack.objects.filter(dataset=dataset, sha256__in=sizes)
-    rows.filter(state__in=[PackState.PENDING, PackState.COMPLETE]).update(touched_at=now)
+    rows.filter(state__in=[PackState.PENDING, *PRESENT]).update(touched_at=now)
     # Whether the store still has it is looked up anew.
     rows.filter(state=PackState.CONDEMNED).update(state=PackState.PENDING, due_at=None, touched_at=now)
     missing = sizes.keys() - set(rows.values_list("sha256", flat=True))
@@ -57,11 +57,25 @@ def vouch(packs: Iterable[Pack]) -> None:
         Pack.objects.filter(pk__in=ids, state=PackState.PENDING).update(state=PackState.COMPLETE)
 
 
-def lock_complete(packs: Collection[Pack]) -> None:
-    """Let these packs stay as they are until the transaction ends. Raises PackMissing unless all are complete."""
+def mark_damaged(pack: Pack, parts: Sequence[tuple[int, int]]) -> bool:
+    """Note that the store does not hold a pack as its name says, in these parts; return whether that is news."""
+    rows = Pack.objects.filter(pk=pack.pk)
+    is_news = rows.filter(state=PackState.COMPLETE).update(state=PackState.DAMAGED) == 1
+    rows.filter(state=PackState.DAMAGED).update(damaged_parts=parts)
+    return is_news
+
+
+def mark_whole(pack: Pack) -> bool:
+    """Note that a damaged pack was read and is what its name says; return whether that is news."""
+    rows = Pack.objects.filter(pk=pack.pk, state=PackState.DAMAGED)
+    return rows.update(state=PackState.COMPLETE, damaged_parts=[]) == 1
+
+
+def lock_present(packs: Collection[Pack]) -> None:
+    """Let these packs stay as they are until the transaction ends. Raises PackMissing unless all are present."""
     names = {pack.pk: pack.sha256 for pack in packs}
     for batch in in_batches(sorted(names)):
-        rows = Pack.objects.select_for_update().filter(pk__in=batch, state=PackState.COMPLETE).order_by("pk")
+        rows = Pack.objects.select_for_update().filter(pk__in=batch, state__in=PRESENT).order_by("pk")
         for id_ in list(rows.values_list("pk", flat=True)):
             del names[id_]
         Pack.objects.filter(pk__in=batch).update(touched_at=clock.now())
@@ -81,7 +95,7 @@ def hold_ranges(dataset: Dataset, range_ids: Sequence[str]) -> None:
     if len(known) != len(range_ids):
         raise RangesForgotten
     fresh = list(in_batches(id_ for id_, is_committed in known.items() if not is_committed))
-    lock_complete({pack for batch in fresh for pack in Pack.objects.filter(ranges__in=batch)})
+    lock_present({pack for batch in fresh for pack in Pack.objects.filter(ranges__in=batch)})
     for batch in fresh:
         # Looked at after the lock: who gives packs up forgets their ranges in the same transaction.
         if ManifestRange.objects.filter(pk__in=batch).update(is_committed=True) != len(batch):

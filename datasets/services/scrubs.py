@@ -24,7 +24,7 @@ from datasets.engine.cache_states import CacheState
 from datasets.models import CachedCommit, CachedCommitEventKind
 from datasets.selectors import caches
 from datasets.selectors.trees import TreeReader
-from datasets.services import cache_leases
+from datasets.services import cache_leases, damage
 from datasets.services.cache_events import record
 from datasets.services.evictions import HEALING
 from datasets.services.hydration import hydrate
@@ -157,6 +157,7 @@ class _Scrub:
         try:
             self._heal(findings, strays)
         except PlatformError as error:
+            damage.record_failure(self._row.dataset, error)
             self._note(told, CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
             raise
         settled_ns = self._volume.now_ns()

@@ -26,7 +26,7 @@ from datasets.engine.part_frames import PART_BYTES, IncomingFile, PartHeader, Re
 from datasets.errors import BodyRefused, ManifestRejected, UploadTooLarge
 from datasets.models import Dataset, PackState, UploadPart, UploadSession
 from datasets.selectors.trees import TreeReader
-from datasets.services import packs, uploads
+from datasets.services import damage, packs, uploads
 from nearline.content.chunking import cut
 from nearline.content.errors import ContentError
 from nearline.content.hashing import EMPTY_ID, Hasher, file_id, new_hasher
@@ -148,6 +148,8 @@ def _store_pack(dataset: Dataset, builder: PackBuilder) -> bytes:
     if row.state != PackState.COMPLETE:
         open_dataset_store(dataset).put(pack_key(pack.name), bytes(pack.data))
         packs.vouch([row])
+        if row.state == PackState.DAMAGED:
+            damage.check_packs(dataset, [row])
     return pack.sha256
 
 

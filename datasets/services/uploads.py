@@ -30,7 +30,7 @@ from datasets.models import (
     UploadState,
 )
 from datasets.selectors import commits as commit_reads
-from datasets.services import packs
+from datasets.services import damage, packs
 from datasets.services.packs import WantedPacks
 from datasets.services.stores import SIGNED_LIFETIME
 from nearline.content.packs import MAX_PACK_BYTES
@@ -114,10 +114,12 @@ def offer_packs(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer])
 def confirm_packs(*, actor: Actor, upload: UploadSession, names: Sequence[str]) -> list[Answer]:
     """Look for the packs in the store and vouch for those that are there from now on.
 
-    Raises PackMissing naming those that are not; the others are confirmed all the same.
+    Of a pack that was damaged every byte is read. Raises PackMissing naming those that are not there; the others are
+    confirmed all the same.
     """
     prolong(actor, upload)
     dataset = upload.dataset
+    damage.check_packs(dataset, dataset.packs.filter(sha256__in=names, state=PackState.DAMAGED))
     sizes = dict(dataset.packs.filter(sha256__in=names).values_list("sha256", "size_bytes"))
     there = _find_there(open_dataset_store(dataset), packs.want(dataset, sizes))
     if missing := sorted(set(names) - there):

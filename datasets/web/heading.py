@@ -4,6 +4,7 @@ from accounts.actor import Actor
 from accounts.permissions import Level
 from datasets.models import Dataset
 from datasets.selectors import commits, datasets
+from datasets.selectors.damage import get_damage
 
 _MOST_REFERENCES = 200
 
@@ -14,12 +15,14 @@ def of(actor: Actor, dataset: Dataset, *, tab: str, ref: str = "") -> dict[str, 
     `refs` are the names that a commit can be chosen by: the first 200 branches and tags.
     """
     branches = list(commits.list_branches(actor, dataset).order_by("name").values_list("name", flat=True))
+    newest = datasets.newest_commit_of(dataset)
     tags = list(commits.list_tags(actor, dataset).order_by("name").values_list("name", flat=True))
     return {
         "dataset": dataset,
         "project_name": dataset.project.name,
         "reference": f"{dataset.project.name}/{dataset.name}",
-        "newest": datasets.newest_commit_of(dataset),
+        "newest": newest,
+        "damage": get_damage(actor, dataset, newest),
         "tab": tab,
         "ref": ref,
         "commit_count": dataset.commits.count(),

@@ -54,6 +54,8 @@ GET    /datasets/{project}/{name}/content                     401      404    20
 GET    /datasets/{project}/{name}/diff                        401      404    200    200   200  200
 POST   /datasets/{project}/{name}/uploads                     401      404    403    201   201  201
 POST   /datasets/{project}/{name}/downloads                   401      404    200    200   200  200
+GET    /datasets/{project}/{name}/damage                      401      404    200    200   200  200
+POST   /datasets/{project}/{name}/damage                      401      404    200    200   200  200
 POST   /datasets/{project}/{name}/revert                      401      404    403    201   201  201
 POST   /uploads/{upload_id}/packs                             401      404    404    200   404  200
 POST   /uploads/{upload_id}/packs/complete                    401      404    404    200   404  200
@@ -340,6 +342,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /datasets/{project}/{name}/tags": {"name": "v2", "commit": "latest"},
         "POST /datasets/{project}/{name}/uploads": {"branch": "main"},
         "POST /datasets/{project}/{name}/downloads": {"objects": [{"kind": "root", "id": values["second_root"]}]},
+        "POST /datasets/{project}/{name}/damage": {"packs": [values["pack"]]},
         "POST /datasets/{project}/{name}/revert": {"commit": values["first"], "branch": "main"},
         "POST /uploads/{upload_id}/packs": {"packs": [pack]},
         "POST /uploads/{upload_id}/packs/complete": {"packs": [values["pack"]]},

@@ -3,7 +3,10 @@
 import uuid
 from pathlib import Path
 
+import pytest
+
 from tests.journeys.digits import contents, write_digits
+from tests.journeys.product import is_full
 
 FLOW = """
 flow: count
@@ -122,3 +125,37 @@ def test_a_broken_flow_file_lists_all_problems_with_lines_and_runs_nothing(produ
     words = ("flow.yaml:4:5", "Did you mean 'command'?", "flow.yaml:5:13", "'b'", "flow.yaml:6:15", "nowhere.small")
     assert [word for word in words if word not in text] == []
     assert "Traceback" not in text
+
+
+def spoil_a_pack(product, reference) -> None:
+    """Change bytes of the dataset's packs in the store, as a failing disk would."""
+    dataset_id = product.api("GET", f"/datasets/{reference}")["id"]
+    packs = list((product.home / "store").rglob(f"*{dataset_id}*/packs/*/*"))
+    assert packs
+    for pack in packs:
+        data = bytearray(pack.read_bytes())
+        data[10] ^= 1
+        pack.chmod(0o600)
+        pack.write_bytes(data)
+
+
+@pytest.mark.skipif(is_full(), reason="the store is a folder only in the embedded product")
+def test_a_good_copy_heals_what_was_damaged_in_the_store(product, folder):
+    _, reference = prepare(product, folder)
+    spoil_a_pack(product, reference)
+
+    failed = product.cli("data", "cache", reference, "--wait", cwd=folder, check=False)
+    assert failed.returncode != 0
+    assert "nearline data sync" in failed.stderr
+    [damaged] = product.cli_json("data", "damage", cwd=folder)["files"]
+    page = product.cli("data", "damage", cwd=folder)
+    assert damaged in page.stdout
+
+    healed = product.cli("data", "sync", cwd=folder)
+    assert "1 damaged pack of the store again" in healed.stderr
+    assert "up to date" not in healed.stderr
+
+    cached = product.cli_json("data", "cache", reference, "--wait", cwd=folder)
+    assert contents(Path(cached["path"])) == contents(folder)
+    assert "Nothing is known to be damaged" in product.cli("data", "damage", cwd=folder).stderr
+    assert "up to date" in product.cli("data", "sync", cwd=folder).stderr

@@ -59,6 +59,8 @@ class DatasetServer:
             ("POST", "/uploads/([^/]+)/manifests", self._offer_manifests),
             ("POST", "/uploads/([^/]+)/commit", lambda its, _q, b: self.store.commit(its, **b).raw),
             ("POST", f"{_DATASET}/downloads", self._sign),
+            ("GET", f"{_DATASET}/damage", lambda _q, _b: self._damage()),
+            ("POST", f"{_DATASET}/damage", self._report),
         ]
 
     def _create(self, _query, body):
@@ -105,6 +107,14 @@ class DatasetServer:
         ]
         answers = self.store.offer_manifests(upload, offers)
         return {"items": [{"id": one.id, "state": "", "request": _request(one.request)} for one in answers]}
+
+    def _damage(self):
+        packs = [{"sha256": pack.name, "size_bytes": pack.size_bytes} for pack in self.store.list_damaged_packs()]
+        return {"packs": packs, "files": ["a/one"] if packs else [], "files_total": len(packs)}
+
+    def _report(self, _query, body):
+        self.store.report_damaged_packs(body["packs"])
+        return self._damage()
 
     def _sign(self, _query, body):
         wanted = [(ObjectKind(one["kind"]), one["id"]) for one in body["objects"]]

@@ -384,3 +384,73 @@ def test_a_commit_gets_a_tag_that_can_be_cloned_and_removed(server, cli, linked,
     assert cli("data", "tag", "v1", "--delete").exit_code == 2
     assert cli("data", "tag", "v1", "--delete", "--yes").exit_code == 0
     assert server.tags == {}
+
+
+def test_damage_is_listed_and_a_sync_of_good_copies_heals_it(cli, linked, server):
+    assert "Nothing is known to be damaged." in cli("data", "damage").stderr
+    [pack] = (server.store.folder / "pack").iterdir()
+    data = pack.read_bytes()
+    pack.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+    server.store.report_damaged_packs([pack.name])
+
+    listed = cli("data", "damage")
+    healed = cli("data", "sync")
+
+    assert listed.stdout == "a/one\n"
+    assert "1 file of team/digits@main in 1 damaged pack." in listed.stderr
+    assert healed.exit_code == 0
+    assert "Sent 1 damaged pack of the store again: the files in them are whole now." in healed.stderr
+    assert "up to date" not in healed.stderr
+    assert pack.read_bytes() == data
+    assert "up to date" in cli("data", "sync").stderr
+
+
+def test_a_file_without_a_good_copy_is_named(cli, linked, server):
+    [pack] = (server.store.folder / "pack").iterdir()
+    pack.write_bytes(b"T" + pack.read_bytes()[1:])
+    server.store.report_damaged_packs([pack.name])
+    (linked / "2.txt").unlink()
+
+    done = cli("data", "sync")
+
+    assert "! Damaged in the store, and no good copy is here: 2.txt" in done.stderr
+    assert json.loads(cli("data", "sync", "--json").stdout)["damaged"] == []
+
+
+def test_a_sync_that_removes_files_says_so(cli, linked, tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    assert cli("data", "clone", "team/digits", str(other)).exit_code == 0
+    (linked / "2.txt").unlink()
+    cli("data", "sync")
+    monkeypatch.chdir(other)
+
+    done = cli("data", "sync")
+
+    assert not (other / "2.txt").exists()
+    assert "removed 1 file here" in done.stderr
+    assert "up to date" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["sync", "upload"])
+def test_a_new_branch_without_changes_is_not_made(cli, linked, server, command):
+    before = heads(server)
+
+    done = cli("data", command, "-nb")
+
+    assert "up to date" in done.stderr
+    assert heads(server) == before
+    assert json.loads((linked / ".nearline" / "config.json").read_text())["branch"] == "main"
+
+
+def test_an_empty_folder_is_named_as_left_out(cli, linked, server):
+    (linked / "empty").mkdir()
+
+    done = cli("data", "sync")
+
+    assert "! Left out: empty: is an empty folder, and a dataset keeps files only" in done.stderr
+
+
+def test_the_help_of_rm_says_when_it_asks(cli):
+    assert "Asks first on a terminal; where nobody can answer, as in a script, it removes without" in " ".join(
+        cli("data", "rm", "--help").stdout.split()
+    )

@@ -14,7 +14,7 @@ GROUPS = {
     "": {"login", "logout", "whoami"},
     "data": {
         *("init", "link", "sync", "upload", "download", "put", "rm", "clone", "list", "commits", "files", "verify"),
-        *("cache", "uncache", "status", "diff", "revert", "branch", "tag"),
+        *("cache", "uncache", "status", "diff", "revert", "branch", "tag", "damage"),
     },
     "flow": {"validate", "push", "run", "list"},
     "run": {"list", "show", "logs", "cancel", "retry"},

@@ -43,7 +43,7 @@ def test_a_sync_without_changes_makes_no_commit_and_opens_no_session(folder, ser
 
     assert outcome.is_up_to_date
     assert len(server.commits) == 1
-    assert dict(server.calls) == {"list_branches": 1}
+    assert dict(server.calls) == {"list_branches": 1, "list_damaged_packs": 1}
 
 
 def test_files_that_did_not_change_are_never_read_again(folder, monkeypatch):

@@ -222,3 +222,9 @@ def test_a_listing_goes_on_where_a_page_failed(location):
         answers.add_response("list_objects_v2", {"Contents": [{"Key": f"{location.prefix}a/2", "Size": 2}]})
 
         assert [(blob.key, blob.size_bytes) for blob in store.list_blobs("a/")] == [("a/1", 1), ("a/2", 2)]
+
+
+@pytest.mark.parametrize("bucket", ["my bucket", "b$cket", "-bucket", "büro"])
+def test_a_name_that_no_bucket_can_have_is_a_sentence(bucket):
+    with pytest.raises(InvalidStore, match="cannot be the name of a bucket"):
+        S3Location.parse(f"s3://{bucket}/prefix?endpoint=http://127.0.0.1:1")

@@ -4,6 +4,7 @@ Layout: blobs, then per blob its content id and length, then a trailer. docs/ref
 """
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from nearline.content.errors import BadPack
@@ -79,10 +80,14 @@ class PackBuilder:
         """Return the pack and start over with an empty one."""
         data, blobs = self._data, tuple(self._blobs)
         self._data, self._blobs = bytearray(), []
-        for blob in blobs:
-            data += _INDEX_ROW.pack(blob.content_id, blob.size)
-        data += _TRAILER.pack(len(blobs), 0, VERSION, ALGORITHM, MAGIC)
+        data += make_footer(blobs)
         return Pack(sha256(data), data, blobs)
+
+
+def make_footer(blobs: Sequence[BlobInPack]) -> bytes:
+    """Return what follows the blobs in a pack."""
+    index = [_INDEX_ROW.pack(blob.content_id, blob.size) for blob in blobs]
+    return b"".join([*index, _TRAILER.pack(len(blobs), 0, VERSION, ALGORITHM, MAGIC)])
 
 
 def read_footer(data: Buffer) -> list[BlobInPack]:

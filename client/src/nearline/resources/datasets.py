@@ -50,6 +50,11 @@ class Datasets:
             if error.code != "datasets.empty_branch":
                 raise
 
+    def get_damage(self, reference: str | Reference) -> Json:
+        """Return which packs are damaged in the store, and which files of the commit need them."""
+        target = self.parse(reference)
+        return self._http.get(self._path(target) + "/damage", ref=target.ref or LATEST)
+
     def get_commit(self, reference: str | Reference) -> Commit:
         """Return the commit that a reference means; that of the default branch where it names none."""
         target = self.parse(reference)

@@ -121,10 +121,10 @@ class Folders:
     ) -> Outcome:
         """Fetch, merge, upload, and make at most one commit. With `force` the dataset becomes what the folder is."""
         server = self._server_of(folder)
-        if new_branch:
-            _start_branch(folder, server)
         with _in_words():
             options = self._options(parallel, progress)
+            if new_branch and (unchanged := _start_branch(folder, server, options)):
+                return unchanged
             return sync.sync_folder(folder.workspace, server, message=message, force=force, options=options)
 
     def upload(
@@ -139,10 +139,10 @@ class Folders:
     ) -> Outcome:
         """Commit what is new here without touching the folder."""
         server = self._server_of(folder)
-        if new_branch:
-            _start_branch(folder, server)
         with _in_words():
             options = self._options(parallel, progress)
+            if new_branch and (unchanged := _start_branch(folder, server, options)):
+                return unchanged
             return sync.upload_folder(folder.workspace, server, message=message, force=force, options=options)
 
     def download(
@@ -281,12 +281,17 @@ def _in_words() -> Iterator[None]:
         raise InvalidRequest(str(error), code=error.code, hint=error.hint) from error
 
 
-def _start_branch(folder: Folder, server: Server) -> None:
+def _start_branch(folder: Folder, server: Server, options: Options) -> Outcome | None:
+    """Make a branch for what changed here, and follow it; where nothing changed, say so and leave all as it is."""
     if folder.base is None:
         raise InvalidRequest("A new branch needs a commit to start at.", hint="Run `nearline data sync` first.")
+    found = status.get_status(folder.workspace, server, options)
+    if not (found.added or found.changed or found.removed):
+        return Outcome(skipped=found.skipped)
     name = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     server.create_branch(name, folder.base)
     folder.switch_branch(name)
+    return None
 
 
 def _check_room(into: Path, size_bytes: int) -> None:

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from nearline._http import Http, quoted
+from nearline.errors import NotFound
 from nearline.models import Commit
 from nearline.resources.references import Reference
 from nearline.transfer.server import (
     Allocate,
     BranchHead,
+    DamagedPack,
     ObjectKind,
     Offer,
     OfferAnswer,
@@ -88,6 +90,19 @@ class SyncRoutes:
         body = {"objects": [{"kind": str(kind), "id": name} for kind, name in objects]}
         answer = self._api.post(self._path + "/downloads", body, may_repeat=True)
         return [request for item in answer["items"] if (request := _signed(item["request"]))]
+
+    def list_damaged_packs(self) -> list[DamagedPack]:
+        """Return the packs that the store does not hold as their names say."""
+        try:
+            answer = self._api.get(self._path + "/damage")
+        except NotFound:
+            # An older server has no such route.
+            return []
+        return [DamagedPack(item["sha256"], item["size_bytes"]) for item in answer["packs"]]
+
+    def report_damaged_packs(self, packs: Sequence[str]) -> None:
+        """Say which packs were found damaged."""
+        self._http.post(self._path + "/damage", {"packs": list(packs)}, may_repeat=True)
 
     def send(self, request: SignedRequest, body: bytes | bytearray) -> None:
         """Make one attempt at storing a body."""

@@ -29,6 +29,7 @@ class Applied(NamedTuple):
     files: int
     size_bytes: int
     conflicts: list[bytes]
+    removed: int = 0
 
 
 class FolderUpdate:
@@ -60,9 +61,7 @@ class FolderUpdate:
     ) -> Applied:
         """Remove and write what the changes say; of conflicts, write theirs beside ours."""
         changes = [change for change in changes if not self._rules.covers(change.path)]
-        for change in reversed(changes):
-            if change.after is None:
-                self._remove(change)
+        removed = sum(self._remove(change) for change in reversed(changes) if change.after is None)
         wanted = [
             Wanted(change.after, partial(self._choose_path, change.after, change.before))
             for change in changes
@@ -96,13 +95,13 @@ class FolderUpdate:
             meter.finish()
         size = sum(item.entry.size for item in fetched if item.entry.blobs)
         paths = sorted({*(conflict.path for conflict in kept), *self._late})
-        return Applied(len(fetched), size, paths)
+        return Applied(len(fetched), size, paths, removed)
 
-    def _remove(self, change: Change) -> None:
-        if self._is_as_expected(change.path, change.before):
-            self._target.remove(change.path)
-        else:
+    def _remove(self, change: Change) -> bool:
+        if not self._is_as_expected(change.path, change.before):
             self._late.append(change.path)
+            return False
+        return self._target.remove(change.path)
 
     def _choose_path(self, entry: Entry, before: Entry | None) -> bytes | None:
         found = self._target.find(entry.path)

@@ -1,16 +1,17 @@
 """A linked folder with all that a transfer needs of it, open under its lock."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 from nearline.content.diff import Change
 from nearline.content.diff import Conflict as TreeConflict
 from nearline.content.entries import Entry
 from nearline.content.manifest import RootRange
-from nearline.content.paths import find_collisions
+from nearline.content.paths import find_collisions, to_text
 from nearline.transfer import local_changes
 from nearline.transfer.applying import Applied, FolderUpdate
 from nearline.transfer.collector import collecting_rarely
@@ -73,6 +74,18 @@ class LinkedFolder:
         found = scan_folder(self.root, self.rules, cache, tree, self.manifests.load_range, meter=meter)
         meter.finish()
         return found
+
+    def index_copies(self) -> Callable[[bytes, Entry | None], list[Path]]:
+        """Return a function that says where in this folder a content may be: at the entry's path, or under any name."""
+        known = {file.content_id: file.path for file in self.cache.list_files()}
+
+        def find(content_id: bytes, entry: Entry | None) -> list[Path]:
+            paths = [entry.path] if entry is not None else []
+            if content_id in known:
+                paths.append(known[content_id])
+            return [self.workspace.root / to_text(path) for path in paths]
+
+        return find
 
     def meter(self, scan: Scan, phase: str) -> Meter:
         """Return a meter for reading what a scan suspects."""

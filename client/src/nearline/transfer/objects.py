@@ -1,12 +1,13 @@
 """Reading packs, ranges and roots from the store: signed just in time, tried again, and checked before use."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from nearline.content.errors import ContentError
 from nearline.content.retry import RetryPolicy
-from nearline.errors import Failed, NearlineError
+from nearline.errors import Failed, NearlineError, NotFound
 from nearline.transfer.retry import Refusals, is_expired
 from nearline.transfer.server import ObjectKind, Server, SignedRequest
 
@@ -42,16 +43,27 @@ class ObjectReader:
         for attempt in range(1, _READS + 1):
             try:
                 return check(self._read(key, byte_range))
+            except NotFound:
+                self._report(key)
+                raise
             except ContentError as error:
                 if attempt == _READS:
                     kind, name = key
+                    self._report(key)
                     raise Failed(
                         f"The {kind} {name[:12]} is damaged in the store: {error}",
                         code="client.damaged",
-                        hint="Nothing damaged was written. Ask an admin to look at the dataset's store.",
+                        hint="Nothing damaged was written. `nearline data sync` or `data put` with a good copy of the "
+                        "files sends again what is damaged; `nearline data damage` lists it.",
                         details={"kind": str(kind), "id": name},
                     ) from error
         raise AssertionError
+
+    def _report(self, key: Key) -> None:
+        """Let the server find what we found, so that good copies are asked for."""
+        if key[0] is ObjectKind.PACK:
+            with contextlib.suppress(NearlineError):
+                self._server.report_damaged_packs([key[1]])
 
     def _read(self, key: Key, byte_range: tuple[int, int] | None) -> memoryview:
         def attempt() -> memoryview:

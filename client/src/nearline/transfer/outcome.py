@@ -13,7 +13,9 @@ from nearline.transfer.walk import Skipped
 class Outcome:
     """What a transfer did. `commit` is the one that it made; bytes are those of file content that really moved.
 
-    `skipped` lists what cannot be carried, with the reason. Paths are text that may hold escaped bytes.
+    `files_removed` are gone from the folder because others removed them. `skipped` lists what cannot be carried, with
+    the reason. `packs_healed` packs were damaged in the store and are whole again; `damaged` are files that stay so,
+    because no good copy of them is here. Paths are text that may hold escaped bytes.
     """
 
     commit: Commit | None = None
@@ -21,8 +23,11 @@ class Outcome:
     bytes_uploaded: int = 0
     files_downloaded: int = 0
     bytes_downloaded: int = 0
+    files_removed: int = 0
     conflicts: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
+    packs_healed: int = 0
+    damaged: tuple[str, ...] = ()
 
     @property
     def commit_id(self) -> str | None:
@@ -32,7 +37,8 @@ class Outcome:
     @property
     def is_up_to_date(self) -> bool:
         """Return whether there was nothing to do."""
-        return self.commit is None and not self.files_downloaded and not self.conflicts
+        changes = self.files_downloaded or self.files_removed or self.conflicts or self.packs_healed
+        return self.commit is None and not changes
 
     def to_json(self) -> Mapping[str, Any]:
         """Return the outcome in the form in which the command line prints it."""
@@ -44,7 +50,10 @@ class Outcome:
             "bytes_uploaded": self.bytes_uploaded,
             "files_downloaded": self.files_downloaded,
             "bytes_downloaded": self.bytes_downloaded,
+            "files_removed": self.files_removed,
             "conflicts": list(self.conflicts),
+            "packs_healed": self.packs_healed,
+            "damaged": list(self.damaged),
             "skipped": [{"path": path, "why": why} for path, why in self.skipped],
         }
 

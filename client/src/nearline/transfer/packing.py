@@ -223,6 +223,21 @@ class PackSender:
             self._journal.note_stored(blobs)
 
 
+def send_pack(server: Server, upload: Upload, name: str, data: bytes | bytearray, policy: RetryPolicy) -> None:
+    """Bring one pack that is made already to the store, and have it confirmed."""
+    offer = policy.repeat(partial(upload.offer, ObjectKind.PACK, name, data))
+    refusals = Refusals()
+
+    def attempt() -> None:
+        request = server.offer_packs(upload.id, [offer])[0].request
+        if request is not None:
+            with refusals.watch(name, request):
+                server.send(request, data)
+
+    policy.repeat(attempt)
+    policy.repeat(partial(server.complete_packs, upload.id, [name]))
+
+
 def blobs_of(known: KnownContent, blob_ids: Sequence[bytes]) -> tuple[BlobRef, ...]:
     """Return where blobs lie that were all sent or known."""
     return tuple(_found(known, blob_id) for blob_id in blob_ids)

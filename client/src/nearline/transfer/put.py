@@ -6,18 +6,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from nearline.content.diff import Change
-from nearline.content.entries import Entry
+from nearline.content.entries import Entry, EntryKind
 from nearline.content.errors import BadPath
 from nearline.content.manifest import RootRange
 from nearline.content.paths import check_path
 from nearline.content.symlinks import check_target
 from nearline.errors import Conflict, NearlineError
 from nearline.models import Commit
-from nearline.transfer import local_changes
+from nearline.transfer import local_changes, reading
+from nearline.transfer.healing import FindCopies
 from nearline.transfer.ignore import IgnoreRules
 from nearline.transfer.manifests import Manifests
 from nearline.transfer.options import Options
-from nearline.transfer.outcome import Outcome, show_skipped
+from nearline.transfer.outcome import Outcome, show_paths, show_skipped
 from nearline.transfer.progress import Meter
 from nearline.transfer.scan import Scan, Suspect
 from nearline.transfer.server import Server
@@ -122,6 +123,7 @@ class _Put:
         # Of a large dataset, the manifests are more than a few new files: then some of these may be stored twice.
         is_worth_it = sum(row.files for row in tree) * _ENTRY_BYTES <= max(size, _ALWAYS_FETCHED_BYTES)
         looked_in = tree if is_worth_it else list(find_ranges(tree, files))
+        publisher.heal(tree, lambda: _index_copies(suspects))
         self.manifests.fetch_ahead(looked_in)
         with publisher.sending([looked_in], meter, None) as sending:
             read = local_changes.find_changes(
@@ -148,6 +150,8 @@ class _Put:
             commit=commit,
             files_uploaded=len(entries) if commit else 0,
             bytes_uploaded=sending.sender.bytes_sent,
+            packs_healed=publisher.healing.healed,
+            damaged=show_paths(publisher.healing.files),
             skipped=show_skipped(skipped),
         )
 
@@ -184,6 +188,12 @@ def _look_at(files: Mapping[bytes, Path], skipped: list[Skipped]) -> tuple[list[
         suspects.append(Suspect(found, None, None))
         names.setdefault(found.path, []).append(path)
     return list({suspect.found.path: suspect for suspect in suspects}.values()), names
+
+
+def _index_copies(suspects: Sequence[Suspect]) -> FindCopies:
+    contents = (reading.hash_file(b"", suspect.found) for suspect in suspects if suspect.found.kind is EntryKind.FILE)
+    known = {content.content_id: Path(os.fsdecode(b"/" + content.found.path)) for content in contents if content}
+    return lambda content_id, _entry: [known[content_id]] if content_id in known else []
 
 
 def _stat(path: bytes, source: Path) -> Found:

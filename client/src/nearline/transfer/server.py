@@ -77,6 +77,14 @@ class OfferAnswer:
 
 
 @dataclass(frozen=True)
+class DamagedPack:
+    """A pack that the store does not hold as its name (hexadecimal) says."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class BranchHead:
     """A branch and its newest commit; None while the branch has none."""
 
@@ -122,6 +130,12 @@ class Server(Protocol):
 
     def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> Sequence[SignedRequest]:
         """POST {d}/downloads, at most MAX_DOWNLOADS at once: requests in the order of the objects."""
+
+    def list_damaged_packs(self) -> Sequence[DamagedPack]:
+        """GET {d}/damage."""
+
+    def report_damaged_packs(self, packs: Sequence[str]) -> None:
+        """POST {d}/damage: the server reads them and decides."""
 
     def send(self, request: SignedRequest, body: bytes | bytearray) -> None:
         """Make one attempt at storing a body; the transfer decides about others.

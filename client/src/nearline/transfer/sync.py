@@ -77,6 +77,7 @@ def download_folder(
         return Outcome(
             files_downloaded=applied.files,
             bytes_downloaded=applied.size_bytes,
+            files_removed=applied.removed,
             conflicts=show_paths(applied.conflicts),
             skipped=show_skipped(scan.skipped),
         )
@@ -118,6 +119,7 @@ class _Sync:
         # Before anything is sent: it would be a pity to learn of it afterwards.
         added = {suspect.found.path for suspect in scan.suspects if suspect.before is None}
         self._check_names(head_tree, added, {entry.path for entry in scan.removed})
+        self._publisher.heal(head_tree, folder.index_copies)
         ours = self._send_changes(scan, [base_tree, head_tree])
         for _ in range(_RACES):
             theirs = list(diff_roots(base_tree, head_tree, folder.manifests.load_range))
@@ -168,6 +170,7 @@ class _Sync:
             before.files + applied.files,
             before.size_bytes + applied.size_bytes,
             sorted({*before.conflicts, *applied.conflicts}),
+            before.removed + applied.removed,
         )
 
     def _outcome(self, scan: Scan, commit: Commit | None, mine: Sequence[Change]) -> Outcome:
@@ -175,8 +178,11 @@ class _Sync:
             commit=commit,
             files_uploaded=sum(change.after is not None for change in mine),
             bytes_uploaded=self._bytes_sent,
+            packs_healed=self._publisher.healing.healed,
+            damaged=show_paths(self._publisher.healing.files),
             files_downloaded=self._applied.files,
             bytes_downloaded=self._applied.size_bytes,
+            files_removed=self._applied.removed,
             conflicts=show_paths(self._applied.conflicts),
             skipped=show_skipped(scan.skipped),
         )

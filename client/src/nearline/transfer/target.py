@@ -94,13 +94,13 @@ class TargetFolder:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(place)
 
-    def remove(self, path: bytes) -> None:
-        """Remove a file, and the folders that it leaves empty."""
+    def remove(self, path: bytes) -> bool:
+        """Remove a file, and the folders that it leaves empty; return False when there was none."""
         self._check_folders(path)
         try:
             os.unlink(self._full(path))
         except FileNotFoundError:
-            return
+            return False
         except OSError as error:
             raise cannot("remove", path, error) from error
         folder = path.rpartition(b"/")[0]
@@ -108,9 +108,10 @@ class TargetFolder:
             try:
                 os.rmdir(self._full(folder))
             except OSError:
-                return
+                break
             self._folders.discard(folder)
             folder = folder.rpartition(b"/")[0]
+        return True
 
     def _move(self, place: bytes, path: bytes) -> Found:
         try:

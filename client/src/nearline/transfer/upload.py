@@ -3,7 +3,7 @@
 import os
 import socket
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -14,6 +14,7 @@ from nearline.content.patch import patch_tree
 from nearline.content.paths import Collision, find_collisions
 from nearline.errors import Conflict, Failed, InvalidRequest, NearlineError
 from nearline.models import Commit
+from nearline.transfer.healing import FindCopies, Healer, Healing
 from nearline.transfer.known import KnownContent
 from nearline.transfer.local_changes import Sending
 from nearline.transfer.manifests import Manifests
@@ -46,11 +47,22 @@ class Publisher:
     branch: str
     manifests: Manifests
     options: Options
-    missing_packs: Collection[bytes] = ()
+    missing_packs: frozenset[bytes] = frozenset()
     upload: Upload = field(init=False)
+    healing: Healing = field(init=False, default=Healing())
 
     def __post_init__(self) -> None:
         self.upload = Upload(self.server, self.branch, f"{socket.gethostname()}:{os.getpid()}")
+
+    def heal(self, tree: Sequence[RootRange], open_copies: Callable[[], FindCopies]) -> None:
+        """Make damaged packs of the store whole, as far as good copies are here; `open_copies` is asked if need be.
+
+        What stays damaged counts as missing: new files with the same content do not rely on it.
+        """
+        if damaged := self.server.list_damaged_packs():
+            healer = Healer(self.server, self.upload, self.manifests, self.options.policy, open_copies())
+            self.healing = healer.heal(damaged, tree)
+            self.missing_packs |= self.healing.damaged
 
     @contextmanager
     def sending(

@@ -61,7 +61,10 @@ def walk(root: bytes, rules: IgnoreRules, skipped: list[Skipped]) -> Iterator[Fo
             stack.pop()
             continue
         if entry.is_dir(follow_symlinks=False):
-            stack.append(_read_folder(root, path + b"/", rules))
+            if _is_empty(entry):
+                skipped.append(Skipped(path, "is an empty folder, and a dataset keeps files only"))
+            else:
+                stack.append(_read_folder(root, path + b"/", rules))
             continue
         try:
             yield _look_at(path, entry)
@@ -89,6 +92,15 @@ def _read_folder(root: bytes, prefix: bytes, rules: IgnoreRules) -> Iterator[tup
         raise cannot("read the folder", prefix or b".", error) from error
     listed.sort(key=lambda item: item[0])
     return iter(listed)
+
+
+def _is_empty(folder: "os.DirEntry[bytes]") -> bool:
+    try:
+        with os.scandir(folder.path) as entries:
+            return next(entries, None) is None
+    except OSError:
+        # Reading it says why.
+        return False
 
 
 def _look_at(path: bytes, entry: "os.DirEntry[bytes]") -> Found:

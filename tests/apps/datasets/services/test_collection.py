@@ -211,7 +211,7 @@ def test_a_range_is_not_kept_while_its_packs_are_given_up(abandoned, dataset, at
     collection.collect()
 
     with transaction.atomic(), pytest.raises(PackMissing):
-        packs.lock_complete(list(dataset.packs.all()))
+        packs.lock_present(list(dataset.packs.all()))
 
 
 def test_who_saw_a_pack_that_was_given_up_since_vouches_for_nothing(abandoned, dataset, member, at):

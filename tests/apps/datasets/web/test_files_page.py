@@ -9,7 +9,10 @@ import pytest
 from PIL import Image
 
 from core.units import format_bytes
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.layout import pack_key
 from datasets.models import Branch, Commit
+from datasets.services import damage
 from tests.engine.datasets.test_parquet_footer import FILE as PARQUET
 from tests.factories.datasets import commit_files
 
@@ -195,3 +198,19 @@ def test_a_dataset_without_a_commit_says_how_to_bring_one(browser, dataset):
     assert "No commit yet" in page
     assert "upload-panel" in page
     assert json.dumps("nearline data link team-a/xrays")[1:-1] in page
+
+
+def test_a_dataset_that_is_damaged_in_the_store_says_which_files_and_what_heals_them(browser, dataset, first):
+    assert "damaged in the store" not in page_of(browser)
+    store = open_dataset_store(dataset)
+    pack = dataset.packs.get()
+    store.put(pack_key(pack.sha256), b"other bytes")
+    damage.check_all_packs(dataset)
+
+    page = page_of(browser)
+
+    assert "1 pack of this dataset is damaged in the store." in page
+    assert f"{len(FILES)} files of the newest commit cannot be read" in page
+    assert '<span class="mono">README.md</span>, <span class="mono">broken.json</span>' in page
+    assert f"and {len(FILES) - 5} more" in page
+    assert "nearline data damage team-a/xrays" in page

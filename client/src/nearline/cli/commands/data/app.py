@@ -20,6 +20,7 @@ for name, function in {
     "files": files.list_files,
     "commits": history.list_commits,
     "diff": history.diff,
+    "damage": history.damage,
     "revert": history.revert,
     "branch": history.branch,
     "tag": history.tag,

@@ -8,7 +8,7 @@ import typer
 
 from nearline.cli import formats
 from nearline.cli.commands.data.caches import wait_until_ready
-from nearline.cli.commands.data.folder import Parallel
+from nearline.cli.commands.data.folder import Parallel, tell_healing, tell_skipped
 from nearline.cli.commands.data.target import Ref, target_of
 from nearline.cli.compatibility import accepts
 from nearline.cli.confirm import confirm
@@ -107,7 +107,10 @@ def remove(
     auto_cache: AutoCache = False,
     yes: Yes = False,
 ) -> None:
-    """Remove files from the newest state of a dataset, as one commit. Older commits keep them."""
+    """Remove files from the newest state of a dataset, as one commit. Older commits keep them.
+
+    Asks first on a terminal; where nobody can answer, as in a script, it removes without asking.
+    """
     session = session_of(context)
     _check_auto_cache(auto_cache=auto_cache, site=external_disk)
     target = target_of(session, reference)
@@ -205,8 +208,8 @@ def _cache_after(session: Session, target: Reference, outcome: "Outcome", site: 
 
 
 def _tell(session: Session, target: Reference, outcome: "Outcome") -> None:
-    for path, why in outcome.skipped:
-        session.out.warn(f"Left out: {printable(path)}: {why}")
+    tell_skipped(session, outcome)
+    tell_healing(session, outcome)
     if outcome.is_up_to_date and not session.out.is_json:
         session.out.done("Dataset is up to date")
         return

@@ -186,14 +186,33 @@ def _tell_link(session: Session, folder: "Folder", *, url: str | None = None) ->
     )
 
 
+def tell_skipped(session: Session, outcome: "Outcome") -> None:
+    """Say what cannot be carried."""
+    for path, why in outcome.skipped[:_LISTED]:
+        session.out.warn(f"Left out: {printable(path)}: {why}")
+    if len(outcome.skipped) > _LISTED:
+        session.out.warn(f"and {len(outcome.skipped) - _LISTED} more were left out")
+
+
+def tell_healing(session: Session, outcome: "Outcome") -> None:
+    """Say what of the store was damaged, and what became of it."""
+    if outcome.packs_healed:
+        packs = formats.count(outcome.packs_healed, "damaged pack")
+        session.out.done(f"Sent {packs} of the store again: the files in them are whole now.")
+    for path in outcome.damaged[:_LISTED]:
+        session.out.warn(f"Damaged in the store, and no good copy is here: {printable(path)}")
+    if len(outcome.damaged) > _LISTED:
+        session.out.warn(f"and {len(outcome.damaged) - _LISTED} more such files: nearline data damage")
+
+
 def _tell_outcome(session: Session, outcome: "Outcome", *, finished: str) -> None:
     out = session.out
     for path in outcome.conflicts[:_LISTED]:
         out.warn(f"Changed on both sides, yours is kept: {printable(path)}; the server's is {printable(path)}.conflict")
     if len(outcome.conflicts) > _LISTED:
         out.warn(f"and {len(outcome.conflicts) - _LISTED} more such files")
-    for path, why in outcome.skipped:
-        out.warn(f"Left out: {printable(path)}: {why}")
+    tell_skipped(session, outcome)
+    tell_healing(session, outcome)
     if out.is_json or out.is_quiet:
         out.record(outcome, [("Commit", outcome.commit_id or "")])
         return
@@ -206,5 +225,6 @@ def _tell_outcome(session: Session, outcome: "Outcome", *, finished: str) -> Non
     out.note(
         f"  sent {formats.count(outcome.files_uploaded, 'file')} ({formats.size(outcome.bytes_uploaded)}), "
         f"received {formats.count(outcome.files_downloaded, 'file')} ({formats.size(outcome.bytes_downloaded)})"
+        + (f", removed {formats.count(outcome.files_removed, 'file')} here" if outcome.files_removed else "")
     )
     out.done(finished)

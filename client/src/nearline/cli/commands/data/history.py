@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
-from nearline.cli.commands.data.target import DatasetOption, Ref, linked_folder, target_of
+from nearline.cli.commands.data.target import HERE, DatasetOption, Ref, linked_folder, target_of
 from nearline.cli.compatibility import accepts
 from nearline.cli.confirm import confirm
 from nearline.cli.options import Message, Yes
@@ -171,6 +171,31 @@ def tag(
         folder = None if dataset else linked_folder()
         made = datasets.create_tag(target, name, commit=commit or (folder and folder.base) or target.ref or "latest")
         session.out.record(made, [("Tag", made.name), ("Commit", made.commit)])
+
+
+def damage(
+    context: typer.Context,
+    reference: Ref = HERE,
+) -> None:
+    """List the files that are damaged in the store.
+
+    `nearline data sync` or `data put` with a good copy of them sends again what is damaged.
+    """
+    session = session_of(context)
+    target = target_of(session, reference)
+    found = session.client().datasets.get_damage(target)
+    if session.out.is_json:
+        session.out.json(found)
+        return
+    for path in found["files"]:
+        session.out.line(printable(path))
+    if not found["packs"]:
+        session.out.done("Nothing is known to be damaged.")
+        return
+    left = found["files_total"] - len(found["files"])
+    files = formats.count(found["files_total"], "file") + (f", {left:,} of them not listed," if left else "")
+    packs = formats.count(len(found["packs"]), "damaged pack")
+    session.out.note(f"{files} of {target} in {packs}. Run `nearline data sync` or `data put` where good copies are.")
 
 
 def _commit_fields(commit: "Commit") -> list[tuple[str, object]]:

@@ -1,0 +1,30 @@
+"""`manage.py check_packs PROJECT/DATASET`: reads every pack of a dataset from its store, and says which are damaged."""
+
+from argparse import ArgumentParser
+
+from django.core.management.base import BaseCommand, CommandError
+
+from accounts.actor import Actor
+from datasets.selectors import datasets
+from datasets.services import damage
+
+
+class Command(BaseCommand):
+    """Compare the packs of a dataset with their names."""
+
+    help = "Read every pack of a dataset from its store and say which are damaged. Takes as long as a download of all."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the dataset."""
+        parser.add_argument("dataset", metavar="PROJECT/DATASET")
+
+    def handle(self, *_args: object, dataset: str, **_options: object) -> None:
+        """Run it. Ends with an error when something is damaged."""
+        project, _, name = dataset.partition("/")
+        found = datasets.get_dataset(actor=Actor.system("check"), project=project, name=name)
+        damaged = damage.check_all_packs(found)
+        for sha256 in damaged:
+            self.stdout.write(sha256)
+        if damaged:
+            raise CommandError(f"{len(damaged)} packs are damaged. `nearline data damage {dataset}` names the files.")
+        self.stdout.write("No pack is damaged.")

@@ -1,0 +1,54 @@
+"""Which packs of a dataset are damaged in the store, and which files of a commit lie in them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from datasets import permissions
+from datasets.models import Commit, Dataset, ManifestRange, Pack, PackState
+from datasets.selectors.trees import TreeReader
+from nearline.content.manifest import BlobRef
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Damaged packs of a dataset, and the paths of the files of one commit that need them, sorted."""
+
+    packs: Sequence[Pack]
+    files: Sequence[bytes] = ()
+
+    @property
+    def shown(self) -> Sequence[str]:
+        """The first few files, for people."""
+        return [path.decode("utf-8", "backslashreplace") for path in self.files[:_SHOWN]]
+
+    @property
+    def unshown(self) -> int:
+        """How many files there are besides."""
+        return max(0, len(self.files) - _SHOWN)
+
+
+def get_damage(actor: Actor, dataset: Dataset, commit: Commit | None) -> Damage:
+    """Return what is damaged; the files are those of `commit`, none without one."""
+    require(actor, permissions.VIEW, dataset.project_id)
+    packs = list(Pack.objects.filter(dataset=dataset, state=PackState.DAMAGED).order_by("sha256"))
+    if not packs or commit is None:
+        return Damage(packs)
+    ids = ManifestRange.objects.filter(dataset=dataset, packs__in=packs).values_list("range_id", flat=True)
+    suspects, damaged = set(ids), {bytes.fromhex(pack.sha256): pack.damaged_parts for pack in packs}
+    reader = TreeReader(dataset)
+    files = [
+        entry.path
+        for row in reader.read_root(commit.root)
+        if row.range_id in suspects
+        for entry in reader.load_range(row.range_id)
+        if any(_overlaps(blob, damaged.get(blob.pack, ())) for blob in entry.blobs)
+    ]
+    return Damage(packs, files)
+
+
+def _overlaps(blob: BlobRef, parts: Iterable[tuple[int, int]]) -> bool:
+    return any(first < blob.offset + blob.size and blob.offset < first + length for first, length in parts)

@@ -1,0 +1,106 @@
+"""Packs that the store does not hold as their name says: found by reading them, and whole again once a good copy came.
+
+A pack is named by the SHA-256 of its bytes, so whoever makes the same bytes again may put them in its place, and every
+commit that refers to it is whole again.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import structlog
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from core import clock
+from core.errors import PlatformError
+from datasets import permissions
+from datasets.adapters.opening import open_dataset_store
+from datasets.adapters.scoped import ScopedStore
+from datasets.engine.cache_states import CacheState
+from datasets.engine.layout import pack_key
+from datasets.errors import BlobMissing, ContentCorrupt
+from datasets.models import PRESENT, CachedCommit, Dataset, Pack
+from datasets.services import caches, packs
+from nearline.content.errors import BadPack
+from nearline.content.hashing import file_id, sha256_hex
+from nearline.content.packs import read_footer
+
+log = structlog.get_logger(__name__)
+
+# Why a cached copy could not be made, or not be healed, where a pack was damaged.
+_CAUSES = (ContentCorrupt.code, BlobMissing.code)
+
+
+def report_packs(*, actor: Actor, dataset: Dataset, names: Sequence[str]) -> None:
+    """Read packs that someone found damaged; the store decides who is right. Unknown names are passed over."""
+    require(actor, permissions.VIEW, dataset.project_id)
+    check_packs(dataset, list(dataset.packs.filter(sha256__in=names, state__in=PRESENT)))
+
+
+def record_failure(dataset: Dataset, error: PlatformError) -> None:
+    """Read the pack that a failure to read content names, if it names one. Raises nothing: that has failed already."""
+    if not isinstance(error, ContentCorrupt | BlobMissing) or "pack" not in error.details:
+        return
+    try:
+        check_packs(dataset, dataset.packs.filter(sha256=error.details["pack"], state__in=PRESENT))
+    except PlatformError:
+        log.warning("packs.not_checked", dataset_id=dataset.pk, exc_info=True)
+
+
+def check_packs(dataset: Dataset, rows: Iterable[Pack]) -> list[str]:
+    """Read packs whole and note which are damaged and which are whole again; return the names of the damaged.
+
+    Copies that could not be made for want of a pack that is whole again are asked for once more.
+    """
+    store = open_dataset_store(dataset)
+    damaged: list[str] = []
+    is_anything_whole_again = False
+    for row in rows:
+        parts = _find_damage(store, row)
+        if not parts:
+            is_anything_whole_again |= packs.mark_whole(row)
+        else:
+            damaged.append(row.sha256)
+            if packs.mark_damaged(row, parts):
+                log.warning("packs.damaged", dataset_id=dataset.pk, pack=row.sha256)
+    if is_anything_whole_again:
+        log.info("packs.healed", dataset_id=dataset.pk)
+        _ask_for_copies(dataset)
+    return damaged
+
+
+def check_all_packs(dataset: Dataset) -> list[str]:
+    """Read every pack of a dataset as `check_packs` does: all of its bytes leave the store once."""
+    return check_packs(dataset, dataset.packs.filter(state__in=PRESENT).order_by("pk").iterator())
+
+
+def _find_damage(store: ScopedStore, row: Pack) -> list[tuple[int, int]]:
+    """Return the damaged parts of a pack; none when it is whole, all where its own index cannot tell."""
+    everything = [(0, row.size_bytes)]
+    try:
+        data = store.get(pack_key(row.sha256))
+    except BlobMissing:
+        return everything
+    if sha256_hex(data) == row.sha256:
+        return []
+    view = memoryview(data)
+    try:
+        blobs = read_footer(data)
+    except BadPack:
+        return everything
+    parts = [
+        (blob.offset, blob.size)
+        for blob in blobs
+        if file_id(view[blob.offset : blob.offset + blob.size]) != blob.content_id
+    ]
+    return parts or everything
+
+
+def _ask_for_copies(dataset: Dataset) -> None:
+    stopped = CachedCommit.objects.filter(dataset=dataset, error_code__in=_CAUSES)
+    stopped.filter(state=CacheState.READY).update(scrub_requested_at=clock.now())
+    for row in stopped.filter(state=CacheState.FAILED).select_related("site", "commit__dataset__project"):
+        try:
+            caches.request_cache(Actor.system("healing"), row.commit, row.site)
+        except PlatformError:
+            # There is no room for it now. It stays failed, with its reason, until someone asks for it.
+            log.info("cache.not_asked_for_again", cached_commit_id=row.pk, exc_info=True)
