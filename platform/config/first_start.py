@@ -14,6 +14,7 @@ from accounts.models import User
 from accounts.selectors import actor_of
 from accounts.services import projects, tokens
 from compute.services import resources
+from core.errors import PlatformError
 from datasets.services import cache_sites, stores
 
 ADMIN = "admin"
@@ -28,7 +29,10 @@ def prepare() -> None:
     if admin is None:
         admin = projects.create_user(actor=system, username=ADMIN, password=None, is_site_admin=True)
     _keep_token(admin)
-    stores.ensure_default_store()
+    try:
+        stores.ensure_default_store()
+    except PlatformError as error:
+        raise CommandError(f"{error.message} {error.hint}") from error
     cache_sites.ensure_default_site()
     resources.ensure_first_resources()
 

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from client.tests.cli.answers import AT, cached, page
 
 TEMPLATE = {
@@ -166,3 +168,23 @@ def test_a_person_is_enabled_and_signed_out(cli, server):
     assert cli("user", "enable", "ada").stdout == "Enabled:  ada\n"
     assert "ada is signed out everywhere." in cli("user", "sign-out", "ada", "--tokens").stderr
     assert server.bodies("POST", "/users/ada/sign-out") == [{"revoke_tokens": True}]
+
+
+RECORDED = {"id": "exp_1", "metrics": {"accuracy": 0.9}, "parameters": {"lr": 0.1}, "tags": {}, "state": "succeeded"}
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("metrics.acuracy > 0.5", "No experiment has the metric acuracy. There is: accuracy."),
+        ("params.learning_rate = 1", "No experiment has the parameter learning_rate. There is: lr."),
+        ("tags.best", "No experiment has the tag best."),
+        ("metrics.accuracy > 0.95", "No experiment matches."),
+    ],
+)
+def test_a_filter_that_finds_nothing_says_which_key_nobody_recorded(cli, server, where, said):
+    server.on("GET", "/experiments", [page(), page(RECORDED)])
+
+    done = cli("experiment", "list", "--filter", where)
+
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", said + "\n")

@@ -91,12 +91,13 @@ def test_a_reader_that_leaves_in_the_middle_is_no_traceback(tmp_path):
     process.stderr.close()
 
 
-def test_what_nobody_foresaw_is_a_sentence_and_a_way_to_report_it(monkeypatch, capsys):
+def test_what_nobody_foresaw_is_a_sentence_and_the_place_of_its_details(monkeypatch, capsys, tmp_path):
     def surprise():
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(program, "app", surprise)
     monkeypatch.delenv("NEARLINE_DEBUG", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(program, "_prepare_streams", lambda: None)
 
     with pytest.raises(SystemExit) as ended:
@@ -106,6 +107,10 @@ def test_what_nobody_foresaw_is_a_sentence_and_a_way_to_report_it(monkeypatch, c
     error = capsys.readouterr().err
     assert error.startswith("✗ Something broke inside the client: ZeroDivisionError: division by zero\nhint: ")
     assert "Traceback" not in error
+    [details] = tmp_path.iterdir()
+    assert error.rstrip().endswith(f"The details are in {details}.")
+    assert "ZeroDivisionError: division by zero" in details.read_text()
+    assert details.stat().st_mode & 0o077 == 0
 
 
 def test_whoever_asks_gets_the_traceback(monkeypatch):

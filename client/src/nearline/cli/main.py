@@ -74,10 +74,26 @@ def main() -> None:
             raise
         unexpected = Failed(
             f"Something broke inside the client: {type(error).__name__}: {error}",
-            hint="Please report it, with what NEARLINE_DEBUG=1 prints when you run it again.",
+            code="client.broken",
+            hint=f"Please report it. {_keep_details()}",
         )
         report(unexpected, as_json=False)
         sys.exit(Failed.exit_code)
+
+
+def _keep_details() -> str:
+    """Write down the failure that is being handled, and say where."""
+    import tempfile  # noqa: PLC0415 (rarely needed, like what follows)
+    import traceback  # noqa: PLC0415
+
+    try:
+        # Readable by nobody else: it may hold what was worked on.
+        descriptor, path = tempfile.mkstemp(prefix="nearline-", suffix=".log", text=True)
+        with os.fdopen(descriptor, "w", errors="replace") as file:
+            file.write(traceback.format_exc())
+    except OSError:
+        return "NEARLINE_DEBUG=1 prints the details."
+    return f"The details are in {path}."
 
 
 def _prepare_streams() -> None:

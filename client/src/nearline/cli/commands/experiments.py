@@ -1,6 +1,8 @@
 """What steps recorded."""
 
-from collections.abc import Mapping
+import difflib
+import re
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +14,10 @@ from nearline.cli.session import session_of
 
 if TYPE_CHECKING:
     from nearline.models import Experiment
+
+_LOOKED_AT = 500
+_KINDS = {"params": "parameter", "metrics": "metric", "tags": "tag"}
+_KEYS = re.compile(r"\b(params|metrics|tags)\.([^\s<>=!(),\"']+)")
 
 app = CommandGroup(help="What steps recorded: parameters, metrics, artifacts.")
 
@@ -49,7 +55,9 @@ def list_experiments(
         )
         for item in found
     ]
-    empty = "No experiment matches." if where else "None was recorded." if not every else "There is no experiment."
+    empty = "There is no experiment." if every else "None was recorded."
+    if where and not found:
+        empty = _explain_nothing(where, session.client().experiments.list(project=project, run=run, limit=_LOOKED_AT))
     session.out.table(found, ("EXPERIMENT", "STEP", "STATE", "RESULTS", "STARTED"), rows, empty=empty)
 
 
@@ -102,6 +110,21 @@ def compare(
             rows.append((f"{kind} {key}" + ("" if len(set(texts)) == 1 else " *"), *texts))
     session.out.table(found, ("", *ids), rows, empty="")
     session.out.note("* differs")
+
+
+def _explain_nothing(where: str, others: Iterable["Experiment"]) -> str:
+    """Say why a filter finds nothing: keys that nobody recorded, with those that read alike, or values."""
+    recorded: dict[str, set[str]] = {kind: set() for kind in _KINDS.values()}
+    for item in others:
+        for kind, values in (("parameter", item.parameters), ("metric", item.metrics), ("tag", item.tags)):
+            recorded[kind].update(values or {})
+    texts = []
+    for word, key in dict.fromkeys(_KEYS.findall(where)):
+        kind = _KINDS[word]
+        if key not in recorded[kind]:
+            alike = difflib.get_close_matches(key, sorted(recorded[kind]), n=3) or sorted(recorded[kind])[:3]
+            texts.append(f"No experiment has the {kind} {key}." + (f" There is: {', '.join(alike)}." if alike else ""))
+    return " ".join(texts) or "No experiment matches."
 
 
 def _results(item: "Experiment") -> str:
