@@ -32,6 +32,8 @@ def errors() -> str:
     rows = [(error.code, str(int(STATUS[error.kind])), _first_sentence(error), error.hint) for error in error_classes()]
     rows += [
         ("core.malformed_request", "400", "The body or a parameter does not have the documented form.", ""),
+        ("core.method_not_allowed", "405", "The address exists, and does not take this method.", ""),
+        ("core.body_too_large", "413", "The body is larger than a request may be.", "Send it in parts."),
         ("core.internal", "500", "Something broke inside Nearline; it has been logged.", ""),
     ]
     intro = (

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from ninja import Field, Schema
 
-from core.errors import InvalidInput
 from core.pagination import decode_cursor, encode_cursor
 from datasets.api.schemas import Hash
 from datasets.services.upload_parts import ArrivedPart, ReceivedPart
@@ -81,10 +80,7 @@ class ArrivedOut(Schema):
 
 def read_cursor(cursor: str | None) -> int:
     """Return the number of the part that a page begins after. Raises InvalidInput."""
-    number = decode_cursor(cursor) if cursor else -1
-    if not isinstance(number, int):
-        raise InvalidInput("This page link is damaged. Start again from the first page.")
-    return number
+    return decode_cursor(cursor, int) if cursor else -1
 
 
 class PartsCommitIn(Schema):

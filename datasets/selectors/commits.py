@@ -46,7 +46,7 @@ def list_commits(actor: Actor, dataset: Dataset, *, ref: str, cursor: str | None
     require(actor, permissions.VIEW, dataset.project_id)
     limit = max(1, min(limit, MAX_LIMIT))
     try:
-        start = str(decode_cursor(cursor)) if cursor else get_commit(actor, dataset, ref).id
+        start = decode_cursor(cursor, str) if cursor else get_commit(actor, dataset, ref).id
     except EmptyBranch:
         return Page([], None)
     ids = _line_of_parents(dataset, start, limit + 1)

@@ -7,7 +7,7 @@ from itertools import islice
 from accounts.actor import Actor
 from accounts.permissions import require
 from core.errors import InvalidInput
-from core.pagination import Page, decode_cursor, encode_cursor
+from core.pagination import Page, decode_path, encode_cursor
 from datasets import permissions
 from datasets.models import Commit
 from datasets.selectors import files
@@ -86,10 +86,7 @@ def _roots(reader: TreeReader, base: Commit | None, other: Commit) -> tuple[Sequ
 def _position(cursor: str | None) -> bytes:
     if not cursor:
         return b""
-    try:
-        return bytes.fromhex(str(decode_cursor(cursor)))
-    except ValueError as error:
-        raise InvalidInput("This page link is damaged. Start again from the first page.") from error
+    return decode_path(cursor)
 
 
 _counts: Kept[Counts] = Kept(2000)

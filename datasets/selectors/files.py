@@ -6,8 +6,7 @@ from itertools import chain, islice
 
 from accounts.actor import Actor
 from accounts.permissions import require
-from core.errors import InvalidInput
-from core.pagination import MAX_LIMIT, Page, decode_cursor, encode_cursor
+from core.pagination import MAX_LIMIT, Page, decode_path, encode_cursor
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.browse import FolderItem, Listing
@@ -155,10 +154,7 @@ def _cursor(path: bytes) -> str:
 def _position(cursor: str | None) -> bytes | None:
     if not cursor:
         return None
-    try:
-        return bytes.fromhex(str(decode_cursor(cursor)))
-    except ValueError as error:
-        raise InvalidInput("This page link is damaged. Start again from the first page.") from error
+    return decode_path(cursor)
 
 
 def _bounded(limit: int) -> int:

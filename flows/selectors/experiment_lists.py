@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.db.models import Avg, Count, F, FilteredRelation, Max, Min, Q, QuerySet
 
 from accounts.actor import Actor
-from core import pagination
+from core import bounds, pagination
 from core.errors import InvalidInput
 from core.pagination import Page
 from flows.engine import columns, filter_tree, filters
@@ -74,8 +74,8 @@ def page_of(rows: QuerySet[Experiment], *, is_sorted: bool, cursor: str | None, 
     if not is_sorted:
         return pagination.paginate(rows, cursor=cursor, limit=limit)
     limit = max(1, min(limit, pagination.MAX_LIMIT))
-    start = pagination.decode_cursor(cursor) if cursor else 0
-    if not isinstance(start, int) or start < 0:
+    start = pagination.decode_cursor(cursor, int) if cursor else 0
+    if not 0 <= start <= bounds.MAX_COUNT:
         raise InvalidInput("This page link belongs to another order of the list. Start again from the first page.")
     found = take(rows, start=start, limit=limit + 1)
     return Page(found[:limit], pagination.encode_cursor(start + limit) if len(found) > limit else None)

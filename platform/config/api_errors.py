@@ -1,13 +1,14 @@
 """How the API answers when something fails: always in the one form of `web.problems`."""
 
 import structlog
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import BadRequest, SuspiciousOperation
+from django.http import HttpRequest, HttpResponse, UnreadablePostError
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
 from core.errors import PlatformError
 from core.storage import find_full
-from web.problems import problem, problem_of
+from web.problems import problem, problem_of, problem_of_fault, problem_of_request
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +26,12 @@ def install(api: NinjaAPI) -> None:
         text = "; ".join(f"{fault['where']}: {fault['what']}" for fault in faults)
         return problem(400, "core.malformed_request", f"The request is malformed: {text}", "", {"faults": faults})
 
+    @api.exception_handler(SuspiciousOperation)
+    @api.exception_handler(BadRequest)
+    @api.exception_handler(UnreadablePostError)
+    def refused(_request: HttpRequest, error: Exception) -> HttpResponse:
+        return problem_of_request(error)
+
     @api.exception_handler(HttpError)
     def unreadable(_request: HttpRequest, error: HttpError) -> HttpResponse:
         # The parser's own error is the cause of what ninja raises.
@@ -37,4 +44,4 @@ def install(api: NinjaAPI) -> None:
         if (full := find_full(error)) is not None:
             return problem_of(full)
         log.error("request.failed", path=request.path, exc_info=error)
-        return problem(500, "core.internal", "Something broke inside Nearline. It has been logged.", "", {})
+        return problem_of_fault()

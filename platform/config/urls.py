@@ -29,5 +29,6 @@ urlpatterns = [
     path("metrics", login_not_required(health.metrics), name="metrics"),
 ]
 
+handler400 = "web.error_pages.bad_request"
 handler404 = "web.error_pages.not_found"
 handler500 = "web.error_pages.server_error"

@@ -1,17 +1,19 @@
 """One cursor pagination for every list: pages follow a unique, ordered key, so rows neither repeat nor go missing."""
 
 import base64
-import binascii
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Generic, TypeVar
 
-from django.db.models import Model, Q, QuerySet
+from django.core.exceptions import ValidationError
+from django.db.models import IntegerField, Model, Q, QuerySet
 
+from core import bounds
 from core.errors import InvalidInput
 
+K = TypeVar("K", int, str, list[object])
 M = TypeVar("M", bound=Model)
 R = TypeVar("R")
 
@@ -35,19 +37,31 @@ def encode_cursor(key: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(key, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
-def decode_cursor(cursor: str) -> object:
-    """Unpack `encode_cursor`'s text. Raises InvalidInput when it is anything else."""
+def decode_cursor(cursor: str, kind: type[K]) -> K:
+    """Unpack `encode_cursor`'s text. Raises InvalidInput when it is anything else, or holds another kind of key."""
     try:
-        return json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (binascii.Error, ValueError) as error:
-        raise InvalidInput("This page link is damaged. Start again from the first page.") from error
+        key = bounds.read_json(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (InvalidInput, ValueError) as error:
+        raise _damaged() from error
+    if not isinstance(key, kind) or isinstance(key, bool):
+        raise _damaged()
+    return key
+
+
+def decode_path(cursor: str) -> bytes:
+    """Unpack the cursor of a list that is ordered by paths, which may be no UTF-8. Raises InvalidInput."""
+    try:
+        return bytes.fromhex(decode_cursor(cursor, str))
+    except ValueError as error:
+        raise _damaged() from error
 
 
 def paginate(rows: QuerySet[M], *, cursor: str | None, limit: int, newest_first: bool = True) -> Page[M]:
     """Return at most `limit` rows after `cursor`, ordered by id (ids sort by creation time)."""
     limit = max(1, min(limit, MAX_LIMIT))
     if cursor:
-        last = decode_cursor(cursor)
+        is_number = isinstance(rows.model._meta.pk, IntegerField)
+        last = decode_cursor(cursor, int) if is_number else decode_cursor(cursor, str)
         rows = rows.filter(Q(pk__lt=last) if newest_first else Q(pk__gt=last))
     found = list(rows.order_by("-pk" if newest_first else "pk")[: limit + 1])
     items = found[:limit]
@@ -62,15 +76,22 @@ def paginate_by(rows: QuerySet[M], *, field: str, descending: bool, cursor: str 
     limit = max(1, min(limit, MAX_LIMIT))
     step, sign = ("lt", "-") if descending else ("gt", "")
     if cursor:
-        last = decode_cursor(cursor)
-        if not isinstance(last, list) or len(last) != 2 or isinstance(last[0], dict | list):  # noqa: PLR2004 (a pair)
-            raise InvalidInput("This page link belongs to another order. Start again from the first page.")
-        value, pk = last
-        beyond = Q(**{f"{field}__{step}": value}) | Q(**{field: value, f"pk__{step}": str(pk)})
-        rows = rows.filter(beyond)
+        match decode_cursor(cursor, list):
+            case [str() | int() | float() as value, str() as pk]:
+                beyond = Q(**{f"{field}__{step}": value}) | Q(**{field: value, f"pk__{step}": pk})
+            case _:
+                raise _damaged()
+        try:
+            rows = rows.filter(beyond)
+        except (TypeError, ValueError, ValidationError) as error:  # a value of another type than the field's
+            raise _damaged() from error
     found = list(rows.order_by(f"{sign}{field}", f"{sign}pk")[: limit + 1])
     items = found[:limit]
     if len(found) <= limit:
         return Page(items, None)
-    value = reduce(getattr, field.split("__"), items[-1])
-    return Page(items, encode_cursor([value, items[-1].pk]))
+    last_value = reduce(getattr, field.split("__"), items[-1])
+    return Page(items, encode_cursor([last_value, items[-1].pk]))
+
+
+def _damaged() -> InvalidInput:
+    return InvalidInput("This page link is damaged, or belongs to another list. Start again from the first page.")

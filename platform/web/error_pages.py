@@ -7,9 +7,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from accounts.selectors import actor_of
-from core.errors import ErrorKind, NotFound, PlatformError
+from core.errors import ErrorKind, InvalidInput, NotFound, PlatformError
 from core.storage import find_full
-from web.problems import STATUS, problem_of
+from web.problems import STATUS, is_for_program, problem_of, problem_of_fault, problem_of_request
 
 _TITLES = {
     ErrorKind.INVALID: "This cannot be done as asked",
@@ -29,6 +29,20 @@ class PageNotFound(NotFound):
 
     code = "web.page_not_found"
     hint = "Check the address, or start from the overview."
+
+
+class RouteNotFound(NotFound):
+    """No route of the API has this address."""
+
+    code = "web.route_not_found"
+    hint = "The routes are listed at /api/v1/docs."
+
+
+class UnreadableRequest(InvalidInput):
+    """A request is too large, or holds what cannot be read."""
+
+    code = "web.unreadable_request"
+    hint = "Go back, reload the page and try again with less."
 
 
 class RequestRefused(PlatformError):
@@ -54,9 +68,26 @@ def show(request: HttpRequest, error: PlatformError) -> HttpResponse:
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 (Django's signature)
     """Answer to an address that no route matches. No middleware has noted the actor, because there is no view."""
+    if is_for_program(request):
+        return problem_of(RouteNotFound("There is no route at this address."))
     if request.user.is_authenticated:
         request.actor = actor_of(request.user)  # type: ignore[attr-defined]
     return show(request, PageNotFound("There is no page at this address."))
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer to a request that Django refuses to read."""
+    answer = problem_of_request(exception)
+    if is_for_program(request):
+        return answer
+    return refuse(request, UnreadableRequest("This request is too large or cannot be read."), answer.status_code)
+
+
+def refuse(request: HttpRequest, error: PlatformError, status: int = HTTPStatus.BAD_REQUEST) -> HttpResponse:
+    """Answer to a request of which nothing more may be read: not its form, and not its session."""
+    if is_for_program(request):
+        return problem_of(error)
+    return render(None, "web/refused.html", {"error": error}, status=status)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
@@ -73,5 +104,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """
     error = sys.exc_info()[1]
     if error is not None and (full := find_full(error)) is not None:
-        return problem_of(full) if request.path.startswith("/api/") else show(request, full)
+        return problem_of(full) if is_for_program(request) else show(request, full)
+    if is_for_program(request):
+        return problem_of_fault()
     return render(request, "web/broken.html", status=HTTPStatus.INTERNAL_SERVER_ERROR, context={})

@@ -1,22 +1,56 @@
 """Who may see a page, and what they see when it fails."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
+from itertools import chain
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.core.exceptions import BadRequest, SuspiciousOperation
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import resolve_url
 from django.utils.deprecation import MiddlewareMixin
 from django_htmx.http import HttpResponseClientRedirect
 
 from accounts.errors import NotSignedIn
 from accounts.selectors import actor_of
+from core import bounds
+from core.bounds import OutOfBounds
 from core.errors import PlatformError
 from core.storage import find_full
-from web import error_pages, problems
+from web import error_pages
+from web.problems import is_for_program, problem, problem_of
 
-OWN_DOORS = frozenset({"api", "store"})
-"""Namespaces of routes that are no pages: programs call them, and they check their callers themselves."""
+
+class StorableTextMiddleware(MiddlewareMixin):
+    """Refuses a request whose address, cookies or form hold a text that no database takes."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        """Look at the address and the cookies."""
+        texts = chain([request.path_info], request.COOKIES.values())
+        return _refuse_unstorable(request, lambda: chain(texts, _texts_of(request.GET)))
+
+    def process_view(
+        self, request: HttpRequest, _view: Callable[..., HttpResponseBase], _args: object, _kwargs: object
+    ) -> HttpResponse | None:
+        """Look at the form. What programs send is looked at by its parser, or streamed."""
+        if request.method != "POST" or is_for_program(request):
+            return None
+        return _refuse_unstorable(request, lambda: _texts_of(request.POST))
+
+
+def _refuse_unstorable(request: HttpRequest, read: Callable[[], Iterable[str]]) -> HttpResponse | None:
+    try:
+        fault = next(filter(None, map(bounds.text_fault, read())), "")
+    except (BadRequest, SuspiciousOperation) as error:
+        return error_pages.bad_request(request, error)
+    return (
+        error_pages.refuse(request, OutOfBounds(f"A text of the request cannot be stored. {fault}")) if fault else None
+    )
+
+
+def _texts_of(query: QueryDict) -> Iterator[str]:
+    return (text for name, values in query.lists() for text in (name, *values))
 
 
 class PlatformErrorMiddleware(MiddlewareMixin):
@@ -29,7 +63,7 @@ class PlatformErrorMiddleware(MiddlewareMixin):
         self, request: HttpRequest, view: Callable[..., HttpResponseBase], _args: object, _kwargs: object
     ) -> HttpResponse | None:
         """Note the actor on the request, or send the person to the sign-in page."""
-        if self._is_own_door(request):
+        if is_for_program(request):
             return None
         if request.user.is_authenticated:
             request.actor = actor_of(request.user)  # type: ignore[attr-defined]
@@ -41,14 +75,20 @@ class PlatformErrorMiddleware(MiddlewareMixin):
         known = error if isinstance(error, PlatformError) else find_full(error)
         if known is None:
             return None
-        if self._is_own_door(request):
-            return problems.problem_of(known)
+        if is_for_program(request):
+            return problem_of(known)
         return _to_sign_in(request) if isinstance(known, NotSignedIn) else error_pages.show(request, known)
 
-    @staticmethod
-    def _is_own_door(request: HttpRequest) -> bool:
-        match = request.resolver_match
-        return match is not None and not OWN_DOORS.isdisjoint(match.namespaces)
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Tell a program that an address does not know its method in the form of all other failures."""
+        if response.status_code != HTTPStatus.METHOD_NOT_ALLOWED or not is_for_program(request):
+            return response
+        allowed = response.headers["Allow"]
+        answer = problem(
+            HTTPStatus.METHOD_NOT_ALLOWED, "core.method_not_allowed", f"This address takes {allowed} only.", "", {}
+        )
+        answer["Allow"] = allowed
+        return answer
 
 
 def _to_sign_in(request: HttpRequest) -> HttpResponse:

@@ -2,7 +2,9 @@
 
 from http import HTTPStatus
 
-from django.http import HttpResponse, JsonResponse
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from core.errors import ErrorKind, PlatformError
 from core.storage import find_full
@@ -20,10 +22,33 @@ STATUS = {
 }
 
 
+_FOR_PROGRAMS = ("/api/", "/store/")
+
+
+def is_for_program(request: HttpRequest) -> bool:
+    """Whether the address belongs to programs: they check their callers themselves, and are told of failure here."""
+    return request.path_info.startswith(_FOR_PROGRAMS)
+
+
 def problem_of(error: PlatformError) -> HttpResponse:
     """Return the answer to a program for an anticipated error; a full disk behind it is what it is told."""
     error = find_full(error) or error
     return problem(STATUS[error.kind], error.code, error.message, error.hint, dict(error.details))
+
+
+def problem_of_request(error: Exception) -> HttpResponse:
+    """Return the answer to a program whose request Django refused to read."""
+    if isinstance(error, RequestDataTooBig):
+        title = f"The body is larger than {settings.DATA_UPLOAD_MAX_MEMORY_SIZE} bytes."
+        return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "core.body_too_large", title, "Send it in parts.", {})
+    title = f"The request cannot be read: {error}" if str(error) else "The request cannot be read."
+    return problem(HTTPStatus.BAD_REQUEST, "core.malformed_request", title, "", {})
+
+
+def problem_of_fault() -> HttpResponse:
+    """Return the answer to a program for what nobody anticipated."""
+    title = "Something broke inside Nearline. It has been logged."
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "core.internal", title, "", {})
 
 
 def problem(status: int, code: str, title: str, hint: str, details: dict[str, object]) -> HttpResponse:

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from accounts.models import User
+from accounts.models import Project, User
 
 pytestmark = pytest.mark.django_db
 
@@ -72,3 +72,34 @@ def test_pages_forbid_scripts_of_others_frames_and_guessing_of_types(browser):
     assert "default-src 'self'" in answer["Content-Security-Policy"]
     assert answer["X-Frame-Options"] == "DENY"
     assert answer["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("address", ["/jobs/?q=%00", "/jobs/a%00b/", "/no%00page"])
+def test_an_address_with_a_nul_is_refused_calmly(browser, address):
+    answer = browser.get(address)
+
+    assert answer.status_code == 400
+    assert "core.out_of_bounds" in answer.content.decode()
+
+
+def test_a_cookie_with_a_nul_is_refused_calmly(client):
+    client.cookies.load('sessionid="abcdefghijkl\\000"')
+
+    assert client.get("/").status_code == 400
+
+
+def test_a_form_with_a_nul_is_refused_calmly_and_nothing_is_made(browser):
+    answer = browser.post("/settings/projects/", {"name": "team-b", "description": "a\0b"})
+
+    assert answer.status_code == 400
+    assert "core.out_of_bounds" in answer.content.decode()
+    assert not Project.objects.filter(name="team-b").exists()
+
+
+def test_a_form_that_is_too_large_is_refused_calmly(browser, settings):
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
+
+    answer = browser.post("/settings/projects/", {"name": "team-b", "description": "a" * 2000})
+
+    assert answer.status_code == 413
+    assert "web.unreadable_request" in answer.content.decode()

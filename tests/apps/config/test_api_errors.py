@@ -1,0 +1,94 @@
+"""Whatever fails under /api/, the answer is a problem document (RFC 9457) of one shape."""
+
+import json
+
+import pytest
+from django.test import Client, RequestFactory
+
+from accounts.models import Project, User
+from tests.factories.api import bearer
+from web import error_pages
+
+PROBLEM = {"status", "code", "title", "hint", "details"}
+
+
+def assert_problem(answer, status: int, code: str) -> None:
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    body = json.loads(answer.content)
+    assert (answer.status_code, body["status"], body["code"]) == (status, status, code)
+    assert set(body) == PROBLEM
+    assert body["title"]
+
+
+def test_an_unknown_address(db):
+    assert_problem(Client().get("/api/v1/nothing"), 404, "web.route_not_found")
+
+
+def test_an_address_beside_the_api(db):
+    assert_problem(Client().get("/api/nothing/"), 404, "web.route_not_found")
+
+
+def test_a_method_that_the_address_does_not_take(db):
+    answer = Client().put("/api/v1/projects")
+
+    assert_problem(answer, 405, "core.method_not_allowed")
+    assert set(answer.headers["Allow"].split(", ")) == {"GET", "POST"}
+
+
+def test_nobody_is_signed_in(db):
+    answer = Client().get("/api/v1/projects")
+
+    assert_problem(answer, 401, "accounts.not_signed_in")
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_token_that_is_unknown(db):
+    assert_problem(Client().get("/api/v1/me", headers={"Authorization": "Bearer no"}), 401, "accounts.not_signed_in")
+
+
+def test_a_write_from_another_site_in_the_name_of_a_session(member):
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(User.objects.get(pk=member.user_id))
+
+    answer = browser.post("/api/v1/projects", {"name": "team-b"}, content_type="application/json")
+
+    assert_problem(answer, 403, "accounts.permission_denied")
+    assert not Project.objects.filter(name="team-b").exists()
+
+
+@pytest.mark.parametrize("body", [b"{", b"", b"[]", b'"text"', b"null", b'{"name": 1}', b"\xff"])
+def test_a_body_that_is_not_as_documented(member, body):
+    answer = Client().post("/api/v1/projects", body, content_type="application/json", headers=bearer(member))
+
+    assert answer.status_code == 400
+    assert_problem(answer, 400, answer.json()["code"])
+
+
+def test_a_body_that_is_too_large(member, settings):
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
+    body = b'{"name": "team-b", "description": "' + b"a" * 1000 + b'"}'
+
+    answer = Client().post("/api/v1/projects", body, content_type="application/json", headers=bearer(member))
+
+    assert_problem(answer, 413, "core.body_too_large")
+    assert not Project.objects.filter(name="team-b").exists()
+
+
+def test_a_parameter_of_the_wrong_type(member):
+    answer = Client().get("/api/v1/projects?limit=many", headers=bearer(member))
+
+    assert_problem(answer, 400, "core.malformed_request")
+    assert answer.json()["details"]["faults"][0]["where"] == "query.limit"
+
+
+def test_more_parameters_than_a_request_may_have(member):
+    assert_problem(Client().get("/api/v1/me?" + "a&" * 1001, headers=bearer(member)), 400, "core.malformed_request")
+
+
+@pytest.mark.parametrize("address", ["/api/v1/projects?cursor=%00", "/api/v1/compute/jobs/%00", "/store/%00"])
+def test_a_nul_in_the_address(member, address):
+    assert_problem(Client().get(address, headers=bearer(member)), 400, "core.out_of_bounds")
+
+
+def test_what_nobody_anticipated():
+    assert_problem(error_pages.server_error(RequestFactory().get("/api/v1/me")), 500, "core.internal")
