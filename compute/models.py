@@ -1,7 +1,10 @@
 """Places where jobs run, the named shapes that jobs may have there, jobs, and what happened to them."""
 
 import uuid
+from decimal import Context
 from enum import StrEnum
+from functools import cached_property
+from typing import Any
 
 from django.db import models
 
@@ -64,6 +67,23 @@ class Resource(BaseModel):
         return self.kind == ResourceKind.SIMULATED
 
 
+_MOST_DIGITS = 400
+
+
+class PriceField(models.DecimalField):  # type: ignore[type-arg]  # generic for the checker only
+    """An amount of money, read as it is stored: SQLite may hold one that no longer may be written."""
+
+    @cached_property
+    def context(self) -> Context:
+        """With digits enough for any number that is read."""
+        return Context(prec=_MOST_DIGITS)
+
+    def deconstruct(self) -> Any:
+        """Stand in migrations as the field that it is in the database."""
+        name, _path, arguments, options = super().deconstruct()
+        return name, "django.db.models.DecimalField", arguments, options
+
+
 class Template(BaseModel):
     """A named shape on one resource, known as `resource.template`. `gpu_milli`: 500 is half a device, 2000 two."""
 
@@ -75,7 +95,7 @@ class Template(BaseModel):
     memory_bytes = models.PositiveBigIntegerField()
     gpu_milli = models.PositiveBigIntegerField(default=0)
     labels = models.JSONField(default=dict)
-    price_per_hour = models.DecimalField(max_digits=10, decimal_places=4, null=True, default=None)
+    price_per_hour = PriceField(max_digits=10, decimal_places=4, null=True, default=None)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["resource", "name"], name="one_template_per_name")]

@@ -1,9 +1,8 @@
 """Routes of resources, templates and jobs."""
 
-from datetime import datetime
 from typing import Any
 
-from ninja import Router, Status
+from ninja import PatchDict, Router, Status
 
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
@@ -16,7 +15,8 @@ from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
 from compute.selectors import waits
 from compute.services import jobs, resources, submissions, templates
-from core.pagination import Page, paginate
+from core import bounds
+from core.pagination import Cursor, Limit, Page, paginate
 from scheduler.selectors.answers import find_proof
 
 router = Router()
@@ -58,13 +58,28 @@ def create_template(request: ApiRequest, body: schemas.TemplateIn) -> Status[Tem
     return Status(201, templates.create_template(actor=request.actor, resource=resource, name=body.name, shape=shape))
 
 
+@router.patch("/compute/templates/{name}", response=schemas.TemplateOut, operation_id="compute_change_template")
+def change_template(request: ApiRequest, name: str, body: PatchDict[schemas.TemplateChangeIn]) -> Template:
+    """Change a template, named `resource.template`; jobs that are there keep their shape. For site admins."""
+    template = template_selectors.get_template(actor=request.actor, full_name=name)
+    return templates.change_template(actor=request.actor, template=template, changes=body)
+
+
+@router.delete("/compute/templates/{name}", response={204: None}, operation_id="compute_delete_template")
+def delete_template(request: ApiRequest, name: str) -> Status[None]:
+    """Delete a template, named `resource.template`; jobs that are there keep their shape. For site admins."""
+    template = template_selectors.get_template(actor=request.actor, full_name=name)
+    templates.delete_template(actor=request.actor, template=template)
+    return Status(204, None)
+
+
 @router.get("/compute/jobs", response=schemas.JobPageOut, operation_id="compute_list_jobs")
 def list_jobs(
     request: ApiRequest,
     project: str | None = None,
     state: str | None = None,
-    cursor: str | None = None,
-    limit: int = 50,
+    cursor: Cursor = None,
+    limit: Limit = 50,
 ) -> Page[object]:
     """List jobs, newest first."""
     found = job_selectors.list_jobs(actor=request.actor, project=project, state=state)
@@ -94,15 +109,17 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     }
 
 
-@router.get("/compute/jobs/{name}/log", response=schemas.LogOut, operation_id="compute_read_log")
-def read_log(request: ApiRequest, name: str, offset: int = 0, limit: int = job_selectors.MAX_LOG_BYTES) -> LogText:
+@router.get("/compute/jobs/{name}/log", response=schemas.JobLogOut, operation_id="compute_read_log")
+def read_log(
+    request: ApiRequest, name: str, offset: bounds.Offset = 0, limit: bounds.Whole = job_selectors.MAX_LOG_BYTES
+) -> LogText:
     """Return part of what a job printed; `offset` and `limit` are in bytes."""
     job = job_selectors.get_job(actor=request.actor, name=name)
     return log_text.decode(job_selectors.read_log(actor=request.actor, job=job, offset=offset, limit=limit))
 
 
 @router.get("/compute/jobs/{name}/usage", response=schemas.UsagePageOut, operation_id="compute_read_usage")
-def read_usage(request: ApiRequest, name: str, after: datetime | None = None) -> dict[str, Any]:
+def read_usage(request: ApiRequest, name: str, after: bounds.Moment | None = None) -> dict[str, Any]:
     """Return the CPU and memory that a job used, about once a second."""
     job = job_selectors.get_job(actor=request.actor, name=name)
     return {"items": list(job_selectors.usage(actor=request.actor, job=job, after=after))}

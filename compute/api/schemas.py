@@ -2,13 +2,17 @@
 
 from datetime import datetime
 from decimal import Decimal
+from typing import Annotated
 
 from ninja import Schema
 from pydantic import Field
 
 from compute.models import ResourceKind
 from compute.selectors.waits import Wait
+from core import bounds
 from core.times import Times
+
+Labels = Annotated[dict[bounds.Name, bounds.Name], Field(max_length=100)]
 
 
 class TemplateOut(Schema):
@@ -56,35 +60,45 @@ class ResourceOut(Schema):
         return sorted(found, key=lambda template: (template.gpu_milli, template.cpu_millicores, template.pk))
 
 
-class NodeIn(Schema):
+class SimulatedNodeIn(Schema):
     """A node that a simulated resource is declared to have."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")
-    cpu_millicores: int = Field(gt=0)
-    memory_bytes: int = Field(gt=0)
+    cpu_millicores: bounds.Quantity = Field(gt=0)
+    memory_bytes: bounds.Quantity = Field(gt=0)
     gpus: int = Field(0, ge=0, le=64)
-    gpu_model: str = "Simulated GPU"
-    gpu_memory_bytes: int = Field(32 * 2**30, gt=0)
+    gpu_model: str = Field("Simulated GPU", max_length=100)
+    gpu_memory_bytes: bounds.Quantity = Field(32 * 2**30, gt=0)
 
 
 class ResourceIn(Schema):
     """A resource to attach. `nodes` is for simulated ones."""
 
-    name: str
+    name: bounds.Name
     kind: ResourceKind
-    nodes: list[NodeIn] = Field([], max_length=10_000)
+    nodes: list[SimulatedNodeIn] = Field([], max_length=10_000)
 
 
 class TemplateIn(Schema):
     """A template to add."""
 
-    resource: str
-    name: str
-    cpu_millicores: int
-    memory_bytes: int
-    gpu_milli: int = 0
-    labels: dict[str, str] = {}
-    price_per_hour: Decimal | None = None
+    resource: bounds.Name
+    name: bounds.Name
+    cpu_millicores: bounds.Quantity
+    memory_bytes: bounds.Quantity
+    gpu_milli: bounds.Quantity = 0
+    labels: Labels = {}
+    price_per_hour: bounds.Price | None = None
+
+
+class TemplateChangeIn(Schema):
+    """What to change of a template; what is left out stays."""
+
+    cpu_millicores: bounds.Quantity = 0
+    memory_bytes: bounds.Quantity = 0
+    gpu_milli: bounds.Quantity = 0
+    labels: Labels = {}
+    price_per_hour: bounds.Price | None = None
 
 
 class JobOut(Schema):
@@ -137,7 +151,7 @@ class JobDetailOut(JobOut):
     events: list[JobEventOut]
 
 
-class LogOut(Schema):
+class JobLogOut(Schema):
     """Part of a log. Ask again from `next_offset` (in bytes) until it is complete."""
 
     text: str
@@ -145,7 +159,7 @@ class LogOut(Schema):
     is_complete: bool
 
 
-class UsageOut(Schema):
+class JobUsageOut(Schema):
     """What a job used around one moment."""
 
     at: datetime
@@ -156,13 +170,13 @@ class UsageOut(Schema):
 class JobIn(Schema):
     """A job to submit. `data` names commits that are cached beside the template's resource."""
 
-    project: str
-    template: str
-    command: str = Field(min_length=1, max_length=100_000)
-    name: str = ""
-    image: str = ""
-    data: list[str] = []
-    simulated_duration_s: float = Field(60.0, ge=0, description="On nodes that do not exist: how long it takes.")
+    project: bounds.Name
+    template: bounds.Name
+    command: bounds.Text = Field(min_length=1)
+    name: bounds.Name = ""
+    image: bounds.Name = ""
+    data: list[bounds.Name] = Field([], max_length=100)
+    simulated_duration_s: bounds.Seconds = Field(60.0, description="On nodes that do not exist: how long it takes.")
     is_preemptible: bool = Field(
         default=True,
         description="Others may get its room where they have the right to it; then it waits and starts anew. What is "
@@ -173,7 +187,7 @@ class JobIn(Schema):
 class CancelIn(Schema):
     """Why a job is cancelled, for those who read its history."""
 
-    reason: str = Field("", max_length=500)
+    reason: bounds.Line = ""
 
 
 class PageOut(Schema):
@@ -203,4 +217,4 @@ class JobPageOut(PageOut):
 class UsagePageOut(PageOut):
     """Samples, oldest first."""
 
-    items: list[UsageOut]
+    items: list[JobUsageOut]

@@ -1,8 +1,9 @@
 """Named shapes that jobs may have on a resource."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
+from typing import Any
 
 from django.db import transaction
 
@@ -46,6 +47,28 @@ def create_template(*, actor: Actor, resource: Resource, name: str, shape: Shape
     )
     audit.record(actor, "compute.create_template", template)
     return template
+
+
+@transaction.atomic
+def change_template(*, actor: Actor, template: Template, changes: Mapping[str, Any]) -> Template:
+    """Change fields of a template's shape; jobs that are there keep theirs. Raises InvalidResource."""
+    require_site_admin(actor, "change compute templates")
+    present = {field.name: getattr(template, field.name) for field in fields(Shape)}
+    _check(Shape(**{**present, **changes}))
+    for name, value in changes.items():
+        setattr(template, name, value)
+    template.save(update_fields=sorted(changes))
+    audit.record(actor, "compute.change_template", template)
+    template.refresh_from_db()
+    return template
+
+
+@transaction.atomic
+def delete_template(*, actor: Actor, template: Template) -> None:
+    """Delete a template. Jobs that are there keep their shape; flows that name it wait nowhere and say so."""
+    require_site_admin(actor, "delete compute templates")
+    audit.record(actor, "compute.delete_template", template)
+    template.delete()
 
 
 def _check(shape: Shape) -> None:

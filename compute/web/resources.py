@@ -1,6 +1,7 @@
 """Compute resources, their nodes and their templates; attaching and detaching them, and draining nodes."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -18,12 +19,13 @@ from compute.services import confinement, resources, templates
 from compute.services.templates import Shape
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
-from core import units
+from core import bounds, units
 from core.errors import InvalidInput
 from scheduler.selectors.nodes import get_node
 from scheduler.services import nodes
 
 _MOST_NODES = 1000
+_MOST_CORES, _MOST_GPUS = 100_000, 10_000
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,19 @@ class ResourceView:
 class SizeField(forms.CharField):
     """A number of bytes as people write it: `512 GiB`, `32Gi`."""
 
+    def __init__(self, **options: Any) -> None:
+        """Take what a quantity may be."""
+        super().__init__(max_length=30, **options)
+
     def clean(self, value: str | None) -> int:
         """Return the bytes."""
         try:
-            return units.parse_bytes(super().clean(value) or "0")
+            size_bytes = units.parse_bytes(super().clean(value) or "0")
         except InvalidInput as error:
             raise forms.ValidationError(error.message) from error
+        if size_bytes > bounds.MAX_QUANTITY:
+            raise forms.ValidationError(f"More than {units.format_bytes(bounds.MAX_QUANTITY)} is no size of a node.")
+        return size_bytes
 
 
 class AttachForm(forms.Form):
@@ -57,7 +66,7 @@ class AttachForm(forms.Form):
         ]
     )
     nodes = forms.IntegerField(min_value=1, max_value=_MOST_NODES, initial=2, label="Nodes")
-    cpu = forms.IntegerField(min_value=1, max_value=100_000, initial=40, label="CPU cores of each")
+    cpu = forms.IntegerField(min_value=1, max_value=_MOST_CORES, initial=40, label="CPU cores of each")
     memory = SizeField(initial="512 GiB", label="Memory of each")
     gpus = forms.IntegerField(min_value=0, max_value=64, initial=8, label="GPUs of each")
     gpu_model = forms.CharField(max_length=100, initial="V100 32GB", required=False, label="GPU model")
@@ -68,9 +77,11 @@ class TemplateForm(forms.Form):
     """A named shape that jobs may have on a resource."""
 
     name = forms.CharField(max_length=63)
-    cpu = forms.FloatField(min_value=0.001, initial=4, label="CPU cores")
+    cpu = forms.FloatField(min_value=0.001, max_value=_MOST_CORES, initial=4, label="CPU cores")
     memory = SizeField(initial="16 GiB")
-    gpus = forms.FloatField(min_value=0, initial=1, label="GPUs", help_text="0.5 is half of one device.")
+    gpus = forms.FloatField(
+        min_value=0, max_value=_MOST_GPUS, initial=1, label="GPUs", help_text="0.5 is half of one device."
+    )
 
 
 def compute_page(request: PageRequest) -> HttpResponse:
@@ -135,6 +146,15 @@ def add_template(request: PageRequest, name: str) -> HttpResponse:
     else:
         wrong = "; ".join(f"{form[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
         messages.error(request, f"The template is not added. {wrong}")
+    return redirect("compute:compute")
+
+
+@require_POST
+def delete_template(request: PageRequest, name: str, template: str) -> HttpResponse:
+    """Delete a template."""
+    shape = template_selectors.get_template(actor=request.actor, full_name=f"{name}.{template}")
+    templates.delete_template(actor=request.actor, template=shape)
+    messages.success(request, f"{shape.full_name} is deleted. Jobs that are there keep their shape.")
     return redirect("compute:compute")
 
 

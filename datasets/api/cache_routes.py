@@ -5,7 +5,8 @@ from pathlib import Path
 from ninja import Router, Status
 
 from accounts.api.auth import ApiRequest
-from core.pagination import paginate
+from core import bounds
+from core.pagination import Cursor, Limit, paginate
 from datasets.api import cache_schemas as schemas
 from datasets.models import Commit
 from datasets.selectors import caches as cache_reads
@@ -20,7 +21,7 @@ _CACHED = "/cache/commits/{cached_commit_id}"
 
 
 @router.get("/cache/sites", response=schemas.CacheSitesOut, operation_id="cache_list_sites")
-def list_sites(request: ApiRequest, cursor: str | None = None, limit: int = 100) -> schemas.CacheSitesOut:
+def list_sites(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) -> schemas.CacheSitesOut:
     """List the cache sites with their room."""
     page = paginate(cache_reads.list_sites(actor=request.actor), cursor=cursor, limit=limit, newest_first=False)
     return schemas.CacheSitesOut(
@@ -55,7 +56,7 @@ def update_site(request: ApiRequest, name: str, body: schemas.CacheSiteChangeIn)
 
 @router.get("/cache/commits", response=schemas.CachedCommitsOut, operation_id="cache_list_commits")
 def list_cached_commits(
-    request: ApiRequest, site: str = "", cursor: str | None = None, limit: int = 100
+    request: ApiRequest, site: str = "", cursor: Cursor = None, limit: Limit = 100
 ) -> schemas.CachedCommitsOut:
     """List what is cached, or on its way in or out, newest first."""
     wanted = cache_reads.get_site(actor=request.actor, name=site) if site else None
@@ -75,7 +76,7 @@ def get_cached_commit(request: ApiRequest, cached_commit_id: str) -> schemas.Cac
 
 @router.get(f"{_CACHED}/events", response=schemas.CacheEventsOut, operation_id="cache_list_events")
 def list_events(
-    request: ApiRequest, cached_commit_id: str, cursor: str | None = None, limit: int = 100
+    request: ApiRequest, cached_commit_id: str, cursor: Cursor = None, limit: Limit = 100
 ) -> schemas.CacheEventsOut:
     """List what happened to a cached commit, oldest first; damage that scrubs found is among it."""
     row = cache_reads.get_cached_commit(actor=request.actor, cached_commit_id=cached_commit_id)
@@ -125,7 +126,7 @@ def scrub(request: ApiRequest, cached_commit_id: str) -> Status[schemas.CachedCo
 
 
 @router.get("/cache/plan", response=schemas.EvictionPlanOut, operation_id="cache_plan_eviction")
-def plan_eviction(request: ApiRequest, site: str = "", need_bytes: schemas.Bytes = 0) -> schemas.EvictionPlanOut:
+def plan_eviction(request: ApiRequest, site: str = "", need_bytes: bounds.Bytes = 0) -> schemas.EvictionPlanOut:
     """Show what would leave if so many bytes were needed, and what is in the way. Nothing is evicted."""
     place = cache_reads.get_site(actor=request.actor, name=site)
     copies = cache_reads.hide_labels(request.actor, cache_reads.list_copies(place))

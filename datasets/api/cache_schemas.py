@@ -1,33 +1,29 @@
 """What the routes of caching take and answer."""
 
 from datetime import datetime
-from typing import Annotated
 
-from ninja import Schema
-from pydantic import Field
+from ninja import Field, Schema
 
+from core import bounds
 from datasets.engine.eviction import Copy, EvictionPlan
 from datasets.models import CachedCommit, CachedCommitEvent, CacheSite
 from datasets.selectors import caches
-
-Bytes = Annotated[int, Field(ge=0, le=2**60)]
-IdleDays = Annotated[float, Field(ge=0, le=10_000)]
 
 
 class CacheSiteIn(Schema):
     """A new site in a folder of the server. Without a capacity: four fifths of what is free there."""
 
-    name: str
-    root: str
-    capacity_bytes: Bytes | None = None
-    idle_days: IdleDays = 1
+    name: bounds.Name
+    root: str = Field(max_length=1000)
+    capacity_bytes: bounds.Bytes | None = None
+    idle_days: bounds.Days = 1
 
 
 class CacheSiteChangeIn(Schema):
     """What to change; what is left out stays. `idle_days` of 0: idleness never evicts."""
 
-    capacity_bytes: Bytes | None = None
-    idle_days: IdleDays | None = None
+    capacity_bytes: bounds.Bytes | None = None
+    idle_days: bounds.Days | None = None
 
 
 class CacheSiteOut(Schema):
@@ -70,7 +66,7 @@ class CacheSitesOut(Schema):
 class CacheIn(Schema):
     """Where to cache a commit; without a site on the local one."""
 
-    site: str = ""
+    site: bounds.Name = ""
 
 
 class PinIn(Schema):

@@ -3,6 +3,8 @@
 from ninja import Router, Status
 
 from accounts.api.auth import ApiRequest
+from core import bounds
+from core.pagination import Cursor
 from datasets.api import part_schemas as schemas
 from datasets.api.schemas import CommitOut
 from datasets.selectors import commits as commit_reads
@@ -15,7 +17,7 @@ _UPLOAD = "/uploads/{upload_id}"
 
 
 @router.put(f"{_UPLOAD}/parts/{{int:number}}", response=schemas.PartOut, operation_id="datasets_put_part")
-def put_part(request: ApiRequest, upload_id: str, number: int) -> schemas.PartOut:
+def put_part(request: ApiRequest, upload_id: str, number: bounds.Count) -> schemas.PartOut:
     """Send a part of the files; sending it again is harmless.
 
     The body: four bytes of length (big-endian), so much JSON `{files: [{path, size_bytes, mtime_ms}], offset}`, then
@@ -27,7 +29,7 @@ def put_part(request: ApiRequest, upload_id: str, number: int) -> schemas.PartOu
 
 
 @router.get(f"{_UPLOAD}/parts", response=schemas.ArrivedOut, operation_id="datasets_list_parts")
-def list_parts(request: ApiRequest, upload_id: str, cursor: str | None = None) -> schemas.ArrivedOut:
+def list_parts(request: ApiRequest, upload_id: str, cursor: Cursor = None) -> schemas.ArrivedOut:
     """Return a page of the files that have come, so that an upload can go on after the browser was closed."""
     upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
     parts = upload_parts.list_arrived(

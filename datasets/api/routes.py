@@ -11,7 +11,7 @@ from ninja import Router, Status
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
 from core import streaming
-from core.pagination import Page, paginate
+from core.pagination import Cursor, Limit, Page, paginate
 from datasets.api import schemas
 from datasets.engine.ports import Announcement
 from datasets.models import Branch, Dataset, Tag
@@ -45,7 +45,7 @@ def create_dataset(request: ApiRequest, body: schemas.DatasetIn) -> Status[schem
 
 @router.get("/datasets", response=schemas.DatasetsOut, operation_id="datasets_list")
 def list_datasets(
-    request: ApiRequest, project: str = "", q: str = "", cursor: str | None = None, limit: int = 100
+    request: ApiRequest, project: str = "", q: str = "", cursor: Cursor = None, limit: Limit = 100
 ) -> schemas.DatasetsOut:
     """List the datasets of your projects, newest first."""
     found = dataset_reads.list_datasets(actor=request.actor, project=project, text=q)
@@ -77,7 +77,7 @@ def delete_dataset(request: ApiRequest, project: str, name: str) -> Status[None]
 
 @router.get(f"{_DATASET}/branches", response=schemas.BranchesOut, operation_id="datasets_list_branches")
 def list_branches(
-    request: ApiRequest, project: str, name: str, cursor: str | None = None, limit: int = 1000
+    request: ApiRequest, project: str, name: str, cursor: Cursor = None, limit: Limit = 1000
 ) -> Page[Branch]:
     """List the branches of a dataset, oldest first."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
@@ -101,7 +101,7 @@ def delete_branch(request: ApiRequest, project: str, name: str, branch: str) -> 
 
 
 @router.get(f"{_DATASET}/tags", response=schemas.TagsOut, operation_id="datasets_list_tags")
-def list_tags(request: ApiRequest, project: str, name: str, cursor: str | None = None, limit: int = 1000) -> Page[Tag]:
+def list_tags(request: ApiRequest, project: str, name: str, cursor: Cursor = None, limit: Limit = 1000) -> Page[Tag]:
     """List the tags of a dataset, oldest first."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
     found = commit_reads.list_tags(request.actor, dataset)
@@ -126,7 +126,7 @@ def delete_tag(request: ApiRequest, project: str, name: str, tag: str) -> Status
 
 @router.get(f"{_DATASET}/commits", response=schemas.CommitsOut, operation_id="datasets_list_commits")
 def list_commits(
-    request: ApiRequest, project: str, name: str, *, ref: str = "latest", cursor: str | None = None, limit: int = 100
+    request: ApiRequest, project: str, name: str, *, ref: str = "latest", cursor: Cursor = None, limit: Limit = 100
 ) -> schemas.CommitsOut:
     """List the commits behind a reference along first parents, newest first."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
@@ -152,8 +152,8 @@ def list_files(
     path: str = "",
     glob: str = "",
     changed_in: bool = False,
-    cursor: str | None = None,
-    limit: int = 200,
+    cursor: Cursor = None,
+    limit: Limit = 200,
 ) -> schemas.FilesOut:
     """List what lies directly in a folder of a commit; with `glob`, all files whose path matches (`**/*.png`).
 
@@ -196,8 +196,8 @@ def get_diff(
     *,
     base: str,
     ref: str = "latest",
-    cursor: str | None = None,
-    limit: int = 1000,
+    cursor: Cursor = None,
+    limit: Limit = 1000,
 ) -> schemas.DiffOut:
     """Say what changed from one commit to another."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)

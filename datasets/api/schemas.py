@@ -8,6 +8,7 @@ from django.conf import settings
 from ninja import Schema
 from pydantic import Field, SkipValidation
 
+from core import bounds
 from datasets.engine.browse import FolderItem
 from datasets.engine.ports import PutProof, SignedRequest
 from datasets.models import Branch, CommitSource, Dataset, Tag, UploadSession
@@ -26,6 +27,8 @@ from nearline.content.paths import to_text
 _NAMED_FILES = 1000
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Label = Annotated[str, Field(min_length=1, max_length=100)]
+Description = Annotated[str, Field(max_length=2000)]
+DatasetKind = Annotated[str, Field(max_length=30)]
 # A path may hold bytes that are no UTF-8. They travel as lone surrogates (\udc80 to \udcff in JSON), which pydantic
 # would refuse; what we send was made from bytes, so there is nothing to validate.
 PathText = SkipValidation[str]
@@ -93,19 +96,19 @@ class CommitsOut(Schema):
 class DatasetIn(Schema):
     """A new dataset."""
 
-    project: str
-    name: str
-    description: str = ""
-    kind: str = ""
+    project: bounds.Name
+    name: bounds.Name
+    description: Description = ""
+    kind: DatasetKind = ""
 
 
 class DatasetChangeIn(Schema):
     """What to change. `idle_days`: days unused after which a cached copy may go; 0: never; null: as the site says."""
 
-    description: str | None = None
-    kind: str | None = None
-    default_branch: str | None = None
-    idle_days: float | None = None
+    description: Description | None = None
+    kind: DatasetKind | None = None
+    default_branch: bounds.Name | None = None
+    idle_days: bounds.Days | None = None
 
     def changes(self) -> dict[str, object]:
         """Return what was sent; only `idle_days` may be set to null."""
@@ -162,7 +165,7 @@ class BranchIn(Schema):
     """A new branch, at a branch, a tag, a commit or `latest`."""
 
     name: Label
-    at: str = "latest"
+    at: bounds.Name = "latest"
 
 
 class BranchOut(Schema):
@@ -189,7 +192,7 @@ class TagIn(Schema):
     """A new tag on a branch's head, a commit, or `latest`."""
 
     name: Label
-    commit: str = "latest"
+    commit: bounds.Name = "latest"
 
 
 class TagOut(Schema):
@@ -343,7 +346,7 @@ class SignedRequestOut(Schema):
 class UploadIn(Schema):
     """The beginning of an upload. `client_id` is a name that the client gives itself."""
 
-    branch: str
+    branch: bounds.Name
     client_id: str = Field(default="", max_length=200)
 
 
@@ -390,7 +393,7 @@ class PackIn(Schema):
     """A pack that the client has. `md5` (base64) is of use only where the session's `put_proof` is `content-md5`."""
 
     sha256: Hash
-    size_bytes: int = Field(gt=0)
+    size_bytes: bounds.Bytes = Field(gt=0)
     md5: str | None = Field(default=None, max_length=24)
 
 
@@ -437,7 +440,7 @@ class ManifestIn(Schema):
 
     kind: ObjectKind
     id: Hash
-    size_bytes: int = Field(gt=0)
+    size_bytes: bounds.Bytes = Field(gt=0)
     sha256: Hash
     md5: str | None = Field(default=None, max_length=24)
 
@@ -474,7 +477,7 @@ class CommitIn(Schema):
 
     root: Hash
     expected_head: Hash | None
-    message: str = ""
+    message: bounds.Text = ""
     source: CommitSource = CommitSource.CLI
     idempotency_key: str = Field(default="", max_length=100)
 
@@ -538,9 +541,9 @@ class DownloadsOut(Schema):
 class RevertIn(Schema):
     """Which version shall be the newest one of which branch again."""
 
-    commit: str
-    branch: str
-    message: str = ""
+    commit: bounds.Name
+    branch: bounds.Name
+    message: bounds.Text = ""
 
 
 def _moment(nanoseconds: int) -> datetime | None:

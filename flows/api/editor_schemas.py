@@ -1,11 +1,17 @@
 """What the routes behind the flow editor take and answer."""
 
 from datetime import datetime
+from typing import Annotated
 
 from ninja import Schema
 from pydantic import Field
 
-Place = tuple[float, float]
+from core import bounds
+from flows.engine import arrange
+
+Pixels = Annotated[float, Field(ge=-1_000_000, le=1_000_000)]
+
+Place = tuple[Pixels, Pixels]
 
 
 class WritingIn(Schema):
@@ -15,18 +21,18 @@ class WritingIn(Schema):
     writing began from, null for a new flow; `example` names the example whose code it needs.
     """
 
-    project: str
+    project: bounds.Name
     key: str = Field(min_length=1, max_length=64)
-    text: str
-    layout: dict[str, Place] = {}
-    base_version: int | None = None
+    text: bounds.FileText
+    layout: dict[bounds.Name, Place] = Field({}, max_length=arrange.MAX_NODES)
+    base_version: bounds.Count | None = None
     example: str = Field(default="", max_length=63)
 
 
 class DraftIn(WritingIn):
     """A draft to keep. `revision` is that of the draft it follows; 0: there is none."""
 
-    revision: int = Field(default=0, ge=0)
+    revision: bounds.Count = 0
 
 
 class DraftOut(Schema):
@@ -61,7 +67,9 @@ class PublishedOut(Schema):
 class GraphIn(Schema):
     """The parents of every node."""
 
-    parents: dict[str, list[str]] = Field(max_length=20_000)
+    parents: dict[bounds.Name, Annotated[list[bounds.Name], Field(max_length=arrange.MAX_EDGES)]] = Field(
+        max_length=arrange.MAX_NODES
+    )
 
 
 class PlacesOut(Schema):

@@ -9,7 +9,7 @@ from ninja import Router
 
 from accounts.api.auth import ApiRequest
 from core import streaming
-from core.pagination import Page
+from core.pagination import Cursor, Limit, Page
 from flows.api import schemas
 from flows.models import Experiment
 from flows.selectors import curves, experiment_lists, experiments
@@ -31,8 +31,8 @@ def list_experiments(
     filter: str | None = None,  # noqa: A002 (the name that the address has)
     sort: str | None = None,
     recorded: bool = False,
-    cursor: str | None = None,
-    limit: int = 50,
+    cursor: Cursor = None,
+    limit: Limit = 50,
 ) -> Page[object]:
     """List experiments with the last values of their metrics, newest first.
 
@@ -89,16 +89,20 @@ def write_note(request: ApiRequest, experiment_id: str, body: schemas.NoteIn) ->
 
 
 @router.put(
-    "/experiments/{experiment_id}/tags/{path:key}", response=schemas.TagsOut, operation_id="experiments_set_tag"
+    "/experiments/{experiment_id}/tags/{path:key}",
+    response=schemas.ExperimentTagsOut,
+    operation_id="experiments_set_tag",
 )
-def set_tag(request: ApiRequest, experiment_id: str, key: str, body: schemas.TagIn) -> Experiment:
+def set_tag(request: ApiRequest, experiment_id: str, key: str, body: schemas.ExperimentTagIn) -> Experiment:
     """Add a tag to an experiment, or give it another value."""
     row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
     return annotations.set_tag(actor=request.actor, experiment=row, key=key, value=body.value)
 
 
 @router.delete(
-    "/experiments/{experiment_id}/tags/{path:key}", response=schemas.TagsOut, operation_id="experiments_remove_tag"
+    "/experiments/{experiment_id}/tags/{path:key}",
+    response=schemas.ExperimentTagsOut,
+    operation_id="experiments_remove_tag",
 )
 def remove_tag(request: ApiRequest, experiment_id: str, key: str) -> Experiment:
     """Take a tag away from an experiment."""

@@ -9,7 +9,8 @@ from ninja import Query, Router, Status
 
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
-from core.pagination import Page, paginate
+from core import bounds
+from core.pagination import Cursor, Limit, Page, paginate
 from flows.api import schemas
 from flows.api.editor_routes import router as editor_router
 from flows.api.experiment_routes import router as experiment_router
@@ -68,7 +69,7 @@ def save_version(request: ApiRequest, body: schemas.FlowIn) -> Status[dict[str, 
 
 @router.get("/flows", response=schemas.FlowPageOut, operation_id="flows_list")
 def list_flows(
-    request: ApiRequest, project: str | None = None, cursor: str | None = None, limit: int = 50
+    request: ApiRequest, project: str | None = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[object]:
     """List flows, newest first."""
     found = flow_selectors.list_flows(actor=request.actor, project=project)
@@ -86,7 +87,7 @@ def get_flow(request: ApiRequest, project: str, name: str, version: str | None =
 
 @router.get("/flows/{project}/{name}/versions", response=schemas.FlowVersionPageOut, operation_id="flows_list_versions")
 def list_versions(
-    request: ApiRequest, project: str, name: str, cursor: str | None = None, limit: int = 50
+    request: ApiRequest, project: str, name: str, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[object]:
     """List the versions of a flow, newest first."""
     flow = flow_selectors.get_flow(actor=request.actor, project=project, name=name)
@@ -108,8 +109,8 @@ def start_run(request: ApiRequest, project: str, name: str, body: schemas.RunIn)
 def list_runs(
     request: ApiRequest,
     which: Query[schemas.RunFilter],
-    cursor: str | None = None,
-    limit: int = 50,
+    cursor: Cursor = None,
+    limit: Limit = 50,
 ) -> Page[object]:
     """List runs, newest first."""
     found = run_selectors.list_runs(actor=request.actor, **which.model_dump())
@@ -123,7 +124,7 @@ def get_run(request: ApiRequest, run_id: str) -> dict[str, Any]:
 
 
 @router.get("/runs/{run_id}/events", response=schemas.EventPageOut, operation_id="flows_list_events")
-def list_events(request: ApiRequest, run_id: str, after: int = 0) -> dict[str, Any]:
+def list_events(request: ApiRequest, run_id: str, after: bounds.Count = 0) -> dict[str, Any]:
     """Return what happened in a run after the event with that number, oldest first."""
     run = run_selectors.get_run(actor=request.actor, run_id=run_id)
     events = list(run_selectors.list_events(actor=request.actor, run=run, after=after)[:_EVENTS_AT_ONCE])
@@ -146,7 +147,7 @@ def retry_run(request: ApiRequest, run_id: str, body: schemas.RetryIn | None = N
     return _run_detail(request, runs.retry_run(actor=request.actor, run=run, step=wish.step, index=wish.index))
 
 
-@router.get("/runs/{run_id}/steps/{key}/log", response=schemas.LogOut, operation_id="flows_read_log")
+@router.get("/runs/{run_id}/steps/{key}/log", response=schemas.StepLogOut, operation_id="flows_read_log")
 def read_log(request: ApiRequest, run_id: str, key: str, part: Query[schemas.LogPart]) -> LogText:
     """Return part of what a step printed; `offset` and `limit` are in bytes. Without `attempt`: the newest."""
     run = run_selectors.get_run(actor=request.actor, run_id=run_id)

@@ -4,7 +4,7 @@ from ninja import Router, Status
 
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
-from core.pagination import Page, paginate
+from core.pagination import Cursor, Limit, Page, paginate
 from flows.api import schemas
 from flows.models import SavedView
 from flows.selectors import saved_views as selectors
@@ -15,7 +15,7 @@ router = Router()
 
 @router.get("/experiment-views", response=schemas.ViewPageOut, operation_id="experiments_list_views")
 def list_views(
-    request: ApiRequest, project: str | None = None, cursor: str | None = None, limit: int = 50
+    request: ApiRequest, project: str | None = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[SavedView]:
     """List the saved views of experiments, newest first."""
     return paginate(selectors.list_views(actor=request.actor, project=project), cursor=cursor, limit=limit)

@@ -7,16 +7,17 @@ from ninja import Schema
 from pydantic import Field
 
 from compute.selectors.waits import Wait
+from core import bounds
 from core.times import Times
 
-Scalar = bool | int | float | str
+Scalar = bool | bounds.Whole | bounds.Finite | bounds.Text
 
 
 class FlowIn(Schema):
     """A flow file. `bundle` is the hash of code that was sent to /flows/bundles before."""
 
-    project: str
-    text: str
+    project: bounds.Name
+    text: bounds.FileText
     format: Literal["yaml", "json"] = "yaml"
     bundle: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
 
@@ -24,8 +25,8 @@ class FlowIn(Schema):
 class ValidateIn(Schema):
     """A flow file to check."""
 
-    project: str
-    text: str
+    project: bounds.Name
+    text: bounds.FileText
     format: Literal["yaml", "json"] = "yaml"
 
 
@@ -134,17 +135,17 @@ class RunIn(Schema):
     `data` names other commits, branches or tags for dataset references of the flow: `{"demo/digits@main": "3d468961"}`.
     """
 
-    parameters: dict[str, Scalar] = {}
-    version: str | None = None
+    parameters: dict[bounds.Name, Scalar] = Field({}, max_length=1000)
+    version: bounds.Name | None = None
     code: CodeIn | None = None
-    data: dict[str, str] = {}
+    data: dict[bounds.Name, bounds.Name] = Field({}, max_length=1000)
 
 
 class RetryIn(Schema):
     """From which step on to try again, `index` naming one try of a grid; without a step, whatever did not succeed."""
 
-    step: str = ""
-    index: int | None = Field(default=None, ge=0)
+    step: bounds.Name = ""
+    index: bounds.Count | None = None
 
 
 class RunFilter(Schema):
@@ -158,9 +159,9 @@ class RunFilter(Schema):
 class LogPart(Schema):
     """Which part of which log: `index` inside a grid, `attempt` (without it the newest), and bytes."""
 
-    index: int | None = None
-    attempt: int | None = None
-    offset: int = Field(default=0, ge=0)
+    index: bounds.Count | None = None
+    attempt: bounds.Count | None = None
+    offset: bounds.Offset = 0
     limit: int = Field(default=262144, ge=1, le=1048576)
 
 
@@ -284,7 +285,7 @@ class EventPageOut(Schema):
     is_complete: bool
 
 
-class LogOut(Schema):
+class StepLogOut(Schema):
     """Part of a log; ask again from `next_offset` until `is_complete`."""
 
     data: str
@@ -395,8 +396,8 @@ class ComparisonOut(Schema):
 class NoteIn(Schema):
     """What to write about an experiment. `seen_at` is `note_at` as it was read; null: there was no note."""
 
-    note: str
-    seen_at: datetime | None = None
+    note: bounds.Text
+    seen_at: bounds.Moment | None = None
 
 
 class NoteOut(Schema):
@@ -407,13 +408,13 @@ class NoteOut(Schema):
     note_at: datetime | None
 
 
-class TagIn(Schema):
+class ExperimentTagIn(Schema):
     """The value of a tag; an empty one is that of a tag that says all by its name."""
 
-    value: str = ""
+    value: bounds.Line = ""
 
 
-class TagsOut(Schema):
+class ExperimentTagsOut(Schema):
     """The tags of an experiment."""
 
     tags: dict[str, object]
@@ -422,9 +423,9 @@ class TagsOut(Schema):
 class ViewIn(Schema):
     """A view of a project's experiments: the query of its page's address, such as `q=tags.best&sort=-took`."""
 
-    project: str
-    name: str
-    query: str
+    project: bounds.Name
+    name: bounds.Name
+    query: bounds.Text
 
 
 class ViewOut(Schema):

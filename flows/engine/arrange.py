@@ -2,13 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 
+from core.bounds import OutOfBounds
 from flows.engine import layout
+
+MAX_NODES = 20_000
+MAX_EDGES = 50_000
+"""What one request may ask for; the places of so many are found within a second."""
 
 Place = tuple[int, int]
 
 
 def arrange(parents: Mapping[str, Sequence[str]]) -> dict[str, Place]:
-    """Return the left upper corner of every node in pixels, given each node's parents."""
+    """Return the left upper corner of every node in pixels, given each node's parents.
+
+    Raises OutOfBounds when there are more than `MAX_NODES` nodes or `MAX_EDGES` edges.
+    """
+    edges = sum(len(names) for names in parents.values())
+    if len(parents) > MAX_NODES or edges > MAX_EDGES:
+        raise OutOfBounds(f"A graph has at most {MAX_NODES:,} nodes and {MAX_EDGES:,} edges.")
     acyclic = _without_circles({key: [name for name in names if name in parents] for key, names in parents.items()})
     return {box.key: (box.x, box.y) for box in layout.lay_out(acyclic).boxes}
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 
 from core import units
+from core.bounds import OutOfBounds
 from core.errors import InvalidInput
 from flows.engine import columns
 from flows.engine.columns import MAX_TEXT, PLAIN, RECORDED, Column, Kind, Nature
@@ -212,8 +213,10 @@ def _comparison(column: Column, at: _Token, sign: str, token: _Token) -> Filter:
 
 def _seconds(column: Column, token: _Token, text: str) -> float:
     try:
-        return min(units.parse_duration(text), _LONGEST_S)
-    except (InvalidInput, OverflowError) as error:
+        return units.parse_duration(text)
+    except OutOfBounds:
+        return _LONGEST_S
+    except InvalidInput as error:
         raise _error(token.start, f"{column} is a duration; write it like 90, 5m or 2h, not {token.text}") from error
 
 

@@ -73,18 +73,28 @@ def around(boxes: Sequence[Box]) -> Layout:
 def _with_stations(parents: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
     """Add a place for every column that arrows from one step pass; a graph that would more than double keeps none."""
     depths = _depths(parents)
-    found: dict[str, Sequence[str]] = {key: list(names) for key, names in parents.items()}
+    farthest = dict(depths)
     for key, names in parents.items():
-        last = []
         for parent in names:
-            before = parent
-            for depth in range(depths[parent] + 1, depths[key]):
-                station = f"{_STATION}{depth} {parent}"
-                found.setdefault(station, [before])
-                before = station
-            last.append(before)
-        found[key] = last
-    return found if len(found) <= 2 * len(parents) else parents
+            farthest[parent] = max(farthest[parent], depths[key])
+    if sum(max(0, farthest[key] - depths[key] - 1) for key in parents) > len(parents):
+        return parents
+    found: dict[str, Sequence[str]] = {
+        key: [_place_before(parent, depths[parent], depths[key]) for parent in names] for key, names in parents.items()
+    }
+    for key in parents:
+        for depth in range(depths[key] + 1, farthest[key]):
+            found[_station(key, depth)] = [_place_before(key, depths[key], depth)]
+    return found
+
+
+def _place_before(key: str, own_depth: int, depth: int) -> str:
+    """Return what an arrow from a step comes from when it reaches a column: the step, or its last empty place."""
+    return key if depth == own_depth + 1 else _station(key, depth - 1)
+
+
+def _station(key: str, depth: int) -> str:
+    return f"{_STATION}{depth} {key}"
 
 
 def _columns(parents: Mapping[str, Sequence[str]]) -> list[list[str]]:

@@ -7,12 +7,13 @@ a calendar. Each bound is a limit of those, not a policy: services may set narro
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Final, TypeVar
 
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field, WithJsonSchema
 
 from core.errors import InvalidInput
 
@@ -31,6 +32,8 @@ MAX_SECONDS: Final = 100 * 366 * 86400
 MAX_DAYS: Final = 10_000
 MAX_PRICE: Final = Decimal("999999.9999")
 """The highest price of an hour; its column has 10 digits, 4 of them after the point."""
+MAX_NAME: Final = 300
+"""The most characters of a name, or of what names a thing by several names, such as `project/dataset@branch`."""
 MAX_LINE: Final = 500
 """The most characters of a text of one line: a title, a reason, a short description."""
 MAX_TEXT: Final = 100_000
@@ -155,6 +158,7 @@ def _passing(find_fault: Callable[[T], str]) -> Callable[[T], T]:
 
 _storable = AfterValidator(_passing(text_fault))
 
+Name = Annotated[str, Field(max_length=MAX_NAME), _storable]
 Line = Annotated[str, Field(max_length=MAX_LINE), _storable]
 Text = Annotated[str, Field(max_length=MAX_TEXT), _storable]
 FileText = Annotated[str, Field(max_length=MAX_FILE), _storable]
@@ -163,8 +167,20 @@ Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Offset = Annotated[int, Field(ge=0, le=MAX_INT)]
 Quantity = Annotated[int, Field(ge=0, le=MAX_QUANTITY)]
 Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+Finite = Annotated[float, Field(ge=-sys.float_info.max, le=sys.float_info.max)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS)]
 Days = Annotated[float, Field(ge=0, le=MAX_DAYS)]
-Price = Annotated[Decimal, Field(ge=0, le=MAX_PRICE, max_digits=10, decimal_places=4)]
+Price = Annotated[
+    Decimal,
+    Field(ge=0, le=MAX_PRICE, max_digits=10, decimal_places=4),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": float(MAX_PRICE)},
+                {"type": "string", "pattern": r"^[0-9]{1,6}(\.[0-9]{1,4})?$"},
+            ]
+        },
+        mode="validation",
+    ),
+]
 Moment = Annotated[AwareDatetime, AfterValidator(_passing(moment_fault))]

@@ -1,12 +1,23 @@
 """What every model shares."""
 
-from django.db import models
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
 
-from core import clock, ids
+from django.db import models
+from django.db.backends.base.operations import BaseDatabaseOperations
+
+from core import bounds, clock, ids
+from core.bounds import OutOfBounds
 
 
 class BaseModel(models.Model):
-    """A row with a prefixed, sortable id and its time of creation. Subclasses set `id_prefix`."""
+    """A row with a prefixed, sortable id and its time of creation. Subclasses set `id_prefix`.
+
+    `save` refuses what does not fit its column, alike on every database: SQLite would keep it, and PostgreSQL would end
+    the request with an error that nobody anticipated.
+    """
 
     id_prefix = "row"
 
@@ -20,3 +31,37 @@ class BaseModel(models.Model):
         super().__init__(*args, **kwargs)
         if not self.id:
             self.id = ids.new_id(self.id_prefix, now_ms=clock.now_ms())
+
+    def save(self, **options: Any) -> None:
+        """Store the row. Raises OutOfBounds."""
+        names = options.get("update_fields")
+        for field in self._meta.concrete_fields:
+            if (names is None or field.name in names) and (fault := _fault_of(field, getattr(self, field.attname))):
+                raise OutOfBounds(f"'{field.verbose_name}' cannot be stored. {fault}", field=field.name)
+        super().save(**options)
+
+
+def _fault_of(field: "models.Field[Any, Any]", value: object) -> str:
+    return next(filter(None, _faults_of(field, value)), "")
+
+
+def _faults_of(field: "models.Field[Any, Any]", value: object) -> Iterator[str]:
+    """Yield why a column cannot hold a value, empty texts among it; expressions are the database's to judge."""
+    match value:
+        case str():
+            yield bounds.text_fault(value)
+            if field.max_length is not None and len(value) > field.max_length:
+                yield f"It has {len(value):,} characters; at most {field.max_length:,} fit."
+        case int() if isinstance(field, models.IntegerField):
+            least, most = BaseDatabaseOperations.integer_field_ranges[field.get_internal_type()]
+            yield "" if least <= value <= most else f"It is not between {least} and {most}."
+        case float():
+            yield bounds.number_fault(value)
+        case Decimal() if isinstance(field, models.DecimalField):
+            digits = (field.max_digits or 0) - (field.decimal_places or 0)
+            yield "" if value.is_finite() and abs(value) < 10**digits else f"It is not below {10**digits:,}."
+        case datetime():
+            yield bounds.moment_fault(value)
+        case dict() | list() if isinstance(field, models.JSONField):
+            where, why = bounds.value_fault(value) or ("", "")
+            yield f"{why} ({where})" if where else why

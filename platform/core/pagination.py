@@ -5,10 +5,11 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.db.models import IntegerField, Model, Q, QuerySet
+from pydantic import Field
 
 from core import bounds
 from core.errors import InvalidInput
@@ -18,6 +19,12 @@ M = TypeVar("M", bound=Model)
 R = TypeVar("R")
 
 MAX_LIMIT = 1000
+Cursor = Annotated[
+    str | None, Field(max_length=bounds.MAX_CURSOR, description="`next_cursor` of the page before; without: the first.")
+]
+Limit = Annotated[
+    bounds.Whole, Field(description=f"How many items a page has at most. What is over {MAX_LIMIT} counts as that.")
+]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from ninja import PatchDict, Router
 
 from accounts.api.auth import ApiRequest
-from core.pagination import Page, paginate
+from core.pagination import Cursor, Limit, Page, paginate
 from scheduler.api import schemas
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Queue, Workload
@@ -16,7 +16,7 @@ router = Router()
 
 
 @router.get("/scheduler/queues", response=schemas.QueuesOut, operation_id="scheduler_list_queues")
-def list_queues(request: ApiRequest, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
+def list_queues(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) -> Page[Queue]:
     """List the queues of your projects, newest first."""
     return paginate(queue_selectors.list_queues(actor=request.actor), cursor=cursor, limit=limit)
 
@@ -30,7 +30,7 @@ def set_quota(request: ApiRequest, project: str, body: PatchDict[schemas.QuotaIn
 
 @router.get("/scheduler/nodes", response=schemas.NodesOut, operation_id="scheduler_list_nodes")
 def list_nodes(
-    request: ApiRequest, resource: str | None = None, cursor: str | None = None, limit: int = 100
+    request: ApiRequest, resource: str | None = None, cursor: Cursor = None, limit: Limit = 100
 ) -> Page[object]:
     """List the nodes of all compute resources and what is held on them."""
     found = node_selectors.list_nodes(actor=request.actor, resource=resource)
@@ -38,7 +38,7 @@ def list_nodes(
 
 
 @router.patch("/scheduler/nodes/{node_id}", response=schemas.NodeOut, operation_id="scheduler_set_drained")
-def set_drained(request: ApiRequest, node_id: str, body: schemas.NodeIn) -> schemas.NodeOut:
+def set_drained(request: ApiRequest, node_id: str, body: schemas.NodeChangeIn) -> schemas.NodeOut:
     """Let a node take nothing new, or open it again; what runs there goes on. For site admins."""
     node = node_selectors.get_node(actor=request.actor, node_id=node_id)
     nodes.set_drained(actor=request.actor, node=node, is_drained=body.is_drained)
@@ -50,8 +50,8 @@ def list_workloads(
     request: ApiRequest,
     state: WorkloadState | None = None,
     project: str | None = None,
-    cursor: str | None = None,
-    limit: int = 100,
+    cursor: Cursor = None,
+    limit: Limit = 100,
 ) -> Page[Workload]:
     """List the workloads of your projects, newest first, with where they run or why they wait."""
     workloads = workload_selectors.list_workloads(actor=request.actor, state=state, project=project)

@@ -1,9 +1,11 @@
 """What the scheduler's routes take and answer."""
 
 from datetime import datetime
+from typing import Annotated
 
-from ninja import Schema
+from ninja import Field, Schema
 
+from core import bounds
 from scheduler.engine.proof import BoundKind, Cause, Resource, Way
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Queue, Workload
@@ -40,10 +42,10 @@ class QueuesOut(Schema):
 class QuotaIn(Schema):
     """What to guarantee; what is left out stays. Null: CPU and memory without bound, a weight as the GPU quota."""
 
-    gpu_quota_milli: int = 0
-    cpu_quota_millicores: int | None = None
-    memory_quota_bytes: int | None = None
-    over_quota_weight: float | None = None
+    gpu_quota_milli: bounds.Quantity = 0
+    cpu_quota_millicores: bounds.Quantity | None = None
+    memory_quota_bytes: bounds.Quantity | None = None
+    over_quota_weight: Annotated[float, Field(ge=0, le=10**9)] | None = None
 
 
 class GpuOut(Schema):
@@ -102,7 +104,7 @@ class NodeOut(Schema):
         )
 
 
-class NodeIn(Schema):
+class NodeChangeIn(Schema):
     """What an admin may say about a node: a drained one takes nothing new."""
 
     is_drained: bool

@@ -83,6 +83,8 @@ POST   /compute/resources                                     401      403    40
 DELETE /compute/resources/{name}                              401      403    403    403   403  204
 GET    /compute/templates                                     401      200    200    200   200  200
 POST   /compute/templates                                     401      403    403    403   403  201
+PATCH  /compute/templates/{name}                              401      403    403    403   403  200
+DELETE /compute/templates/{name}                              401      403    403    403   403  204
 GET    /compute/jobs                                          401      200    200    200   200  200
 POST   /compute/jobs                                          401      404    403    201   201  201
 GET    /compute/jobs/{name}                                   401      404    200    200   200  200
@@ -214,6 +216,7 @@ POST   /compute/attach/                                     login      403    40
 POST   /compute/nodes/{node_id}/drain/                      login      403    403    403   403  302
 POST   /compute/{name}/detach/                              login      403    403    403   403  302
 POST   /compute/{name}/templates/                           login      403    403    403   403  302
+POST   /compute/{name}/templates/{template}/delete/         login      403    403    403   403  302
 GET    /quotas/                                             login      200    200    200   200  200
 POST   /quotas/{project}/                                   login      404    403    403   403  302
 
@@ -262,6 +265,8 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/settings/cache/", {"name": "site"}),
     ("/cache", {"cached_commit_id": "cached"}),
     ("/compute/resources", {"name": "resource"}),
+    ("/compute/templates", {"name": "template"}),
+    ("/compute/{name}/templates/{template}/", {"name": "lab", "template": "shape"}),
     ("/compute/jobs", {"name": "job"}),
     ("/compute/{name}/", {"name": "resource"}),
     ("/jobs", {"name": "job"}),
@@ -355,6 +360,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /cache/commits/{cached_commit_id}/pin": {"pinned": True},
         "POST /datasets/{project}/{name}/commits/{ref}/cache": {},
         "POST /compute/resources": {"name": "more", "kind": "simulated", "nodes": [{"name": "n-1", **shape}]},
+        "PATCH /compute/templates/{name}": {"price_per_hour": "2.5"},
         "POST /compute/templates": {"resource": "lab", "name": "more", **shape},
         "POST /compute/jobs": {"project": "team-a", "template": "lab.small", "command": "true"},
         "POST /compute/jobs/{name}/cancel": {},

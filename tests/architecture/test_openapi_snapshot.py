@@ -4,8 +4,11 @@ A change of it is a change for every program that calls us: refresh the snapshot
 """
 
 import json
+from collections import Counter
 
 import pytest
+from ninja import Schema
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from config.api import api
 from docs import generate
@@ -40,6 +43,21 @@ def test_every_route_has_a_name_of_its_own_and_says_what_it_does(route):
     assert operation["description"]
     names = [other["operationId"] for other in operations(SNAPSHOT).values()]
     assert names.count(operation["operationId"]) == 1
+
+
+def test_the_description_is_valid():
+    OpenAPIV31SpecValidator(SNAPSHOT).validate()
+
+
+def test_no_two_schemas_have_the_same_name():
+    """The description names schemas by their class alone: of two with one name, one would describe the other."""
+    names = Counter(schema.__name__ for schema in descendants(Schema) if ".api." in schema.__module__)
+
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def descendants(parent: type) -> list[type]:
+    return [heir for child in parent.__subclasses__() for heir in (child, *descendants(child))]
 
 
 def test_every_list_answers_items_and_a_cursor():

@@ -153,6 +153,9 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         "job": job.name,
         "node_id": Node.objects.get(resource_name="spare").pk,
         "resource": "spare",
+        "lab": "lab",
+        "shape": "small",
+        "template": "lab.small",
         "view": saved_views.save_view(actor=member, project=project, name="kept", query="q=tags.best").pk,
     }
 

@@ -10,7 +10,7 @@ from accounts.api.auth import ApiRequest
 from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
 from accounts.permissions import Role
 from accounts.services import access, people, projects, secrets, tokens
-from core.pagination import Page, paginate
+from core.pagination import Cursor, Limit, Page, paginate
 
 router = Router()
 
@@ -32,7 +32,7 @@ def set_own_name(request: ApiRequest, body: schemas.OwnNameIn) -> schemas.MeOut:
 
 
 @router.get("/projects", response=schemas.ProjectsOut, operation_id="accounts_list_projects")
-def list_projects(request: ApiRequest, cursor: str | None = None, limit: int = 100) -> Page[object]:
+def list_projects(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) -> Page[object]:
     """List your projects, oldest first; a site admin sees all."""
     visible = selectors.list_projects(actor=request.actor)
     page = paginate(visible, cursor=cursor, limit=limit, newest_first=False)
@@ -55,7 +55,7 @@ def update_project(request: ApiRequest, project: str, body: schemas.ProjectPatch
 
 
 @router.get("/projects/{project}/members", response=schemas.MembersOut, operation_id="accounts_list_members")
-def list_members(request: ApiRequest, project: str, cursor: str | None = None, limit: int = 100) -> Page[Membership]:
+def list_members(request: ApiRequest, project: str, cursor: Cursor = None, limit: Limit = 100) -> Page[Membership]:
     """List the members of a project, oldest first."""
     found = selectors.get_project(actor=request.actor, name=project)
     members = selectors.list_members(actor=request.actor, project=found)
@@ -85,7 +85,7 @@ def remove_member(request: ApiRequest, project: str, username: str) -> Status[No
 
 
 @router.get("/projects/{project}/secrets", response=schemas.SecretsOut, operation_id="accounts_list_secrets")
-def list_secrets(request: ApiRequest, project: str, cursor: str | None = None, limit: int = 100) -> Page[Secret]:
+def list_secrets(request: ApiRequest, project: str, cursor: Cursor = None, limit: Limit = 100) -> Page[Secret]:
     """List the secrets of a project without their values, oldest first."""
     found = selectors.get_project(actor=request.actor, name=project)
     kept = selectors.list_secrets(actor=request.actor, project=found)
@@ -116,7 +116,7 @@ def delete_secret(request: ApiRequest, project: str, name: str) -> Status[None]:
 
 @router.get("/projects/{project}/audit", response=schemas.AuditOut, operation_id="accounts_list_audit_entries")
 def list_audit_entries(
-    request: ApiRequest, project: str, cursor: str | None = None, limit: int = 100
+    request: ApiRequest, project: str, cursor: Cursor = None, limit: Limit = 100
 ) -> Page[AuditEntry]:
     """List who did what in a project, newest first."""
     found = selectors.get_project(actor=request.actor, name=project)
@@ -125,7 +125,7 @@ def list_audit_entries(
 
 
 @router.get("/tokens", response=schemas.TokensOut, operation_id="accounts_list_tokens")
-def list_tokens(request: ApiRequest, cursor: str | None = None, limit: int = 100) -> Page[ApiToken]:
+def list_tokens(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) -> Page[ApiToken]:
     """List your tokens that are not revoked, newest first."""
     return paginate(selectors.list_tokens(actor=request.actor), cursor=cursor, limit=limit)
 
@@ -153,7 +153,7 @@ def create_user(request: ApiRequest, body: schemas.UserIn) -> Status[schemas.Use
 
 
 @router.get("/users", response=schemas.UsersOut, operation_id="accounts_list_users")
-def list_users(request: ApiRequest, cursor: str | None = None, limit: int = 100) -> Page[object]:
+def list_users(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) -> Page[object]:
     """List people, oldest first. For site admins."""
     page = paginate(selectors.list_people(actor=request.actor), cursor=cursor, limit=limit, newest_first=False)
     return page.map(_user_out)
@@ -193,7 +193,7 @@ def make_sign_in_link(request: ApiRequest, username: str) -> Status[schemas.Sign
 
 @router.get("/audit", response=schemas.AuditOut, operation_id="accounts_list_all_audit_entries")
 def list_all_audit_entries(
-    request: ApiRequest, area: str = "", person: str = "", cursor: str | None = None, limit: int = 100
+    request: ApiRequest, area: str = "", person: str = "", cursor: Cursor = None, limit: Limit = 100
 ) -> Page[AuditEntry]:
     """List who did what wherever you are an admin, newest first; a site admin sees all of it."""
     entries = selectors.list_audit_entries(actor=request.actor, area=area, person=person)

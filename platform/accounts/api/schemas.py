@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from ninja import Schema
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from accounts.models import Membership
 from accounts.permissions import Role
+from core import bounds
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -37,7 +38,7 @@ class OwnNameIn(Schema):
 class ProjectIn(Schema):
     """A new project."""
 
-    name: str
+    name: bounds.Name
     description: str = Field(default="", max_length=500)
 
 
@@ -95,7 +96,7 @@ class TokenIn(Schema):
     """A new token of the caller's; without an end it lives until it is revoked."""
 
     name: Name
-    expires_at: AwareDatetime | None = None
+    expires_at: bounds.Moment | None = None
 
 
 class TokenOut(Schema):
@@ -164,8 +165,8 @@ class AuditOut(Schema):
 class UserIn(Schema):
     """A new person. Without a password they can sign in only by a link."""
 
-    username: str
-    password: str | None = None
+    username: bounds.Name
+    password: bounds.Line | None = None
     is_site_admin: bool = False
 
 

@@ -1,5 +1,8 @@
 """Places for graphs that are still being drawn."""
 
+import pytest
+
+from core.bounds import OutOfBounds
 from flows.engine.arrange import arrange
 from flows.engine.layout import lay_out
 
@@ -16,6 +19,22 @@ def test_names_that_lead_nowhere_are_left_out():
 
 def test_the_arrow_that_closes_a_circle_moves_nothing():
     assert arrange({"a": ["c"], "b": ["a"], "c": ["b", "c"]}) == arrange({"b": [], "c": ["b"], "a": ["c"]})
+
+
+def test_a_graph_of_300_nodes_with_every_arrow_is_arranged_at_once():
+    names = [f"s{number}" for number in range(300)]
+
+    assert len(arrange({name: names[:place] for place, name in enumerate(names)})) == 300
+
+
+@pytest.mark.parametrize(
+    "parents",
+    [{f"s{number}": [] for number in range(20_001)}, {"a": ["b"] * 25_001, "b": ["a"] * 25_000}],
+    ids=["nodes", "edges"],
+)
+def test_a_graph_of_more_nodes_or_edges_than_one_request_may_ask_for_is_refused(parents):
+    with pytest.raises(OutOfBounds, match="at most"):
+        arrange(parents)
 
 
 def test_a_long_chain_needs_no_recursion():

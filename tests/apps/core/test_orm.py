@@ -1,0 +1,70 @@
+"""What does not fit its column is refused when it is saved, on every database alike."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from compute.models import Job, Resource, ResourceKind, Template
+from core.bounds import OutOfBounds
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def template() -> Template:
+    resource = Resource.objects.create(name="lab", kind=ResourceKind.SIMULATED)
+    return Template.objects.create(resource=resource, name="small", cpu_millicores=1000, memory_bytes=2**30)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "a" * 64),
+        ("name", "a\0"),
+        ("name", "\ud800"),
+        ("cpu_millicores", 2**63),
+        ("cpu_millicores", -1),
+        ("price_per_hour", Decimal(1000000)),
+        ("price_per_hour", Decimal("NaN")),
+        ("labels", {"zone": "\ud800"}),
+        ("labels", {"zone": float("inf")}),
+    ],
+)
+def test_a_value_that_its_column_cannot_hold_is_refused_and_nothing_is_changed(template, field, value):
+    before = Template.objects.values().get()
+    setattr(template, field, value)
+
+    with pytest.raises(OutOfBounds) as refusal:
+        template.save()
+
+    assert refusal.value.details == {"field": field}
+    assert Template.objects.values().get() == before
+
+
+def test_a_row_that_is_made_is_looked_at_too(template):
+    with pytest.raises(OutOfBounds):
+        Template.objects.create(resource=template.resource, name="a" * 64, cpu_millicores=1, memory_bytes=1)
+
+    assert Template.objects.count() == 1
+
+
+def test_a_moment_before_1970_is_refused(template):
+    template.resource.last_contact_at = datetime(1, 1, 1, tzinfo=UTC)
+
+    with pytest.raises(OutOfBounds):
+        template.resource.save()
+
+
+def test_a_field_that_is_not_saved_is_not_looked_at(template):
+    """So that a row whose value nobody may write any more can still be changed otherwise."""
+    template.price_per_hour, template.gpu_milli = Decimal("1e50"), 500
+
+    template.save(update_fields=["gpu_milli"])
+
+    assert Template.objects.get().gpu_milli == 500
+
+
+def test_numbers_of_32_bits_are_no_longer_than_that(template):
+    with pytest.raises(OutOfBounds):
+        Job(resource=template.resource, event_seq=2**31).save(update_fields=["event_seq"])
