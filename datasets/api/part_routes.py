@@ -3,6 +3,7 @@
 from ninja import Router, Status
 
 from accounts.api.auth import ApiRequest
+from accounts.api.bodies import raw_body
 from core import bounds
 from core.pagination import Cursor
 from datasets.api import part_schemas as schemas
@@ -16,7 +17,12 @@ router = Router()
 _UPLOAD = "/uploads/{upload_id}"
 
 
-@router.put(f"{_UPLOAD}/parts/{{int:number}}", response=schemas.PartOut, operation_id="datasets_put_part")
+@router.put(
+    f"{_UPLOAD}/parts/{{int:number}}",
+    response=schemas.PartOut,
+    operation_id="datasets_put_part",
+    openapi_extra=raw_body("application/octet-stream"),
+)
 def put_part(request: ApiRequest, upload_id: str, number: bounds.Count) -> schemas.PartOut:
     """Send a part of the files; sending it again is harmless.
 

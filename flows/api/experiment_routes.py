@@ -119,7 +119,7 @@ def read_metric(request: ApiRequest, experiment_id: str, key: str) -> Curve:
 
 @router.get(
     "/experiments/{experiment_id}/artifacts/{path:path}",
-    response={200: None},
+    response={200: bytes},
     operation_id="experiments_download_artifact",
 )
 def download_artifact(request: ApiRequest, experiment_id: str, path: str) -> HttpResponseBase:

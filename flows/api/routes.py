@@ -8,6 +8,7 @@ from django.http import HttpResponse, JsonResponse
 from ninja import Query, Router, Status
 
 from accounts.api.auth import ApiRequest
+from accounts.api.bodies import raw_body
 from accounts.selectors import get_project
 from core import bounds
 from core.pagination import Cursor, Limit, Page, paginate
@@ -31,7 +32,12 @@ router.add_router("", saved_view_router)
 _EVENTS_AT_ONCE = 1000
 
 
-@router.get("/flows/schema.json", response={200: dict[str, Any]}, operation_id="flows_get_schema")
+@router.get(
+    "/flows/schema.json",
+    response={200: None},
+    operation_id="flows_get_schema",
+    openapi_extra={"responses": {200: {"content": {"application/schema+json": {"schema": {"type": "object"}}}}}},
+)
 def get_schema(request: ApiRequest) -> HttpResponse:  # noqa: ARG001 (the same for everybody)
     """Return the JSON Schema of flow files."""
     return JsonResponse(spec.json_schema(), content_type="application/schema+json")
@@ -49,7 +55,12 @@ def validate(request: ApiRequest, body: schemas.ValidateIn) -> dict[str, Any]:
     }
 
 
-@router.post("/flows/bundles", response={201: schemas.BundleOut}, operation_id="flows_save_bundle")
+@router.post(
+    "/flows/bundles",
+    response={201: schemas.BundleOut},
+    operation_id="flows_save_bundle",
+    openapi_extra=raw_body("application/gzip"),
+)
 def save_bundle(request: ApiRequest, project: str) -> Status[dict[str, Any]]:
     """Keep a folder of code, sent as a tar.gz in the body, for flows to be pushed with."""
     found = get_project(actor=request.actor, name=project)

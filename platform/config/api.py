@@ -1,13 +1,16 @@
 """The HTTP API: mounts every app's routes under /api/v1."""
 
+from typing import Any
+
 from django.http import HttpRequest
 from ninja import NinjaAPI
+from ninja.openapi.schema import OpenAPISchema
 from ninja.parser import Parser
 
 from accounts.api import routes as accounts_routes
 from accounts.api.auth import authenticate
 from compute.api import routes as compute_routes
-from config import api_errors
+from config import api_document, api_errors
 from core import bounds
 from datasets.api import cache_routes, part_routes
 from datasets.api import routes as dataset_routes
@@ -23,13 +26,21 @@ class BoundedParser(Parser):
         return bounds.read_json(request.body)
 
 
-api = NinjaAPI(
+class Api(NinjaAPI):
+    """An API whose description also says what all routes share."""
+
+    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
+        """Return the description."""
+        return api_document.complete(super().get_openapi_schema(**options))
+
+
+api = Api(
     title="Nearline",
     version="1",
     description="Versioned datasets next to the GPUs that train on them, and the flows that run there.",
     auth=authenticate,
     parser=BoundedParser(),
-    docs_url=None,
+    docs_url="/docs",
     urls_namespace="api",
 )
 api_errors.install(api)

@@ -19,12 +19,9 @@ M = TypeVar("M", bound=Model)
 R = TypeVar("R")
 
 MAX_LIMIT = 1000
-Cursor = Annotated[
-    str | None, Field(max_length=bounds.MAX_CURSOR, description="`next_cursor` of the page before; without: the first.")
-]
-Limit = Annotated[
-    bounds.Whole, Field(description=f"How many items a page has at most. What is over {MAX_LIMIT} counts as that.")
-]
+Cursor = Annotated[str | None, Field(max_length=bounds.MAX_CURSOR)]
+Limit = bounds.Whole
+"""How many items a page has at most; what is over `MAX_LIMIT` counts as that."""
 
 
 @dataclass(frozen=True)

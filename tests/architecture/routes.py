@@ -131,6 +131,7 @@ POST   /experiment-views                                      401      404    40
 DELETE /experiment-views/{view_id}                            401      404    403    204   204  204
 
 GET    /openapi.json                                          200      200    200    200   200  200
+GET    /docs                                                  200      200    200    200   200  200
 GET    /                                                      404      404    404    404   404  404
 """
 

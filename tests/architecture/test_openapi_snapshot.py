@@ -4,6 +4,7 @@ A change of it is a change for every program that calls us: refresh the snapshot
 """
 
 import json
+import re
 from collections import Counter
 
 import pytest
@@ -11,6 +12,7 @@ from ninja import Schema
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from config.api import api
+from config.api_words import PARAMETERS, WORDS
 from docs import generate
 
 SNAPSHOT = json.loads((generate.REFERENCE / "openapi.json").read_text())
@@ -47,6 +49,66 @@ def test_every_route_has_a_name_of_its_own_and_says_what_it_does(route):
 
 def test_the_description_is_valid():
     OpenAPIV31SpecValidator(SNAPSHOT).validate()
+
+
+def test_every_property_and_parameter_says_what_it_means():
+    silent = [
+        f"{name}.{word}"
+        for name, schema in SNAPSHOT["components"]["schemas"].items()
+        for word, part in schema.get("properties", {}).items()
+        if not part.get("description")
+    ]
+    silent += [
+        f"{route} {parameter['name']}"
+        for route, operation in operations(SNAPSHOT).items()
+        for parameter in operation.get("parameters", [])
+        if not parameter.get("description")
+    ]
+
+    assert silent == [], "describe it beside its schema, or in config/api_words.py"
+
+
+def test_no_word_is_explained_that_nothing_uses():
+    properties = {
+        word for schema in SNAPSHOT["components"]["schemas"].values() for word in schema.get("properties", {})
+    }
+    parameters = {
+        parameter["name"]
+        for operation in operations(SNAPSHOT).values()
+        for parameter in operation.get("parameters", [])
+    }
+
+    assert sorted(WORDS.keys() - properties - parameters) == []
+    assert sorted(PARAMETERS.keys() - parameters) == []
+
+
+def test_every_route_tells_how_it_fails_and_who_may_call_it():
+    for operation in operations(SNAPSHOT).values():
+        for status in ("400", "401", "403", "404"):
+            content = operation["responses"][status]["content"]
+            assert content == {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+
+    assert SNAPSHOT["security"] == [{"token": []}, {"session": []}]
+    assert set(SNAPSHOT["components"]["securitySchemes"]) == {"token", "session"}
+
+
+def test_a_summary_is_a_sentence_of_its_own():
+    summaries = [operation["summary"] for operation in operations(SNAPSHOT).values()]
+
+    assert [text for text in summaries if " " not in text or text.istitle() or text.endswith(".")] == []
+
+
+def test_the_api_can_be_browsed_with_our_own_files_only(client, db):
+    answer = client.get("/api/v1/docs")
+
+    assert answer.status_code == 200
+    addresses = re.findall(r'(?:src|href)="([^"]+)"', answer.content.decode())
+    assert addresses
+    assert [address for address in addresses if not address.startswith("/static/ninja/")] == []
+    assert "<script>" not in answer.content.decode()
+    assert (
+        "script-src" in answer["Content-Security-Policy"] or "default-src 'self'" in answer["Content-Security-Policy"]
+    )
 
 
 def test_no_two_schemas_have_the_same_name():

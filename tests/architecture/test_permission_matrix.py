@@ -66,7 +66,7 @@ def find_paths(patterns: list[URLPattern | URLResolver] | None = None, prefix: s
 
 
 def test_every_route_of_the_api_is_in_the_table():
-    from_ninja_itself = {("GET", "/openapi.json"), ("GET", "/")}
+    from_ninja_itself = {("GET", "/openapi.json"), ("GET", "/docs"), ("GET", "/")}
 
     assert {(route.method, route.path) for route in API} == find_api_routes() | from_ninja_itself
 
