@@ -6,6 +6,7 @@ from itertools import chain, islice
 
 from accounts.actor import Actor
 from accounts.permissions import require
+from core.errors import InvalidInput
 from core.pagination import MAX_LIMIT, Page, decode_path, encode_cursor
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
