@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.ports import reserve_port  # noqa: E402 (the path must be set first)
 
-SUITES = ["tests/apps", "tests/contracts", "tests/journeys", "tests/drills"]
+SUITES = ["tests/apps", "tests/fuzz", "tests/contracts", "tests/journeys", "tests/drills"]
 BUCKET = "nearline-tests"
 
 

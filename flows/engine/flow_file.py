@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from core import bounds
 from flows.engine.problems import Finding, Path, Problem, path_text
 
 MAX_BYTES = 2 * 2**20
@@ -61,8 +62,12 @@ def _read_json(text: str) -> Document:
         data = json.loads(text, object_pairs_hook=collect)
     except json.JSONDecodeError as error:
         return _unreadable(error.lineno, error.colno, f"This is not JSON: {error.msg}.")
+    except ValueError:
+        return _unreadable(None, None, "This is not JSON: a number has too many digits.")
     except RecursionError:
         return _unreadable(None, None, "The file is nested too deeply.")
+    if fault := bounds.value_fault(data):
+        return _unreadable(None, None, " ".join(filter(None, (f"'{fault[0]}' cannot be taken.", fault[1]))))
     document = Document(data)
     document.problems = [
         Problem(None, None, key, "duplicate_key", f"The key '{key}' is written twice in one place.") for key in repeated
@@ -139,15 +144,22 @@ class _Reader:
                 problem = Problem(*_place(key_node), path_text((*path, key)), "duplicate_key", message)
                 self.document.problems.append(problem)
                 continue
+            _check_text(key_node, key)
             self.document.places[(*path, key)] = _place(key_node)
             found[key] = self.convert(value_node, (*path, key), depth + 1)
         return found
+
+
+def _check_text(node: Node, text: str) -> None:
+    if fault := bounds.text_fault(text):
+        raise _Refused(node, f"This text cannot be taken. {fault}")
 
 
 def _scalar(node: Node) -> object:
     kind = str(node.tag).removeprefix(_TAG)
     text = str(node.value)
     if kind in {"str", "timestamp"}:
+        _check_text(node, text)
         return text
     if kind == "null":
         return None
@@ -155,7 +167,10 @@ def _scalar(node: Node) -> object:
         return text.lower() == "true"
     plain = text.replace("_", "").lower()
     if kind == "int":
-        return int(plain, 0) if plain.lstrip("+-")[:2] in {"0x", "0o", "0b"} else int(plain)
+        number = int(plain, 0) if plain.lstrip("+-")[:2] in {"0x", "0o", "0b"} else int(plain)
+        if fault := bounds.number_fault(number):
+            raise _Refused(node, f"This number cannot be taken. {fault}")
+        return number
     if kind == "float":
         return float(plain.replace(".inf", "inf").replace(".nan", "nan"))
     raise _Refused(node, f"The tag {node.tag} is not allowed in a flow file.")

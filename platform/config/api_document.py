@@ -37,6 +37,7 @@ _WRITES = {
     HTTPStatus.CONFLICT: "The thing is not in the state that the caller assumed.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than a request may be.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "There is no room for this within a quota.",
+    HTTPStatus.INSUFFICIENT_STORAGE: "The disk of the server is full.",
 }
 _READS = {HTTPStatus.CONFLICT: "The thing is not in the state that the caller assumed."}
 _RANGES = {HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: "No byte of the range exists."}

@@ -38,6 +38,17 @@ POISON_JSON = [
     '{"a": {"b": ["\\udfff"]}}',
 ]
 
+POISON_CURSORS = [
+    _cursor("null"),
+    _cursor('"\\ud800"'),
+    _cursor("[" * 500 + "]" * 500),
+    _cursor("9" * 400),
+    _cursor('[1, "a"]'),
+    _cursor('{"a": 1}'),
+    _cursor('"zz"'),
+    _cursor("true"),
+]
+
 POISON_TEXTS = [
     "",
     "null",
@@ -63,12 +74,5 @@ POISON_TEXTS = [
     "0001-01-01T00:00:00+23:59",
     "../../etc/passwd",
     "\u202e\u0300\ufeff",
-    _cursor("null"),
-    _cursor('"\\ud800"'),
-    _cursor("[" * 500 + "]" * 500),
-    _cursor("9" * 400),
-    _cursor('[1, "a"]'),
-    _cursor('{"a": 1}'),
-    _cursor('"zz"'),
-    _cursor("true"),
+    *POISON_CURSORS,
 ]

@@ -38,7 +38,7 @@ STEADY = settings(
     deadline=None,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
-    max_examples=16,
+    max_examples=12,
 )
 
 

@@ -12,6 +12,7 @@ from accounts.errors import NotSignedIn, TokenNotFound
 from accounts.models import ApiToken, SignInLink, User
 from accounts.selectors import actor_of
 from core import clock
+from core.errors import InvalidInput
 from core.storage import optional_write
 
 TOKEN_PREFIX = "nl_"  # noqa: S105 (a prefix, so that secret scanners recognise the token)
@@ -21,7 +22,12 @@ _LINK_LIFE = timedelta(minutes=30)
 
 @transaction.atomic
 def create_token(*, actor: Actor, name: str, expires_at: datetime | None) -> tuple[ApiToken, str]:
-    """Make a token of the actor's and return it with its secret, which is not kept and cannot be shown again."""
+    """Make a token of the actor's and return it with its secret, which is not kept and cannot be shown again.
+
+    Raises InvalidInput when it would have ended already.
+    """
+    if expires_at is not None and expires_at <= clock.now():
+        raise InvalidInput("A token ends after now. Choose a later moment, or none.")
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
         user_id=_user_id(actor), name=name, secret_sha256=_sha256(secret), expires_at=expires_at
