@@ -206,7 +206,7 @@ WORDS = {
     "run_number": "The number of the run within its flow.",
     "scrubbed_at": "When every file of it was last read and compared; null: never.",
     "secret": "The token itself, shown this one time.",
-    "secret_users": "Which role may let jobs use the project's secrets.",
+    "secret_users": "The lowest role that may start what uses the project's secrets.",
     "seen_at": "`note_at` as it was read; null: there was no note.",
     "seq": "Its number, counted from 1 without gaps.",
     "sha256": "The SHA-256 of the bytes, as 64 hexadecimal digits.",
