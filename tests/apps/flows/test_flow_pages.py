@@ -143,7 +143,7 @@ def test_the_plain_form_does_not_overwrite_what_somebody_else_kept(world: World,
 def test_what_a_flow_says_shows_without_script(world: World, version, browser):
     page = browser.get("/flows/team-a/digits/").content.decode()
 
-    assert 'class="graph"' in page
+    assert '<svg class="graph' in page
     assert "command: prepare" in page
     assert f'{RUN}?version=1"' in page
     assert "must be given" in page
