@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import structlog
 
+from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
 from core import clock
@@ -33,6 +34,7 @@ _CAUSES = (ContentCorrupt.code, BlobMissing.code)
 def report_packs(*, actor: Actor, dataset: Dataset, names: Sequence[str]) -> None:
     """Read packs that someone found damaged; the store decides who is right. Unknown names are passed over."""
     require(actor, permissions.VIEW, dataset.project_id)
+    audit.record(actor, "datasets.report_damage", dataset, project_id=dataset.project_id, packs=list(names))
     check_packs(dataset, list(dataset.packs.filter(sha256__in=names, state__in=PRESENT)))
 
 
