@@ -11,7 +11,7 @@ from typing import Protocol
 
 from django.db import transaction
 
-from core.metrics import TASK_SECONDS
+from core.metrics import TASK_FAILURES, TASK_SECONDS
 
 
 class Lane(StrEnum):
@@ -83,7 +83,7 @@ def registered() -> dict[str, Task]:
 
 def run(name: str, ids: dict[str, str]) -> None:
     """Run a task here and now."""
-    with TASK_SECONDS.labels(name).time():
+    with TASK_FAILURES.labels(name).count_exceptions(), TASK_SECONDS.labels(name).time():
         _tasks[name].handler(**ids)
 
 

@@ -1,10 +1,11 @@
-"""The one table of the kernel: leases, by which one process among many leads."""
+"""The tables of the kernel: leases, by which one process among many leads; and failures of background work."""
 
 from datetime import timedelta
 
 from django.db import models
 
 from core import clock
+from core.orm import BaseModel
 
 
 class Lease(models.Model):
@@ -16,6 +17,28 @@ class Lease(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} held by {self.holder}"
+
+
+class Failure(BaseModel):
+    """Background work on one item that failed, and when it is tried again. Written by `core.isolation` (see there).
+
+    Its id is the one under which the log has the whole error. A row is deleted once the work succeeds.
+    """
+
+    id_prefix = "fail"
+
+    kind = models.CharField(max_length=50)
+    item_id = models.CharField(max_length=200)
+    attempts = models.PositiveIntegerField(default=0)
+    error = models.TextField()
+    failed_at = models.DateTimeField()
+    next_try_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "item_id"], name="one_failure_per_item")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.item_id}: {self.error}"
 
 
 def take_lease(name: str, *, holder: str, for_s: float) -> bool:

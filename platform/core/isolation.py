@@ -1,0 +1,184 @@
+"""Periodic work on many items, in which one item that fails stops none of the others.
+
+A failure is recorded (`core.models.Failure`), logged under the record's id, counted, and tried again after a delay
+that doubles each time. What concerns the whole process, such as a database that is away, is recorded for no item.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import structlog
+from django.db import InterfaceError, OperationalError, connection
+from django.db.models import F, Model
+
+from core import clock
+from core.errors import PlatformError
+from core.metrics import ITEM_FAILURES
+from core.models import Failure
+
+T = TypeVar("T")
+R = TypeVar("R")
+OnFailure = Callable[[T, Failure], object]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class FailureView:
+    """A failure as its owner sees it. `log_id` names it in the log of the platform."""
+
+    message: str
+    attempts: int
+    next_try_at: datetime
+    log_id: str
+
+    @classmethod
+    def of(cls, failure: Failure, work: str) -> "FailureView":
+        """Describe a failure; `work` is what could not be done, such as `advance this run`."""
+        message = f"The platform could not {work}: {failure.error.rstrip('.')}."
+        return cls(message, failure.attempts, failure.next_try_at, failure.pk)
+
+
+FIRST_DELAY = timedelta(seconds=2)
+LONGEST_DELAY = timedelta(minutes=10)
+# A failure that nobody tried again for so long belongs to an item that is gone.
+_KEEP = timedelta(days=7)
+_LONGEST_NAME = 200
+
+
+def for_each(
+    kind: str,
+    items: Iterable[T],
+    work: Callable[[T], R],
+    *,
+    key: Callable[[T], str] | None = None,
+    on_failure: OnFailure[T] | None = None,
+    concerns_all: tuple[type[Exception], ...] = (),
+) -> list[R]:
+    """Do `work` for each item that is not delayed by an earlier failure, and return what it returned.
+
+    `key` names an item; without it, a row is named by its primary key and anything else by its text. `on_failure` is
+    called with the item and the record once a failure is recorded. Raises errors that concern all items: those in
+    `concerns_all`, and OperationalError and InterfaceError; these at once when the database does not answer, else
+    after the last item.
+    """
+    results: list[R] = []
+    known: Mapping[str, Failure] | None = None
+    interruption: Exception | None = None
+    for item in items:
+        item_id = _name(item, key)
+        known = _failures_of(kind) if known is None else known
+        if item_id in known and known[item_id].next_try_at > clock.now():
+            continue
+        try:
+            results.append(work(item))
+        except (OperationalError, InterfaceError) as error:
+            if not _database_answers():
+                raise
+            interruption = interruption or error
+        except concerns_all:
+            raise
+        except Exception as error:  # noqa: BLE001 (it is logged where it is recorded)
+            _note(kind, item_id, item, error, on_failure)
+        else:
+            if item_id in known:
+                forget(kind, [item_id])
+    if interruption is not None:
+        raise interruption
+    return results
+
+
+def in_batch(
+    kind: str,
+    items: Sequence[T],
+    work: Callable[[Sequence[T]], R],
+    *,
+    key: Callable[[T], str] | None = None,
+    on_failure: OnFailure[T] | None = None,
+) -> list[R]:
+    """Do `work` once for all items; if that fails, for each of them alone, as `for_each` does.
+
+    `work` must change nothing when it raises, as one transaction does. What failed before is tried alone.
+    """
+    if not items:
+        return []
+    known = _failures_of(kind)
+    together = [item for item in items if _name(item, key) not in known]
+    alone = [item for item in items if _name(item, key) in known]
+    results: list[R] = []
+    try:
+        results += [work(together)] if together else []
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:  # noqa: BLE001 (it comes again where each item is tried alone)
+        log.warning("isolation.one_by_one", kind=kind, items=len(together), error=type(error).__name__)
+        alone = list(items)
+    return results + for_each(kind, alone, lambda item: work([item]), key=key, on_failure=on_failure)
+
+
+def find(kinds: Collection[str], item_ids: Collection[str] | None = None) -> list[Failure]:
+    """Return the failures of these kinds, of all items or of some, the oldest first; they are few."""
+    failures = Failure.objects.filter(kind__in=kinds).order_by("pk")
+    return list(failures if item_ids is None else failures.filter(item_id__in=item_ids))
+
+
+def try_now(failure_ids: Collection[str]) -> None:
+    """End the delays of these failures, because somebody asks for something new about their items."""
+    Failure.objects.filter(pk__in=failure_ids).update(next_try_at=clock.now())
+
+
+def forget(kind: str, item_ids: Collection[str]) -> None:
+    """Drop the records of items that succeeded, or that nobody tries again."""
+    Failure.objects.filter(kind=kind, item_id__in=item_ids).delete()
+
+
+def _name(item: T, key: Callable[[T], str] | None) -> str:
+    name = key(item) if key is not None else str(item.pk if isinstance(item, Model) else item)
+    return name[:_LONGEST_NAME]
+
+
+def _failures_of(kind: str) -> Mapping[str, Failure]:
+    return {failure.item_id: failure for failure in Failure.objects.filter(kind=kind)}
+
+
+def _note(kind: str, item_id: str, item: T, error: Exception, on_failure: OnFailure[T] | None) -> None:
+    failure = _record(kind, item_id, error)
+    if on_failure is None:
+        return
+    try:
+        on_failure(item, failure)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as further:  # noqa: BLE001 (the same)
+        _record(kind, item_id, further)
+
+
+def _record(kind: str, item_id: str, error: Exception) -> Failure:
+    """Write a failure down. The error itself goes to the log only: what nobody foresaw may name anything."""
+    now = clock.now()
+    text = error.message if isinstance(error, PlatformError) else f"an internal error ({type(error).__name__})"
+    facts = {"error": _storable(text), "failed_at": now, "next_try_at": now}
+    failure, _ = Failure.objects.get_or_create(kind=kind, item_id=item_id, defaults=facts)
+    Failure.objects.filter(pk=failure.pk).update(attempts=F("attempts") + 1, **facts)
+    failure.refresh_from_db()
+    failure.next_try_at = now + min(FIRST_DELAY * 2 ** min(failure.attempts - 1, 20), LONGEST_DELAY)
+    failure.save(update_fields=["next_try_at"])
+    Failure.objects.filter(next_try_at__lt=now - _KEEP).delete()
+    ITEM_FAILURES.labels(kind).inc()
+    log.error("isolation.failed", log_id=failure.pk, kind=kind, item=item_id, attempts=failure.attempts, exc_info=error)
+    return failure
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode().replace("\0", "")[:2000]
+
+
+def _database_answers() -> bool:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except Exception:  # noqa: BLE001 (whatever it says, it is no answer)
+        return False
+    return True
