@@ -17,7 +17,7 @@ def observe_jobs(resource_id: str | None = None) -> None:
     if resource_id is None:
         observe.observe_all()
     else:
-        observe.observe_resource(resource_id=resource_id)
+        observe.observe_each([resource_id])
 
 
 @doorbell.task("compute.stop", lane=Lane.WATCH)

@@ -31,19 +31,19 @@ def collect_packs() -> None:
 @task("datasets.hydrate", lane=Lane.CACHE)
 def hydrate(*, cached_commit_id: str) -> None:
     """Work on a cached commit until it is ready, unless somebody is at it."""
-    cache_hydration.hydrate_cached_commit(cached_commit_id=cached_commit_id)
+    cache_hydration.hydrate_each([cached_commit_id])
 
 
 @task("datasets.evict", lane=Lane.CACHE)
 def evict(*, cached_commit_id: str) -> None:
     """Take an evicted copy off its site, unless somebody is at it."""
-    evictions.remove_copy(cached_commit_id=cached_commit_id)
+    evictions.remove_each([cached_commit_id])
 
 
 @task("datasets.scrub", lane=Lane.TIDY)
 def scrub(*, cached_commit_id: str) -> None:
     """Compare a copy with its commit and heal it, if that is due."""
-    scrubs.scrub_cached_commit(cached_commit_id=cached_commit_id)
+    scrubs.scrub_each([cached_commit_id])
 
 
 @task("datasets.reap", lane=Lane.WATCH, every_s=2)

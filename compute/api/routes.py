@@ -7,13 +7,12 @@ from ninja import PatchDict, Router, Status
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
 from compute.api import schemas
-from compute.engine import log_text
 from compute.engine.log_text import LogText
 from compute.models import Job, Resource, Template
 from compute.selectors import jobs as job_selectors
+from compute.selectors import logs, waits
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
-from compute.selectors import waits
 from compute.services import jobs, resources, submissions, templates
 from core import bounds
 from core.pagination import Cursor, Limit, Page, paginate
@@ -113,9 +112,9 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
 def read_log(
     request: ApiRequest, name: str, offset: bounds.Offset = 0, limit: bounds.Whole = job_selectors.MAX_LOG_BYTES
 ) -> LogText:
-    """Return part of what a job printed; `offset` and `limit` are in bytes."""
+    """Return part of what a job printed, without the platform's own lines; `offset` and `limit` are in bytes."""
     job = job_selectors.get_job(actor=request.actor, name=name)
-    return log_text.decode(job_selectors.read_log(actor=request.actor, job=job, offset=offset, limit=limit))
+    return logs.read_text(actor=request.actor, job=job, offset=offset, limit=limit)
 
 
 @router.get("/compute/jobs/{name}/usage", response=schemas.UsagePageOut, operation_id="compute_read_usage")

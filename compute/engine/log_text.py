@@ -1,9 +1,12 @@
-"""From the bytes of a log to text, without cutting a character in two."""
+"""From the bytes of a log to the text that people read: no character is cut in two, no line of our own is among it."""
 
 import codecs
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compute.engine.ports import LogChunk
+
+PROTOCOL = b"::nearline {"
+"""How lines begin by which a job records something. They are the platform's own, and no part of what is shown."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,28 @@ def decode(chunk: LogChunk) -> LogText:
     text = decoder.decode(chunk.data, final=chunk.is_complete)
     pending = len(decoder.getstate()[0])
     return LogText(text, chunk.next_offset - pending, chunk.is_complete, chunk.size_bytes)
+
+
+def hide_protocol(chunk: LogChunk, line_so_far: bytes) -> LogChunk:
+    """Return a chunk without the lines, and parts of lines, that are the platform's own.
+
+    `line_so_far` is what precedes the chunk in its first line. A last line that may yet become one of ours is left for
+    the next chunk.
+    """
+    lines = (line_so_far + chunk.data).split(b"\n")
+    ends = [b"\n"] * (len(lines) - 1) + [b""]
+    kept = [line + end for line, end in zip(lines, ends, strict=True) if not line.startswith(PROTOCOL)]
+    data = b"".join(kept)
+    if line_so_far and not lines[0].startswith(PROTOCOL):
+        data = data[len(line_so_far) :]
+    is_unsure = lines[-1] != PROTOCOL and PROTOCOL.startswith(lines[-1]) and not chunk.is_complete
+    unsure = min(len(lines[-1]), len(chunk.data)) if is_unsure else 0
+    return replace(chunk, data=data[: len(data) - unsure], next_offset=chunk.next_offset - unsure)
+
+
+def blank_protocol(lines: bytes) -> bytes:
+    """Return lines with the platform's own overwritten by NUL, so that every other byte stays where it is."""
+    return b"\n".join(b"\0" * len(line) if line.startswith(PROTOCOL) else line for line in lines.split(b"\n"))
 
 
 def skip_to_line(data: bytes) -> int:

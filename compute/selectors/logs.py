@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from accounts.actor import Actor
 from compute.engine import log_text
 from compute.engine.log_text import LogText
+from compute.engine.ports import LogChunk
 from compute.models import Job
 from compute.selectors import jobs
 from core.errors import InvalidInput
 
 MOST_PLACES = 2000
 _LONGEST_SEARCH = 200
+_LONGEST_LINE = 256 * 1024
+"""So far back it is looked for the beginning of a line."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,23 @@ class Places:
     offsets: list[int]
 
 
+def read_text(*, actor: Actor, job: Job, offset: int, limit: int) -> LogText:
+    """Return what a job printed, from a byte offset, as people read it: without the platform's own lines."""
+    text = _text_of(actor, job, offset, jobs.read_log(actor=actor, job=job, offset=offset, limit=limit))
+    if text.next_offset > offset or limit >= len(log_text.PROTOCOL):
+        return text
+    # Less than the beginning of such a line does not tell what it is.
+    limit = len(log_text.PROTOCOL)
+    return _text_of(actor, job, offset, jobs.read_log(actor=actor, job=job, offset=offset, limit=limit))
+
+
 def read_part(*, actor: Actor, job: Job, offset: int, limit: int) -> LogPart:
     """Return what was printed from a byte on; whole lines as long as more follows."""
     chunk = jobs.read_log(actor=actor, job=job, offset=offset, limit=limit)
     end = chunk.data.rfind(b"\n") + 1
     if end and chunk.next_offset < chunk.size_bytes:
         chunk = replace(chunk, data=chunk.data[:end], next_offset=offset + end)
-    return LogPart(offset, log_text.decode(chunk))
+    return LogPart(offset, _text_of(actor, job, offset, chunk))
 
 
 def read_before(*, actor: Actor, job: Job, before: int | None, limit: int) -> LogPart:
@@ -46,7 +59,22 @@ def read_before(*, actor: Actor, job: Job, before: int | None, limit: int) -> Lo
     start = max(0, end - limit)
     chunk = jobs.read_log(actor=actor, job=job, offset=start, limit=end - start)
     skipped = log_text.skip_to_line(chunk.data) if start else 0
-    return LogPart(start + skipped, log_text.decode(replace(chunk, data=chunk.data[skipped:])))
+    offset = start + skipped
+    return LogPart(offset, _text_of(actor, job, offset, replace(chunk, data=chunk.data[skipped:])))
+
+
+def _text_of(actor: Actor, job: Job, offset: int, chunk: LogChunk) -> LogText:
+    return log_text.decode(log_text.hide_protocol(chunk, _line_before(actor, job, offset)))
+
+
+def _line_before(actor: Actor, job: Job, offset: int) -> bytes:
+    """Return what stands before an offset in its line."""
+    for length in (1, _LONGEST_LINE):  # mostly an offset is where a line begins
+        start = max(0, offset - length)
+        data = jobs.read_log(actor=actor, job=job, offset=start, limit=offset - start).data
+        if b"\n" in data or start == 0:
+            return data[data.rfind(b"\n") + 1 :]
+    return b""
 
 
 def find_in_log(*, actor: Actor, job: Job, text: str) -> Places:
@@ -65,8 +93,8 @@ def find_in_log(*, actor: Actor, job: Job, text: str) -> Places:
 
 def _places(actor: Actor, job: Job, wanted: bytes) -> Iterator[int]:
     offset, kept = 0, b""
-    while (chunk := jobs.read_log(actor=actor, job=job, offset=offset)).data:
-        data = kept + chunk.data.lower()
+    for piece in _blanked_lines(actor, job):
+        data = kept + piece.lower()
         start = offset - len(kept)
         found = data.find(wanted)
         past = 0
@@ -76,4 +104,15 @@ def _places(actor: Actor, job: Job, wanted: bytes) -> Iterator[int]:
             found = data.find(wanted, past)
         # What a match may begin with is looked at again with what follows, but no match twice.
         kept = data[max(past, len(data) - len(wanted) + 1) :]
-        offset = chunk.next_offset
+        offset += len(piece)
+
+
+def _blanked_lines(actor: Actor, job: Job) -> Iterator[bytes]:
+    """Yield the whole log in pieces, with the platform's own lines made blank, so that nothing is found in them."""
+    offset, rest = 0, b""
+    while (chunk := jobs.read_log(actor=actor, job=job, offset=offset)).data:
+        data = rest + chunk.data
+        end = data.rfind(b"\n") + 1 or (len(data) if len(data) > _LONGEST_LINE else 0)
+        yield log_text.blank_protocol(data[:end])
+        offset, rest = chunk.next_offset, data[end:]
+    yield log_text.blank_protocol(rest)

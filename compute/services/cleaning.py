@@ -1,7 +1,6 @@
 """Files of jobs that ended long ago are deleted. Their rows, events and what flows collected from them stay."""
 
 from datetime import datetime, timedelta
-from itertools import islice
 
 from django.db import transaction
 
@@ -10,7 +9,7 @@ from compute.adapters import drivers
 from compute.engine.states import JOB_STATES
 from compute.errors import ResourceUnreachable
 from compute.models import Job
-from core import clock
+from core import clock, isolation
 
 KEEP = timedelta(days=14)
 _AT_ONCE = 1000
@@ -20,8 +19,16 @@ def delete_old_files(*, keep: timedelta = KEEP) -> int:
     """Delete the folders of jobs that ended longer ago than `keep` and that nobody needs any more; return how many."""
     now = clock.now()
     ended = Job.objects.filter(state__in=sorted(JOB_STATES.final), finished_at__lt=now - keep, files_deleted_at=None)
-    due = (job_id for job_id in list(ended.order_by("pk").values_list("pk", flat=True)) if _take(job_id, now, keep))
-    return sum(_delete(job_id) for job_id in islice(due, _AT_ONCE))
+    count = 0
+
+    def delete(job_id: str) -> None:
+        nonlocal count
+        if count < _AT_ONCE and _take(job_id, now, keep):
+            count += _delete(job_id)
+
+    ids = list(ended.order_by("pk").values_list("pk", flat=True))
+    isolation.for_each("compute.delete_files", ids, delete, on_failure=lambda job_id, _: _keep(job_id))
+    return count
 
 
 @transaction.atomic
@@ -33,6 +40,11 @@ def _take(job_id: str, now: datetime, keep: timedelta) -> bool:
     return bool(Job.objects.filter(pk=job_id, files_deleted_at=None).update(files_deleted_at=now))
 
 
+def _keep(job_id: str) -> None:
+    """Note that the files are there still."""
+    Job.objects.filter(pk=job_id).update(files_deleted_at=None)
+
+
 def _delete(job_id: str) -> bool:
     job = Job.objects.select_related("resource").defer("spec").get(pk=job_id)
     try:
@@ -42,6 +54,6 @@ def _delete(job_id: str) -> bool:
             driver.delete(name)
     except ResourceUnreachable:
         # They are there still, and are deleted once their resource answers.
-        Job.objects.filter(pk=job.pk).update(files_deleted_at=None)
+        _keep(job_id)
         return False
     return True

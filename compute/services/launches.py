@@ -19,22 +19,23 @@ from compute.engine.ports import GpuShare, Launch
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import ResourceUnconfined, ResourceUnreachable, StartRefused
 from compute.models import Job
+from compute.selectors import failures
 from compute.services import confinement, journal
-from core import clock, doorbell
+from core import clock, doorbell, isolation
 from scheduler.services import workloads
 
 log = structlog.get_logger(__name__)
 
 LEASE = timedelta(seconds=30)
 _MOST_STARTS = 3
-_AT_ONCE = 200
 
 
 def start_placed_jobs() -> None:
     """Start all jobs whose workload has got its room."""
     # Asked without a lock first: most ticks find nothing.
-    while workloads.has_rooms_to_take():
-        _start(_claim())
+    for placement_ids in journal.batches(workloads.list_untaken()):
+        for job_ids in isolation.in_batch(failures.CLAIM, placement_ids, _claim):
+            _start(job_ids)
 
 
 def start_again(job_ids: Collection[str]) -> None:
@@ -62,10 +63,10 @@ def void_leases() -> None:
 
 
 @transaction.atomic
-def _claim() -> list[str]:
-    """Take the next rooms: the jobs that wait for them go from pending to starting."""
+def _claim(placement_ids: Sequence[str]) -> list[str]:
+    """Take rooms: the jobs that wait for them go from pending to starting."""
     now = clock.now()
-    rooms = {room.workload_id: room for room in workloads.take_rooms(_AT_ONCE)}
+    rooms = {room.workload_id: room for room in workloads.take_rooms(placement_ids)}
     waiting = Job.objects.filter(workload_id__in=rooms, state=JobState.PENDING).order_by("pk")
     steps = []
     for job_id, token, workload_id in waiting.values_list("pk", "token", "workload_id"):
@@ -77,24 +78,29 @@ def _claim() -> list[str]:
 
 
 def _start(job_ids: Sequence[str]) -> None:
-    failures: list[journal.Step] = []
     jobs = Job.objects.filter(pk__in=job_ids).prefetch_related("resource", "project").order_by("pk")
-    for job in jobs:
-        try:
-            confinement.require_launch(job)
-            drivers.driver_of(job.resource).start(_launch_of(job))
-        except StartRefused as error:
-            failures.append(_failure(job, ReasonCode.INFRASTRUCTURE, error.message, clock.now()))
-        except (SecretNotFound, ResourceUnconfined) as error:
-            failures.append(_failure(job, ReasonCode.USER_ERROR, error.message, clock.now()))
-        except ResourceUnreachable as error:
-            # It may or may not have started. Its lease runs out unless it is seen, and then it is tried again.
-            log.warning("job.start_unanswered", job=job.name, error=error.message)
-    if failures:
+    # One that fails keeps its lease; once that has run out it is tried again, at most `_MOST_STARTS` times.
+    ended = isolation.for_each(failures.START, jobs, _start_one)
+    if refused := [step for step in ended if step is not None]:
         with transaction.atomic():
-            journal.record_steps(failures, now=clock.now())
+            journal.record_steps(refused, now=clock.now())
     for resource_id in sorted({job.resource_id for job in jobs}):
         doorbell.ring("compute.observe", resource_id=resource_id)
+
+
+def _start_one(job: Job) -> journal.Step | None:
+    """Hand a job to its driver; return how it ended, if it cannot start at all."""
+    try:
+        confinement.require_launch(job)
+        drivers.driver_of(job.resource).start(_launch_of(job))
+    except StartRefused as error:
+        return _failure(job, ReasonCode.INFRASTRUCTURE, error.message, clock.now())
+    except (SecretNotFound, ResourceUnconfined) as error:
+        return _failure(job, ReasonCode.USER_ERROR, error.message, clock.now())
+    except ResourceUnreachable as error:
+        # It may or may not have started. Its lease runs out unless it is seen, and then it is tried again.
+        log.warning("job.start_unanswered", job=job.name, error=error.message)
+    return None
 
 
 def _launch_of(job: Job) -> Launch:

@@ -20,9 +20,10 @@ from compute.engine.reconcile import BookedJob, Record, Repairs, compare
 from compute.engine.states import JOB_STATES, JobState
 from compute.errors import ResourceUnreachable
 from compute.models import Job, Resource, new_token
+from compute.selectors import failures
 from compute.services import journal, launches, resources, stops
 from compute.services.launches import LEASE
-from core import clock
+from core import clock, isolation
 
 log = structlog.get_logger(__name__)
 
@@ -37,8 +38,12 @@ _NO_RUN = {"node_name": "", "gpus": [], "starts": 0, "lease_expires_at": None, "
 def observe_all() -> None:
     """Look at every attached resource. One that has jobs cannot be detached."""
     attached = Resource.objects.filter(detached_at=None).values_list("pk", flat=True)
-    for resource_id in sorted(attached):
-        observe_resource(resource_id=resource_id)
+    observe_each(sorted(attached))
+
+
+def observe_each(resource_ids: Sequence[str]) -> None:
+    """Look at these resources. One that fails stops none of the others."""
+    isolation.for_each(failures.OBSERVE, resource_ids, lambda resource_id: observe_resource(resource_id=resource_id))
 
 
 def observe_resource(*, resource_id: str) -> None:
@@ -53,11 +58,19 @@ def observe_resource(*, resource_id: str) -> None:
         now = clock.now()
         repairs = compare(_read_books(resource, reports), reports, now=now, renew_before=now + _RENEW_BELOW)
         names = {report.token: report.name for report in reports}
-        records = [_with_cause(record, driver, names.get(record.token)) for record in repairs.records]
-        ended = _write_books(replace(repairs, records=tuple(records)))
+        explained = isolation.for_each(
+            failures.EXPLAIN,
+            repairs.records,
+            lambda record: _with_cause(record, driver, names.get(record.token)),
+            key=lambda record: record.job_id,
+        )
+        # An end that cannot be explained is recorded all the same.
+        by_job = {record.job_id: record for record in explained}
+        records = tuple(by_job.get(record.job_id, record) for record in repairs.records)
+        ended = _write_books(replace(repairs, records=records))
         stops.stop_jobs(driver, repairs.stop)
-        for name in [*repairs.forget, *_names_of(repairs, ended, reports)]:
-            driver.forget(name)
+        over = [*repairs.forget, *_names_of(repairs, ended, reports)]
+        isolation.for_each(failures.FORGET, over, driver.forget, concerns_all=(ResourceUnreachable,))
     except ResourceUnreachable as error:
         resources.note_unreachable(resource=resource, error=error)
     else:
@@ -93,14 +106,16 @@ def _with_cause(record: Record, driver: ComputeDriver, name: str | None) -> Reco
 
 
 def _write_books(repairs: Repairs) -> Collection[str]:
-    """Write what the driver reported in one transaction; return the ids of the jobs that changed."""
-    if not repairs.records and not repairs.renew:
-        return set()
+    """Write what the driver reported; return the ids of the jobs that changed."""
     now = clock.now()
-    with transaction.atomic():
-        changed = journal.record_steps([_step_of(record) for record in repairs.records], now=now)
-        _renew_leases(repairs.renew, now)
-    return set(changed)
+
+    @transaction.atomic
+    def write(records: Sequence[Record]) -> list[str]:
+        return journal.record_steps([_step_of(record) for record in records], now=now)
+
+    changed = isolation.in_batch(failures.RECORD, repairs.records, write, key=lambda record: record.job_id)
+    _renew_leases(repairs.renew, now)
+    return {job_id for job_ids in changed for job_id in job_ids}
 
 
 def _step_of(record: Record) -> journal.Step:

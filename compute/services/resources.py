@@ -17,9 +17,10 @@ from compute.engine.ports import NodeFacts
 from compute.engine.states import JOB_STATES
 from compute.errors import InvalidResource, ResourceExists, ResourceInUse, ResourceUnreachable
 from compute.models import Job, Resource, ResourceKind, ResourceState
+from compute.selectors import failures
 from compute.services import templates
 from compute.services.templates import Shape
-from core import clock
+from core import clock, isolation
 from scheduler.services import nodes
 from scheduler.services.nodes import GpuReport, NodeReport
 
@@ -100,8 +101,8 @@ def detach_resource(*, actor: Actor, resource: Resource) -> None:
 
 def probe_all() -> None:
     """Ask every resource for its nodes."""
-    for resource in Resource.objects.filter(detached_at=None).order_by("pk"):
-        probe_resource(resource=resource)
+    attached = Resource.objects.filter(detached_at=None).order_by("pk")
+    isolation.for_each(failures.PROBE, attached, lambda resource: probe_resource(resource=resource))
 
 
 def probe_resource(*, resource: Resource) -> None:

@@ -9,8 +9,9 @@ from compute.engine.ports import ComputeDriver
 from compute.engine.states import JobState
 from compute.errors import ResourceUnreachable
 from compute.models import Job
+from compute.selectors import failures
 from compute.services import journal, resources
-from core import clock
+from core import clock, isolation
 from scheduler.services import workloads
 
 GRACE_S = 10.0
@@ -22,14 +23,19 @@ def evict_jobs() -> None:
     reasons = workloads.list_leaving()
     if not reasons:
         return
-    with transaction.atomic():
+
+    @transaction.atomic
+    def evict(workload_ids: Sequence[str]) -> list[str]:
+        jobs = Job.objects.filter(workload_id__in=workload_ids, state__in=(JobState.STARTING, JobState.RUNNING))
         steps = []
-        for batch in journal.batches(list(reasons)):
-            jobs = Job.objects.filter(workload_id__in=batch, state__in=(JobState.STARTING, JobState.RUNNING))
-            for job_id, token, workload_id in jobs.order_by("pk").values_list("pk", "token", "workload_id"):
-                reason = reasons[str(workload_id)]
-                steps.append(journal.Step(job_id, token, JobState.LEAVING, reason, {"reason": reason}))
-        is_news = journal.record_steps(steps, now=clock.now())
+        for job_id, token, workload_id in jobs.order_by("pk").values_list("pk", "token", "workload_id"):
+            reason = reasons[str(workload_id)]
+            steps.append(journal.Step(job_id, token, JobState.LEAVING, reason, {"reason": reason}))
+        return journal.record_steps(steps, now=clock.now())
+
+    is_news = False
+    for batch in journal.batches(list(reasons)):
+        is_news |= any(isolation.in_batch(failures.EVICT, batch, evict))
     if is_news:
         stop_ending_jobs()
 
@@ -37,14 +43,20 @@ def evict_jobs() -> None:
 def stop_ending_jobs() -> None:
     """Tell every job that is being cancelled or evicted to end. What cannot be reached now is told at a later look."""
     ending = Job.objects.filter(state__in=(JobState.LEAVING, JobState.STOPPING))
-    for job in ending.select_related("resource").order_by("pk"):
-        try:
-            drivers.driver_of(job.resource).stop(job.run_name, GRACE_S)
-        except ResourceUnreachable as error:
-            resources.note_unreachable(resource=job.resource, error=error)
+    isolation.for_each(
+        failures.STOP, ending.select_related("resource").order_by("pk"), _stop, key=lambda job: job.run_name
+    )
 
 
 def stop_jobs(driver: ComputeDriver, names: Sequence[str]) -> None:
-    """Tell these jobs to end."""
-    for name in names:
-        driver.stop(name, GRACE_S)
+    """Tell these jobs to end. One that fails stops none of the others."""
+    isolation.for_each(
+        failures.STOP, names, lambda name: driver.stop(name, GRACE_S), concerns_all=(ResourceUnreachable,)
+    )
+
+
+def _stop(job: Job) -> None:
+    try:
+        drivers.driver_of(job.resource).stop(job.run_name, GRACE_S)
+    except ResourceUnreachable as error:
+        resources.note_unreachable(resource=job.resource, error=error)

@@ -20,7 +20,7 @@ from compute.selectors import jobs as job_selectors
 from compute.selectors import templates
 from compute.services import confinement, jobs
 from compute.services.jobs import JobRequest, JobSpec
-from core import clock, ids
+from core import clock, ids, isolation
 from datasets.selectors import caches as cache_selectors
 from datasets.selectors import datasets as dataset_selectors
 from datasets.services import caches
@@ -101,8 +101,8 @@ def release_data() -> None:
     """Let go of what ended jobs read: the tick."""
     held = {holder.removeprefix(_HOLDER) for holder in caches.list_holders(prefix=_HOLDER)}
     ended = Job.objects.filter(name__in=held, state__in=sorted(JOB_STATES.final))
-    for name in sorted(ended.values_list("name", flat=True)):
-        caches.release_holds(_HOLDER + name)
+    names = sorted(ended.values_list("name", flat=True))
+    isolation.for_each("compute.release_data", names, lambda name: caches.release_holds(_HOLDER + name))
 
 
 def _hold(actor: Actor, template: Template, reference: str, name: str) -> DataMount:

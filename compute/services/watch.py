@@ -50,7 +50,7 @@ def _watch(resource_id: str, stop: threading.Event) -> None:
         try:
             if driver.wait_for_news(_PATIENCE_S):
                 connections.keep_usable()
-                observe.observe_resource(resource_id=resource_id)
+                observe.observe_each([resource_id])
                 stop.wait(_GATHER_S)
         except ResourceUnreachable:
             stop.wait(_PAUSE_S)  # the tick of `observe` notes it

@@ -10,7 +10,7 @@ from accounts.permissions import Level
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import JobState
-from compute.selectors import forecasts, waits
+from compute.selectors import failures, forecasts, waits
 from compute.selectors import jobs as selectors
 from compute.services import jobs
 from compute.web.progress import progress_of
@@ -56,6 +56,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "spec": spec,
         # Where the platform keeps its files is nobody's business and only in the way of reading.
         "command": command.replace(str(settings.NEARLINE.home), "$NEARLINE_HOME"),
+        "failures": failures.of_job(job),
         "events": selectors.list_events(actor=request.actor, job=job),
         "progress": progress_of(job, forecasts.forecast_durations([job]).get(job.pk)),
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),

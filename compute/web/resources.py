@@ -13,6 +13,7 @@ from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
 from compute.errors import InvalidResource, ResourceExists, ResourceUnreachable, TemplateExists
 from compute.models import Resource, ResourceKind, Template
+from compute.selectors import failures
 from compute.selectors import resources as selectors
 from compute.selectors import templates as template_selectors
 from compute.services import confinement, resources, templates
@@ -21,6 +22,7 @@ from compute.web import node_cells
 from compute.web.node_cells import NodeView
 from core import bounds, units
 from core.errors import InvalidInput
+from core.isolation import FailureView
 from scheduler.selectors.nodes import get_node
 from scheduler.services import nodes
 
@@ -35,6 +37,7 @@ class ResourceView:
     resource: Resource
     nodes: list[NodeView]
     templates: list[Template]
+    failures: list[FailureView]
 
 
 class SizeField(forms.CharField):
@@ -93,6 +96,7 @@ def compute_page(request: PageRequest) -> HttpResponse:
             resource,
             [node for node in seen if node.resource == resource.name],
             [shape for shape in shapes if shape.resource_id == resource.pk],
+            failures.of_resource(resource),
         )
         for resource in selectors.list_resources(actor=request.actor)
     ]

@@ -5,13 +5,13 @@ leaves a row whose lease expires and a staging folder from which the next worker
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import structlog
 from django.db import transaction
 
 from accounts.actor import Actor
-from core import clock
+from core import clock, isolation
 from core.doorbell import ring, ring_surely
 from core.errors import PlatformError
 from core.units import format_bytes
@@ -22,7 +22,7 @@ from datasets.engine.cache_states import UNFINISHED, WORKING, CacheState
 from datasets.engine.hydration_plan import HydrationPlan
 from datasets.errors import HydrationStopped, StagingLost
 from datasets.models import CachedCommit, CachedCommitEventKind
-from datasets.selectors import cache_plans, caches
+from datasets.selectors import cache_plans, caches, failures
 from datasets.selectors.trees import TreeReader
 from datasets.services import cache_leases, cache_space, damage
 from datasets.services.cache_events import change_state, record
@@ -36,6 +36,11 @@ log = structlog.get_logger(__name__)
 # So often may workers take a copy up without getting any further before it counts as failed.
 _MAX_ATTEMPTS = 10
 _LONGEST_REASON = 300
+
+
+def hydrate_each(ids: Sequence[str]) -> None:
+    """Bring these cached commits as far as possible. One that fails stops none of the others."""
+    isolation.for_each(failures.HYDRATE, ids, lambda id_: hydrate_cached_commit(cached_commit_id=id_))
 
 
 def hydrate_cached_commit(*, cached_commit_id: str) -> None:

@@ -11,14 +11,14 @@ from django.db import transaction
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
-from core import clock
+from core import clock, isolation
 from core.doorbell import enqueue_on_commit
 from datasets import permissions
 from datasets.engine.cache_states import CURRENT, CacheState
 from datasets.engine.eviction import EvictionPlan
 from datasets.errors import CachedCommitNotFound, CacheInUse, CacheNotReady, CachePinned
 from datasets.models import CachedCommit, CacheHold, CacheSite, Commit
-from datasets.selectors import cache_plans, caches
+from datasets.selectors import cache_plans, caches, failures
 from datasets.services import cache_space
 from datasets.services.cache_events import announce, change_state
 
@@ -152,6 +152,7 @@ def scrub(actor: Actor, cached_commit_id: str) -> CachedCommit:
     row.scrub_requested_at = clock.now()
     row.save(update_fields=["scrub_requested_at"])
     audit.record(actor, "datasets.scrub", row, project_id=row.dataset.project_id)
+    isolation.forget(failures.SCRUB, [row.pk])
     enqueue_on_commit("datasets.scrub", cached_commit_id=row.pk)
     return row
 
@@ -216,6 +217,7 @@ class _Request:
         return row
 
     def _queue_again(self, row: CachedCommit, need_bytes: int) -> CachedCommit:
+        isolation.forget(failures.HYDRATE, [row.pk])
         change_state(
             row,
             CacheState.QUEUED,

@@ -14,7 +14,7 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
-from core import clock
+from core import clock, isolation
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key
 from datasets.errors import StoreUnreachable
@@ -30,6 +30,8 @@ _DELETED_AT_ONCE = 200
 # A worker has this long to delete what it took; it begins no deletion in the second half, so that none is under way
 # when another worker takes over.
 _LEASE = timedelta(hours=1)
+DELETE = "datasets.delete_packs"
+"""The kind of failures; items are datasets."""
 
 
 def collect(*, limit: int = _DELETED_AT_ONCE) -> Amount:
@@ -78,15 +80,19 @@ def delete_packs(packs: Sequence[Pack]) -> Amount:
     by_dataset: defaultdict[str, list[Pack]] = defaultdict(list)
     for pack in packs:
         by_dataset[pack.dataset_id].append(pack)
-    deleted: list[Pack] = []
-    for dataset in Dataset.objects.filter(pk__in=by_dataset).select_related("store").order_by("pk"):
-        mine = [pack for pack in by_dataset[dataset.pk] if pack.due_at and clock.now() < pack.due_at - _LEASE / 2]
-        try:
-            open_dataset_store(dataset).delete(pack_key(pack.sha256) for pack in mine)
-        except StoreUnreachable:
-            log.warning("packs.not_deleted", dataset_id=dataset.pk, packs=len(mine), exc_info=True)
-            continue
-        Pack.objects.filter(pk__in=[pack.pk for pack in mine], state=PackState.DELETING).delete()
-        log.info("packs.deleted", dataset_id=dataset.pk, packs=len(mine))
-        deleted += mine
+    datasets = Dataset.objects.filter(pk__in=by_dataset).select_related("store").order_by("pk")
+    done = isolation.for_each(DELETE, datasets, lambda dataset: _delete(dataset, by_dataset[dataset.pk]))
+    deleted = [pack for packs in done for pack in packs]
     return Amount(len(deleted), sum(pack.size_bytes for pack in deleted))
+
+
+def _delete(dataset: Dataset, packs: Sequence[Pack]) -> list[Pack]:
+    mine = [pack for pack in packs if pack.due_at and clock.now() < pack.due_at - _LEASE / 2]
+    try:
+        open_dataset_store(dataset).delete(pack_key(pack.sha256) for pack in mine)
+    except StoreUnreachable:
+        log.warning("packs.not_deleted", dataset_id=dataset.pk, packs=len(mine), exc_info=True)
+        return []
+    Pack.objects.filter(pk__in=[pack.pk for pack in mine], state=PackState.DELETING).delete()
+    log.info("packs.deleted", dataset_id=dataset.pk, packs=len(mine))
+    return mine

@@ -11,7 +11,7 @@ import structlog
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
-from core import clock
+from core import clock, isolation
 from core.errors import PlatformError
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
@@ -100,9 +100,13 @@ def _find_damage(store: ScopedStore, row: Pack) -> list[tuple[int, int]]:
 def _ask_for_copies(dataset: Dataset) -> None:
     stopped = CachedCommit.objects.filter(dataset=dataset, error_code__in=_CAUSES)
     stopped.filter(state=CacheState.READY).update(scrub_requested_at=clock.now())
-    for row in stopped.filter(state=CacheState.FAILED).select_related("site", "commit__dataset__project"):
-        try:
-            caches.request_cache(Actor.system("healing"), row.commit, row.site)
-        except PlatformError:
-            # There is no room for it now. It stays failed, with its reason, until someone asks for it.
-            log.info("cache.not_asked_for_again", cached_commit_id=row.pk, exc_info=True)
+    failed = stopped.filter(state=CacheState.FAILED).select_related("site", "commit__dataset__project")
+    isolation.for_each("datasets.ask_again", failed, _ask_for_copy)
+
+
+def _ask_for_copy(row: CachedCommit) -> None:
+    try:
+        caches.request_cache(Actor.system("healing"), row.commit, row.site)
+    except PlatformError:
+        # There is no room for it now. It stays failed, with its reason, until someone asks for it.
+        log.info("cache.not_asked_for_again", cached_commit_id=row.pk, exc_info=True)

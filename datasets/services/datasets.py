@@ -8,7 +8,7 @@ from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
 from accounts.services.projects import check_name
-from core import clock, doorbell
+from core import clock, doorbell, isolation
 from core.errors import InvalidInput
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
@@ -24,6 +24,8 @@ MAIN = "main"
 _LONGEST_DESCRIPTION = 2000
 _LONGEST_KIND = 30
 _PURGED_AT_A_TIME = 10
+PURGE = "datasets.purge"
+"""The kind of failures; items are datasets."""
 
 
 def create_dataset(*, actor: Actor, project: Project, name: str, description: str = "", kind: str = "") -> Dataset:
@@ -93,29 +95,41 @@ def purge_deleted() -> int:
     waiting = Dataset.objects.filter(deleted_at__lt=unreachable_since, purged_at=None).select_related("store")
     held = CachedCommit.objects.filter(state__in=LIVE).values("dataset_id")
     done = 0
-    for dataset in waiting.exclude(pk__in=held).order_by("pk")[:_PURGED_AT_A_TIME]:
-        store = open_dataset_store(dataset)
-        store.delete(blob.key for blob in store.list_blobs(""))
-        with transaction.atomic():
-            if Dataset.objects.filter(pk=dataset.pk, purged_at=None).update(purged_at=clock.now()):
-                dataset.ranges.all().delete()
-                dataset.packs.all().delete()
-                audit.record(Actor.system("deleted datasets"), "datasets.purge", dataset)
-        log.info("dataset.purged", dataset_id=dataset.id)
-        done += 1
+
+    def purge(dataset: Dataset) -> None:
+        nonlocal done
+        if done < _PURGED_AT_A_TIME:
+            _purge(dataset)
+            done += 1
+
+    isolation.for_each(PURGE, waiting.exclude(pk__in=held).order_by("pk"), purge)
     return done
 
 
+def _purge(dataset: Dataset) -> None:
+    store = open_dataset_store(dataset)
+    store.delete(blob.key for blob in store.list_blobs(""))
+    with transaction.atomic():
+        if Dataset.objects.filter(pk=dataset.pk, purged_at=None).update(purged_at=clock.now()):
+            dataset.ranges.all().delete()
+            dataset.packs.all().delete()
+            audit.record(Actor.system("deleted datasets"), "datasets.purge", dataset)
+    log.info("dataset.purged", dataset_id=dataset.id)
+
+
 def _clear_copies() -> None:
-    system = Actor.system("deleted datasets")
     copies = CachedCommit.objects.filter(dataset__deleted_at__isnull=False, state__in=LIVE - {CacheState.EVICTING})
-    for copy in copies.filter(holds=None).order_by("pk"):
-        if copy.is_pinned:
-            caches.unpin(system, copy.pk)
-        try:
-            caches.uncache(system, copy.pk)
-        except CacheInUse:
-            log.info("dataset.purge_waits", cached_commit_id=copy.pk)
+    isolation.for_each("datasets.clear_copy", copies.filter(holds=None).order_by("pk"), _clear_copy)
+
+
+def _clear_copy(copy: CachedCommit) -> None:
+    system = Actor.system("deleted datasets")
+    if copy.is_pinned:
+        caches.unpin(system, copy.pk)
+    try:
+        caches.uncache(system, copy.pk)
+    except CacheInUse:
+        log.info("dataset.purge_waits", cached_commit_id=copy.pk)
 
 
 def _check_texts(description: str, kind: str) -> None:

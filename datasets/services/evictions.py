@@ -4,20 +4,20 @@ A copy leaves in two steps: the row says so, then one rename takes the copy out 
 behind the scenes, however long that takes. Dying in between costs nothing: the next call goes on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import structlog
 from django.db import transaction
 from django.db.models import F
 
-from core import clock
+from core import clock, isolation
 from core.doorbell import enqueue_on_commit, ring
 from datasets.adapters.volumes import open_volume
 from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, LIVE, CacheState
 from datasets.errors import StagingLost
 from datasets.models import CachedCommit, CacheSite
-from datasets.selectors import caches
+from datasets.selectors import caches, failures
 from datasets.services import cache_leases, cache_space
 from datasets.services.cache_events import change_state
 from datasets.services.cache_leases import Heartbeat
@@ -27,7 +27,8 @@ log = structlog.get_logger(__name__)
 
 def evict_idle() -> int:
     """Let go what nobody used for too long or whose dataset was deleted; return how many copies that were."""
-    return sum(_evict_idle_on(site.pk) for site in CacheSite.objects.order_by("pk"))
+    sites = list(CacheSite.objects.order_by("pk").values_list("pk", flat=True))
+    return sum(isolation.for_each("datasets.evict_idle", sites, _evict_idle_on))
 
 
 @transaction.atomic
@@ -44,13 +45,23 @@ def _evict_idle_on(site_id: str) -> int:
     )
     unwanted = [copy.id for copy in copies if copy.id in deleted and not copy.users and copy.id not in idle]
     rows = CachedCommit.objects.in_bulk([*idle, *unwanted])
-    count = 0
-    for id_ in [*idle, *unwanted]:
+
+    @transaction.atomic
+    def evict(id_: str) -> bool:
         message = "The dataset was deleted." if id_ in deleted else "Not used for too long."
-        if change_state(rows[id_], CacheState.EVICTING, message=message, lease_token="", lease_expires_at=None):
+        is_evicted = change_state(
+            rows[id_], CacheState.EVICTING, message=message, lease_token="", lease_expires_at=None
+        )
+        if is_evicted:
             enqueue_on_commit("datasets.evict", cached_commit_id=id_)
-            count += 1
-    return count
+        return is_evicted
+
+    return sum(isolation.for_each("datasets.evict_copy", [*idle, *unwanted], evict))
+
+
+def remove_each(ids: Sequence[str]) -> None:
+    """Take these evicted copies off their sites. One that fails stops none of the others."""
+    isolation.for_each(failures.REMOVE, ids, lambda id_: remove_copy(cached_commit_id=id_))
 
 
 def remove_copy(*, cached_commit_id: str) -> None:
@@ -84,16 +95,20 @@ def remove_copy(*, cached_commit_id: str) -> None:
 
 def sweep_leftovers() -> int:
     """Remove what lies on sites although no row wants it, such as after a restored database; return how many copies."""
-    count = 0
-    for site in CacheSite.objects.order_by("pk"):
-        volume = open_volume(site)
-        published = volume.list_published()
-        for id_ in _find_unwanted(published):
-            volume.hide(published[id_], id_)
-        for id_ in _find_unwanted(volume.list_leftovers()):
-            volume.remove(id_, keep_going=lambda: True)
-            count += 1
-    return count
+    return sum(isolation.for_each("datasets.sweep_site", CacheSite.objects.order_by("pk"), _sweep_site))
+
+
+def _sweep_site(site: CacheSite) -> int:
+    volume = open_volume(site)
+    published = volume.list_published()
+    isolation.for_each(
+        "datasets.hide_leftover", _find_unwanted(published), lambda id_: volume.hide(published[id_], id_)
+    )
+    leftovers = _find_unwanted(volume.list_leftovers())
+    removed = isolation.for_each(
+        "datasets.remove_leftover", leftovers, lambda id_: volume.remove(id_, keep_going=lambda: True)
+    )
+    return len(removed)
 
 
 def _find_unwanted(ids: Iterable[str]) -> list[str]:

@@ -13,7 +13,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Q
 
-from core import clock
+from core import clock, isolation
 from core.doorbell import ring_surely
 from core.errors import PlatformError
 from core.models import give_back_lease, take_lease
@@ -22,7 +22,7 @@ from datasets.adapters.volumes import open_volume
 from datasets.engine.cache_ports import CacheVolume, Damage, DamageKind
 from datasets.engine.cache_states import CacheState
 from datasets.models import CachedCommit, CachedCommitEventKind
-from datasets.selectors import caches
+from datasets.selectors import caches, failures
 from datasets.selectors.trees import TreeReader
 from datasets.services import cache_leases, damage
 from datasets.services.cache_events import record
@@ -47,6 +47,11 @@ def ring_due_scrubs(*, limit: int = 20) -> int:
     for id_ in ids:
         ring_surely("datasets.scrub", cached_commit_id=id_)
     return len(ids)
+
+
+def scrub_each(ids: Sequence[str]) -> None:
+    """Scrub these copies. One that fails stops none of the others."""
+    isolation.for_each(failures.SCRUB, ids, lambda id_: scrub_cached_commit(cached_commit_id=id_))
 
 
 def scrub_cached_commit(*, cached_commit_id: str) -> None:

@@ -10,7 +10,7 @@ from django.db import transaction
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
-from core import clock
+from core import clock, isolation
 from datasets.adapters import store_grants
 from datasets.adapters.folder import FolderStore
 from datasets.adapters.growing_file import GrowingFile
@@ -118,7 +118,10 @@ def find_signed(*, signed: str) -> StoreDownload:
 def sweep_unfinished() -> int:
     """Remove what killed uploads left in folder stores, once no signed address can go on with it."""
     before = clock.now() - 4 * SIGNED_LIFETIME
-    return sum(open_folder(store).sweep(before=before) for store in Store.objects.filter(kind=StoreKind.FOLDER))
+    stores = Store.objects.filter(kind=StoreKind.FOLDER).order_by("pk")
+    return sum(
+        isolation.for_each("datasets.sweep_store", stores, lambda store: open_folder(store).sweep(before=before))
+    )
 
 
 def _open_granted(grant: StoreGrant) -> FolderStore:

@@ -12,10 +12,11 @@ from accounts.permissions import Level
 from accounts.selectors import get_project
 from accounts.web.requests import PageRequest, text
 from core import clock, units
+from core.isolation import FailureView
 from datasets.engine.cache_states import UNFINISHED, CacheState
 from datasets.engine.eviction import EvictionPlan
 from datasets.models import CachedCommit, CacheSite
-from datasets.selectors import caches
+from datasets.selectors import caches, failures
 from datasets.selectors.caches import Capacity
 
 _HUES = 7
@@ -57,6 +58,7 @@ class SiteView:
     is_moving: bool
     plan: EvictionPlan | None
     plan_rows: list[str]
+    failures: list[FailureView]
 
 
 def caches_page(request: PageRequest) -> HttpResponse:
@@ -106,6 +108,7 @@ def _view_of(
         is_moving=any(row.copy.state in UNFINISHED or row.copy.state == CacheState.EVICTING for row in rows),
         plan=plan,
         plan_rows=_labels_of(plan, rows) if plan else [],
+        failures=failures.list_failures([row.copy for row in rows]),
     )
 
 

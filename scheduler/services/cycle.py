@@ -12,7 +12,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Count, Sum
 
-from core import clock, ids
+from core import clock, ids, isolation
 from core.metrics import CYCLE_SECONDS
 from core.models import give_back_lease, renew_lease, take_lease
 from scheduler.engine.cycle import decide
@@ -32,6 +32,8 @@ log = structlog.get_logger(__name__)
 _LEASE = "scheduler.cycle"
 _LEASE_S = 30.0
 _MOVED_AT_ONCE = 100
+APPLY = "scheduler.apply"
+"""The kind of failures; items are workloads."""
 _POLICY = NEARLINE
 _keeper = SessionKeeper()
 _SHAPE = ("queue_id", "resource_id", "gpu_milli", "cpu_millicores", "memory_bytes", "is_preemptible")
@@ -103,7 +105,9 @@ def _decide(session: Session, view: View, holder: str) -> CycleReport:
     explains = [decision for decision in decisions if isinstance(decision, Explain)]
     applied = Applied()
     for first in range(0, len(moves), _MOVED_AT_ONCE):
-        applied += _apply(moves[first : first + _MOVED_AT_ONCE], view, holder)
+        batch = moves[first : first + _MOVED_AT_ONCE]
+        done = isolation.in_batch(APPLY, batch, lambda some: _apply(some, view, holder), key=lambda move: move.job_id)
+        applied = sum(done, applied)
     answers.store(explains, view)
     skipped = sum(isinstance(move, Start) for move in moves) - applied.placed
     if moves:

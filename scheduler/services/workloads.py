@@ -80,20 +80,20 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
     return [found[request.name] for request in requests]
 
 
-def has_rooms_to_take() -> bool:
-    """Whether a workload has got a room of which nobody knows yet."""
-    return Placement.objects.filter(is_taken=False).exists()
-
-
-@transaction.atomic
-def take_rooms(limit: int) -> list[Room]:
-    """Hand over rooms, the oldest first, each of them once: to the caller whose transaction commits.
+def list_untaken() -> list[str]:
+    """Return the ids of the placements of which nobody knows yet, the oldest first.
 
     One table and an index of exactly these rows: a join of waiting jobs with what they got is planned badly by a
     database that has no statistics yet, or old ones, because both sides are empty most of the time.
     """
+    return list(Placement.objects.filter(is_taken=False).order_by("pk").values_list("pk", flat=True))
+
+
+@transaction.atomic
+def take_rooms(placement_ids: Collection[str]) -> list[Room]:
+    """Hand over the rooms of these placements, each of them once: to the caller whose transaction commits."""
     rows = Placement.objects.select_for_update(of=("self",)).filter(is_taken=False).select_related("node")
-    taken = list(rows.order_by("pk")[:limit])
+    taken = list(rows.filter(pk__in=placement_ids).order_by("pk"))
     Placement.objects.filter(pk__in=[row.pk for row in taken]).update(is_taken=True)
     return [Room(row.workload_id, row.node.name, row.gpus) for row in taken]
 

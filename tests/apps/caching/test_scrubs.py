@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from core import clock
+from core import clock, isolation
 from datasets.models import CachedCommit
+from datasets.selectors import failures
 from datasets.services import caches, scrubs
 from tests.factories.datasets import commit_files, read_tree
 
@@ -168,12 +169,20 @@ def test_damage_that_cannot_be_healed_is_said_and_kept_in_sight(pair, member, wo
         pack.unlink()
 
     caches.scrub(member, first.pk)
-    with pytest.raises(Exception, match="object"):
-        worker.work()
+    worker.work()
 
     first.refresh_from_db()
     assert first.error_code == "datasets.blob_missing"
     assert len(events(first, "not_healed")) == 1
+    (failure,) = isolation.find([failures.SCRUB])
+    assert failure.error.startswith("The store has no object")
+
+    scrubs.scrub_each([first.pk])
+    assert len(events(first, "not_healed")) == 1  # it is left alone until its next try
+
+    caches.scrub(member, first.pk)
+    scrubs.scrub_each([first.pk])
+    assert len(events(first, "not_healed")) == 2
 
 
 def test_a_scrub_leaves_an_intact_copy_as_it_is(ready, member, worker):

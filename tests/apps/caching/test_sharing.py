@@ -153,3 +153,17 @@ def test_two_commits_of_a_dataset_asked_for_at_once_still_share(member, dataset,
     first.refresh_from_db()
     second.refresh_from_db()
     assert (first.state, second.state, second.bytes_shared) == ("ready", "ready", 580_000)
+
+
+@pytest.mark.usefixtures("hard_links")
+def test_the_end_of_a_copy_does_not_make_the_shared_files_look_touched(member, dataset, site, worker):
+    """Removing one link changes the time of the file, which the next scrub would take for a change by somebody."""
+    gone = cache(member, commit_files(member, dataset, FIRST), site, worker)
+    stays = cache(member, commit_files(member, dataset, SECOND), site, worker)
+
+    caches.uncache(member, gone.pk)
+    worker.work()
+
+    stays.refresh_from_db()
+    changed_ns = max(path.lstat().st_ctime_ns for path in Path(stays.path).rglob("*.png"))
+    assert cache_reads.find_quiet_since(stays) >= changed_ns

@@ -119,3 +119,39 @@ def test_the_page_reads_ends_beginnings_and_what_is_new(job, make_actor, driver)
     assert (first["offset"], first["text"]) == (0, WHOLE[:20].decode())
     assert client.get("/jobs/train/log/?before=-1").status_code == 400
     assert client.get("/jobs/train/log/places/?text=news").json() == {"count": 1, "offsets": [len(WHOLE)]}
+
+
+OWN = '::nearline {"kind": "metric", "key": "secret-word", "value": 1}\n'
+
+
+def test_the_platforms_own_lines_are_neither_shown_nor_found_but_are_in_the_download(viewer, job, driver):
+    driver.print("train", OWN + "the end, secret-word\n" + OWN)
+    log = WHOLE.decode() + OWN + "the end, secret-word\n" + OWN
+    client = Client()
+    client.force_login(User.objects.get(pk=viewer.user_id))
+
+    def get(path: str):
+        response = client.get(path)
+        assert response.status_code == 200
+        return response
+
+    assert get("/jobs/train/log/").json()["text"].endswith("\nthe end, secret-word\n")
+    assert "::nearline" not in get(f"/jobs/train/log/?offset={len(WHOLE)}").json()["text"]
+    assert get(f"/jobs/train/log/?offset={len(WHOLE) + 20}").json()["text"] == "the end, secret-word\n"
+    place = log.encode().index(b"secret-word\n")
+    assert get("/jobs/train/log/places/?text=secret-word").json() == {"count": 1, "offsets": [place]}
+    assert get(f"/api/v1/compute/jobs/train/log?offset={len(WHOLE)}").json()["text"] == "the end, secret-word\n"
+    assert b"".join(get("/jobs/train/log.txt").streaming_content).decode() == log
+
+
+def test_a_long_run_of_the_platforms_own_lines_does_not_end_the_log(viewer, job, driver):
+    driver.print("train", OWN * 5000 + "after them\n")
+    offset, texts = len(WHOLE), []
+
+    while offset < len(WHOLE) + len(OWN) * 5000 + 11:
+        part = logs.read_part(actor=viewer, job=job, offset=offset, limit=1000)
+        assert part.text.next_offset > offset
+        offset = part.text.next_offset
+        texts.append(part.text.text)
+
+    assert "".join(texts) == "after them\n"

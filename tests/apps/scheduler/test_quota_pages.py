@@ -100,3 +100,19 @@ def test_what_was_held_in_the_last_two_hours_is_drawn_with_its_numbers(browser, 
     ]
     assert (chart.x[0], chart.x[-1]) == (-120, 0)
     assert [line.label for line in browser.get("/quotas/?project=team-b").context["chart"].series] == ["team-b"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cores", "memory_gib", "stand_ins"),
+    [
+        (0.5, 40, 256, 4),  # two GPUs hold four halves, though cores and memory hold only two of these
+        (0, 10, 256, 8),  # 80 cores hold eight of ten
+        (0, 40, 4, 128),  # 512 GiB hold 128 of four
+    ],
+)
+def test_the_preview_counts_with_as_many_stand_ins_as_fill_everything(project, gpus, cores, memory_gib, stand_ins):
+    report_nodes(*(report(name, gpus=1, cpu=40, memory_gib=256) for name in ("n1", "n2")))
+    names = [f"job-{n}" for n in range(200)]
+    enqueue(project, *names, gpus=gpus, cpu_millicores=cores * 1000, memory_bytes=memory_gib * 2**30)
+
+    assert len(cycle._demand()) == stand_ins

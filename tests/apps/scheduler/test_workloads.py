@@ -96,13 +96,13 @@ def test_a_room_is_handed_over_once_to_the_transaction_that_commits(project):
     cycle.run_once()
 
     with transaction.atomic():
-        workloads.take_rooms(10)
+        workloads.take_rooms(workloads.list_untaken())
         transaction.set_rollback(True)
 
-    assert workloads.has_rooms_to_take()
-    assert workloads.take_rooms(10) == [Room(workload.pk, "n1", [])]
-    assert workloads.take_rooms(10) == []
-    assert not workloads.has_rooms_to_take()
+    (untaken,) = workloads.list_untaken()
+    assert workloads.take_rooms([untaken]) == [Room(workload.pk, "n1", [])]
+    assert workloads.take_rooms([untaken]) == []
+    assert workloads.list_untaken() == []
 
 
 def test_a_release_gives_the_room_back_once(project):

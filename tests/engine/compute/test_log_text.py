@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compute.engine import log_text
 from compute.engine.log_text import decode
 from compute.engine.ports import LogChunk
 
@@ -31,3 +32,48 @@ def test_a_character_that_is_not_all_there_is_left_for_the_next_time():
 
 def test_bytes_that_are_no_text_are_shown_as_such():
     assert decode(LogChunk(b"a\xff\xfeb", 4, is_complete=True, size_bytes=4)).text == "a��b"
+
+
+OWN = b'::nearline {"kind":"metric","key":"a","value":1}\n'
+
+
+def shown(data: bytes, line_so_far: bytes = b"", *, is_complete: bool = False) -> tuple[bytes, int]:
+    """Return what is shown of a chunk, and how many of its bytes are done with."""
+    chunk = log_text.hide_protocol(LogChunk(data, len(data), is_complete, len(data)), line_so_far)
+    return chunk.data, chunk.next_offset
+
+
+def test_the_platforms_own_lines_are_not_part_of_what_is_shown():
+    text = b"a\n" + OWN + OWN + b"say ::nearline {}\nb"
+
+    assert shown(text) == (b"a\nsay ::nearline {}\nb", len(text))
+
+
+def test_the_rest_of_a_line_of_ours_is_not_shown_either():
+    assert shown(b'"value":1}\nb\n', b'::nearline {"key":1,') == (b"b\n", 13)
+    assert shown(b"rest\nb\n", b"a line of somebody, ") == (b"rest\nb\n", 7)
+
+
+def test_what_may_become_a_line_of_ours_waits_until_that_is_known():
+    assert shown(b"a\n::nea") == (b"a\n", 2)
+    assert shown(b"a\n::nea", is_complete=True) == (b"a\n::nea", 7)
+    assert shown(b"a\n" + OWN[:-1]) == (b"a\n", 1 + len(OWN))
+
+
+@given(
+    st.lists(st.sampled_from([b"a\n", b"::nearline {x\n", b"::near", b"\n", b"::nearline {", b"z" * 9, b"\xc3\xa4\n"])),
+    st.lists(st.integers(1, 9)),
+)
+def test_however_a_log_is_cut_the_same_lines_are_shown(parts, sizes):
+    log = b"".join(parts)
+    whole = [line for line in log.split(b"\n") if not line.startswith(log_text.PROTOCOL)]
+    offset, texts = 0, b""
+    for size in [*sizes, *([12] * len(log))]:
+        data = log[offset : offset + max(size, 12)]
+        line = log[:offset][log[:offset].rfind(b"\n") + 1 :]
+        is_complete = offset + len(data) == len(log)
+        chunk = log_text.hide_protocol(LogChunk(data, offset + len(data), is_complete, len(log)), line)
+        texts, offset = texts + chunk.data, chunk.next_offset
+
+    assert offset == len(log)
+    assert texts.rstrip(b"\n") == b"\n".join(whole).rstrip(b"\n")

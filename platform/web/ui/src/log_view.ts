@@ -65,9 +65,10 @@ export class LogView extends HTMLElement {
     // Who looks at an earlier place does not need the news; how long the log is, `fill` sees when they come down.
     const part = document.hidden || !last || !this.#holdsEnd ? null : await this.#read({ offset: last.end });
     if (!this.isConnected) return;
-    if (part?.text) {
+    if (part && hasMoved(part)) {
       const wasAtEnd = this.#isAtEnd;
       this.#append(part);
+      if (this.#wanted) void this.#countAgain();
       // Who scrolled up is reading: the log then grows below without moving.
       if (wasAtEnd && this.#isFollowing) {
         this.#dropFirst();
@@ -80,7 +81,7 @@ export class LogView extends HTMLElement {
   #pollSoon(part: Part | null): void {
     this.#isOver = part ? part.is_complete : this.#isOver;
     if (this.#isOver) this.#say("state", "complete");
-    else this.#timer = window.setTimeout(() => void this.#poll(), part?.text && part.next_offset < part.size_bytes ? 0 : POLL_MS);
+    else this.#timer = window.setTimeout(() => void this.#poll(), part && hasMoved(part) && part.next_offset < part.size_bytes ? 0 : POLL_MS);
     if (this.#isOver && this.#size === 0) this.#screen.textContent = "The job wrote nothing.";
   }
 
@@ -91,20 +92,25 @@ export class LogView extends HTMLElement {
     if (this.#isBusy || !first || !last) return;
     this.#isBusy = true;
     const isNearEnd = screen.scrollHeight - screen.scrollTop - screen.clientHeight < NEAR_PX;
+    let isHidden = false;
     try {
       if (first.offset > 0 && screen.scrollTop < NEAR_PX) {
         const part = await this.#read({ before: first.offset });
         if (part && this.#parts[0] === first) this.#prepend(part);
+        isHidden = part?.text === "" && part.offset < first.offset;
       } else if (isNearEnd && !this.#holdsEnd) {
         const part = await this.#read({ offset: last.end });
-        if (part?.text && this.#parts.at(-1) === last) {
+        if (part && hasMoved(part) && this.#parts.at(-1) === last) {
           this.#append(part);
           this.#dropFirst();
+          isHidden = part.text === "";
         }
       }
     } finally {
       this.#isBusy = false;
     }
+    // Nothing of that part is shown, so nobody can scroll on from it.
+    if (isHidden) void this.#fill();
   }
 
   async #read(query: { offset?: number; before?: number }): Promise<Part | null> {
@@ -204,6 +210,17 @@ export class LogView extends HTMLElement {
     else this.#say("found", wanted ? "not found" : "");
   }
 
+  /** Bring the number of places up to date as the log grows; what is shown stays where it is. */
+  async #countAgain(): Promise<void> {
+    const wanted = this.#wanted;
+    const found = await this.#ask<Places>("places/", { text: wanted });
+    if (!found || wanted !== this.#wanted) return;
+    const place = this.#places.offsets[this.#place];
+    this.#places = found;
+    this.#place = place === undefined ? -1 : found.offsets.indexOf(place);
+    this.#tellPlace();
+  }
+
   #onSearchKey(event: KeyboardEvent): void {
     if (event.key !== "Enter") return;
     event.preventDefault();
@@ -212,7 +229,7 @@ export class LogView extends HTMLElement {
 
   /** Show the log around one of the places, counted from the first that the server told. */
   async #goTo(number: number): Promise<void> {
-    const { offsets, count } = this.#places;
+    const { offsets } = this.#places;
     if (!offsets.length) return;
     this.#place = (number + offsets.length) % offsets.length;
     const place = offsets[this.#place] ?? 0;
@@ -225,7 +242,13 @@ export class LogView extends HTMLElement {
     const mark = lines.element.querySelector("mark");
     mark?.classList.add("current");
     (mark ?? lines.element).scrollIntoView({ block: "center" });
-    this.#say("found", `${count - offsets.length + this.#place + 1} of ${count}`);
+    this.#tellPlace();
+  }
+
+  #tellPlace(): void {
+    const { offsets, count } = this.#places;
+    const number = this.#place < 0 ? "" : `${count - offsets.length + this.#place + 1} of `;
+    this.#say("found", count ? `${number}${count}` : "not found");
   }
 
   #mark(lines: LogLines): void {
@@ -258,4 +281,9 @@ export class LogView extends HTMLElement {
     const output = this.#part(place);
     if (output && output.textContent !== text) output.textContent = text;
   }
+}
+
+/** Whether a part is a step forward, even where none of its text is shown: the platform's own lines are left out. */
+function hasMoved(part: Part): boolean {
+  return part.next_offset > part.offset;
 }

@@ -1,0 +1,38 @@
+"""What the platform could not do for resources and jobs, and when it tries again."""
+
+from collections.abc import Mapping
+
+from compute.models import Job, Resource
+from core import isolation
+from core.isolation import FailureView
+
+OBSERVE, PROBE = "compute.observe", "compute.probe"
+"""Items are resources."""
+EVICT = "compute.evict"
+"""Items are workloads."""
+CLAIM = "compute.claim"
+"""Items are placements."""
+START, EXPLAIN, RECORD = "compute.start", "compute.explain_end", "compute.record_job"
+"""Items are jobs."""
+STOP, FORGET = "compute.stop", "compute.forget"
+"""Items are names of jobs' runs on their resources."""
+
+_RESOURCE_WORK: Mapping[str, str] = {OBSERVE: "see what runs on", PROBE: "read the nodes of"}
+_JOB_WORK: Mapping[str, str] = {
+    START: "start this job",
+    EXPLAIN: "read why this job ended",
+    RECORD: "record the state of this job",
+    STOP: "stop this job",
+}
+
+
+def of_resource(resource: Resource) -> list[FailureView]:
+    """Return what fails now for a resource that the caller may see."""
+    found = isolation.find(_RESOURCE_WORK, [resource.pk])
+    return [FailureView.of(failure, f"{_RESOURCE_WORK[failure.kind]} {resource.name}") for failure in found]
+
+
+def of_job(job: Job) -> list[FailureView]:
+    """Return what fails now for a job that the caller may see."""
+    found = isolation.find(_JOB_WORK, [job.pk, job.run_name])
+    return [FailureView.of(failure, _JOB_WORK[failure.kind]) for failure in found]
