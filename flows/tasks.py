@@ -11,7 +11,7 @@ def advance_runs(run_id: str | None = None) -> None:
     if run_id is None:
         advance.advance_all()
     else:
-        advance.advance_run(run_id)
+        advance.advance_each([run_id])
 
 
 @doorbell.task("flows.harvest", lane=Lane.NOTIFY, every_s=2.0)
@@ -32,7 +32,7 @@ def copy_inputs(input_id: str | None = None) -> None:
     if input_id is None:
         staging.copy_all()
     else:
-        staging.copy_input(input_id)
+        staging.copy_each([input_id])
 
 
 @doorbell.task("flows.release_inputs", lane=Lane.NOTIFY, every_s=5.0)

@@ -73,6 +73,7 @@ def get_experiment(request: ApiRequest, experiment_id: str) -> dict[str, Any]:
         "decision": row.step.decision,
         "artifacts": list(experiments.list_artifacts(actor=request.actor, experiment=row)),
         "artifacts_error": row.artifacts_error,
+        "log_problems": row.problems,
         "usage": experiments.list_usage(actor=request.actor, experiment=row),
         "job_name": row.attempt.job_name,
         "note": row.note,

@@ -18,6 +18,7 @@ from flows.api.experiment_routes import router as experiment_router
 from flows.api.saved_view_routes import router as saved_view_router
 from flows.engine import spec
 from flows.models import Flow, FlowVersion, Run
+from flows.selectors import failures
 from flows.selectors import flows as flow_selectors
 from flows.selectors import runs as run_selectors
 from flows.selectors.runs import LogText
@@ -219,4 +220,8 @@ def _run_out(run: Run) -> dict[str, Any]:
 
 def _run_detail(request: ApiRequest, run: Run) -> dict[str, Any]:
     steps = run_selectors.list_steps(actor=request.actor, run=run)
-    return _run_out(run) | {"steps": steps, "times": run_selectors.times_of(run, steps)}
+    return _run_out(run) | {
+        "steps": steps,
+        "times": run_selectors.times_of(run, steps),
+        "failures": failures.list_failures(actor=request.actor, run=run),
+    }

@@ -165,6 +165,29 @@ class LogPart(Schema):
     limit: int = Field(default=262144, ge=1, le=1048576)
 
 
+class LogProblemOut(Schema):
+    """A log line that could not be read: why, and how it begins."""
+
+    reason: str = Field(description="Why it could not be read.")
+    line: str = Field(description="How the line begins; empty where no line is meant.")
+
+
+class LogProblemsOut(Schema):
+    """How many lines of a log were to record something and could not be read, and the first of them."""
+
+    count: int = Field(description="How many lines could not be read.")
+    first: list[LogProblemOut] = Field(description="The first five of them.")
+
+
+class FailureOut(Schema):
+    """What the platform could not do; it tries again at `next_try_at`. `log_id` names it in the platform's log."""
+
+    message: str = Field(description="What could not be done, and why, as one sentence.")
+    attempts: int = Field(description="How often it was tried.")
+    next_try_at: datetime = Field(description="When it is tried again.")
+    log_id: str = Field(description="The id under which the platform's log has the whole error.")
+
+
 class AttemptOut(Schema):
     """One try of a step. `last_lines` are the lines of its log that say why it failed."""
 
@@ -183,6 +206,7 @@ class AttemptOut(Schema):
     started_at: datetime | None
     finished_at: datetime | None
     times: Times | None
+    log_problems: LogProblemsOut
 
 
 class TriedOut(Schema):
@@ -251,10 +275,11 @@ class RunOut(Schema):
 
 
 class RunDetailOut(RunOut):
-    """A run with its steps."""
+    """A run with its steps. `failures` is what the platform cannot do for it now."""
 
     steps: list[StepOut]
     times: Times
+    failures: list[FailureOut]
 
 
 class RunPageOut(Schema):
@@ -354,6 +379,7 @@ class ExperimentDetailOut(ExperimentOut):
     decision: DecisionOut
     artifacts: list[ArtifactOut]
     artifacts_error: str
+    log_problems: LogProblemsOut
     usage: list[UsageOut]
     job_name: str
     note: str

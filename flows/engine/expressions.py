@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from core import bounds
 from flows.errors import InvalidExpression
 
 Value = bool | int | float | str
@@ -36,6 +37,8 @@ _COMPARE: Mapping[str, Callable[[Value, Value], bool]] = {
 }
 _FOLDS = ("max", "min")
 _MAX_DEPTH = 50
+# Longer whole numbers are read as floats: Python refuses to read the longest ones, and cannot show them.
+_MOST_DIGITS = 300
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ Expression = Reference | Constant | Comparison | Negation | Junction
 
 def parse(text: str) -> Expression:
     """Read a condition. Raises InvalidExpression, saying what is wrong where."""
+    if fault := bounds.text_fault(text):
+        raise InvalidExpression(f"The condition cannot be stored. {fault}")
     parser = _Parser(text)
     expression = parser.junction("or", 0)
     if parser.peek() is not None:
@@ -187,7 +192,7 @@ def _value(operand: Expression, results: Results, parameters: Mapping[str, Value
 def _number(value: Value) -> float | None:
     try:
         return float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -209,7 +214,10 @@ def _truth(value: Value) -> bool:
 def _show(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else f"{value:.6g}"
+    if isinstance(value, str):
+        return f'"{value}"'
+    number = _number(value)
+    return "a number too large to show" if number is None else f"{number:.6g}"
 
 
 class _Parser:
@@ -272,18 +280,19 @@ class _Parser:
     def _operand(self) -> Reference | Constant:
         kind, word = self.take()
         if kind == "number":
-            is_whole = word.lstrip("+-").isdigit()
-            return Constant(int(word) if is_whole else float(word))
+            number = float(word)
+            is_exact = len(word) <= _MOST_DIGITS and word.lstrip("+-").isdigit()
+            return Constant(int(word) if is_exact else number)
         if kind == "text":
             return Constant(word[1:-1])
         if word in {"true", "false"}:
             return Constant(word == "true")
         if word in _FOLDS and self.peek() == "(":
             self.take()
-            inner = self._operand()
-            self._expect(")")
-            if not isinstance(inner, Reference) or inner.fold or inner.step == PARAMETERS:
+            inner = None if self.peek() in _FOLDS else self._operand()
+            if not isinstance(inner, Reference) or inner.step == PARAMETERS:
                 raise InvalidExpression(f"{word}(...) takes a measurement such as train.accuracy.")
+            self._expect(")")
             return Reference(inner.step, inner.metric, word)
         step, dot, metric = word.partition(".")
         if kind != "name" or not dot:

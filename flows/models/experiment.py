@@ -3,15 +3,17 @@
 from django.db import models
 
 from core.orm import BaseModel
+from flows.engine.log_tags import Problems
 
 
 class Experiment(BaseModel):
     """The record of one attempt: parameters, metrics, tags, artifacts, and the versions of code and data.
 
-    `log_offset` is how far its log was read for metrics; `harvested_at` is when the end of it was. `logged` are the
-    parameters that the job itself recorded. `artifacts_wanted`: its output folder is still to be stored. `is_recorded`:
-    it measured, recorded or left something, or somebody tagged it or wrote about it. `note` is what people wrote about
-    it, `note_by` and `note_at` who did last, and when.
+    `log_offset` is how far its log was read for metrics; `harvested_at` is when the end of it was. `log_problems` says
+    how many of its lines could not be read, and of the first ones why. `logged` are the parameters that the job itself
+    recorded. `artifacts_wanted`: its output folder is still to be stored. `is_recorded`: it measured, recorded or left
+    something, or somebody tagged it or wrote about it. `note` is what people wrote about it, `note_by` and `note_at`
+    who did last, and when.
     """
 
     id_prefix = "exp"
@@ -27,6 +29,7 @@ class Experiment(BaseModel):
     datasets = models.JSONField(default=list)
     code = models.JSONField(default=dict)
     log_offset = models.PositiveBigIntegerField(default=0)
+    log_problems = models.JSONField(default=dict)
     harvested_at = models.DateTimeField(null=True)
     artifacts_wanted = models.BooleanField(default=False)
     artifacts_error = models.TextField(blank=True)
@@ -43,6 +46,11 @@ class Experiment(BaseModel):
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def problems(self) -> Problems:
+        """The lines of its log that could not be read."""
+        return Problems.of(self.log_problems)
 
 
 class MetricPoint(models.Model):
@@ -62,8 +70,27 @@ class MetricPoint(models.Model):
         return f"{self.key}[{self.step}] = {self.value}"
 
 
+class MetricStretch(models.Model):
+    """What a chart shows of some points of a metric that follow each other (`flows.engine.stretches`). Insert only."""
+
+    id = models.BigAutoField(primary_key=True)
+    experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="stretches", db_index=False)
+    key = models.CharField(max_length=200)
+    level = models.PositiveSmallIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        indexes = [models.Index(fields=["experiment", "key", "level", "id"], name="stretches_of_metric")]
+
+    def __str__(self) -> str:
+        return f"{self.key}, level {self.level}"
+
+
 class MetricLast(models.Model):
-    """The newest value of each metric, for lists, conditions and children, and how many points there are."""
+    """The newest value of each metric, for lists, conditions and children, and how many points there are.
+
+    `open_stretches` is what of its curve is not in complete stretches yet; empty: it was never thinned out.
+    """
 
     id = models.BigAutoField(primary_key=True)
     experiment = models.ForeignKey(Experiment, on_delete=models.CASCADE, related_name="metrics")
@@ -71,6 +98,7 @@ class MetricLast(models.Model):
     step = models.BigIntegerField()
     value = models.FloatField(null=True)
     points = models.PositiveBigIntegerField()
+    open_stretches = models.BinaryField(default=bytes)
     at = models.DateTimeField()
 
     class Meta:

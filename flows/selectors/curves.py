@@ -1,20 +1,24 @@
 """Reads of what experiments measured over time, thinned out to what a chart can show."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from accounts.actor import Actor
 from accounts.permissions import require
 from flows import permissions
-from flows.models import Experiment, MetricLast, MetricPoint
+from flows.engine import stretches
+from flows.engine.stretches import Levels, Stretch
+from flows.models import Experiment, MetricLast, MetricPoint, MetricStretch
 from flows.selectors import measurements
 
 MAX_POINTS = 2000
 _BATCH = 5000
-
-_Row = tuple[int, float | None, datetime]
+_POINTS_OF_STRETCH = 3
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -41,16 +45,58 @@ def read_curve(*, actor: Actor, experiment: Experiment, key: str) -> Curve:
 
 
 def read_curves(*, actor: Actor, experiments: Sequence[Experiment], key: str, most: int = MAX_POINTS) -> list[Curve]:
-    """Return a metric's curve of each experiment, of about `most` points at most, in one query."""
+    """Return a metric's curve of each experiment, of about `most` points at most.
+
+    Long curves were thinned out as they were recorded, so that one of a million points costs a few thousand rows.
+    """
     for project_id in {experiment.project_id for experiment in experiments}:
         require(actor, permissions.VIEW_FLOWS, project_id)
-    points = MetricPoint.objects.filter(experiment__in=[row.pk for row in experiments], key=key)
+    ids = [row.pk for row in experiments]
+    wanted = max(1, most // _POINTS_OF_STRETCH)
+    thinned = _read_thinned(ids, key, wanted)
+    whole = _read_whole([pk for pk in ids if pk not in thinned], key, most, wanted)
+    found = whole | thinned
+    return [found.get(pk) or Curve(key, [], 0) for pk in ids]
+
+
+def _read_thinned(ids: Sequence[str], key: str, wanted: int) -> dict[str, Curve]:
+    """Return the curves that are read from their stretches."""
+    lasts = MetricLast.objects.filter(experiment__in=ids, key=key).values_list(
+        "experiment_id", "points", "open_stretches"
+    )
+    by_level: defaultdict[int, dict[str, tuple[int, Levels]]] = defaultdict(dict)
+    for experiment_id, total, still_open in lasts:
+        level = stretches.level_for(total, max(1, wanted // 2))  # the next lower one has four times as many
+        if level is not None and still_open:
+            by_level[level][experiment_id] = total, Levels(bytes(still_open))
+    curves: dict[str, Curve] = {}
+    for level, longs in by_level.items():
+        rows = MetricStretch.objects.filter(experiment__in=longs, key=key, level=level).order_by("experiment_id", "id")
+        data: defaultdict[str, list[bytes]] = defaultdict(list)
+        for experiment_id, packed in rows.values_list("experiment_id", "data"):
+            data[experiment_id].append(bytes(packed))
+        for experiment_id, (total, levels) in longs.items():
+            parts = stretches.unpack(b"".join(data[experiment_id])) + levels.rest_above(level)
+            points = [point for some in stretches.gather(parts, wanted) for point in Stretch.join(some).points]
+            curves[experiment_id] = Curve(key, [_point(point) for point in points], total)
+    return curves
+
+
+def _read_whole(ids: Sequence[str], key: str, most: int, wanted: int) -> dict[str, Curve]:
+    """Return the curves that are read point by point: short ones, and those that were recorded before any thinning."""
+    points = MetricPoint.objects.filter(experiment__in=ids, key=key)
     values = points.order_by("experiment_id", "id").values_list("experiment_id", "step", "value", "at")
-    found = {
-        experiment_id: _curve(key, [(step, value, at) for _, step, value, at in rows], most)
-        for experiment_id, rows in groupby(values.iterator(chunk_size=_BATCH), key=lambda row: row[0])
-    }
-    return [found.get(row.pk) or Curve(key, [], 0) for row in experiments]
+    curves: dict[str, Curve] = {}
+    for experiment_id, rows in groupby(values.iterator(chunk_size=_BATCH), key=lambda row: row[0]):
+        shown = [
+            stretches.Point(place, step, math.nan if value is None else value, _microseconds(at))
+            for place, (_, step, value, at) in enumerate(rows)
+        ]
+        total = len(shown)
+        if total > most:
+            shown = [point for some in stretches.gather(shown, wanted) for point in Stretch.of(some).points]
+        curves[experiment_id] = Curve(key, [_point(point) for point in shown], total)
+    return curves
 
 
 def list_curved(*, actor: Actor, experiments: Sequence[Experiment]) -> list[str]:
@@ -61,21 +107,10 @@ def list_curved(*, actor: Actor, experiments: Sequence[Experiment]) -> list[str]
     return list(drawn.order_by("key").values_list("key", flat=True).distinct())
 
 
-def _curve(key: str, rows: Sequence[_Row], most: int) -> Curve:
-    return Curve(
-        key, [Point(step, measurements.shown(value), at) for step, value, at in _thin_out(rows, most)], len(rows)
-    )
+def _point(point: stretches.Point) -> Point:
+    value = None if math.isnan(point.value) else point.value
+    return Point(point.step, measurements.shown(value), _EPOCH + timedelta(microseconds=point.at_us))
 
 
-def _thin_out(rows: Sequence[_Row], most: int) -> Iterator[_Row]:
-    if len(rows) <= most:
-        yield from rows
-        return
-    stretches = most // 3
-    for number in range(stretches):
-        start, end = number * len(rows) // stretches, (number + 1) * len(rows) // stretches
-        places = range(start, end)
-        measured = [place for place in places if rows[place][1] is not None] or list(places)
-        lowest = min(measured, key=lambda place: rows[place][1] or 0.0)
-        highest = max(measured, key=lambda place: rows[place][1] or 0.0)
-        yield from (rows[place] for place in sorted({lowest, highest, end - 1}))
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)

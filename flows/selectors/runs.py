@@ -1,8 +1,7 @@
 """Reads about runs: lists, one run with its steps and attempts, its events, and the logs of its steps."""
 
-import codecs
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -13,12 +12,13 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.selectors import get_project
 from compute.selectors import jobs as job_selectors
-from compute.selectors import waits
+from compute.selectors import logs, waits
 from compute.selectors.waits import Wait
 from core import clock
 from core.errors import InvalidInput
 from core.times import Interval, Times, measure
 from flows import permissions
+from flows.engine.log_tags import Problems
 from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import RunNotFound
 from flows.models import Attempt, Run, RunEvent, Step
@@ -26,7 +26,7 @@ from flows.models import Attempt, Run, RunEvent, Step
 # What is shown of an attempt; a run may have hundreds, and decoding all their JSON would take longer than all else.
 _SHOWN = (
     *("run", "step", "number", "state", "template", "reason", "failure", "job_name"),
-    *("created_at", "started_at", "finished_at", "experiment__attempt"),
+    *("created_at", "started_at", "finished_at", "experiment__attempt", "experiment__log_problems"),
     *("job__node_name", "job__exit_code", "job__last_lines", "job__started_at", "job__finished_at"),
     *("job__state", "job__cpu_millicores", "job__memory_bytes", "job__gpu_milli", "job__resource__kind"),
     *("job__workload__reason", "job__workload__reason_code", "job__workload__answer__advice"),
@@ -55,6 +55,7 @@ class AttemptView:
     started_at: datetime | None
     finished_at: datetime | None
     advice: str = ""
+    log_problems: Problems = field(default_factory=Problems)
 
     @property
     def times(self) -> Times | None:
@@ -219,14 +220,15 @@ def read_log(
     offset: int = 0,
     limit: int = job_selectors.MAX_LOG_BYTES,
 ) -> LogText:
-    """Return what a step printed, from a byte offset. Complete once its job has ended and all of it was read."""
+    """Return what a step printed, from a byte offset, without the platform's own lines.
+
+    Complete once its job has ended and all of it was read.
+    """
     found = get_attempt(actor=actor, run=run, key=key, index=index, number=attempt)
     if found is None or found.job is None:
         return LogText("", offset, is_complete=run.has_ended)
-    chunk = job_selectors.read_log(actor=actor, job=found.job, offset=offset, limit=limit)
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    text = decoder.decode(chunk.data, final=chunk.is_complete)
-    return LogText(text, chunk.next_offset - len(decoder.getstate()[0]), chunk.is_complete)
+    part = logs.read_text(actor=actor, job=found.job, offset=offset, limit=limit)
+    return LogText(part.text, part.next_offset, part.is_complete)
 
 
 def url_of(run: Run) -> str:
@@ -252,6 +254,7 @@ def _attempt_view(row: Attempt) -> AttemptView:
         started_at=row.interval.started_at,
         finished_at=row.interval.ended_at,
         advice=_advice(row),
+        log_problems=row.experiment.problems,
     )
 
 

@@ -4,12 +4,15 @@ It looks, asks the planner, writes, and looks again until there is nothing to do
 rings for it; a ring that is lost is found by the tick, because news is what the rows say (`snapshots.has_news`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core import clock, metrics
+from core import clock, isolation, metrics
+from core.models import Failure
 from flows.engine import planner
 from flows.errors import LeaseLost
 from flows.models import Run
+from flows.selectors import failures
 from flows.services import apply, handover, harvest, leases, snapshots, staging
 
 _LIVE = ("pending", "running")
@@ -64,8 +67,26 @@ def _advance_once(run_id: str, token: str) -> _Look:
 
 def advance_all() -> None:
     """Advance every run that wants to be looked at: the tick, which finds what lost rings left behind."""
-    for run_id in find_waiting():
-        advance_run(run_id)
+    advance_each(find_waiting())
+
+
+def advance_each(run_ids: Sequence[str]) -> None:
+    """Advance these runs. One that cannot be advanced stops none of the others, and ends when it is cancelled."""
+    isolation.for_each(failures.ADVANCE, run_ids, advance_run, on_failure=_end_cancelled)
+
+
+def _end_cancelled(run_id: str, _failure: Failure) -> None:
+    """End a run that was cancelled and cannot be advanced: its jobs are stopped, and nothing is planned any more."""
+    token = leases.take(run_id)
+    if token is None:
+        return
+    try:
+        if apply.end_cancelled(run_id, token=token, now=clock.now()):
+            isolation.forget(failures.ADVANCE, [run_id])
+    except LeaseLost:
+        return
+    finally:
+        leases.give_back(run_id, token)
 
 
 def find_waiting() -> list[str]:

@@ -60,6 +60,40 @@ def apply(loaded: Loaded, transitions: Sequence[Transition], *, token: str, now:
     return writer.has_changed
 
 
+def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:
+    """End a run without a plan, if that was asked for: its jobs are told to stop, and their ends are not waited for.
+
+    Return whether it was. For a run that cannot be advanced any more. Raises LeaseLost.
+    """
+    reason = "The run was cancelled; the platform could not advance it."
+    ending = {"reason": reason, "finished_at": now}
+    with transaction.atomic():
+        leases.fence(run_id, token)
+        run = Run.objects.filter(pk=run_id, cancel_requested_at__isnull=False).first()
+        if run is None:
+            return False
+        live = Attempt.objects.filter(run=run, state__in=LIVE_ATTEMPTS)
+        job_ids = [str(job_id) for job_id in live.filter(job__isnull=False).values_list("job_id", flat=True)]
+        jobs.cancel_many(job_ids=job_ids, reason="The run was cancelled.")
+        live.update(state=AttemptState.CANCELLED, remind_at=None, **ending)
+        steps = Step.objects.filter(run=run).exclude(state__in=sorted(STEP_ENDS))
+        steps.update(state=StepState.CANCELLED, not_before=None, **ending)
+        Experiment.objects.filter(run=run, artifacts_wanted=True).update(artifacts_wanted=False, artifacts_error=reason)
+        RunEvent.objects.create(run=run, seq=run.event_seq + 1, kind="run.cancelled", message=reason, at=now)
+        Run.objects.filter(pk=run_id).update(
+            state=RunState.CANCELLED,
+            event_seq=run.event_seq + 1,
+            retry_requested_at=None,
+            retry_key="",
+            retry_index=None,
+            wake_at=None,
+            **ending,
+        )
+        doorbell.enqueue_on_commit("flows.release_inputs")
+        send_on_commit(signals.run_changed, run_id=run_id)
+    return True
+
+
 class _Writer:
     """Collects what to write, so that many equal changes become one statement, and one event each."""
 

@@ -13,11 +13,13 @@ from django.db import transaction
 
 from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
-from core import clock, doorbell
+from core import clock, doorbell, isolation
+from core.models import Failure
 from flows.adapters.artifact_folder import artifact_store
 from flows.engine import globs
 from flows.engine.states import STEP_ENDS
 from flows.models import Artifact, Experiment, Run, Step
+from flows.selectors import failures
 from flows.services import handover, snapshots
 
 log = structlog.get_logger(__name__)
@@ -25,6 +27,7 @@ log = structlog.get_logger(__name__)
 MAX_FILES = 10_000
 _MAX_PATH = 1000
 _AT_ONCE = 100
+_MOST_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,45 @@ def store_artifacts(run_id: str | None = None) -> None:
     rows = waiting.select_related("step", "attempt__job").prefetch_related("run", "attempt__job__resource")
     kept: list[_Kept] = []
     runs = set()
-    for experiment in rows.defer("attempt__job__spec").order_by("pk"):
+
+    def keep(experiment: Experiment) -> None:
         kept.append(_keep(experiment))
         runs.add(experiment.run_id)
         if len(kept) >= _AT_ONCE or sum(len(item.rows) for item in kept) >= MAX_FILES:
-            _write(kept)
+            _write_all(kept)
             kept.clear()
-    _write(kept)
+
+    isolation.for_each(
+        failures.STORE_OUTPUTS,
+        rows.defer("attempt__job__spec").order_by("pk"),
+        keep,
+        on_failure=lambda experiment, failure: _give_up(experiment.pk, failure),
+    )
+    _write_all(kept)
     for done in sorted(runs):
         _tell(done)
+
+
+def _write_all(kept: Sequence[_Kept]) -> None:
+    isolation.in_batch(
+        failures.RECORD_OUTPUTS,
+        kept,
+        _write,
+        key=lambda item: item.experiment_id,
+        on_failure=lambda item, failure: _give_up(item.experiment_id, failure),
+    )
+
+
+def _give_up(experiment_id: str, failure: Failure) -> None:
+    """Let a run end whose outputs could not be kept again and again."""
+    if failure.attempts < _MOST_TRIES:
+        return
+    fault = f"The outputs were given up after {failure.attempts} tries: {failure.error}, log id {failure.pk}."
+    waiting = Experiment.objects.filter(pk=experiment_id, artifacts_wanted=True)
+    run_id = waiting.values_list("run_id", flat=True).first()
+    if run_id is not None and waiting.update(artifacts_wanted=False, artifacts_error=fault):
+        _tell(run_id)
+    isolation.forget(failure.kind, [experiment_id])
 
 
 def _tell(run_id: str) -> None:

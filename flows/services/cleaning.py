@@ -6,6 +6,7 @@ from pathlib import Path
 
 from django.db import transaction
 
+from core import isolation
 from flows.models import Attempt, Run
 from flows.services import input_folders
 
@@ -23,13 +24,15 @@ def needs_files(job_id: str, *, unused_since: datetime) -> bool:
 
 def delete_run_folders() -> int:
     """Delete the folders of runs that are gone or whose jobs' files are deleted; return how many."""
-    count = 0
-    for folder in input_folders.list_run_folders():
-        leaving = folder if folder.name.startswith(_LEAVING) else _take(folder)
-        if leaving is not None:
-            shutil.rmtree(leaving, ignore_errors=True)
-            count += 1
-    return count
+    folders = input_folders.list_run_folders()
+    return sum(isolation.for_each("flows.delete_run_folder", folders, _delete, key=lambda folder: folder.name))
+
+
+def _delete(folder: Path) -> bool:
+    leaving = folder if folder.name.startswith(_LEAVING) else _take(folder)
+    if leaving is not None:
+        shutil.rmtree(leaving, ignore_errors=True)
+    return leaving is not None
 
 
 @transaction.atomic

@@ -12,7 +12,7 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.services import secrets
 from compute.services import confinement
-from core import clock, doorbell
+from core import clock, doorbell, isolation
 from datasets.selectors import datasets as dataset_selectors
 from flows import permissions
 from flows.engine import grids
@@ -22,6 +22,7 @@ from flows.engine.spec import FlowSpec
 from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import InvalidParameters, NothingToRetry, OutputsGone, RunHasEnded, RunNotFinished, RunNotFound
 from flows.models import Attempt, Flow, FlowVersion, Run, RunEvent, Step
+from flows.selectors import failures
 from flows.selectors import runs as run_selectors
 from flows.services import snapshots
 
@@ -109,6 +110,7 @@ def cancel_run(*, actor: Actor, run: Run) -> Run:
         raise RunHasEnded(f"Run #{run.number} has ended already.")
     if live.filter(cancel_requested_at=None).update(cancel_requested_at=now, wake_at=now):
         audit.record(actor, "flows.cancel_run", run)
+        isolation.try_now(failures.ids_of(run))
     doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
     run.refresh_from_db()
     return run

@@ -7,6 +7,7 @@ cached commit from being evicted; it carries the attempt's id and is released wh
 import secrets
 import shutil
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,22 @@ from django.db.models import Q
 from accounts.actor import Actor
 from compute.errors import TemplateNotFound
 from compute.selectors import templates
-from core import clock, doorbell
+from core import clock, doorbell, isolation
 from core.errors import PlatformError
+from core.models import Failure
 from datasets.selectors import caches as cache_selectors
 from datasets.selectors import datasets as dataset_selectors
 from datasets.services import caches, checkouts
 from flows.engine.states import ATTEMPT_STATES
 from flows.models import AttemptInput, InputState
+from flows.selectors import failures
 from flows.services import input_folders
 
 log = structlog.get_logger(__name__)
 
 _SYSTEM = Actor.system("flow runs")
 _LEASE = timedelta(seconds=60)
+_MOST_TRIES = 5
 _ENDED = sorted(state.value for state in ATTEMPT_STATES.final)
 _UNDER_WAY = Q(state=InputState.PENDING, attempt__state="preparing")
 
@@ -40,12 +44,7 @@ def look_at_inputs(run_id: str) -> None:
     waiting = AttemptInput.objects.filter(_UNDER_WAY, attempt__run=run_id).select_related(
         "attempt__run", "attempt__experiment"
     )
-    for row in waiting.order_by("pk"):
-        try:
-            _look(row)
-        except PlatformError as error:
-            log.info("input.failed", input=row.pk, reference=row.reference, code=error.code)
-            _settle(row, InputState.FAILED, error=error.message)
+    isolation.for_each(failures.BRING_INPUT, waiting.order_by("pk"), _look, on_failure=_give_up)
 
 
 def runs_with_news() -> list[str]:
@@ -73,8 +72,12 @@ def runs_waiting_for(cached_commit_id: str) -> list[str]:
 def copy_all() -> None:
     """Make every copy that is wanted and that nobody makes: the tick."""
     waiting = AttemptInput.objects.filter(_UNDER_WAY, is_cached=False, locked_until__lte=clock.now())
-    for input_id in waiting.order_by("pk").values_list("pk", flat=True):
-        copy_input(input_id)
+    copy_each(list(waiting.order_by("pk").values_list("pk", flat=True)))
+
+
+def copy_each(input_ids: Sequence[str]) -> None:
+    """Make these copies. One that fails stops none of the others."""
+    isolation.for_each(failures.COPY_INPUT, input_ids, copy_input, on_failure=_give_up_copy)
 
 
 def copy_input(input_id: str) -> None:
@@ -107,13 +110,40 @@ def copy_input(input_id: str) -> None:
 def release_inputs() -> None:
     """Let go of what ended attempts held: their holds on cached commits, and their own copies."""
     held = AttemptInput.objects.filter(attempt__state__in=_ENDED).exclude(state=InputState.RELEASED)
-    for attempt_id, run_id in sorted(set(held.values_list("attempt_id", "attempt__run_id"))):
-        caches.release_holds(attempt_id)
-        shutil.rmtree(_copies_of(run_id, attempt_id), ignore_errors=True)
-        AttemptInput.objects.filter(attempt=attempt_id).update(state=InputState.RELEASED)
+    ended = sorted(set(held.values_list("attempt_id", "attempt__run_id")))
+    isolation.for_each("flows.release_inputs", ended, _release, key=lambda item: str(item[0]))
+
+
+def _release(ended: tuple[str, str]) -> None:
+    attempt_id, run_id = ended
+    caches.release_holds(attempt_id)
+    shutil.rmtree(_copies_of(run_id, attempt_id), ignore_errors=True)
+    AttemptInput.objects.filter(attempt=attempt_id).update(state=InputState.RELEASED)
+
+
+def _give_up(row: AttemptInput, failure: Failure) -> None:
+    """Let a step fail whose dataset could not be brought again and again."""
+    if failure.attempts >= _MOST_TRIES:
+        _settle(row, InputState.FAILED, error=f"{failure.attempts} tries ended with {failure.error}.")
+        isolation.forget(failure.kind, [row.pk])
+
+
+def _give_up_copy(input_id: str, failure: Failure) -> None:
+    row = AttemptInput.objects.select_related("attempt").filter(pk=input_id).first()
+    if row is not None:
+        _give_up(row, failure)
 
 
 def _look(row: AttemptInput) -> None:
+    """Ask for what is missing, or note what has arrived; what is refused is noted as failed."""
+    try:
+        _bring(row)
+    except PlatformError as error:
+        log.info("input.failed", input=row.pk, reference=row.reference, code=error.code)
+        _settle(row, InputState.FAILED, error=error.message)
+
+
+def _bring(row: AttemptInput) -> None:
     site = _site_of(row.attempt.template) if row.is_cached else ""
     if row.is_cached and not site:
         # The resource has no cache site, so the attempt gets a copy of its own.

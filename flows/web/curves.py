@@ -15,7 +15,7 @@ from flows.selectors.curves import Curve
 MOST_COMPARED = 20
 MOST_CHARTS = 40
 _HUES = 8
-_POINTS, _LEAST_POINTS = 8000, 300
+_POINTS, _LEAST_POINTS = 2400, 300
 _TABLE_ROWS = 500
 
 

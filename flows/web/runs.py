@@ -22,7 +22,7 @@ from accounts.permissions import Level
 from accounts.web.requests import PageRequest, text
 from core.errors import InvalidInput
 from flows.models import Run
-from flows.selectors import inputs
+from flows.selectors import failures, inputs
 from flows.selectors import runs as selectors
 from flows.services import runs
 from flows.services.snapshots import graph_of, spec_of
@@ -95,6 +95,7 @@ def _context(request: PageRequest, run: Run) -> dict[str, object]:
         "views": VIEWS,
         "spec": spec,
         "times": selectors.times_of(run, steps),
+        "failures": failures.list_failures(actor=request.actor, run=run),
         "panel": panel,
         "path": path,
         "opened": opened,

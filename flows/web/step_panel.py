@@ -24,6 +24,7 @@ SHOWS_STEP = "X-Shows-Step"
 TABS = ("why", "log", "inputs", "outputs", "metrics", "events", "spec")
 _WORTH_A_LOOK = ("failed", "running", "queued", "preparing", "backoff", "succeeded")
 _WITH_LOG = frozenset({"running", "failed", "succeeded"})
+_POINTS_OF_CHART = 600
 _MOST_MEMBERS, _MOST_FILES, _MOST_CURVES, _MOST_EVENTS = 100, 300, 8, 300
 _BAR = 1000
 
@@ -193,8 +194,11 @@ def _metrics(request: PageRequest, _run: Run, panel: Panel, _steps: Sequence[Ste
         "experiment": experiment,
         "metrics": experiments.metrics_of([experiment])[experiment.pk],
         "charts": [
-            _chart(curves.read_curve(actor=request.actor, experiment=experiment, key=key))
+            _chart(curve)
             for key in curved[:_MOST_CURVES]
+            for curve in curves.read_curves(
+                actor=request.actor, experiments=[experiment], key=key, most=_POINTS_OF_CHART
+            )
         ],
         "curve_count": len(curved),
     }

@@ -1,3 +1,4 @@
+import json
 import math
 import shutil
 from datetime import UTC, datetime
@@ -6,7 +7,7 @@ import pytest
 
 from compute.services import observe
 from core import clock, doorbell
-from flows.models import Artifact, Experiment, MetricLast, MetricPoint
+from flows.models import Artifact, Experiment, MetricLast, MetricPoint, MetricStretch
 from flows.selectors import curves, experiment_lists, experiments
 from flows.services import advance, annotations, artifacts, harvest
 from tests.factories.flows import World, newest_attempt, state_of
@@ -182,3 +183,44 @@ def test_what_is_recorded_is_found_by_the_filter_at_once(world: World, running, 
     assert experiment_lists.list_keys(actor=member) == {
         "params": ["lr"], "metrics": ["accuracy"], "tags": ["best"], "data": []
     }  # fmt: skip
+
+
+def test_a_long_curve_is_read_from_its_stretches_with_its_extremes(world: World, running, member):
+    name = newest_attempt(running, "a").job_name
+    values = [math.sin(step / 50) for step in range(9000)]
+    values[777], values[7777], values[4000] = -9.5, 8.5, math.nan
+    lines = [
+        f'::nearline {{"kind":"metric","key":"loss","value":{json.dumps(str(v) if math.isnan(v) else v)}}}\n'
+        for v in values
+    ]
+    for start in range(0, 9000, 1234):
+        world.driver_of(name).print(name, "".join(lines[start : start + 1234]))
+        harvest.harvest_running()
+    experiment = Experiment.objects.get()
+
+    (thin,) = curves.read_curves(actor=member, experiments=[experiment], key="loss", most=1500)
+    MetricPoint.objects.all().delete()  # such a curve is read without its points
+    (again,) = curves.read_curves(actor=member, experiments=[experiment], key="loss", most=1500)
+
+    assert again == thin
+    assert thin.total == 9000
+    assert len(thin.points) <= 1500
+    by_step = {point.step: point.value for point in thin.points}
+    assert list(by_step) == sorted(by_step)
+    assert (by_step[777], by_step[7777], by_step[8999]) == (-9.5, 8.5, values[8999])
+    assert min(by_step.values()) == -9.5
+    assert max(by_step.values()) == 8.5
+
+
+def test_the_queries_of_a_curve_do_not_grow_with_its_points(world: World, running, member, django_assert_num_queries):
+    name = newest_attempt(running, "a").job_name
+    world.driver_of(name).print(name, "cnvrg_linechart_loss value: 1\n" * 20_000)
+    harvest.harvest_running()
+    experiment = Experiment.objects.get()
+
+    with django_assert_num_queries(2):
+        (curve,) = curves.read_curves(actor=member, experiments=[experiment], key="loss")
+
+    assert curve.total == 20_000
+    assert MetricStretch.objects.filter(level=0).count() == 2500
+    assert MetricStretch.objects.filter(level=1).count() == 625

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,20 +59,48 @@ def test_what_was_never_measured_decides_for_no(text):
 @pytest.mark.parametrize(
     "text",
     ["", "train", "train.a >", "train.a > > 1", "(train.a > 1", "train.a > 1)", "1 +", "a.b $ 2", "max(1) > 2",
-     "__import__('os')", "a.b > 1 c", "max(a.b", "(" * 200 + "a.b" + ")" * 200, "not " * 200 + "a.b"],
+     "__import__('os')", "a.b > 1 c", "max(a.b", "(" * 200 + "a.b" + ")" * 200, "not " * 200 + "a.b",
+     "max(" * 5000 + "a.b" + ")" * 5000,
+     "a.b == '\ud800'", "a.b == '\0'", "a.b < " + "1" * 100_000 + "x"],
 )  # fmt: skip
 def test_what_is_no_condition_is_refused(text):
     with pytest.raises(InvalidExpression):
         expressions.parse(text)
 
 
-@given(st.text(max_size=60))
-def test_any_text_is_read_or_refused_but_never_breaks(text):
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e400", "1" * 5000])
+def test_a_number_beyond_all_bounds_in_a_condition_is_more_than_any_other(number):
+    assert decide(f"a.b < {number}", {"a": [{"b": 1e300}]}) == Verdict(
+        holds=True, why="a.b is 1e+300, so a.b < inf holds"
+    )
+
+
+@pytest.mark.parametrize("sign", ["<", ">", "==", "!=", "<=", ">="])
+def test_numbers_beyond_all_bounds_are_compared_and_shown_without_harm(sign):
+    results = {"a": [{"b": 10**400, "c": "1e999", "d": math.nan, "e": "²"}]}
+
+    for metric in "bcde":
+        verdict = decide(f"a.{metric} {sign} 1 and max(a.{metric}) {sign} parameters.p", results, {"p": -(10**400)})
+        assert verdict.why.encode().decode()
+
+
+WORDS = st.sampled_from(
+    ["a.b", "max(", "min(", "(", ")", "not", "and", "or", "<", ">=", "==", "1", "1e400", "9" * 400, "'x'", "true", "a.c",
+     "parameters.p", "parameters.q", "0" * 5000 + "1", "\ud800", "\0", "²", "٣"]
+)  # fmt: skip
+VALUES = st.booleans() | st.integers() | st.floats() | st.just(10**400) | st.text(st.characters(codec="utf-8"))
+
+
+@given(st.text(max_size=60) | st.lists(WORDS, max_size=12).map(" ".join), VALUES, VALUES)
+def test_any_text_is_read_or_refused_but_never_breaks(text, measured, parameter):
     try:
         expression = expressions.parse(text)
     except InvalidExpression:
         return
-    expressions.evaluate(expression, {}, {})
+    verdict = expressions.evaluate(expression, {"a": [{"b": measured}]}, {"p": parameter})
+
+    assert "\0" not in verdict.why.replace(str(measured), "").replace(str(parameter), "")
+    assert verdict.why.encode().decode() == verdict.why
 
 
 def test_references_take_values_with_their_type():

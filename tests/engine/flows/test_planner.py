@@ -285,3 +285,32 @@ def test_every_step_succeeds_at_most_once_and_none_is_forgotten(steps, data):
         assert succeeded == set(world.steps)
     assert not world.waiting()
     assert not world.running()
+
+
+def test_the_next_template_is_tried_exactly_when_the_budget_of_waiting_is_over():
+    world = world_of({"name": "a", "compute": [{"template": "far.big", "wait": "10s"}, "here.small"]})
+    world.settle()
+    world.pass_time(9.999)
+    world.look()
+    assert world.attempts.keys() == {"a[0]/1"}
+
+    world.pass_time(0.001)
+    world.look()
+
+    assert world.attempts.keys() == {"a[0]/1", "a[0]/2"}
+    assert world.attempts["a[0]/2"].choice == 1
+
+
+def test_when_the_budget_is_over_and_no_other_template_works_the_next_look_is_two_seconds_away():
+    world = world_of(
+        {"name": "a", "compute": [{"template": "far.big", "wait": "10s"}, "here.small"]},
+        **{"here.small": TemplateNow("cannot be reached")},
+    )
+    world.settle()
+    moments = []
+    for seconds in (9.0, 1.0, 0.5):
+        world.pass_time(seconds)
+        (reminder,) = planner.plan(world.snapshot(), world.now)
+        moments.append((reminder.at - world.now).total_seconds())
+
+    assert moments == [1.0, 2.0, 2.0]

@@ -10,6 +10,7 @@ from nearline.errors import Failed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from nearline.models import Run, Step
 
@@ -31,6 +32,10 @@ def show_run(session: Session, run: "Run") -> None:
         ("Page", run.url),
     ]
     out.record(run, fields)
+    for failure in run.raw.get("failures") or ():
+        out.note(
+            f"{failure['message']} It tries again at {failure['next_try_at'][11:19]} UTC; log id {failure['log_id']}."
+        )
     if run.steps:
         out.line("")
         rows = [
@@ -50,6 +55,21 @@ def show_run(session: Session, run: "Run") -> None:
                 out.line(f"\n{printable(step.label)}, last lines of its log:")
                 for line in step.last_lines.splitlines():
                     out.line(f"  {printable(line)}")
+        for step in run.steps:
+            if step.attempts:
+                _tell_log_problems(session, step.label, step.attempts[-1].get("log_problems") or {})
+
+
+def _tell_log_problems(session: Session, label: str, problems: "Mapping[str, Any]") -> None:
+    """Say which lines of a step's log were to record something and could not be read."""
+    count = problems.get("count", 0)
+    if not count:
+        return
+    session.out.note(f"{label}: {count} log line{'' if count == 1 else 's'} could not be read")
+    for problem in problems["first"]:
+        session.out.note(printable(f"  {problem['reason']}" + (f": {problem['line']}" if problem["line"] else "")))
+    if count > len(problems["first"]):
+        session.out.note(f"  and {count - len(problems['first'])} more")
 
 
 def follow_run(session: Session, run_id: str, *, timeout_s: float | None = None) -> None:
