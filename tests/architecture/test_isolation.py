@@ -1,0 +1,127 @@
+"""No periodic work may end because of one of its items: what loops over rows goes through `core.isolation`."""
+
+from pathlib import Path
+
+from tests.architecture import loops
+
+ROOT = Path(__file__).resolve().parents[2]
+APPS = ("datasets", "scheduler", "compute", "flows")
+OTHER_ROOTS = {"compute.services.watch:watch_forever"}
+
+# What does not loop over items at all.
+TASKS_OF_ONE_ITEM = {
+    "datasets.tasks:expire_uploads": "is one statement",
+    "datasets.tasks:reap": "only rings; what it rings for is isolated",
+    "datasets.tasks:schedule_scrubs": "only rings; what it rings for is isolated",
+    "scheduler.tasks:learn_packing": "writes one row",
+}
+# Loops inside the work on one item, or inside one batch that `in_batch` does again one by one.
+LOOPS_WITHIN_ONE_ITEM = {
+    "compute.services.cleaning:_delete": "the folders of one job",
+    "compute.services.jobs:cancel_many": "the jobs of one run, in its transaction",
+    "compute.services.jobs:withdraw_many": "the jobs of one run, in its transaction",
+    "compute.services.journal:record_steps": "one batch of jobs, in its transaction",
+    "compute.services.launches:_claim": "one batch of placements, in its transaction",
+    "compute.services.launches:start_again": "the jobs of one resource, in its transaction",
+    "compute.services.launches:start_placed_jobs": "batches, of which each is isolated",
+    "compute.services.watch:_start_missing": "starts a thread for each resource; what that does is isolated",
+    "datasets.services.cache_space:make_room": "the copies that leave for one other, in its transaction",
+    "datasets.services.caches:request_cache": "two ways to find space for one copy",
+    "flows.services.handover:inspect_ended": "the attempts of one run, of which none may count before it is sealed",
+    "flows.services.harvest:_write": "one batch of logs, in its transaction",
+    "flows.services.harvest:_write_points": "one batch of logs, in its transaction",
+    "flows.services.snapshots:_attempts": "the attempts of one run",
+    "flows.services.snapshots:_inputs": "the attempts of one run",
+    "flows.services.snapshots:load": "the steps of one run",
+}
+
+
+def read_product() -> loops.Code:
+    paths = [
+        path
+        for app in APPS
+        for path in [
+            ROOT / app / "tasks.py",
+            *(ROOT / app / "services").glob("*.py"),
+            *(ROOT / app / "selectors").glob("*.py"),
+        ]
+        if path.name != "__init__.py"
+    ]
+    return loops.read_code({".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text() for path in paths})
+
+
+def test_every_background_task_does_its_work_through_the_mechanism():
+    code = read_product()
+
+    assert len(code.tasks()) > 20
+    assert {str(task) for task in code.tasks() if not code.uses_mechanism(task)} == set(TASKS_OF_ONE_ITEM)
+
+
+def test_every_periodic_loop_over_rows_isolates_its_items():
+    code = read_product()
+    roots = [*code.tasks(), *(code.function(name) for name in OTHER_ROOTS)]
+
+    services = [function for function in code.reachable(roots) if ".selectors." not in function.module]
+
+    assert code.unguarded_loops(services) == sorted(LOOPS_WITHIN_ONE_ITEM)
+
+
+TASK = """
+from core import doorbell
+from app.services import work
+
+@doorbell.task("app.work", every_s=1.0)
+def tick():
+    work.do_all()
+"""
+
+
+def find_in(service: str) -> list[str]:
+    code = loops.read_code({"app.tasks": TASK, "app.services.work": service})
+    assert [str(task) for task in code.tasks()] == ["app.tasks:tick"]
+    return code.unguarded_loops(code.reachable(code.tasks()))
+
+
+def test_a_planted_task_without_the_mechanism_is_found():
+    service = "def do(row): pass\ndef do_all():\n    for row in Row.objects.all(): do(row)\n"
+    code = loops.read_code({"app.tasks": TASK, "app.services.work": service})
+
+    assert [str(task) for task in code.tasks() if not code.uses_mechanism(task)] == ["app.tasks:tick"]
+
+
+def test_a_planted_loop_is_found_however_it_is_written():
+    one = "def do(row): pass\n"
+    for body in (
+        "    for row in Row.objects.all(): do(row)",
+        "    for row in Row.objects.filter(state=1).order_by('pk'):\n        if row.is_due:\n            do(row)",
+        "    rows = Row.objects.all()\n    for row in rows.filter(x=1): do(row)",
+        "    ids = list(Row.objects.values_list('pk', flat=True))\n    due = sorted(ids)\n    for pk in due: do(pk)",
+        "    return sum(do(row) for row in Row.objects.all())",
+        "    return [do(row) for row in Row.objects.all()]",
+        "    for row in find_due(): do(row)",
+        "    for driver in Row.objects.all(): driver.stop('x')",
+        "    for row in Row.objects.all():\n        try:\n            do(row)\n        except ValueError:\n            pass",
+    ):
+        find_due = "def find_due():\n    rows = Row.objects.all()\n    return rows\n"
+        assert find_in(f"{one}{find_due}def do_all():\n{body}\n") == ["app.services.work:do_all"], body
+
+
+def test_a_planted_loop_is_found_in_helpers_methods_and_what_is_passed_on():
+    loop = "        for row in Row.objects.all(): do(row)\n"
+    for service in (
+        f"def do(row): pass\ndef helper():\n{loop}def do_all():\n    helper()\n",
+        f"def do(row): pass\nclass Helper:\n    def helper(self):\n{loop}def do_all():\n    Helper().helper()\n",
+        f"def do(row): pass\ndef helper():\n{loop}def do_all():\n    isolation.for_each('k', [1], lambda _: helper())\n",
+    ):
+        assert [name.rpartition(".")[2].rpartition(":")[2] for name in find_in(service)] == ["helper"], service
+
+
+def test_a_loop_that_goes_through_the_mechanism_or_does_no_work_is_not_named():
+    for body in (
+        "    isolation.for_each('kind', Row.objects.all(), do)",
+        "    return sum(isolation.for_each('kind', Row.objects.all(), lambda row: do(row)))",
+        "    return {row.pk: row for row in Row.objects.all()}",
+        "    found = []\n    for row in Row.objects.all(): found.append(row.pk)",
+        "    for number in range(3): do(number)",
+    ):
+        assert find_in(f"def do(row): pass\ndef do_all():\n{body}\n") == [], body

@@ -1,0 +1,60 @@
+"""A range of plain files is checked by its columns; whatever is unsound in it is refused."""
+
+from array import array
+
+import pytest
+
+from nearline.content.entries import MAX_MODE
+from nearline.content.errors import ContentError
+from nearline.content.hashing import ID_BYTES
+from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
+from nearline.content.range_entries import Columns, RangeEntries
+
+
+def columns(**changes) -> Columns:
+    """Return a sound range of two files of one blob each, with some columns changed."""
+    sound = Columns(
+        paths=[b"a", b"b"],
+        kinds=bytes(2),
+        modes=array("H", [0o644, 0o644]),
+        sizes=array("Q", [10, 20]),
+        times=array("q", [0, 0]),
+        content_ids=bytes(2 * ID_BYTES),
+        blob_counts=array("I", [1, 1]),
+        targets=b"",
+        chunk_ids=b"",
+        chunk_sizes=array("Q"),
+        pack_ordinals=array("I", [0, 0]),
+        offsets=array("Q", [0, 10]),
+        packs=[bytes(ID_BYTES)],
+    )
+    return sound._replace(**changes)
+
+
+def test_a_sound_range_is_taken():
+    RangeEntries(columns()).check()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"modes": array("H", [0o644, MAX_MODE + 1])},
+        {"sizes": array("Q", [10, 0])},
+        {"sizes": array("Q", [MAX_BLOB_BYTES + 1, 20])},
+        {"offsets": array("Q", [0, MAX_PACK_BYTES - 19])},
+    ],
+)
+def test_one_unsound_column_is_enough_to_refuse_a_range(changes):
+    with pytest.raises(ContentError):
+        RangeEntries(columns(**changes)).check()
+
+
+def test_an_unsound_entry_is_refused_also_where_another_file_has_no_blob_of_its_own():
+    changes = {"pack_ordinals": array("I", [0]), "offsets": array("Q", [0]), "blob_counts": array("I", [0, 1])}
+
+    with pytest.raises(ContentError):
+        RangeEntries(columns(**changes)).check()
+
+
+def test_a_blob_may_end_where_its_pack_does():
+    RangeEntries(columns(offsets=array("Q", [0, MAX_PACK_BYTES - 20]))).check()
