@@ -79,7 +79,7 @@ class PackedTree:
             return
         pack = self._builder.finish()
         assert pack.name == sha256_hex(pack.data)
-        self.packs[pack.name] = pack.data
+        self.packs[pack.name] = bytes(pack.data)
         for blob in pack.blobs:
             self._places[blob.content_id] = BlobRef(blob.content_id, pack.sha256, blob.offset, blob.size)
         self._builder = PackBuilder(self._builder._target_bytes)

@@ -47,8 +47,7 @@ def test_each_job_that_gets_secrets_leaves_their_names_and_not_their_values_in_t
     world.turn()
     world.turn()
 
-    job = newest_attempt(run, "train").job_name
-    assert uses() == [("system: starts a job of member", job, {"names": ["API_KEY"]})]
+    assert uses() == [("system: starts a job of member", f"digits #{run.number} · train", {"names": ["API_KEY"]})]
     assert AuditEntry.objects.get(action="flows.start_run").facts["secrets"] == "API_KEY"
     assert VALUE not in str(list(AuditEntry.objects.values()))
 

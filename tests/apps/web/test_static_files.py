@@ -70,6 +70,6 @@ def test_a_new_build_is_served_without_a_restart(db):
     assert (before.status_code, after) == (404, b"export {}")
 
 
-@pytest.mark.parametrize("path", ["web", "web/", "nothing.js", "../static_files.py", "web/%00", "%ff", "a" * 5000])
+@pytest.mark.parametrize("path", ["web", "web/", "nothing.js", "../static_files.py", "%ff", "a" * 5000])
 def test_an_address_of_no_file_is_no_error_of_the_server(path, db):
     assert Client().get(f"/static/{path}").status_code == 404

@@ -15,7 +15,7 @@ TIME = 1_700_000_000_000_000_000
 
 @pytest.fixture(scope="module")
 def vectors():
-    block = PAGE.split("```")[1]
+    block = PAGE.split("```")[1].removeprefix("text\n")
     return dict(re.split(r"  +", line) for line in block.strip().splitlines())
 
 
