@@ -92,6 +92,16 @@ class ManifestRejected(InvalidInput):
     hint = "Nothing was committed. Rename or remove what is named and sync again."
 
 
+class NameCollision(ManifestRejected):
+    """Names differ only in case or Unicode form, or one is a file and a folder. `details.groups` lists them."""
+
+    code = "datasets.name_collision"
+    hint = (
+        "Nothing was committed. Rename the files. `--allow-collisions` (API: `allow_collisions`) commits names that "
+        "differ only in case or Unicode form; file systems that fold these cannot hold such a commit."
+    )
+
+
 class UploadNotFound(NotFound):
     """No such upload session, or it belongs to someone else."""
 

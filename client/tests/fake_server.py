@@ -175,7 +175,7 @@ class FakeServer:
             for item in objects
         ]
 
-    def commit(self, upload_id, *, root, expected_head, message, source, idempotency_key):
+    def commit(self, upload_id, *, root, expected_head, message, source, idempotency_key, allow_collisions=False):
         self._called("commit")
         with self._state() as state:
             if idempotency_key in state["keys"]:
@@ -197,6 +197,7 @@ class FakeServer:
                 "message": message,
                 "author": "someone",
                 "source": source,
+                "allow_collisions": allow_collisions,
                 "created_at": "2026-11-21T00:00:00+00:00",
                 "files": len(entries),
                 "size_bytes": sum(entry.size for entry in entries),

@@ -480,6 +480,7 @@ class CommitIn(Schema):
     message: bounds.Text = ""
     source: CommitSource = CommitSource.CLI
     idempotency_key: str = Field(default="", max_length=100)
+    allow_collisions: bool = False
 
 
 class WantedIn(Schema):

@@ -4,7 +4,8 @@ Each range keeps fingerprints of its names: a hash of the name as a careless fil
 folded) beside a hash of what it is exactly. Two names collide where the first hashes agree and the second do not.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from blake3 import blake3
@@ -15,36 +16,63 @@ from nearline.content.paths import fold
 
 _HASH_BYTES = 8
 _FILE, _FOLDER = b"f", b"d"
+# What is read of them takes some hundred bytes of memory each.
+MOST_SUSPECTS = 200_000
+
+
+class Suspects(NamedTuple):
+    """Names that seem to collide: for the index of a range, their folded hashes. Incomplete: there are more."""
+
+    hashes: dict[int, set[bytes]]
+    is_complete: bool
 
 
 def fingerprints(entries: Iterable[Entry]) -> bytes:
     """Return the fingerprints of the files and folders in a range: 16 bytes for each name."""
     parts = []
-    for name, kind in _names(entries):
+    for name, kind, _ in _names(entries):
         parts.append(_fold_hash(name))
-        parts.append(blake3(kind + name).digest(_HASH_BYTES))
+        parts.append(_exact_hash(name, kind))
     return b"".join(parts)
 
 
-def find_suspects(ranges: Sequence[bytes]) -> list[tuple[int, bytes]]:
-    """Return, for names that seem to collide, (index of the range, folded hash). Empty: nothing collides."""
-    if not any(ranges):
-        return []
-    table: NDArray[np.uint64] = np.frombuffer(b"".join(ranges), dtype=np.uint64).reshape(-1, 2)
+def find_suspects(ranges: Sequence[bytes], before: Sequence[bytes] = ()) -> Suspects:
+    """Find names that seem to collide where at least one is not in `before`, the ranges of the tree before."""
+    table = _table(ranges)
     owner = np.repeat(np.arange(len(ranges)), [len(part) // (2 * _HASH_BYTES) for part in ranges])
     order = np.argsort(table[:, 0], kind="stable")
     folded, exact = table[order, 0], table[order, 1]
     clashes = (folded[1:] == folded[:-1]) & (exact[1:] != exact[:-1])
-    bad = np.unique(folded[1:][clashes])
-    rows = np.flatnonzero(np.isin(folded, bad))
-    return sorted({(int(owner[order[row]]), folded[row].tobytes()) for row in rows})
+    rows = np.flatnonzero(np.isin(folded, folded[1:][clashes]))
+    new_rows = rows[~np.isin(exact[rows], _table(before)[:, 1])]
+    rows = rows[np.isin(folded[rows], folded[new_rows])]
+    hashes: dict[int, set[bytes]] = {}
+    for row in rows[:MOST_SUSPECTS]:
+        hashes.setdefault(int(owner[order[row]]), set()).add(folded[row].tobytes())
+    return Suspects(hashes, len(rows) <= MOST_SUSPECTS)
 
 
-def names_behind(entries: Iterable[Entry], folded_hash: bytes) -> Iterator[bytes]:
-    """Yield the names in a range that have this folded hash; a folder's ends in a slash."""
-    for name, kind in _names(entries):
-        if _fold_hash(name) == folded_hash:
-            yield name + b"/" if kind == _FOLDER else name
+def paths_behind(entries: Iterable[Entry], folded_hashes: Collection[bytes]) -> Iterator[bytes]:
+    """Yield the files of a range whose name has one of these folded hashes, and a file in each such folder."""
+    for name, _, path in _names(entries):
+        if _fold_hash(name) in folded_hashes:
+            yield path
+
+
+def find_known(names: Collection[bytes], before: Sequence[bytes]) -> set[bytes]:
+    """Return those of the names that are a file or a folder in the ranges of a tree."""
+    hashes = b"".join(_exact_hash(name, kind) for name in names for kind in (_FILE, _FOLDER))
+    known = np.isin(_table([hashes]), _table(before)[:, 1])
+    return {name for name, pair in zip(names, known, strict=True) if pair.any()}
+
+
+def _table(ranges: Sequence[bytes]) -> NDArray[np.uint64]:
+    return np.frombuffer(b"".join(ranges), dtype=np.uint64).reshape(-1, 2)
+
+
+def _exact_hash(name: bytes, kind: bytes) -> bytes:
+    digest: bytes = blake3(kind + name).digest(_HASH_BYTES)
+    return digest
 
 
 def _fold_hash(name: bytes) -> bytes:
@@ -54,12 +82,13 @@ def _fold_hash(name: bytes) -> bytes:
     return digest
 
 
-def _names(entries: Iterable[Entry]) -> Iterator[tuple[bytes, bytes]]:
+def _names(entries: Iterable[Entry]) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """Yield each file and each folder once: its name, its kind, and the path of a file that has or needs it."""
     seen: set[bytes] = set()
     for entry in entries:
-        yield entry.path, _FILE
+        yield entry.path, _FILE, entry.path
         folder = entry.path.rpartition(b"/")[0]
         while folder and folder not in seen:
             seen.add(folder)
-            yield folder, _FOLDER
+            yield folder, _FOLDER, entry.path
             folder = folder.rpartition(b"/")[0]

@@ -53,11 +53,14 @@ def commit_upload(
     message: str,
     source: CommitSource,
     idempotency_key: str,
+    allow_collisions: bool = False,
 ) -> Commit:
     """Make the tree under `root` the newest commit of the session's branch, and end the session.
 
     The same key returns the same commit; a tree that the branch holds already returns its head.
-    Raises StaleParent when the branch is not at `expected_head`, PackMissing, ManifestRejected, UploadClosed.
+    `allow_collisions` permits new names that differ only in case or Unicode form.
+    Raises StaleParent when the branch is not at `expected_head`, PackMissing, ManifestRejected, NameCollision,
+    UploadClosed.
     """
     dataset = upload.dataset
     require(actor, permissions.COMMIT, dataset.project_id)
@@ -83,7 +86,7 @@ def commit_upload(
             idempotency_key=idempotency_key,
         )
         if row.added:
-            manifests.check_names(dataset, tree)
+            manifests.check_names(dataset, tree, parent=branch.head, allow_collisions=allow_collisions)
         try:
             return _land(actor, _Draft(branch, expected_head, tree, row, upload))
         except RangesForgotten:

@@ -15,14 +15,15 @@ from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.scoped import ScopedStore
 from datasets.engine import collisions
 from datasets.engine.layout import range_key, root_key
-from datasets.errors import BlobMissing, ManifestRejected, PackMissing
-from datasets.models import PRESENT, Dataset, ManifestRange, Pack
+from datasets.errors import BlobMissing, ManifestRejected, NameCollision, PackMissing
+from datasets.models import PRESENT, Commit, Dataset, ManifestRange, Pack
 from datasets.selectors.trees import TreeReader
 from datasets.services import packs
 from datasets.services.packs import in_batches
+from nearline.content.collisions import collision_details, describe_collisions
 from nearline.content.errors import ContentError
 from nearline.content.manifest import RootRange, check_range, decode_root, root_id
-from nearline.content.paths import fold
+from nearline.content.paths import find_collisions
 
 # So many ranges are fetched ahead of the one being checked.
 _FETCH_AHEAD = 4
@@ -80,27 +81,43 @@ def check_tree(dataset: Dataset, root: str) -> CheckedTree:
     return CheckedTree(ranges)
 
 
-def check_names(dataset: Dataset, tree: CheckedTree) -> None:
-    """Raise ManifestRejected, naming both, when two names of a checked tree differ only in case or Unicode form.
+def check_names(dataset: Dataset, tree: CheckedTree, *, parent: Commit | None, allow_collisions: bool) -> None:
+    """Raise NameCollision, with all names, when new names of a checked tree cannot stand beside others everywhere.
 
-    A file that another file needs as its folder is found the same way. Names inside one range were compared as it was
-    read; this compares them across ranges too. Not needed when no name is new.
+    Names that differ only in case or Unicode form may be allowed; those that the parent has already were. A file that
+    another file needs as its folder is never allowed.
     """
+    reader = TreeReader(dataset)
     ids = [row.range_id for row in tree.ranges]
+    parent_ids = [row.range_id for row in reader.read_root(parent.root)] if parent else []
     kept: dict[str, bytes] = {}
-    for batch in in_batches(ids):
+    for batch in in_batches({*ids, *parent_ids}):
         rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
         kept.update((range_id, bytes(names)) for range_id, names in rows.values_list("range_id", "names"))
-    spelled: dict[str | bytes, bytes] = {}
-    reader = TreeReader(dataset)
-    for index, folded_hash in collisions.find_suspects([kept[range_id] for range_id in ids]):
-        for name in collisions.names_behind(reader.load_range(ids[index]), folded_hash):
-            other = spelled.setdefault(fold(name.rstrip(b"/")), name)
-            if other != name:
-                raise ManifestRejected(
-                    f"'{_show(other)}' and '{_show(name)}' cannot both exist on every machine.",
-                    paths=[_show(other), _show(name)],
-                )
+    before = [kept[range_id] for range_id in parent_ids if range_id in kept]
+    suspects = collisions.find_suspects([kept[range_id] for range_id in ids], before)
+    if not suspects.hashes:
+        return
+    if allow_collisions and not suspects.is_complete:
+        raise NameCollision(
+            f"More than {collisions.MOST_SUSPECTS:,} names differ only in case or Unicode form: too many to be allowed."
+        )
+    paths: set[bytes] = set()
+    for index, hashes in suspects.hashes.items():
+        paths.update(collisions.paths_behind(reader.load_range(ids[index]), hashes))
+    found = list(find_collisions(sorted(paths)))
+    known = collisions.find_known({name for collision in found for name in collision.names}, before)
+    refused = [
+        collision
+        for collision in found
+        if collision.kind == "clash" or not (allow_collisions or known.issuperset(collision.names))
+    ]
+    if refused:
+        is_complete = suspects.is_complete
+        raise NameCollision(
+            describe_collisions(refused, is_complete=is_complete),
+            **collision_details(refused, is_complete=is_complete),
+        )
 
 
 def _read_root(store: ScopedStore, root: str) -> list[RootRange]:
@@ -211,7 +228,3 @@ def _keep_ranges(dataset: Dataset, read: Sequence[_ReadRange], found_packs: dict
         for sha256 in sorted(found.reach)
     ]
     link.objects.bulk_create(links, ignore_conflicts=True, batch_size=_BATCH)
-
-
-def _show(path: bytes) -> str:
-    return path.decode("utf-8", "backslashreplace")

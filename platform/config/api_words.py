@@ -274,6 +274,7 @@ WORDS = {
 
 PARAMETERS = {
     "after": "What came after this only; left out: all.",
+    "allow_collisions": "Whether new names may differ from others only in case or Unicode form.",
     "area": "The part of an action before its dot.",
     "base": "The branch, tag or commit to compare with.",
     "branch": "The name of a branch.",

@@ -101,7 +101,7 @@ class CacheVolumeContract:
         staging = volume.stage("cc_1", "t1")
         fill(staging)
 
-        with pytest.raises(CacheSiteUnavailable):
+        with pytest.raises(CacheSiteUnavailable, match="or its file system cannot keep all names apart"):
             staging.publish(PATH, files=FILES + 1)
 
         assert not volume.is_published(PATH, "cc_1")

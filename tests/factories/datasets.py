@@ -124,7 +124,14 @@ def upload_tree(actor: Actor, dataset: Dataset, tree: PackedTree, branch: str = 
 
 
 def commit_files(
-    actor: Actor, dataset: Dataset, files: Files, *, branch: str = "main", message: str = "", key: str = ""
+    actor: Actor,
+    dataset: Dataset,
+    files: Files,
+    *,
+    branch: str = "main",
+    message: str = "",
+    key: str = "",
+    allow_collisions: bool = False,
 ) -> Commit:
     """Commit a whole tree on top of what the branch holds now."""
     tree = PackedTree(files)
@@ -137,4 +144,5 @@ def commit_files(
         message=message,
         source=CommitSource.CLI,
         idempotency_key=key,
+        allow_collisions=allow_collisions,
     )

@@ -89,6 +89,23 @@ def test_a_sync_in_json_has_the_commit_and_the_bytes(cli, linked):
     assert json.loads(cli("data", "sync", "--json").stdout)["commit"] is None
 
 
+def test_names_that_collide_are_told_all_at_once_and_synced_when_allowed(server, cli, linked):
+    for name in ("B", "b", "\u00e9", "e\u0301"):
+        (linked / name).write_text(name)
+
+    refused = cli("data", "sync")
+    files_after_refusal = files_of(server).keys()
+    allowed = cli("data", "sync", "--allow-collisions")
+
+    assert refused.exit_code == 5
+    assert r"differ only in case or Unicode form: 'B' and 'b'; 'e\u0301' and '\u00e9'." in refused.stderr
+    assert "hint: Rename them." in refused.stderr
+    assert files_after_refusal == {"2.txt", "a/1.txt"}
+    assert allowed.exit_code == 0
+    assert files_of(server).keys() == {"2.txt", "a/1.txt", "B", "b", "\u00e9", "e\u0301"}
+    assert server.store.commits[-1]["allow_collisions"] is True
+
+
 def test_a_conflict_is_named_and_both_versions_kept(server, cli, linked, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cli("data", "clone", "team/digits", "other")

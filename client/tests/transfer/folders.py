@@ -1,6 +1,7 @@
 """A linked folder in the words of the tests."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from nearline.content.retry import RetryPolicy
@@ -39,11 +40,13 @@ class Folder:
     def path(self, name):
         return os.path.join(os.fsencode(self.root), os.fsencode(name))
 
-    def sync(self, **options):
-        return sync.sync_folder(self.workspace, self.server, options=OPTIONS, **options)
+    def sync(self, *, allow_collisions=False, **more):
+        options = replace(OPTIONS, allow_collisions=allow_collisions)
+        return sync.sync_folder(self.workspace, self.server, options=options, **more)
 
-    def upload(self, **options):
-        return sync.upload_folder(self.workspace, self.server, options=OPTIONS, **options)
+    def upload(self, *, allow_collisions=False, **more):
+        options = replace(OPTIONS, allow_collisions=allow_collisions)
+        return sync.upload_folder(self.workspace, self.server, options=options, **more)
 
     def download(self, ref=None):
         return sync.download_folder(self.workspace, self.server, ref=ref, options=OPTIONS)

@@ -294,14 +294,15 @@ def commit_names(server, files):
 
 
 def test_names_that_the_target_cannot_hold_apart_are_refused_before_anything_is_written(folder, server, monkeypatch):
-    commit_names(server, {b"README": b"1", b"Readme": b"2"})
+    commit_names(server, {b"README": b"1", b"Readme": b"2", "\u00e9".encode(): b"3", "e\u0301".encode(): b"4"})
     real = os.path.lexists
     # A file system that folds case finds the probe under another spelling.
     monkeypatch.setattr(os.path, "lexists", lambda path: b"/cASE-" in os.fsencode(path) or real(path))
 
-    with pytest.raises(Conflict, match="'README' and 'Readme' differ only in case"):
+    with pytest.raises(Conflict, match="The file system of this folder cannot hold this commit") as caught:
         folder.download()
 
+    assert caught.value.details["groups"] == [["README", "Readme"], [r"e\u0301", r"\u00e9"]]
     assert folder.files() == {}
 
 

@@ -1,6 +1,7 @@
 """Files are put into and removed from a dataset without a linked folder."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,33 @@ def test_a_put_that_is_overtaken_lands_on_the_newer_commit(filled, server, sourc
 def test_a_file_cannot_be_put_where_a_folder_is(filled, server, source):
     with pytest.raises(Conflict, match="'sub' and 'sub/b' need one name as a file and a folder"):
         put.put_files(server, "main", {b"sub": source / "one.txt"}, options=OPTIONS)
+
+    assert len(server.commits) == 1
+
+
+def test_names_that_collide_are_put_nowhere_and_nothing_is_sent(filled, server, source):
+    received = server.bytes_received
+    files = {b"A": source / "one.txt", b"X": source / "one.txt", b"x": source / "inner" / "two.txt"}
+
+    with pytest.raises(Conflict) as caught:
+        put.put_files(server, "main", files, options=OPTIONS)
+
+    assert caught.value.details["groups"] == [["A", "a"], ["X", "x"]]
+    assert (len(server.commits), server.bytes_received) == (1, received)
+
+
+def test_names_that_collide_are_put_when_allowed_and_once_more_without_leave(filled, server, source):
+    files = {b"A": source / "one.txt", b"sub/B": source / "one.txt"}
+
+    put.put_files(server, "main", files, options=replace(OPTIONS, allow_collisions=True))
+    put.put_files(server, "main", {**files, b"A": source / "inner" / "two.txt"}, only=True, options=OPTIONS)
+
+    assert set(server.tree()) == {b"A", b"sub/B"}
+
+
+def test_a_file_cannot_be_put_where_a_folder_is_even_when_collisions_are_allowed(filled, server, source):
+    with pytest.raises(Conflict, match="'sub' and 'sub/b' need one name as a file and a folder"):
+        put.put_files(server, "main", {b"sub": source / "one.txt"}, options=replace(OPTIONS, allow_collisions=True))
 
     assert len(server.commits) == 1
 

@@ -7,7 +7,11 @@ import time
 
 import pytest
 
+from nearline.content.entries import Entry
+from nearline.content.hashing import EMPTY_ID
+from nearline.content.manifest import build_tree
 from nearline.errors import Conflict, Failed
+from nearline.transfer.server import ObjectKind
 from nearline.transfer.statcache import StatCache
 from nearline.transfer.workspace import State
 
@@ -429,6 +433,59 @@ def test_names_that_differ_only_in_case_are_refused_before_anything_is_sent(pair
     assert len(server.commits) == 2
     assert server.bytes_received == received
     assert ours.files()[b"Readme"] == b"2"
+
+
+def test_all_names_that_collide_are_told_at_once_before_anything_is_sent(folder, server):
+    folder.write(dict.fromkeys(["A/x", "a/x", "README", "Readme", "\u00e9", "e\u0301"], b"1"))
+
+    with pytest.raises(Conflict) as caught:
+        folder.sync()
+
+    assert caught.value.code == "client.name_collision"
+    assert caught.value.details["groups"] == [["A", "a"], ["README", "Readme"], [r"e\u0301", r"\u00e9"]]
+    assert caught.value.message.startswith("3 groups of names differ only in case or Unicode form: ")
+    assert "--allow-collisions" in caught.value.hint
+    assert (server.commits, server.bytes_received) == ([], 0)
+
+
+def test_names_among_very_many_others_are_compared_with_each_other_before_anything_is_sent(folder, server):
+    tree = build_tree([Entry(b"%06d" % number, 0o644, 0, 0, EMPTY_ID) for number in range(60_000)])
+    for name, data in tree.objects.items():
+        server.object_path(ObjectKind.RANGE, name).write_bytes(data)
+    server.object_path(ObjectKind.ROOT, tree.root_id).write_bytes(tree.root)
+    upload = server.start_upload("main", "test").id
+    server.commit(upload, root=tree.root_id, expected_head=None, message="", source="cli", idempotency_key="k")
+    folder.write({"new": b"1", "New": b"2"})
+
+    with pytest.raises(Conflict, match="'New' and 'new' differ only in case"):
+        folder.upload()
+
+    assert (len(server.commits), server.bytes_received) == (1, 0)
+
+
+@pytest.mark.parametrize("way", ["sync", "upload"])
+def test_names_that_collide_are_carried_when_allowed_and_need_no_leave_again(folder, make_folder, server, way):
+    folder.write(dict.fromkeys(["A/x", "a/x", "\u00e9", "e\u0301"], b"1"))
+
+    getattr(folder, way)(allow_collisions=True)
+    other = make_folder("other")
+    other.sync()
+    other.write({"A/x": b"2", "a/y": b"3"})
+    getattr(other, way)()
+
+    assert server.tree() == other.files()
+    assert (server.tree()[b"A/x"], server.tree()[b"a/x"], server.tree()[b"a/y"]) == (b"2", b"1", b"3")
+
+
+def test_a_new_collision_beside_old_ones_needs_leave(folder, server):
+    folder.write({"A": b"1", "a": b"2"}).sync(allow_collisions=True)
+    folder.write({"b": b"1", "B": b"2"})
+
+    with pytest.raises(Conflict) as caught:
+        folder.sync()
+
+    assert caught.value.details["groups"] == [["B", "b"]]
+    assert len(server.commits) == 1
 
 
 def test_a_name_that_lost_a_race_against_one_that_differs_only_in_case_is_refused(pair, server):

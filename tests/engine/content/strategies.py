@@ -64,7 +64,7 @@ def entries_at(draw, path):
 def trees(draw, max_size=12):
     """Draw the sorted entries of a legal tree."""
     names = sorted(draw(st.sets(PATHS, max_size=max_size)))
-    clashing = {clash.second for clash in find_clashes(names)}
+    clashing = {clash.names[1] for clash in find_clashes(names)}
     return [draw(entries_at(name)) for name in names if name not in clashing]
 
 

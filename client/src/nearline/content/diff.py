@@ -62,7 +62,7 @@ def merge_changes(ours: Iterable[Change], theirs: Iterable[Change]) -> MergeResu
     """Merge the changes of two sides, each sorted and made from the same base."""
     ours, theirs = list(ours), list(theirs)
     present = {change.path for change in (*ours, *theirs) if change.after is not None}
-    clashing = {path for clash in find_clashes(sorted(present)) for path in (clash.first, clash.second)}
+    clashing = {path for clash in find_clashes(sorted(present)) for path in clash.names}
     result = MergeResult([], [])
     for path, our, their in _join(ours, theirs):
         if their is None:

@@ -70,7 +70,8 @@ def check_names(names: Sequence[bytes]) -> None:
         raise BadManifest(f"The entries are not sorted at '{_show(unsorted)}'.")
     # Looked for only when there is one: finding the pair takes far longer than seeing that there is none.
     for clash in paths.find_clashes(names) if paths.has_clash(names) else ():
-        raise BadManifest(f"'{_show(clash.first)}' is both a file and a folder of '{_show(clash.second)}'.")
+        file, path = clash.names
+        raise BadManifest(f"'{_show(file)}' is both a file and a folder of '{_show(path)}'.")
 
 
 def _are_sound(entries: Sequence[Entry]) -> bool:

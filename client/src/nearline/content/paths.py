@@ -17,10 +17,9 @@ RESERVED_COMPONENT = b".nearline"
 
 
 class Collision(NamedTuple):
-    """Two names of one tree that cannot both exist: anywhere ("clash") or where case or Unicode form is folded."""
+    """Names of one tree that cannot all exist: anywhere ("clash") or where case or Unicode form is folded."""
 
-    first: bytes
-    second: bytes
+    names: tuple[bytes, ...]
     kind: Literal["clash", "fold"]
 
 
@@ -86,31 +85,35 @@ def find_clashes(paths: Iterable[bytes]) -> Iterator[Collision]:
             open_prefixes.pop()
         for prefix in open_prefixes:
             if path.startswith(b"/", len(prefix)):
-                yield Collision(prefix, path, "clash")
+                yield Collision((prefix, path), "clash")
         open_prefixes.append(path)
 
 
 def find_collisions(paths: Iterable[bytes]) -> Iterator[Collision]:
-    """Yield the clashes, and every pair that differs only in case or Unicode form; folders count too.
+    """Yield a clash for each file that is a folder too, and the groups that differ only in case or Unicode form.
 
-    `paths` come sorted. A pair of folders is told once, by their names; the files in them are not repeated.
+    `paths` come sorted. The names of a group are files and folders of one folder; what lies in folders that collide is
+    not repeated.
     """
     paths = list(paths)
-    yield from find_clashes(paths)
-    spelled: dict[str | bytes, bytes] = {}
+    # One path below a file is enough to tell that it is needed as a folder.
+    clashes: dict[bytes, Collision] = {}
+    for clash in find_clashes(paths):
+        clashes.setdefault(clash.names[0], clash)
+    yield from clashes.values()
+    first_names: dict[tuple[bytes, str | bytes], bytes] = {}
+    groups: dict[bytes, set[bytes]] = {}
     known_folders: set[bytes] = set()
     for path in paths:
-        end = path.rfind(b"/")
-        if end > 0 and path[:end] not in known_folders:
-            for folder in _ancestors(path):
-                if folder not in known_folders:
-                    known_folders.add(folder)
-                    other = spelled.setdefault(fold(folder), folder)
-                    if other != folder:
-                        yield Collision(other, folder, "fold")
-        other = spelled.setdefault(fold(path), path)
-        if other != path:
-            yield Collision(other, path, "fold")
+        names = [path]
+        if path.rpartition(b"/")[0] not in known_folders:
+            names += (folder for folder in _ancestors(path) if folder not in known_folders)
+            known_folders.update(names[1:])
+        for name in names:
+            first = first_names.setdefault((name.rpartition(b"/")[0], fold(name)), name)
+            if first != name:
+                groups.setdefault(first, {first}).add(name)
+    yield from (Collision(tuple(sorted(groups[first])), "fold") for first in sorted(groups))
 
 
 def fold(path: bytes) -> str | bytes:

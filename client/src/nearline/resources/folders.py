@@ -97,7 +97,10 @@ def get_folder(start: Path) -> Folder:
 
 
 class Folders:
-    """Brings folders and datasets together. `parallel` is how many transfers run at the same time."""
+    """Brings folders and datasets together. `parallel` is how many transfers run at the same time.
+
+    `allow_collisions` commits names also where they differ only in case or Unicode form.
+    """
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -116,13 +119,14 @@ class Folders:
         message: str = "",
         force: bool = False,
         new_branch: bool = False,
+        allow_collisions: bool = False,
         parallel: int | None = None,
         progress: OnProgress = ignore_progress,
     ) -> Outcome:
         """Fetch, merge, upload, and make at most one commit. With `force` the dataset becomes what the folder is."""
         server = self._server_of(folder)
         with _in_words():
-            options = self._options(parallel, progress)
+            options = self._options(parallel, progress, allow_collisions=allow_collisions)
             if new_branch and (unchanged := _start_branch(folder, server, options)):
                 return unchanged
             return sync.sync_folder(folder.workspace, server, message=message, force=force, options=options)
@@ -134,13 +138,14 @@ class Folders:
         message: str = "",
         force: bool = False,
         new_branch: bool = False,
+        allow_collisions: bool = False,
         parallel: int | None = None,
         progress: OnProgress = ignore_progress,
     ) -> Outcome:
         """Commit what is new here without touching the folder."""
         server = self._server_of(folder)
         with _in_words():
-            options = self._options(parallel, progress)
+            options = self._options(parallel, progress, allow_collisions=allow_collisions)
             if new_branch and (unchanged := _start_branch(folder, server, options)):
                 return unchanged
             return sync.upload_folder(folder.workspace, server, message=message, force=force, options=options)
@@ -201,6 +206,7 @@ class Folders:
         directory: str = "",
         message: str = "",
         only: bool = False,
+        allow_collisions: bool = False,
         parallel: int | None = None,
         progress: OnProgress = ignore_progress,
     ) -> Outcome:
@@ -217,7 +223,7 @@ class Folders:
                 found,
                 message=message,
                 only=only,
-                options=self._options(parallel, progress),
+                options=self._options(parallel, progress, allow_collisions=allow_collisions),
             )
 
     def find(self, dataset: str | Reference, patterns: Sequence[str]) -> list[str]:
@@ -245,8 +251,9 @@ class Folders:
                 options=self._options(None, progress),
             )
 
-    def _options(self, parallel: int | None, progress: OnProgress) -> Options:
-        options = Options(policy=transfer_policy(self._http.policy.on_wait), on_progress=progress)
+    def _options(self, parallel: int | None, progress: OnProgress, *, allow_collisions: bool = False) -> Options:
+        policy = transfer_policy(self._http.policy.on_wait)
+        options = Options(policy=policy, on_progress=progress, allow_collisions=allow_collisions)
         return replace(options, threads=parallel) if parallel else options
 
     def _server_of(self, folder: Folder) -> Server:

@@ -73,7 +73,15 @@ class SyncRoutes:
         return [OfferAnswer(item["id"], _signed(item.get("request"))) for item in answer["items"]]
 
     def commit(
-        self, upload_id: str, *, root: str, expected_head: str | None, message: str, source: str, idempotency_key: str
+        self,
+        upload_id: str,
+        *,
+        root: str,
+        expected_head: str | None,
+        message: str,
+        source: str,
+        idempotency_key: str,
+        allow_collisions: bool = False,
     ) -> Commit:
         """Record a commit; the same key gives the same one. Raises Conflict."""
         body = {
@@ -82,6 +90,8 @@ class SyncRoutes:
             "message": message,
             "source": source,
             "idempotency_key": idempotency_key,
+            # Told only where it matters: an older server does not know the field.
+            **({"allow_collisions": True} if allow_collisions else {}),
         }
         return Commit.read(self._api.post("/uploads" + quoted(upload_id) + "/commit", body, may_repeat=True))
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from nearline.content.collisions import collision_details, describe_collisions
 from nearline.content.diff import Change
 from nearline.content.diff import Conflict as TreeConflict
 from nearline.content.entries import Entry
 from nearline.content.manifest import RootRange
 from nearline.content.paths import find_collisions, to_text
+from nearline.errors import Conflict
 from nearline.transfer import local_changes
 from nearline.transfer.applying import Applied, FolderUpdate
 from nearline.transfer.collector import collecting_rarely
@@ -24,7 +26,6 @@ from nearline.transfer.scan import Scan, scan_folder
 from nearline.transfer.server import Server
 from nearline.transfer.statcache import StatCache
 from nearline.transfer.target import TargetFolder
-from nearline.transfer.upload import collide
 from nearline.transfer.workspace import State, Workspace
 
 
@@ -107,8 +108,7 @@ class LinkedFolder:
         """Bring changes of a tree into the folder. Raises Conflict when the file system cannot hold its names."""
         target = TargetFolder(self.root, os.fsencode(self.workspace.temporary))
         if any(change.before is None for change in changes) and target.folds_names():
-            for collision in find_collisions(entry.path for entry in self.list_entries(tree)):
-                raise collide(collision)
+            self._check_names(tree)
         update = FolderUpdate(self.root, target, self.cache, self.rules)
         options = self.options
         return update.apply(
@@ -119,6 +119,15 @@ class LinkedFolder:
             policy=options.policy,
             on_progress=options.on_progress,
         )
+
+    def _check_names(self, tree: Sequence[RootRange]) -> None:
+        if collisions := list(find_collisions(entry.path for entry in self.list_entries(tree))):
+            raise Conflict(
+                f"The file system of this folder cannot hold this commit. {describe_collisions(collisions)}",
+                code="client.name_collision",
+                hint="Use a file system that keeps such names apart, or rename the files in the dataset.",
+                details=collision_details(collisions),
+            )
 
     def finish(self, state: State) -> None:
         """Note the version that the folder has now, and keep its manifests only."""

@@ -10,10 +10,14 @@ from nearline.transfer.retry import transfer_policy
 
 @dataclass(frozen=True)
 class Options:
-    """`threads` transfers at once, each with one pack of at most 32 MiB (`pack_bytes`) in memory."""
+    """`threads` transfers at once, each with one pack of at most 32 MiB (`pack_bytes`) in memory.
+
+    `allow_collisions`: commit names also where they differ only in case or Unicode form.
+    """
 
     threads: int = 4
     policy: RetryPolicy = field(default_factory=transfer_policy)
     on_progress: OnProgress = ignore_progress
     source: str = "cli"
     pack_bytes: int = TARGET_PACK_BYTES
+    allow_collisions: bool = False

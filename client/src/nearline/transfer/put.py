@@ -122,9 +122,13 @@ class _Put:
         scan = Scan(len(suspects), size, suspects, [], skipped)
         # Of a large dataset, the manifests are more than a few new files: then some of these may be stored twice.
         is_worth_it = sum(row.files for row in tree) * _ENTRY_BYTES <= max(size, _ALWAYS_FETCHED_BYTES)
-        looked_in = tree if is_worth_it else list(find_ranges(tree, files))
-        publisher.heal(tree, lambda: _index_copies(suspects))
+        looked_in = tree if only or is_worth_it else list(find_ranges(tree, files))
+        # Before anything is sent.
         self.manifests.fetch_ahead(looked_in)
+        there = {path for row in looked_in for path in self.manifests.load_range(row.range_id).paths}
+        paths = {path for found in names.values() for path in found}
+        self._check_names(tree, paths - there, there - paths if only else set())
+        publisher.heal(tree, lambda: _index_copies(suspects))
         with publisher.sending([looked_in], meter, None) as sending:
             read = local_changes.find_changes(
                 b"", scan, None, threads=self._options.threads, meter=meter, sending=sending
@@ -165,13 +169,17 @@ class _Put:
             changes = list_changes(tree)
             if not changes:
                 return None
-            check_names(tree, *names_of(changes), self.manifests)
+            self._check_names(tree, *names_of(changes))
             try:
                 return publisher.publish(head, tree, changes, self._message)
             except Conflict as error:
                 if not is_stale(error):
                     raise
         raise Conflict("Others commit faster than this can follow.", code="client.overtaken", hint="Try again.")
+
+    def _check_names(self, tree: Sequence[RootRange], added: Collection[bytes], removed: Collection[bytes]) -> None:
+        kinds = ("clash",) if self._options.allow_collisions else ("clash", "fold")
+        check_names(tree, added, removed, self.manifests, kinds=kinds)
 
 
 def _look_at(files: Mapping[bytes, Path], skipped: list[Skipped]) -> tuple[list[Suspect], dict[bytes, list[bytes]]]:

@@ -121,7 +121,15 @@ class Server(Protocol):
         """POST /uploads/{id}/manifests, at most MAX_OFFERS at once: answers in the order of the offers."""
 
     def commit(
-        self, upload_id: str, *, root: str, expected_head: str | None, message: str, source: str, idempotency_key: str
+        self,
+        upload_id: str,
+        *,
+        root: str,
+        expected_head: str | None,
+        message: str,
+        source: str,
+        idempotency_key: str,
+        allow_collisions: bool = False,
     ) -> Commit:
         """POST /uploads/{id}/commit. The same key gives the same commit.
 

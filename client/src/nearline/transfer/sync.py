@@ -151,7 +151,8 @@ class _Sync:
 
     def _check_names(self, tree: Sequence[RootRange], added: set[bytes], removed: set[bytes]) -> None:
         # A file where others need a folder is for the merge to settle.
-        check_names(tree, added, removed, self._folder.manifests, kinds=("fold",))
+        kinds = () if self._folder.options.allow_collisions else ("fold",)
+        check_names(tree, added, removed, self._folder.manifests, kinds=kinds)
 
     def _send_changes(self, scan: Scan, trees: Sequence[Sequence[RootRange]]) -> list[Change]:
         """Store the content of what changed here and return the changes, which say where it lies."""

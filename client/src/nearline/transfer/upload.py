@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from nearline.content.collisions import collision_details, describe_collisions
 from nearline.content.diff import Change
 from nearline.content.errors import ContentError
 from nearline.content.manifest import Entry, RootRange, Tree
 from nearline.content.patch import patch_tree
-from nearline.content.paths import Collision, find_collisions
+from nearline.content.paths import find_collisions
 from nearline.errors import Conflict, Failed, InvalidRequest, NearlineError
 from nearline.models import Commit
 from nearline.transfer.healing import FindCopies, Healer, Healing
@@ -105,6 +106,7 @@ class Publisher:
                 message=message,
                 source=self.options.source,
                 idempotency_key=key,
+                allow_collisions=self.options.allow_collisions,
             )
         )
 
@@ -142,21 +144,33 @@ def check_names(
     removed: Collection[bytes],
     manifests: Manifests,
     *,
-    kinds: Collection[str] = ("clash", "fold"),
+    kinds: Collection[str],
 ) -> None:
-    """Raise Conflict, with both names, when new names cannot stand beside those of a tree on every machine.
+    """Raise Conflict, with all names, when new names collide with each other or with those of a tree.
 
-    A few names among very many are left to the server, which keeps what it needs for that: it refuses the commit, and
-    what was sent until then need not be sent again.
+    A few names among very many are compared with the tree by the server, which keeps what it needs for that: it refuses
+    the commit, and what was sent until then need not be sent again.
     """
-    if not added or sum(row.files for row in ranges) > _NAMES_LOOKED_AT + _NAMES_PER_ADDED * len(added):
+    if not added or not kinds:
         return
-    there = {path for row in ranges for path in manifests.load_range(row.range_id).paths}
-    for collision in find_collisions(sorted(there.difference(removed).union(added))):
-        # A collision that is in the tree already is not this commit's to refuse.
-        is_ours = any(_is_below(path, collision.first) or _is_below(path, collision.second) for path in added)
-        if is_ours and collision.kind in kinds:
-            raise collide(collision)
+    paths: set[bytes] = set()
+    if sum(row.files for row in ranges) <= _NAMES_LOOKED_AT + _NAMES_PER_ADDED * len(added):
+        paths = {path for row in ranges for path in manifests.load_range(row.range_id).paths}
+    collisions = [
+        collision
+        for collision in find_collisions(sorted(paths.difference(removed).union(added)))
+        if collision.kind in kinds
+        # Names that the tree has already were allowed before.
+        and (collision.kind == "clash" or not all(_is_in(ranges, manifests, name) for name in collision.names))
+    ]
+    if collisions:
+        raise Conflict(
+            describe_collisions(collisions),
+            code="client.name_collision",
+            hint="Rename them. `--allow-collisions` commits names that differ only in case or Unicode form; file "
+            "systems that fold these cannot hold such a commit.",
+            details=collision_details(collisions),
+        )
 
 
 def names_of(changes: Sequence[Change]) -> tuple[set[bytes], set[bytes]]:
@@ -165,20 +179,16 @@ def names_of(changes: Sequence[Change]) -> tuple[set[bytes], set[bytes]]:
     return added, {change.path for change in changes if change.after is None}
 
 
-def collide(collision: Collision) -> Conflict:
-    """Return the error that names two files which cannot both exist."""
-    first, second = (name.decode("utf-8", "backslashreplace") for name in (collision.first, collision.second))
-    why = "differ only in case or Unicode form" if collision.kind == "fold" else "need one name as a file and a folder"
-    return Conflict(
-        f"'{first}' and '{second}' {why}.",
-        code="client.name_collision",
-        hint="Rename one of them.",
-        details={"paths": [first, second]},
-    )
-
-
-def _is_below(path: bytes, name: bytes) -> bool:
-    return path == name or path.startswith(name + b"/")
+def _is_in(ranges: Sequence[RootRange], manifests: Manifests, name: bytes) -> bool:
+    """Return whether a tree has a file or a folder of this name."""
+    below = name + b"/"
+    for row in ranges:
+        if row.first_path <= below + b"\xff" and name <= row.last_path:
+            paths = manifests.load_range(row.range_id).paths
+            at, inside = bisect_left(paths, name), bisect_left(paths, below)
+            if paths[at : at + 1] == [name] or (inside < len(paths) and paths[inside].startswith(below)):
+                return True
+    return False
 
 
 def is_stale(error: NearlineError) -> bool:

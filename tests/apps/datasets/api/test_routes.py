@@ -10,7 +10,7 @@ from django.test import Client
 from accounts.permissions import Role
 from datasets.services import branches
 from tests.factories.api import bearer
-from tests.factories.datasets import PackedTree, commit_files, make_dataset
+from tests.factories.datasets import PackedTree, commit_files, make_dataset, upload_tree
 
 D = "/api/v1/datasets/team-a/xrays"
 
@@ -187,6 +187,21 @@ def test_a_whole_sync_goes_by_signed_addresses(api, dataset):
 
     stale = api("POST", f"{u}/commit", {**body, "idempotency_key": ""})
     assert stale.json()["code"] == "datasets.upload_closed"
+
+
+def test_names_that_collide_are_refused_as_groups_and_committed_when_allowed(api, dataset, member):
+    tree = PackedTree(dict.fromkeys(["A", "a", "\u00e9", "e\u0301"], b"x"))
+    upload = upload_tree(member, dataset, tree)
+    body = {"root": tree.root_id, "expected_head": None}
+
+    refused = api("POST", f"/api/v1/uploads/{upload.id}/commit", body)
+    branches = api("GET", "branches").json()["items"]
+    allowed = api("POST", f"/api/v1/uploads/{upload.id}/commit", {**body, "allow_collisions": True})
+
+    assert (refused.status_code, refused.json()["code"]) == (400, "datasets.name_collision")
+    assert refused.json()["details"]["groups"] == [["A", "a"], [r"e\u0301", r"\u00e9"]]
+    assert [branch["head"] for branch in branches] == [None]
+    assert (allowed.status_code, allowed.json()["files"]) == (201, 4)
 
 
 def test_a_lost_race_says_where_the_branch_is_now(api, commit):

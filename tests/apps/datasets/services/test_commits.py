@@ -10,7 +10,7 @@ from core import clock
 from datasets import signals
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import commit_key, range_key, root_key
-from datasets.errors import ManifestRejected, NothingToRevert, PackMissing, StaleParent, UploadClosed
+from datasets.errors import ManifestRejected, NameCollision, NothingToRevert, PackMissing, StaleParent, UploadClosed
 from datasets.models import Branch, Commit, CommitSource, ManifestRange, UploadSession
 from datasets.services import branches, commits, uploads
 from nearline.content.manifest import decode_root, encode_root, root_id
@@ -234,9 +234,57 @@ def test_names_that_some_machine_cannot_hold_apart_are_refused_with_both(dataset
     tree = PackedTree(dict.fromkeys(names, b"x"))
     upload = upload_tree(member, dataset, tree)
 
-    with pytest.raises(ManifestRejected, match="cannot both exist"):
+    with pytest.raises(NameCollision, match="differ only in case or Unicode form"):
         record(member, upload, tree.root_id)
 
+    assert head_of(dataset) is None
+
+
+def test_all_names_that_collide_are_told_at_once_and_written_apart(dataset, member):
+    tree = PackedTree(dict.fromkeys(["A/x", "a/x", "README", "Readme", "\u00e9", "e\u0301"], b"x"))
+    upload = upload_tree(member, dataset, tree)
+
+    with pytest.raises(NameCollision) as caught:
+        record(member, upload, tree.root_id)
+
+    assert caught.value.details["groups"] == [["A", "a"], ["README", "Readme"], [r"e\u0301", r"\u00e9"]]
+    assert caught.value.details["total"] == 3
+    assert head_of(dataset) is None
+
+
+def test_names_that_differ_only_in_case_or_form_can_be_allowed(dataset, member):
+    tree = PackedTree(dict.fromkeys(["A/x", "a/x", "\u00e9", "e\u0301"], b"x"))
+    upload = upload_tree(member, dataset, tree)
+
+    commit = record(member, upload, tree.root_id, allow_collisions=True)
+
+    assert head_of(dataset) == commit.id
+    assert commit.files == 4
+
+
+def test_what_the_parent_was_allowed_needs_no_leave_again_but_a_new_collision_does(dataset, member):
+    old = dict.fromkeys(["A/x", "a/y"], b"x")
+    first = commit_files(member, dataset, old, allow_collisions=True)
+
+    second = commit_files(member, dataset, {**old, "a/x": b"x", "more": b"x"})
+    with pytest.raises(NameCollision) as caught:
+        commit_files(member, dataset, {**old, "a/x": b"x", "more": b"x", "a/X": b"x"})
+
+    assert second.parent_id == first.id
+    assert caught.value.details["groups"] == [["a/X", "a/x"]]
+    assert head_of(dataset) == second.id
+
+
+def test_a_file_where_a_folder_is_needed_is_never_allowed(dataset, member):
+    many = {f"a{chr(code)}{number:05}": b"" for code in (0x21,) for number in range(40_000)}
+    tree = PackedTree({**many, "a": b"", "a/b": b"", "A": b""})
+    upload = upload_tree(member, dataset, tree)
+    assert len(tree.tree.ranges) > 1
+
+    with pytest.raises(NameCollision) as caught:
+        record(member, upload, tree.root_id, allow_collisions=True)
+
+    assert caught.value.details["groups"] == [["a", "a/b"]]
     assert head_of(dataset) is None
 
 

@@ -166,7 +166,7 @@ def test_names_that_differ_only_in_case_make_no_commit(member, upload):
     send(member, upload, 0, {"Readme.md": b"one"})
     send(member, upload, 1, {"README.md": b"two"})
 
-    with pytest.raises(ManifestRejected, match="cannot both exist"):
+    with pytest.raises(ManifestRejected, match="differ only in case"):
         commit(member, upload)
     assert Commit.objects.count() == 0
 

@@ -8,7 +8,7 @@ import typer
 
 from nearline.cli import formats
 from nearline.cli.commands.data.caches import wait_until_ready
-from nearline.cli.commands.data.folder import Parallel, tell_healing, tell_skipped
+from nearline.cli.commands.data.folder import AllowCollisions, Parallel, tell_healing, tell_skipped
 from nearline.cli.commands.data.target import Ref, target_of
 from nearline.cli.compatibility import accepts
 from nearline.cli.confirm import confirm
@@ -79,6 +79,7 @@ def put(
     parallel: Parallel = None,
     external_disk: Disk = None,
     force: Annotated[bool, typer.Option("--force", "-f", help="The commit holds these files and no others.")] = False,
+    allow_collisions: AllowCollisions = False,
     auto_cache: AutoCache = False,
 ) -> None:
     """Add files to a dataset, as one commit, without a linked folder."""
@@ -90,7 +91,14 @@ def put(
     target = target_of(session, reference)
     with progress_of(session.out) as progress:
         outcome = session.client().folders.put(
-            target, files, directory=directory, message=message, only=force, parallel=parallel, progress=progress
+            target,
+            files,
+            directory=directory,
+            message=message,
+            only=force,
+            allow_collisions=allow_collisions,
+            parallel=parallel,
+            progress=progress,
         )
     _tell(session, target, outcome)
     _cache_after(session, target, outcome, external_disk)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Force = Annotated[bool, typer.Option("--force", "-f", help="Make the dataset what this folder is, whatever is there.")]
 NewBranch = Annotated[bool, typer.Option("--new_branch", "-nb", help="Put the commit on a new branch.")]
+AllowCollisions = Annotated[
+    bool, typer.Option("--allow-collisions", help="Commit names that differ only in case or Unicode form.")
+]
 Parallel = Annotated[int | None, typer.Option("--parallel", "-p", min=1, max=64, help="Transfers at the same time.")]
 Commit = Annotated[str | None, typer.Option("--commit", "-c", help="Get this commit instead of the newest.")]
 
@@ -75,6 +78,7 @@ def sync(
     *,
     force: Force = False,
     new_branch: NewBranch = False,
+    allow_collisions: AllowCollisions = False,
 ) -> None:
     """Bring folder and dataset together, as one commit.
 
@@ -89,7 +93,13 @@ def sync(
             outcome = folders.download(folder, ref=commit, parallel=parallel, progress=progress)
         else:
             outcome = folders.sync(
-                folder, message=message, force=force, new_branch=new_branch, parallel=parallel, progress=progress
+                folder,
+                message=message,
+                force=force,
+                new_branch=new_branch,
+                allow_collisions=allow_collisions,
+                parallel=parallel,
+                progress=progress,
             )
     _tell_outcome(session, outcome, finished="Data sync finished")
 
@@ -102,13 +112,20 @@ def upload(
     *,
     force: Force = False,
     new_branch: NewBranch = False,
+    allow_collisions: AllowCollisions = False,
 ) -> None:
     """Commit what changed here, without fetching. Refused when someone committed meanwhile."""
     session = session_of(context)
     folder = get_linked_folder()
     with progress_of(session.out) as progress:
         outcome = session.client().folders.upload(
-            folder, message=message, force=force, new_branch=new_branch, parallel=parallel, progress=progress
+            folder,
+            message=message,
+            force=force,
+            new_branch=new_branch,
+            allow_collisions=allow_collisions,
+            parallel=parallel,
+            progress=progress,
         )
     _tell_outcome(session, outcome, finished="Upload finished")
 
