@@ -4,6 +4,7 @@ import csv
 import json
 from dataclasses import dataclass, field
 
+from core import bounds
 from datasets.engine.parquet_footer import TAIL_BYTES, NotParquet, footer_size, read_footer
 from datasets.selectors import pictures
 from datasets.selectors.files import FileContent
@@ -95,10 +96,10 @@ def read_text(content: FileContent) -> str | None:
 
 def _as_json(content: FileContent) -> list[str] | None:
     try:
-        value = json.loads(b"".join(content.read()))
-        return json.dumps(value, indent=2, ensure_ascii=False).splitlines()
+        laid_out = json.dumps(json.loads(b"".join(content.read())), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
         return None
+    return None if bounds.text_fault(laid_out) else laid_out.splitlines()
 
 
 def _as_rows(text: str, delimiter: str) -> list[list[str]]:
