@@ -16,13 +16,13 @@ from core import clock, ids, isolation
 from core.metrics import CYCLE_SECONDS
 from core.models import give_back_lease, renew_lease, take_lease
 from scheduler.engine.cycle import decide
-from scheduler.engine.decisions import Explain, Start
+from scheduler.engine.decisions import Decision, Explain, Start
 from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import NEARLINE, Policy, QueueView, Snapshot
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Gpu, Node, Workload
-from scheduler.services import answers, applying, packing
+from scheduler.services import answers, applying, packing, undecided
 from scheduler.services.applying import Applied, Move
 from scheduler.services.keeping import SessionKeeper
 from scheduler.services.snapshots import Books, View
@@ -50,7 +50,7 @@ class CycleReport(Applied):
 def run_once(policy: Policy = _POLICY) -> CycleReport:
     """Give waiting workloads room, that of others where it is theirs by right, and tell the rest why they wait.
 
-    Safe to run twice at once.
+    Safe to run twice at once. A workload on which the engine fails is left out for a while, and the others go on.
     """
     if not Workload.objects.filter(state=WorkloadState.PENDING).exists():
         return CycleReport()
@@ -93,14 +93,24 @@ def _demand() -> list[Workload]:
 
 
 def _run(policy: Policy, holder: str) -> CycleReport:
-    with _keeper.look(packing.with_prices(policy)) as moment:
+    policy, failures = packing.with_prices(policy), isolation.find([undecided.DECIDE])
+    with _keeper.look(policy, failures) as moment:
         if not moment.is_news:
             return CycleReport(waiting=len(moment.session.waiting))
-        return _decide(moment.session, moment.view, holder)
+        view = moment.view
+        try:
+            decisions = decide(moment.session)
+        except Exception as error:  # noqa: BLE001 (`blame` records it, or raises it)
+            failed = error
+        else:
+            isolation.forget(undecided.DECIDE, [row.item_id for row in failures if row.item_id in view.jobs])
+            return _write(decisions, view, holder)
+    _keeper.forget()
+    undecided.blame(view, policy, decide, failed)
+    return CycleReport(waiting=len(view.told))
 
 
-def _decide(session: Session, view: View, holder: str) -> CycleReport:
-    decisions = decide(session)
+def _write(decisions: Sequence[Decision], view: View, holder: str) -> CycleReport:
     moves = [decision for decision in decisions if not isinstance(decision, Explain)]
     explains = [decision for decision in decisions if isinstance(decision, Explain)]
     applied = Applied()

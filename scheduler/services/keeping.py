@@ -1,14 +1,16 @@
 """The engine's session of this process, kept from cycle to cycle and told only what has changed in the database."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from threading import Lock
 
 from core import clock
+from core.models import Failure
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import Policy, Snapshot
+from scheduler.services import undecided
 from scheduler.services.snapshots import Books, View
 
 _KEEP_FOR = timedelta(minutes=1)
@@ -40,19 +42,27 @@ class SessionKeeper:
         self._lock = Lock()
 
     @contextmanager
-    def look(self, policy: Policy) -> Iterator[Moment]:
-        """Look at the present moment. Who comes while somebody looks waits for his turn."""
+    def look(self, policy: Policy, failures: Sequence[Failure] = ()) -> Iterator[Moment]:
+        """Look at the present moment. Who comes while somebody looks waits for his turn.
+
+        Workloads on which the engine failed lately are left out.
+        """
         with self._lock:
             kept, self._kept = self._kept, None
             now = clock.now()
             if kept is None or not timedelta(0) <= now - kept.since < _KEEP_FOR:
                 books = Books()
-                moment, since = _anew(books.read(), policy), now
+                moment, since = _anew(undecided.leave_out(books.read(), failures), policy), now
             else:
                 books, since = kept.books, kept.since
-                moment = _go_on(kept, books.read(), policy)
+                moment = _go_on(kept, undecided.leave_out(books.read(), failures), policy)
             yield moment
             self._kept = _Kept(books, moment.session, moment.view, since)
+
+    def forget(self) -> None:
+        """Drop the session, which the engine has left in an unknown state."""
+        with self._lock:
+            self._kept = None
 
 
 def _anew(view: View, policy: Policy) -> Moment:

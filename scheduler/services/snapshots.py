@@ -1,6 +1,6 @@
 """Reading the database as the engine sees it: who waits and what runs by id, and the rows of what is new or other."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -52,6 +52,10 @@ class View:
     jobs: Mapping[str, JobView]
     revisions: Mapping[str, int]
     told: Mapping[str, Told]
+
+    def without(self, job_ids: Collection[str]) -> "View":
+        """Return the view without these jobs."""
+        return replace(self, jobs={job_id: job for job_id, job in self.jobs.items() if job_id not in job_ids})
 
 
 class Books:

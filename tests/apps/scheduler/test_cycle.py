@@ -68,7 +68,7 @@ def test_a_reason_that_did_not_change_is_not_written_again(project, django_asser
     cycle.run_once()
 
     # waiting?, take the lease, nodes, devices, waiting, placements, promises, queues, prices, answers, give the lease back
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         cycle.run_once()
 
 
@@ -77,7 +77,7 @@ def test_a_cycle_reads_in_a_fixed_number_of_queries_however_many_wait(project, d
     enqueue(project, *[f"job-{i}" for i in range(200)], gpus=1)
     cycle.run_once()
 
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         cycle.run_once()
 
 
