@@ -19,7 +19,7 @@ def tab_to(page: Page, matches: str, *, key: str = "Tab", most: int = 120) -> No
 
 def test_two_experiments_are_compared_by_keys_alone(open_page, admin_state, finished_run):
     page = open_page(admin_state).page
-    page.goto(f"/experiments/?project=demo&run={finished_run['id']}&c=metrics.loss")
+    page.goto(f"/experiments/?project=demo&run={finished_run['id']}&c=metrics.loss&all=1")
 
     for _ in range(2):
         tab_to(page, ".pick:not(:checked)")

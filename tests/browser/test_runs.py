@@ -36,8 +36,8 @@ def done_run(product, sample) -> dict:
     )
 
 
-def test_a_run_is_watched_to_its_end_without_a_reload(open_page, admin_state, product, sample, tmp_path):
-    gate = tmp_path / "gate"
+def test_a_run_is_watched_to_its_end_without_a_reload(open_page, admin_state, product, sample):
+    gate = product.home.parent / "gate"  # where jobs may look
     run = start(product, WATCHED.format(gate=GATE.format(gate=gate), seeds=", ".join(map(str, range(14)))), "watched")
     page = open_page(admin_state).page
     page.goto(f"/runs/{run['id']}/")
