@@ -8,6 +8,7 @@ WORDS = {
     "actor_name": "Who did it.",
     "added": "Files that are there and were not before.",
     "advice": "What would let it start; empty when nothing is known.",
+    "allow_collisions": "Whether new names may differ from others only in case or Unicode form.",
     "amount": "How much of the resource, in the resource's unit.",
     "artifacts": "The files that it left.",
     "artifacts_error": "Why its files could not be kept; empty: they were.",
@@ -274,7 +275,6 @@ WORDS = {
 
 PARAMETERS = {
     "after": "What came after this only; left out: all.",
-    "allow_collisions": "Whether new names may differ from others only in case or Unicode form.",
     "area": "The part of an action before its dot.",
     "base": "The branch, tag or commit to compare with.",
     "branch": "The name of a branch.",

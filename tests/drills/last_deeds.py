@@ -29,7 +29,7 @@ from datasets.selectors.datasets import resolve
 from datasets.services import cache_hydration, caches
 from flows.models import Run
 from flows.services import advance, flows, leases, runs
-from scheduler.services import cycle
+from scheduler.services import cycle, workloads
 
 SYSTEM = Actor.system("drill")
 DAY = timedelta(days=1)
@@ -45,7 +45,7 @@ def main(reference: str, flow_file: str) -> None:
     run = runs.start_run(actor=SYSTEM, version=version, parameters={})
     advance.advance_run(run.pk)
     cycle.run_once()
-    claimed = launches._claim()
+    claimed = launches._claim(workloads.list_untaken())
     leases.take(run.pk)
     CachedCommit.objects.update(lease_expires_at=until)
     Job.objects.filter(pk__in=claimed).update(lease_expires_at=until, starts=launches._MOST_STARTS)
