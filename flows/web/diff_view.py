@@ -11,6 +11,9 @@ from flows.engine.spec_diff import Difference
 
 _SIGNS = {"added": "+", "removed": "\N{MINUS SIGN}", "changed": "~"}
 _MOST_LETTERS = 26
+_AROUND = 3
+_MOST_COMPARED = 1000
+_MOST_SHOWN = 5000
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,31 @@ def draw_difference(before: FlowSpec, after: FlowSpec, difference: Difference) -
 
 
 def compare_texts(before: str, after: str) -> Sequence[DiffLine]:
-    """Return the lines that differ with three lines around them."""
+    """Return the lines that differ with three lines around them.
+
+    Comparing takes time with the square of the lines between the first and the last that differ, and worse. Where those
+    are too many, all of them count as replaced.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    first, last = _common_ends(old, new)
+    if max(len(old), len(new)) - first - last > _MOST_COMPARED:
+        removed = [DiffLine("removed", f"-{line}") for line in old[first : len(old) - last]]
+        added = [DiffLine("added", f"+{line}") for line in new[first : len(new) - last]]
+        return [DiffLine("place", f"@@ from line {first + 1} on @@"), *removed, *added][:_MOST_SHOWN]
+    start, end = max(0, first - _AROUND), max(0, last - _AROUND)
     kinds = {"+": "added", "-": "removed", "@": "place"}
-    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=3))[2:]
+    old, new = ([""] * start + lines[start : len(lines) - end] for lines in (old, new))
+    lines = list(difflib.unified_diff(old, new, lineterm="", n=_AROUND))[2:]
     return [DiffLine(kinds.get(line[:1], ""), line) for line in lines]
+
+
+def _common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines at the beginning are the same, and how many of the others at the end."""
+    shorter = min(len(old), len(new))
+    first = next((place for place in range(shorter) if old[place] != new[place]), shorter)
+    rest = shorter - first
+    last = next((place for place in range(rest) if old[-1 - place] != new[-1 - place]), rest)
+    return first, last
 
 
 def _parents(step: StepSpec) -> list[str]:
