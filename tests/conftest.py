@@ -1,8 +1,9 @@
-"""What every test shares: no network beyond loopback, people with roles, and nothing else."""
+"""What every test shares: no network beyond loopback, people with roles, and a world with one of everything."""
 
 from collections.abc import Iterator
 
 import pytest
+from django.core.cache import cache
 from django.db import connection
 from pytest_socket import socket_allow_hosts
 
@@ -10,6 +11,9 @@ from accounts.actor import Actor
 from accounts.models import Membership, Project, User
 from accounts.permissions import Role
 from accounts.selectors import actor_of
+from core import doorbell
+from tests.architecture import world
+from tests.architecture.world import World
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +64,13 @@ def viewer(make_actor) -> Actor:
 @pytest.fixture
 def site_admin(make_actor) -> Actor:
     return make_actor(None, name="root", is_site_admin=True)
+
+
+@pytest.fixture
+def everything(db, tmp_path) -> Iterator[World]:
+    """One or two of each thing that routes and pages are about, and nobody who works on it in the background."""
+    before = doorbell.install(doorbell.Silent())
+    cache.clear()
+    yield world.build(tmp_path)
+    cache.clear()
+    doorbell.install(before)

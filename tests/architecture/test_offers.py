@@ -7,12 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
-from django.core.cache import cache
 from django.test import Client
 from django.urls import resolve
 
-from core import doorbell
-from tests.architecture import world
 from tests.architecture.test_pages import NO_PAGES, address_of
 from tests.architecture.test_permission_matrix import PAGES
 from tests.architecture.world import World
@@ -24,15 +21,6 @@ SHOWN = [
 ]
 TAKEN = {route.path: route.expected["viewer"] for route in PAGES if route.method == "POST"}
 SAYS_NO = ("Your role in this project", "No project to submit to", "No project to write to")
-
-
-@pytest.fixture
-def everything(db, tmp_path) -> Iterator[World]:
-    before = doorbell.install(doorbell.Silent())
-    cache.clear()
-    yield world.build(tmp_path)
-    cache.clear()
-    doorbell.install(before)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 from django.conf import settings
-from django.core.cache import cache
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -13,11 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from accounts.models import Membership, Project, User
 from accounts.services import projects, tokens
 from compute.models import Template
-from core import doorbell
 from datasets.models import CacheSite, Dataset
 from datasets.services import caches
 from flows.models import Run
-from tests.architecture import routes, world
+from tests.architecture import routes
 from tests.architecture.test_permission_matrix import PAGES, fill_in
 from tests.architecture.world import World
 from tests.factories.compute import submit
@@ -30,15 +28,6 @@ NO_PAGES = {"/live/", "/healthz", "/readyz", "/metrics"}
 SHOWN = [
     route for route in PAGES if route.method == "GET" and route.expected["root"] == "200" and route.path not in NO_PAGES
 ]
-
-
-@pytest.fixture
-def everything(db, tmp_path) -> Iterator[World]:
-    before = doorbell.install(doorbell.Silent())
-    cache.clear()
-    yield world.build(tmp_path)
-    cache.clear()
-    doorbell.install(before)
 
 
 @pytest.fixture

@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import pytest
 from django.conf import settings
-from django.core.cache import cache
 from django.db import transaction
 from django.http import HttpResponseBase
 from django.test import Client
@@ -17,7 +15,6 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from accounts.models import AuditEntry
 from config.api import api
-from core import doorbell
 from tests.architecture import routes, world
 from tests.architecture.world import ROLES, Asker, World
 
@@ -81,15 +78,6 @@ def test_no_line_is_there_twice():
     names = [route.name for route in API] + [f"page {route.name}" for route in PAGES]
 
     assert sorted(set(names)) == sorted(names)
-
-
-@pytest.fixture
-def everything(db, tmp_path) -> Iterator[World]:
-    before = doorbell.install(doorbell.Silent())
-    cache.clear()
-    yield world.build(tmp_path)
-    cache.clear()
-    doorbell.install(before)
 
 
 def test_the_api_answers_every_role_as_the_table_says(everything):

@@ -3,23 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from django.core.cache import cache
 
-from core import doorbell
-from tests.architecture import world
-from tests.architecture.world import World
 from tests.fuzz.tally import Tally
 
 COUNT = "fuzz: "
-
-
-@pytest.fixture
-def everything(db, tmp_path) -> Iterator[World]:
-    before = doorbell.install(doorbell.Silent())
-    cache.clear()
-    yield world.build(tmp_path)
-    cache.clear()
-    doorbell.install(before)
 
 
 @pytest.fixture

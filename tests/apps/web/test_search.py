@@ -11,12 +11,10 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
 from compute.models import Job
-from core import doorbell
 from datasets.models import Commit, Dataset
 from datasets.selectors import trees
 from flows.models import Experiment, Run
 from scheduler.models import Node
-from tests.architecture import world
 from tests.factories import compute as make
 from tests.factories.datasets import commit_files, make_dataset
 from web import search
@@ -53,13 +51,6 @@ def test_a_stranger_finds_nothing(make_actor, jobs):
 
     assert "Nothing that you may see" in shown
     assert "/jobs/train-" not in shown
-
-
-@pytest.fixture
-def everything(db, tmp_path):
-    before = doorbell.install(doorbell.Silent())
-    yield world.build(tmp_path)
-    doorbell.install(before)
 
 
 def find(everything, who: str, text: str) -> dict[str, list[search.Hit]]:
