@@ -2,7 +2,7 @@
 
 from core import doorbell
 from core.doorbell import Lane
-from scheduler.services import cycle, packing
+from scheduler.workers import cycle, packing
 
 
 @doorbell.task("scheduler.cycle", lane=Lane.WATCH, every_s=1.0)

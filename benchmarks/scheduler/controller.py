@@ -35,8 +35,9 @@ def main() -> None:
 def _measure() -> None:
     from accounts.models import Project
     from scheduler.models import Queue, Workload
-    from scheduler.services import cycle, nodes, queues, workloads
-    from scheduler.services.keeping import SessionKeeper
+    from scheduler.services import nodes, queues, workloads
+    from scheduler.workers import cycle
+    from scheduler.workers.session_cache import SessionKeeper
 
     dice = random.Random(1)
     gpus = [nodes.GpuReport(index, f"GPU-{index}", "V100", 32 * GIB) for index in range(8)]

@@ -18,8 +18,8 @@ from core.errors import InvalidInput
 from scheduler.models import Queue
 from scheduler.selectors import history, nodes, queues
 from scheduler.selectors.packing import find_packing
-from scheduler.services import cycle, packing, snapshots
 from scheduler.services import queues as services
+from scheduler.workers import cycle, packing, snapshots
 from web.series import Chart, Series
 
 _MOST_PROJECTS = 500

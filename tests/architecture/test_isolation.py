@@ -43,6 +43,7 @@ def read_product() -> loops.Code:
         for path in [
             ROOT / app / "tasks.py",
             *(ROOT / app / "services").glob("*.py"),
+            *(ROOT / app / "workers").glob("*.py"),
             *(ROOT / app / "selectors").glob("*.py"),
         ]
         if path.name != "__init__.py"

@@ -29,7 +29,8 @@ from datasets.selectors.datasets import resolve
 from datasets.services import cache_hydration, caches
 from flows.models import Run
 from flows.services import advance, flows, leases, runs
-from scheduler.services import cycle, workloads
+from scheduler.services import workloads
+from scheduler.workers import cycle
 
 SYSTEM = Actor.system("drill")
 DAY = timedelta(days=1)

@@ -32,7 +32,8 @@ from accounts.actor import Actor
 from accounts.services import projects
 from core import clock
 from scheduler.models import Placement, Workload
-from scheduler.services import cycle, workloads
+from scheduler.services import workloads
+from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 CONTROLLERS = 3

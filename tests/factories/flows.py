@@ -11,7 +11,7 @@ from compute.models import Job, Resource, ResourceKind, Template
 from compute.services import launches, observe, resources
 from flows.models import Attempt, Run, Step
 from flows.services import advance, artifacts, flows, runs, staging
-from scheduler.services import cycle
+from scheduler.workers import cycle
 
 NODE = NodeFacts("node-1", 4_000_000, 2**44)
 

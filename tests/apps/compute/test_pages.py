@@ -12,7 +12,7 @@ from compute.selectors import forecasts, utilisation
 from compute.services import observe
 from core import clock
 from scheduler.models import Node
-from scheduler.services import cycle
+from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.factories.api import call
 

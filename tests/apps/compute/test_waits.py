@@ -8,7 +8,7 @@ from accounts.services import projects
 from compute.models import Job
 from compute.selectors import waits
 from core import clock
-from scheduler.services import cycle
+from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.factories.api import call
 

@@ -66,7 +66,7 @@ def test_a_job_that_got_its_place_before_the_withdrawal_stays(crowded: World, me
         start = clock.now()
         run = crowded.start(member, project, FLOW)
         advance.advance_all()
-        from scheduler.services import cycle
+        from scheduler.workers import cycle
 
         cycle.run_once()
         move(start + timedelta(seconds=31))

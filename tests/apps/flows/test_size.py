@@ -5,7 +5,7 @@ from django.test.utils import CaptureQueriesContext
 
 from compute.services import launches, observe
 from flows.services import advance, artifacts
-from scheduler.services import cycle
+from scheduler.workers import cycle
 from tests.factories.flows import World, state_of, states
 
 

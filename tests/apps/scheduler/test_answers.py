@@ -4,7 +4,8 @@ import pytest
 
 from scheduler.models import Answer, Node, Queue, Workload
 from scheduler.selectors.answers import NearNode, PassedBound, Shortage, find_proof
-from scheduler.services import cycle, nodes, queues, workloads
+from scheduler.services import nodes, queues, workloads
+from scheduler.workers import cycle
 from tests.factories.api import call
 from tests.factories.scheduler import GIB, enqueue, report, report_nodes
 

@@ -8,9 +8,10 @@ from core import clock
 from core.models import Lease, take_lease
 from scheduler import signals
 from scheduler.models import Node, Placement, Workload
-from scheduler.services import cycle, nodes, workloads
-from scheduler.services.cycle import CycleReport
-from scheduler.services.keeping import SessionKeeper
+from scheduler.services import nodes, workloads
+from scheduler.workers import cycle
+from scheduler.workers.cycle import CycleReport
+from scheduler.workers.session_cache import SessionKeeper
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db

@@ -8,8 +8,9 @@ from accounts.services import projects
 from scheduler import signals
 from scheduler.models import Node, Placement, Promise, Queue, Stay, Workload
 from scheduler.selectors.history import gpus_over_time
-from scheduler.services import cycle, nodes, queues, workloads
-from scheduler.services.cycle import CycleReport
+from scheduler.services import nodes, queues, workloads
+from scheduler.workers import cycle
+from scheduler.workers.cycle import CycleReport
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]

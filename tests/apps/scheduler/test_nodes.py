@@ -5,7 +5,8 @@ import pytest
 from accounts.errors import PermissionDenied
 from core import doorbell
 from scheduler.models import Gpu, Node, Placement
-from scheduler.services import cycle, nodes, workloads
+from scheduler.services import nodes, workloads
+from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,8 @@ from accounts.models import User
 from core import clock
 from scheduler.engine.snapshot import NEARLINE, Fill, RoomPrices
 from scheduler.models import Packing, Placement, Workload
-from scheduler.services import cycle, packing, queues, workloads
+from scheduler.services import queues, workloads
+from scheduler.workers import cycle, packing
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db

@@ -10,7 +10,8 @@ from accounts.services import projects
 from scheduler.errors import InvalidQuota, QueueNotFound
 from scheduler.models import Queue
 from scheduler.selectors import queues as selectors
-from scheduler.services import cycle, queues
+from scheduler.services import queues
+from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,8 @@ from django.test import Client
 from accounts.models import User
 from accounts.services import projects
 from scheduler.models import Queue
-from scheduler.services import cycle, queues
+from scheduler.services import queues
+from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db

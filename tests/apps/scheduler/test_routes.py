@@ -2,7 +2,8 @@
 
 import pytest
 
-from scheduler.services import cycle, queues
+from scheduler.services import queues
+from scheduler.workers import cycle
 from tests.factories.api import call
 from tests.factories.scheduler import enqueue, report, report_nodes
 

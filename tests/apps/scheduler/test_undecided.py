@@ -7,8 +7,8 @@ import pytest
 from core import clock, isolation
 from scheduler.engine import cycle as engine_cycle
 from scheduler.models import Workload
-from scheduler.services import cycle, undecided
-from scheduler.services.cycle import CycleReport
+from scheduler.workers import cycle, undecided
+from scheduler.workers.cycle import CycleReport
 from tests.apps.scheduler.test_cycle import NOON
 from tests.factories.scheduler import enqueue, report, report_nodes
 

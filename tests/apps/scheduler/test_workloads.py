@@ -8,8 +8,9 @@ from django.db import transaction
 from core import clock
 from scheduler.errors import InvalidRequest
 from scheduler.models import Placement, Queue, Workload
-from scheduler.services import cycle, workloads
+from scheduler.services import workloads
 from scheduler.services.workloads import Room
+from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes, request
 
 pytestmark = pytest.mark.django_db

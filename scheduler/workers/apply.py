@@ -15,7 +15,7 @@ from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.snapshot import JobView
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Placement, Promise, Workload
-from scheduler.services.snapshots import View
+from scheduler.workers.snapshots import View
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +35,7 @@ class Applied:
 
 
 @transaction.atomic
-def apply(batch: Sequence[Move], view: View) -> Applied:
+def apply_moves(batch: Sequence[Move], view: View) -> Applied:
     """Write moves down. None of them relies on another one: a promise for which nobody leaves is withdrawn later."""
     rooms = [move for move in batch if isinstance(move, Start | Plan)]
     nodes = {node.pk: node for node in _lock_nodes({move.node_id for move in rooms})}

@@ -15,7 +15,7 @@ from scheduler.engine.decisions import Explain
 from scheduler.engine.proof import Proof
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Answer, Workload
-from scheduler.services.snapshots import View
+from scheduler.workers.snapshots import View
 
 _TOLD_AT_ONCE = 500
 _MOST_PARTS = 12

@@ -22,10 +22,10 @@ from scheduler.engine.session import Session
 from scheduler.engine.snapshot import NEARLINE, Policy, QueueView, Snapshot
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Gpu, Node, Workload
-from scheduler.services import answers, applying, packing, undecided
-from scheduler.services.applying import Applied, Move
-from scheduler.services.keeping import SessionKeeper
-from scheduler.services.snapshots import Books, View
+from scheduler.workers import answers, apply, packing, undecided
+from scheduler.workers.apply import Applied, Move
+from scheduler.workers.session_cache import SessionKeeper
+from scheduler.workers.snapshots import Books, View
 
 log = structlog.get_logger(__name__)
 
@@ -127,4 +127,4 @@ def _write(decisions: Sequence[Decision], view: View, holder: str) -> CycleRepor
 
 @transaction.atomic
 def _apply(batch: Sequence[Move], view: View, holder: str) -> Applied:
-    return applying.apply(batch, view) if renew_lease(_LEASE, holder=holder, for_s=_LEASE_S) else Applied()
+    return apply.apply_moves(batch, view) if renew_lease(_LEASE, holder=holder, for_s=_LEASE_S) else Applied()

@@ -10,8 +10,8 @@ from core import clock
 from core.models import Failure
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import Policy, Snapshot
-from scheduler.services import undecided
-from scheduler.services.snapshots import Books, View
+from scheduler.workers import undecided
+from scheduler.workers.snapshots import Books, View
 
 _KEEP_FOR = timedelta(minutes=1)
 """Then everything is read anew, so that no mistake in keeping it lasts."""

@@ -15,7 +15,7 @@ from scheduler.engine.rules import packing
 from scheduler.engine.snapshot import Fill, Policy, RoomPrices
 from scheduler.models import Packing, Workload
 from scheduler.selectors.packing import find_packing
-from scheduler.services.snapshots import request_of
+from scheduler.workers.snapshots import request_of
 
 log = structlog.get_logger(__name__)
 

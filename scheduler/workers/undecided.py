@@ -11,7 +11,7 @@ from scheduler.engine.session import Session
 from scheduler.engine.snapshot import Policy, Snapshot, TaskState
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Workload
-from scheduler.services.snapshots import View
+from scheduler.workers.snapshots import View
 
 DECIDE = "scheduler.decide"
 """The kind of failures; items are workloads."""

@@ -10,9 +10,10 @@ from core import clock
 from scheduler.engine import check
 from scheduler.engine.snapshot import NEARLINE
 from scheduler.models import Node, Queue, Workload
-from scheduler.services import cycle, nodes, queues, workloads
-from scheduler.services.keeping import SessionKeeper
-from scheduler.services.snapshots import Books
+from scheduler.services import nodes, queues, workloads
+from scheduler.workers import cycle
+from scheduler.workers.session_cache import SessionKeeper
+from scheduler.workers.snapshots import Books
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
