@@ -16,7 +16,7 @@ _HARMLESS_METHODS = frozenset(
      "labels", "info", "warning", "total_seconds", "filter", "exclude", "order_by", "values_list", "select_related",
      "only", "defer", "first", "exists", "count", "timestamp", "removeprefix", "sort", "copy"}
 )  # fmt: skip
-_LAYERS_OF_WORK = (".services.", ".adapters.")
+_LAYERS_OF_WORK = (".services.", ".workers.", ".adapters.")
 
 
 @dataclass(frozen=True)
