@@ -21,7 +21,7 @@ class Sharing(StrEnum):
 
 
 @dataclass(frozen=True)
-class VolumeUsage:
+class SiteUsage:
     """The size of the file system behind a site and what is free in it, whoever uses it."""
 
     total_bytes: int
@@ -70,14 +70,14 @@ class Staging(Protocol):
         """
 
 
-class CacheVolume(Protocol):
+class CopyFolder(Protocol):
     """Holds copies under paths such as `project/dataset/commit`, each complete and read-only, or not there at all."""
 
     @property
     def sharing(self) -> Sharing:
         """How copies on this volume share files."""
 
-    def usage(self) -> VolumeUsage:
+    def usage(self) -> SiteUsage:
         """Return the size of the volume and what is free. Raises CacheSiteUnavailable."""
 
     def now_ns(self) -> int:

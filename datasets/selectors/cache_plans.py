@@ -1,6 +1,6 @@
 """How a commit would come to a site: what it can share with copies there and what must be moved."""
 
-from datasets.adapters.volumes import open_volume
+from datasets.adapters.sites.registry import open_volume
 from datasets.engine import hydration_plan
 from datasets.engine.cache_ports import Sharing
 from datasets.engine.hydration_plan import HydrationPlan

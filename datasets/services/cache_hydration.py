@@ -16,8 +16,8 @@ from core.doorbell import ring, ring_surely
 from core.errors import PlatformError
 from core.units import format_bytes
 from datasets.adapters.opening import open_dataset_store
-from datasets.adapters.volumes import open_volume
-from datasets.engine.cache_ports import CacheVolume, Staging
+from datasets.adapters.sites.registry import open_volume
+from datasets.engine.cache_ports import CopyFolder, Staging
 from datasets.engine.cache_states import UNFINISHED, WORKING, CacheState
 from datasets.engine.hydration_plan import HydrationPlan
 from datasets.errors import HydrationStopped, StagingLost
@@ -239,7 +239,7 @@ class _Hydration:
         )
 
     @transaction.atomic
-    def _finish(self, volume: CacheVolume) -> None:
+    def _finish(self, volume: CopyFolder) -> None:
         row = self._row
         now = clock.now()
         # A predecessor that published and died has counted what it shared; then this attempt shared nothing itself.

@@ -10,7 +10,7 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
-from datasets.adapters.volumes import open_volume
+from datasets.adapters.sites.registry import open_volume
 from datasets.errors import CacheSiteExists, InvalidCacheSite
 from datasets.models import CacheSite
 from datasets.selectors.caches import LOCAL_SITE

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from accounts.actor import Actor
 from core.doorbell import enqueue_on_commit
 from core.units import format_bytes
-from datasets.adapters.volumes import open_volume
+from datasets.adapters.sites.registry import open_volume
 from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, CacheState
 from datasets.engine.eviction import EvictionPlan

@@ -12,7 +12,7 @@ from django.db.models import F
 
 from core import clock, isolation
 from core.doorbell import enqueue_on_commit, ring
-from datasets.adapters.volumes import open_volume
+from datasets.adapters.sites.registry import open_volume
 from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, LIVE, CacheState
 from datasets.errors import StagingLost

@@ -18,8 +18,8 @@ from core.doorbell import ring_surely
 from core.errors import PlatformError
 from core.models import give_back_lease, take_lease
 from datasets.adapters.opening import open_dataset_store
-from datasets.adapters.volumes import open_volume
-from datasets.engine.cache_ports import CacheVolume, Damage, DamageKind
+from datasets.adapters.sites.registry import open_volume
+from datasets.engine.cache_ports import CopyFolder, Damage, DamageKind
 from datasets.engine.cache_states import CacheState
 from datasets.models import CachedCommit, CachedCommitEventKind
 from datasets.selectors import caches, failures
@@ -116,7 +116,7 @@ class _Finding:
 class _Scrub:
     """One look at one copy."""
 
-    def __init__(self, row: CachedCommit, volume: CacheVolume, token: str) -> None:
+    def __init__(self, row: CachedCommit, volume: CopyFolder, token: str) -> None:
         self._row = row
         self._volume = volume
         self._token = token

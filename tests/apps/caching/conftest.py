@@ -4,7 +4,7 @@ import pytest
 
 from accounts.actor import Actor
 from core import doorbell
-from datasets.adapters.folder_site import FolderVolume
+from datasets.adapters.sites.folder.copy_folder import PosixFolder
 from datasets.engine.cache_ports import Sharing
 from datasets.services import cache_sites, caches
 from tests.factories.datasets import commit_files, make_dataset, make_store
@@ -69,7 +69,7 @@ def site(db, tmp_path):
 @pytest.fixture
 def hard_links(monkeypatch):
     """Copies share files by hard links, also where the file system could do better."""
-    monkeypatch.setattr(FolderVolume, "sharing", Sharing.HARD_LINK)
+    monkeypatch.setattr(PosixFolder, "sharing", Sharing.HARD_LINK)
 
 
 @pytest.fixture

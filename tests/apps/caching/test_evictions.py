@@ -7,7 +7,7 @@ import pytest
 
 from accounts.errors import PermissionDenied
 from core import clock
-from datasets.adapters.volumes import open_volume
+from datasets.adapters.sites.registry import open_volume
 from datasets.errors import CacheInUse, CachePinned, StagingLost
 from datasets.models import CachedCommit
 from datasets.selectors import caches as cache_reads

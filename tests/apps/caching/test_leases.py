@@ -7,7 +7,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from core import clock, doorbell
-from datasets.adapters.volumes import open_volume
+from datasets.adapters.sites.registry import open_volume
 from datasets.errors import CacheSiteUnavailable, StagingLost
 from datasets.models import CachedCommit, CachedCommitEvent
 from datasets.services import cache_hydration, caches

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from datasets.adapters import volumes
-from datasets.adapters.folder_site import FolderVolume
+from datasets.adapters.sites import registry
+from datasets.adapters.sites.folder.copy_folder import PosixFolder
 from datasets.engine.cache_ports import Sharing
 from datasets.selectors import caches as cache_reads
 from datasets.services import caches
@@ -125,12 +125,12 @@ def test_a_base_that_loses_files_while_it_is_used_costs_a_download_not_the_copy(
 
 
 def test_where_nothing_can_be_shared_everything_is_read(member, dataset, site, worker, monkeypatch):
-    monkeypatch.setattr(FolderVolume, "sharing", Sharing.NONE)
+    monkeypatch.setattr(PosixFolder, "sharing", Sharing.NONE)
     cache(member, commit_files(member, dataset, FIRST), site, worker)
 
     second = cache(member, commit_files(member, dataset, SECOND), site, worker)
 
-    assert volumes.open_volume(site).sharing is Sharing.NONE
+    assert registry.open_volume(site).sharing is Sharing.NONE
     assert (second.bytes_shared, second.base_id, read_tree(Path(second.path))) == (0, None, SECOND)
     assert second.reserved_bytes == sum(map(len, SECOND.values()))
 

@@ -4,36 +4,36 @@ import os
 
 import pytest
 
-from datasets.adapters import sealed_files
-from datasets.adapters.folder_site import FolderVolume
+from datasets.adapters.sites.folder import sealed_files
+from datasets.adapters.sites.folder.copy_folder import PosixFolder
 from datasets.engine.cache_ports import Sharing
 from datasets.errors import CacheSiteFull, CacheSiteUnavailable
-from tests.contracts import cache_volume
-from tests.contracts.cache_volume import OTHER, PATH, CacheVolumeContract, look, make, make_shared
+from tests.contracts import copy_folder
+from tests.contracts.copy_folder import OTHER, PATH, CopyFolderContract, look, make, make_shared
 
 
-class TestWithHardLinks(CacheVolumeContract):
+class TestWithHardLinks(CopyFolderContract):
     @pytest.fixture
     def volume(self, tmp_path):
-        return FolderVolume(tmp_path / "site", sharing=Sharing.HARD_LINK)
+        return PosixFolder(tmp_path / "site", sharing=Sharing.HARD_LINK)
 
 
-class TestWithCopies(CacheVolumeContract):
+class TestWithCopies(CopyFolderContract):
     @pytest.fixture
     def volume(self, tmp_path):
-        return FolderVolume(tmp_path / "site", sharing=Sharing.NONE)
+        return PosixFolder(tmp_path / "site", sharing=Sharing.NONE)
 
 
-class TestWithReflinks(CacheVolumeContract):
+class TestWithReflinks(CopyFolderContract):
     @pytest.fixture
     def volume(self, tmp_path):
         if sealed_files.probe_sharing(tmp_path) is not Sharing.REFLINK:
             pytest.skip("this file system has no reflinks")
-        return FolderVolume(tmp_path / "site", sharing=Sharing.REFLINK)
+        return PosixFolder(tmp_path / "site", sharing=Sharing.REFLINK)
 
 
 def test_sharing_is_found_out_by_trying(tmp_path):
-    assert FolderVolume(tmp_path / "site").sharing in {Sharing.REFLINK, Sharing.HARD_LINK}
+    assert PosixFolder(tmp_path / "site").sharing in {Sharing.REFLINK, Sharing.HARD_LINK}
     assert list((tmp_path / "site" / ".staging").iterdir()) == []
 
 
@@ -41,7 +41,7 @@ def test_a_folder_that_cannot_be_made_is_one_clear_sentence(tmp_path):
     (tmp_path / "file").write_text("x")
 
     with pytest.raises(CacheSiteUnavailable, match="Not a directory"):
-        FolderVolume(tmp_path / "file" / "site")
+        PosixFolder(tmp_path / "file" / "site")
 
 
 def test_a_full_disk_is_said_to_be_full():
@@ -63,7 +63,7 @@ def test_all_of_it_works_without_root(tmp_path):
             if os.geteuid() == 0:
                 os.setgid(65534)
                 os.setuid(65534)
-            _live_a_whole_life(FolderVolume(tmp_path / "site", sharing=Sharing.HARD_LINK), tmp_path / "site")
+            _live_a_whole_life(PosixFolder(tmp_path / "site", sharing=Sharing.HARD_LINK), tmp_path / "site")
             status = 0
         finally:
             os._exit(status)
@@ -76,8 +76,8 @@ def _live_a_whole_life(volume, folder):
     (folder / PATH / "a").chmod(0o755)
     (folder / PATH / "a" / "one").unlink()
     good = volume.stage("healing-1", "t1")
-    cache_volume.fill(good, [cache_volume.ENTRIES[0]])
-    volume.replace([(PATH, b"a/one"), (OTHER, b"a/one")], cache_volume.ENTRIES[0], good=good.folder / "a" / "one")
+    copy_folder.fill(good, [copy_folder.ENTRIES[0]])
+    volume.replace([(PATH, b"a/one"), (OTHER, b"a/one")], copy_folder.ENTRIES[0], good=good.folder / "a" / "one")
     assert look(volume, PATH, read=True) == look(volume, OTHER, read=True) == {}
     volume.hide(PATH, "cc_1")
     assert volume.weigh("cc_1") == len(b"run")

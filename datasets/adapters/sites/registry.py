@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from datasets.adapters.folder_site import FolderVolume
-from datasets.engine.cache_ports import CacheVolume
+from datasets.adapters.sites.folder.copy_folder import PosixFolder
+from datasets.engine.cache_ports import CopyFolder
 from datasets.models import CacheSite
 
 
-def open_volume(site: CacheSite) -> CacheVolume:
+def open_volume(site: CacheSite) -> CopyFolder:
     """Return the volume of a site. Raises CacheSiteUnavailable when its folder cannot be used."""
-    return FolderVolume(Path(site.root))
+    return PosixFolder(Path(site.root))

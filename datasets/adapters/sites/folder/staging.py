@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from datasets.adapters import sealed_files
+from datasets.adapters.sites.folder import sealed_files
 from datasets.engine.cache_ports import Sharing
 from datasets.errors import CacheSiteUnavailable, StagingLost
 from nearline.content.manifest import Entry

@@ -1,13 +1,13 @@
-"""The contract of `CacheVolume`: every adapter passes it, in every way of sharing that it can do.
+"""The contract of `CopyFolder`: every adapter passes it, in every way of sharing that it can do.
 
-An adapter's test module subclasses `CacheVolumeContract` and offers a fixture `volume`.
+An adapter's test module subclasses `CopyFolderContract` and offers a fixture `volume`.
 """
 
 from pathlib import Path
 
 import pytest
 
-from datasets.engine.cache_ports import CacheVolume, DamageKind, Sharing, Staging
+from datasets.engine.cache_ports import CopyFolder, DamageKind, Sharing, Staging
 from datasets.errors import CacheSiteUnavailable, StagingLost
 from nearline.content.hashing import file_id
 from nearline.content.manifest import Entry, new_symlink
@@ -41,13 +41,13 @@ def fill(staging: Staging, entries=ENTRIES) -> None:
             path.chmod(0o555 if entry.mode & 0o111 else 0o444)
 
 
-def make(volume: CacheVolume, path: str = PATH, copy_id: str = "cc_1") -> None:
+def make(volume: CopyFolder, path: str = PATH, copy_id: str = "cc_1") -> None:
     staging = volume.stage(copy_id, "t1")
     fill(staging)
     staging.publish(path, files=FILES)
 
 
-def make_shared(volume: CacheVolume, base: str = PATH, path: str = OTHER, copy_id: str = "cc_2") -> list[bool]:
+def make_shared(volume: CopyFolder, base: str = PATH, path: str = OTHER, copy_id: str = "cc_2") -> list[bool]:
     staging = volume.stage(copy_id, "t1")
     shared = [not entry.target and staging.share(entry, base=base, base_path=entry.path) for entry in ENTRIES]
     fill(staging, [entry for entry, is_shared in zip(ENTRIES, shared, strict=True) if not is_shared])
@@ -55,12 +55,12 @@ def make_shared(volume: CacheVolume, base: str = PATH, path: str = OTHER, copy_i
     return shared
 
 
-def look(volume: CacheVolume, path: str = PATH, *, read=False, quiet=None) -> dict[bytes, DamageKind]:
+def look(volume: CopyFolder, path: str = PATH, *, read=False, quiet=None) -> dict[bytes, DamageKind]:
     found = volume.inspect(path, ENTRIES, quiet_since_ns=quiet, must_read=lambda _: read)
     return {damage.path: damage.kind for damage in found}
 
 
-class CacheVolumeContract:
+class CopyFolderContract:
     """What the rest of caching relies on."""
 
     @pytest.fixture

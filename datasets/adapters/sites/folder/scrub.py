@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 
-from datasets.adapters import sealed_files
+from datasets.adapters.sites.folder import sealed_files
 from datasets.engine.cache_ports import Damage, DamageKind
 from nearline.content.manifest import Entry, EntryKind
 

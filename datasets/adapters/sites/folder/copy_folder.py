@@ -12,17 +12,17 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from datasets.adapters import sealed_files
-from datasets.adapters.folder_scrub import inspect_tree
-from datasets.adapters.folder_staging import FolderStaging
-from datasets.engine.cache_ports import Damage, Sharing, Staging, VolumeUsage
+from datasets.adapters.sites.folder import sealed_files
+from datasets.adapters.sites.folder.scrub import inspect_tree
+from datasets.adapters.sites.folder.staging import FolderStaging
+from datasets.engine.cache_ports import Damage, Sharing, SiteUsage, Staging
 from nearline.content.manifest import Entry, EntryKind
 
 _known_sharing: dict[str, Sharing] = {}
 _CHECK_EVERY = 256
 
 
-class FolderVolume:
+class PosixFolder:
     """A cache volume in a folder of a local or network file system."""
 
     def __init__(self, root: Path, *, sharing: Sharing | None = None) -> None:
@@ -45,13 +45,13 @@ class FolderVolume:
             self._sharing = _known_sharing[key]
         return self._sharing
 
-    def usage(self) -> VolumeUsage:
+    def usage(self) -> SiteUsage:
         """Return the size of the file system and what is free for us in it."""
         try:
             found = os.statvfs(self._root)
         except OSError as error:
             raise sealed_files.as_platform_error(error) from error
-        return VolumeUsage(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+        return SiteUsage(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def now_ns(self) -> int:
         """Return what the file system's clock says: on a network file system it is not ours."""
