@@ -1,6 +1,7 @@
 """Background work of compute: ids in, one service, done. Each tick finds what a lost ring left."""
 
-from compute.services import cleaning, launches, observe, resources, stops, submissions
+from compute.services import resources, submissions
+from compute.workers import cleaning, launches, observe, stops
 from core import doorbell
 from core.doorbell import Lane
 

@@ -1,7 +1,8 @@
 """Background work of datasets: what is rung for, and what ticks."""
 
 from core.doorbell import Lane, task
-from datasets.services import cache_hydration, collection, datasets, evictions, scrubs, stores, uploads
+from datasets.services import datasets, stores, uploads
+from datasets.workers import cache_hydration, collection, evictions, scrubs
 
 
 @task("datasets.expire_uploads", lane=Lane.WATCH, every_s=300)

@@ -6,7 +6,7 @@ from django.dispatch import receiver
 
 from compute.signals import files_due, job_changed
 from datasets.signals import cached_commit_changed
-from flows.services import cleaning, news
+from flows.workers import cleaning, news
 
 
 @receiver(job_changed, dispatch_uid="flows.job_changed")

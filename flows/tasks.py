@@ -2,7 +2,8 @@
 
 from core import doorbell
 from core.doorbell import Lane
-from flows.services import advance, artifacts, cleaning, harvest, staging
+from flows.services import artifacts, harvest
+from flows.workers import advance, cleaning, staging
 
 
 @doorbell.task("flows.advance", lane=Lane.ADVANCE, every_s=1.0)

@@ -19,8 +19,8 @@ from flows.adapters.artifact_folder import artifact_store
 from flows.engine import globs
 from flows.engine.states import STEP_ENDS
 from flows.models import Artifact, Experiment, Run, Step
-from flows.selectors import failures
-from flows.services import handover, snapshots
+from flows.selectors import failures, specs
+from flows.workers import handover
 
 log = structlog.get_logger(__name__)
 
@@ -97,7 +97,7 @@ def _tell(run_id: str) -> None:
 
 def _keep(experiment: Experiment) -> _Kept:
     job = experiment.attempt.job
-    patterns = snapshots.spec_of(experiment.run.version_id).step(experiment.step.key).outputs
+    patterns = specs.spec_of(experiment.run.version_id).step(experiment.step.key).outputs
     rows, fault = [], ""
     try:
         if job is not None:

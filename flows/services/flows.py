@@ -23,8 +23,8 @@ from flows.engine.problems import Finding, Problem
 from flows.engine.spec import FlowSpec
 from flows.errors import InvalidFlow
 from flows.models import Flow, FlowVersion
+from flows.selectors.specs import DEFAULT_TEMPLATE
 from flows.services import bundles
-from flows.services.snapshots import DEFAULT_TEMPLATE
 
 if TYPE_CHECKING:
     from compute.models import Template

@@ -22,9 +22,8 @@ from flows.engine.spec import FlowSpec
 from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import InvalidParameters, NothingToRetry, OutputsGone, RunHasEnded, RunNotFinished, RunNotFound
 from flows.models import Attempt, Flow, FlowVersion, Run, RunEvent, Step
-from flows.selectors import failures
+from flows.selectors import failures, specs
 from flows.selectors import runs as run_selectors
-from flows.services import snapshots
 
 _BATCH = 500
 
@@ -57,7 +56,7 @@ def start_run(
     project = version.flow.project
     require(actor, permissions.RUN_FLOW, project.pk)
     _require_templates(actor, version.pk)
-    spec = snapshots.spec_of(version.pk)
+    spec = specs.spec_of(version.pk)
     names = _require_secrets(actor, project.pk, spec)
     values = grids.complete(spec.parameters, parameters)
     datasets = _resolve_datasets(actor, spec, data or {})
@@ -133,7 +132,7 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
     """
     require(actor, permissions.RUN_FLOW, run.project_id)
     _require_templates(actor, run.version_id)
-    _require_secrets(actor, run.project_id, snapshots.spec_of(run.version_id))
+    _require_secrets(actor, run.project_id, specs.spec_of(run.version_id))
     now = clock.now()
     run.refresh_from_db()
     if not run.has_ended:
@@ -171,14 +170,14 @@ def _require_secrets(actor: Actor, project_id: str, spec: FlowSpec) -> list[str]
 
 
 def _require_templates(actor: Actor, version_id: str) -> None:
-    nodes = snapshots.graph_of(version_id).nodes
+    nodes = specs.graph_of(version_id).nodes
     names = [choice.template for node in nodes for choice in node.choices]
     confinement.require_templates(actor=actor, full_names=names)
 
 
 def _check_outputs(run: Run, step: str, index: int | None) -> None:
     """Raise OutputsGone when a step that would be tried again reads what has been deleted in the meantime."""
-    graph = snapshots.graph_of(run.version_id)
+    graph = specs.graph_of(run.version_id)
     if step:
         again = {step, *graph.below(step)}
         # The other tries of a grid are kept, and read by what comes after it.

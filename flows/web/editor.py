@@ -20,9 +20,9 @@ from flows.models import FlowDraft, FlowVersion
 from flows.selectors import drafts as draft_selectors
 from flows.selectors import flows as selectors
 from flows.selectors.drafts import NEW
+from flows.selectors.specs import DEFAULT_TEMPLATE
 from flows.services import drafts, examples, flows
 from flows.services.drafts import Writing
-from flows.services.snapshots import DEFAULT_TEMPLATE
 from flows.web.source import lines_of
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from core.errors import InvalidInput
 from core.streaming import stream
 from flows.models import Experiment
 from flows.selectors import curves, experiments
+from flows.selectors.specs import spec_of
 from flows.services import annotations
-from flows.services.snapshots import spec_of
 from flows.web.artifact_previews import picture_type, preview_of
 from flows.web.curves import MOST_CHARTS, lines_of
 from web.series import Chart, Sample, usage_charts

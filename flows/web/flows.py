@@ -13,8 +13,8 @@ from flows.models import Flow, Run
 from flows.selectors import flows as selectors
 from flows.selectors import runs as run_selectors
 from flows.selectors import strips
+from flows.selectors.specs import spec_of
 from flows.services import flows
-from flows.services.snapshots import spec_of
 from flows.web import run_form
 from flows.web.graph_view import draw_flow
 from flows.web.source import lines_of

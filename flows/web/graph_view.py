@@ -7,7 +7,7 @@ from flows.engine import layout
 from flows.engine.grids import count
 from flows.engine.layout import NODE_HEIGHT, NODE_WIDTH
 from flows.engine.spec import FlowSpec, StepSpec
-from flows.services.snapshots import DEFAULT_TEMPLATE
+from flows.selectors.specs import DEFAULT_TEMPLATE
 
 _MOST_LETTERS = 30
 _WIDEST_SHRUNK = 1180 / 0.7

@@ -17,8 +17,8 @@ from flows.engine.spec import FlowSpec, ParameterSpec
 from flows.models import FlowVersion, Run
 from flows.selectors import flows as selectors
 from flows.selectors import runs as run_selectors
+from flows.selectors.specs import spec_of
 from flows.services import runs
-from flows.services.snapshots import spec_of
 
 FIELD = "parameter:"
 """What the names of the fields begin with."""

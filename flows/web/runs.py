@@ -24,8 +24,8 @@ from core.errors import InvalidInput
 from flows.models import Run
 from flows.selectors import failures, inputs
 from flows.selectors import runs as selectors
+from flows.selectors.specs import graph_of, spec_of
 from flows.services import runs
-from flows.services.snapshots import graph_of, spec_of
 from flows.web.graph_svg import draw_svg
 from flows.web.run_graph import draw_run, to_json
 from flows.web.run_links import RunLinks

@@ -8,7 +8,7 @@ from accounts.web.requests import PageRequest, text
 from core.pagination import paginate
 from flows.engine.spec_diff import compare
 from flows.selectors import flows as selectors
-from flows.services.snapshots import spec_of
+from flows.selectors.specs import spec_of
 from flows.web.diff_view import compare_texts, draw_difference
 
 _ROWS = 50

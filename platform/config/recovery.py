@@ -2,10 +2,10 @@
 
 from django.conf import settings
 
-from compute.services import launches
+from compute.workers import launches
 from core.models import Lease
-from datasets.services import cache_leases
-from flows.services import leases
+from datasets.workers import cache_leases
+from flows.workers import leases
 
 
 def void_leases() -> None:

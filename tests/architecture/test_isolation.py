@@ -6,7 +6,7 @@ from tests.architecture import loops
 
 ROOT = Path(__file__).resolve().parents[2]
 APPS = ("datasets", "scheduler", "compute", "flows")
-OTHER_ROOTS = {"compute.services.watch:watch_forever"}
+OTHER_ROOTS = {"compute.workers.watch:watch_forever"}
 
 # What does not loop over items at all.
 TASKS_OF_ONE_ITEM = {
@@ -17,22 +17,22 @@ TASKS_OF_ONE_ITEM = {
 }
 # Loops inside the work on one item, or inside one batch that `in_batch` does again one by one.
 LOOPS_WITHIN_ONE_ITEM = {
-    "compute.services.cleaning:_delete": "the folders of one job",
+    "compute.workers.cleaning:_delete": "the folders of one job",
     "compute.services.jobs:cancel_many": "the jobs of one run, in its transaction",
     "compute.services.jobs:withdraw_many": "the jobs of one run, in its transaction",
     "compute.services.journal:record_steps": "one batch of jobs, in its transaction",
-    "compute.services.launches:_claim": "one batch of placements, in its transaction",
-    "compute.services.launches:start_again": "the jobs of one resource, in its transaction",
-    "compute.services.launches:start_placed_jobs": "batches, of which each is isolated",
-    "compute.services.watch:_start_missing": "starts a thread for each resource; what that does is isolated",
+    "compute.workers.launches:_claim": "one batch of placements, in its transaction",
+    "compute.workers.launches:start_again": "the jobs of one resource, in its transaction",
+    "compute.workers.launches:start_placed_jobs": "batches, of which each is isolated",
+    "compute.workers.watch:_start_missing": "starts a thread for each resource; what that does is isolated",
     "datasets.services.cache_space:make_room": "the copies that leave for one other, in its transaction",
     "datasets.services.caches:request_cache": "two ways to find space for one copy",
-    "flows.services.handover:inspect_ended": "the attempts of one run, of which none may count before it is sealed",
+    "flows.workers.handover:inspect_ended": "the attempts of one run, of which none may count before it is sealed",
     "flows.services.harvest:_write": "one batch of logs, in its transaction",
     "flows.services.harvest:_write_points": "one batch of logs, in its transaction",
-    "flows.services.snapshots:_attempts": "the attempts of one run",
-    "flows.services.snapshots:_inputs": "the attempts of one run",
-    "flows.services.snapshots:load": "the steps of one run",
+    "flows.workers.snapshots:_attempts": "the attempts of one run",
+    "flows.workers.snapshots:_inputs": "the attempts of one run",
+    "flows.workers.snapshots:load": "the steps of one run",
 }
 
 

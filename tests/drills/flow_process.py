@@ -24,7 +24,8 @@ from django.core.management import call_command
 from accounts.actor import Actor
 from accounts.services import projects
 from compute.models import Resource, ResourceKind, Template
-from compute.services import resources, watch
+from compute.services import resources
+from compute.workers import watch
 from config import leader, recovery
 from core import doorbell
 from core.local_doorbell import LocalDoorbell

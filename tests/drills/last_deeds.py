@@ -20,15 +20,17 @@ django.setup()
 from accounts.actor import Actor
 from accounts.models import Project
 from compute.models import Job
-from compute.services import launches
+from compute.workers import launches
 from core import clock
 from core.models import take_lease
 from datasets.models import CachedCommit
 from datasets.selectors import caches as cache_reads
 from datasets.selectors.datasets import resolve
-from datasets.services import cache_hydration, caches
+from datasets.services import caches
+from datasets.workers import cache_hydration
 from flows.models import Run
-from flows.services import advance, flows, leases, runs
+from flows.services import flows, runs
+from flows.workers import advance, leases
 from scheduler.services import workloads
 from scheduler.workers import cycle
 

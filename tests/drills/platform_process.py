@@ -31,7 +31,8 @@ from accounts.services import projects
 from core import clock
 from datasets.models import CachedCommit, CachedCommitEvent, CacheSite, Commit
 from datasets.selectors.datasets import resolve
-from datasets.services import cache_hydration, cache_sites, caches, evictions
+from datasets.services import cache_sites, caches
+from datasets.workers import cache_hydration, evictions
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
 SYSTEM = Actor.system("drill")

@@ -9,8 +9,9 @@ from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import NodeFacts
 from compute.models import Job, Resource, ResourceKind, Template
-from compute.services import jobs, launches, observe, resources
+from compute.services import jobs, resources
 from compute.services.jobs import JobRequest, JobSpec
+from compute.workers import launches, observe
 from core import clock
 from scheduler.models import Node, Placement, Workload
 

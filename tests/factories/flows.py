@@ -8,9 +8,11 @@ from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import NodeFacts
 from compute.models import Job, Resource, ResourceKind, Template
-from compute.services import launches, observe, resources
+from compute.services import resources
+from compute.workers import launches, observe
 from flows.models import Attempt, Run, Step
-from flows.services import advance, artifacts, flows, runs, staging
+from flows.services import artifacts, flows, runs
+from flows.workers import advance, staging
 from scheduler.workers import cycle
 
 NODE = NodeFacts("node-1", 4_000_000, 2**44)

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand
 from core.units import format_bytes
 from datasets.selectors import garbage
 from datasets.selectors.garbage import Amount
-from datasets.services import collection
+from datasets.workers import collection
 
 
 class Command(BaseCommand):

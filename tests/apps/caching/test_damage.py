@@ -12,8 +12,9 @@ from datasets.engine.ports import Announcement
 from datasets.errors import ContentCorrupt, PackMissing
 from datasets.models import Pack
 from datasets.selectors.damage import get_damage
-from datasets.services import caches, collection, damage, scrubs, uploads
+from datasets.services import caches, damage, uploads
 from datasets.services.uploads import ObjectKind, Offer
+from datasets.workers import collection, scrubs
 from tests.apps.caching.conftest import FILES
 from tests.factories.datasets import commit_files, read_tree
 

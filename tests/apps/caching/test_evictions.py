@@ -11,7 +11,8 @@ from datasets.adapters.sites.registry import open_volume
 from datasets.errors import CacheInUse, CachePinned, StagingLost
 from datasets.models import CachedCommit
 from datasets.selectors import caches as cache_reads
-from datasets.services import cache_hydration, caches, evictions
+from datasets.services import caches
+from datasets.workers import cache_hydration, evictions
 from tests.apps.caching.conftest import SIZE
 from tests.factories.datasets import read_tree
 

@@ -11,8 +11,9 @@ from core import clock
 from datasets.engine.cache_states import WORKING
 from datasets.errors import StagingLost
 from datasets.models import CachedCommit
-from datasets.services import cache_hydration, cache_leases, caches
-from datasets.services.cache_leases import Heartbeat
+from datasets.services import caches
+from datasets.workers import cache_hydration, cache_leases
+from datasets.workers.cache_leases import Heartbeat
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

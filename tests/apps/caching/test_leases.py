@@ -10,7 +10,8 @@ from core import clock, doorbell
 from datasets.adapters.sites.registry import open_volume
 from datasets.errors import CacheSiteUnavailable, StagingLost
 from datasets.models import CachedCommit, CachedCommitEvent
-from datasets.services import cache_hydration, caches
+from datasets.services import caches
+from datasets.workers import cache_hydration
 from nearline.content.manifest import Entry
 from tests.apps.caching.conftest import FILES
 from tests.factories.datasets import read_tree

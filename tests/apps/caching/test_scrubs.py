@@ -9,7 +9,8 @@ import pytest
 from core import clock, isolation
 from datasets.models import CachedCommit
 from datasets.selectors import failures
-from datasets.services import caches, scrubs
+from datasets.services import caches
+from datasets.workers import scrubs
 from tests.factories.datasets import commit_files, read_tree
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("hard_links")]

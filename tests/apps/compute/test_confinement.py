@@ -7,8 +7,9 @@ import pytest
 from accounts.models import User
 from compute.errors import ResourceUnconfined
 from compute.models import Job
-from compute.services import confinement, launches, resources, submissions
+from compute.services import confinement, resources, submissions
 from compute.services.submissions import Submission
+from compute.workers import launches
 from tests.factories import compute as make
 from tests.factories.api import call
 

@@ -9,7 +9,8 @@ from accounts.models import User
 from compute.engine.ports import EndCause, JobReport, ReportState, UsageSample
 from compute.models import Job
 from compute.selectors import jobs as selectors
-from compute.services import cleaning, jobs, launches, observe, stops
+from compute.services import jobs
+from compute.workers import cleaning, launches, observe, stops
 from core import clock
 from scheduler.models import Placement, Workload
 from tests.factories import compute as make

@@ -6,7 +6,8 @@ from accounts.permissions import Role
 from compute.engine.states import JobState
 from compute.errors import JobNameTaken, TemplateNotFound
 from compute.models import Job, JobEvent
-from compute.services import jobs, observe
+from compute.services import jobs
+from compute.workers import observe
 from scheduler.models import Workload
 from tests.factories import compute as make
 

@@ -8,7 +8,8 @@ from compute.engine.ports import LogChunk, UsageSample
 from compute.errors import JobNotFound
 from compute.models import Job
 from compute.selectors import jobs as job_selectors
-from compute.services import cleaning, jobs, observe
+from compute.services import jobs
+from compute.workers import cleaning, observe
 from core import clock
 from core.errors import InvalidInput
 from tests.factories import compute as make

@@ -6,7 +6,8 @@ from accounts.services import secrets
 from compute.engine.ports import EndCause
 from compute.engine.states import JobState
 from compute.models import Job, ResourceState
-from compute.services import jobs, launches, observe
+from compute.services import jobs
+from compute.workers import launches, observe
 from core import clock
 from scheduler.models import Node, Workload
 from tests.factories import compute as make

@@ -9,7 +9,7 @@ from accounts.models import Project, User
 from compute.engine.ports import UsageSample
 from compute.models import Job, Resource, Template
 from compute.selectors import forecasts, utilisation
-from compute.services import observe
+from compute.workers import observe
 from core import clock
 from scheduler.models import Node
 from scheduler.workers import cycle

@@ -5,7 +5,7 @@ import pytest
 from accounts.permissions import Role
 from accounts.services import tokens
 from compute.models import Resource, Template
-from compute.services import observe
+from compute.workers import observe
 from tests.factories import compute as make
 
 NODE = {

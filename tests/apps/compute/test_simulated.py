@@ -7,7 +7,8 @@ import pytest
 
 from compute.models import Job, ResourceKind
 from compute.selectors import jobs as job_selectors
-from compute.services import jobs, launches, observe, resources
+from compute.services import jobs, resources
+from compute.workers import launches, observe
 from core import clock
 from tests.factories import compute as make
 

@@ -4,7 +4,7 @@ import time
 import pytest
 from django.db import OperationalError, connection
 
-from compute.services import watch
+from compute.workers import watch
 from tests.factories import compute as make
 
 

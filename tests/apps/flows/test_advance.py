@@ -4,7 +4,8 @@ import pytest
 
 from compute.models import Job
 from flows.models import Attempt, Experiment, Run, RunEvent, Step
-from flows.services import advance, runs
+from flows.services import runs
+from flows.workers import advance
 from tests.factories.flows import World, newest_attempt, state_of, states
 
 CHAIN = """
@@ -232,7 +233,7 @@ def test_a_retry_runs_what_did_not_succeed_again_and_keeps_the_rest(world: World
 
 
 def test_two_workers_at_once_do_no_harm(world: World, member, project):
-    from flows.services import leases
+    from flows.workers import leases
 
     run = world.start(member, project, CHAIN)
     token = leases.take(run.pk)
@@ -249,7 +250,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing(world: World, member, proje
     from core import clock
     from flows.engine import planner
     from flows.errors import LeaseLost
-    from flows.services import apply, snapshots
+    from flows.workers import apply, snapshots
 
     run = world.start(member, project, CHAIN)
     loaded = snapshots.load(snapshots.get_run(run.pk), clock.now())

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from compute.models import Job
-from compute.services import cleaning as job_cleaning
+from compute.workers import cleaning as job_cleaning
 from core import clock
 from flows.models import Run
-from flows.services import cleaning, input_folders, runs
+from flows.services import runs
+from flows.workers import cleaning, input_folders
 from tests.factories.flows import World, newest_attempt, state_of
 
 FLOW = """

@@ -9,7 +9,7 @@ from django.db import connection
 from compute.models import Job
 from core import clock
 from flows.models import Attempt, RunEvent
-from flows.services import advance
+from flows.workers import advance
 from tests.factories.flows import World, state_of, states
 
 FLOW = """

@@ -3,7 +3,7 @@
 import pytest
 
 from compute.models import Job
-from compute.services import stops
+from compute.workers import stops
 from core import clock
 from flows.models import Experiment, RunEvent, Step
 from scheduler.models import Placement, Workload

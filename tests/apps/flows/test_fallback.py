@@ -7,7 +7,7 @@ import pytest
 from compute.models import Job, ResourceKind, ResourceState, Template
 from core import clock
 from flows.models import Attempt, RunEvent, Step
-from flows.services import advance
+from flows.workers import advance
 from tests.factories.flows import World, newest_attempt, state_of, states
 
 FLOW = """

@@ -9,9 +9,10 @@ from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.nursery import find_refusal
 from compute.adapters.local.views import Views
 from compute.models import Resource
-from compute.services import observe
+from compute.workers import observe
 from flows.models import Artifact, Attempt, Experiment, Run
-from flows.services import advance, artifacts, bundles, flows, runs
+from flows.services import artifacts, bundles, flows, runs
+from flows.workers import advance
 from tests.apps.flows.test_bundles import pack
 from tests.factories.flows import World, newest_attempt, state_of, states
 

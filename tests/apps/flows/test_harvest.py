@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from compute.services import observe
+from compute.workers import observe
 from core import clock, doorbell
 from flows.models import Artifact, Experiment, MetricLast, MetricPoint, MetricStretch
 from flows.selectors import curves, experiment_lists, experiments
-from flows.services import advance, annotations, artifacts, harvest
+from flows.services import annotations, artifacts, harvest
+from flows.workers import advance
 from tests.factories.flows import World, newest_attempt, state_of
 
 FLOW = "flow: f\nsteps: [{name: a, command: c, outputs: ['*.txt', 'models/**']}]"

@@ -11,12 +11,13 @@ from accounts.models import Membership, Project, User
 from accounts.permissions import Role
 from compute.engine.states import JobState
 from compute.models import Job
-from compute.services import observe
+from compute.workers import observe
 from core import clock
 from core.models import Failure
 from flows.models import Artifact, Experiment, MetricPoint, Run, Step
 from flows.selectors import failures
-from flows.services import advance, harvest, runs
+from flows.services import harvest, runs
+from flows.workers import advance
 from tests.factories.flows import World, newest_attempt, state_of, states
 
 FLOW = "flow: f\nsteps: [{name: a, command: c}, {name: b, command: c, after: [a], when: 'a.loss < 1" + "0" * 400 + "'}]"

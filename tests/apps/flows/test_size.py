@@ -3,8 +3,9 @@
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from compute.services import launches, observe
-from flows.services import advance, artifacts
+from compute.workers import launches, observe
+from flows.services import artifacts
+from flows.workers import advance
 from scheduler.workers import cycle
 from tests.factories.flows import World, state_of, states
 

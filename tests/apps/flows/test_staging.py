@@ -7,7 +7,7 @@ from accounts.models import User
 from accounts.selectors import actor_of
 from compute.models import Resource
 from datasets.models import CachedCommit, CacheHold, CacheSite
-from datasets.services import cache_hydration
+from datasets.workers import cache_hydration
 from flows.models import Attempt, AttemptInput, Experiment, Run
 from flows.services import runs
 from tests.factories.datasets import commit_files, make_dataset, make_store, read_tree

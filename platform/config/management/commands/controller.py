@@ -5,7 +5,7 @@ import threading
 
 from django.core.management.base import BaseCommand
 
-from compute.services import watch
+from compute.workers import watch
 from config import leader
 from core.local_doorbell import LocalDoorbell
 

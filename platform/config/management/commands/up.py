@@ -17,7 +17,8 @@ from django.db import connections
 from accounts.actor import Actor
 from accounts.models import User
 from accounts.services import tokens
-from compute.services import confinement, watch
+from compute.services import confinement
+from compute.workers import watch
 from config import first_start, leader, log_setup, recovery, wiring
 from config.story import Story
 from core import doorbell

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from core import clock, doorbell
-from flows.services import snapshots, staging
+from flows.workers import snapshots, staging
 
 _BATCH = 500
 

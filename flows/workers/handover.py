@@ -17,12 +17,13 @@ import structlog
 from blake3 import blake3
 
 from compute.selectors import jobs as job_selectors
-from datasets.services import scrubs
+from datasets.workers import scrubs
 from flows.adapters.artifact_folder import artifact_store
 from flows.adapters.sealed_folder import Difference, SealedFolder
 from flows.models import Artifact, Attempt
 from flows.models.run import LIVE_ATTEMPTS
-from flows.services import bundles, input_folders
+from flows.services import bundles
+from flows.workers import input_folders
 
 log = structlog.get_logger(__name__)
 

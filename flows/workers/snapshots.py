@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -13,7 +12,6 @@ from django.db.models import Count, Q, QuerySet
 from accounts.actor import Actor
 from compute.errors import TemplateNotFound
 from compute.selectors import templates
-from flows.engine import graph as graphs
 from flows.engine import planner
 from flows.engine.expressions import Value
 from flows.engine.graph import Graph
@@ -21,11 +19,9 @@ from flows.engine.planner import AttemptNow, InputsNow, JobNow, Snapshot, StepNo
 from flows.engine.spec import FlowSpec
 from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, StepState
 from flows.engine.transitions import Tried
-from flows.models import Attempt, Experiment, FlowVersion, InputState, Run, Step
+from flows.models import Attempt, Experiment, InputState, Run, Step
 from flows.models.run import LIVE_ATTEMPTS
-from flows.selectors import measurements
-
-DEFAULT_TEMPLATE = "this-machine.small"
+from flows.selectors import measurements, specs
 
 _BATCH = 500
 _SYSTEM = Actor.system("flow runs")
@@ -74,23 +70,6 @@ class Loaded:
     is_retry: bool
 
 
-@lru_cache(maxsize=32)
-def _parsed(version_id: str) -> tuple[FlowSpec, Graph]:
-    """Versions never change, so each is parsed once in a while."""
-    spec = FlowSpec.model_validate(FlowVersion.objects.values_list("spec", flat=True).get(pk=version_id))
-    return spec, graphs.build(spec, DEFAULT_TEMPLATE)
-
-
-def spec_of(version_id: str) -> FlowSpec:
-    """Return the parsed spec of a version."""
-    return _parsed(version_id)[0]
-
-
-def graph_of(version_id: str) -> Graph:
-    """Return the graph of a version."""
-    return _parsed(version_id)[1]
-
-
 def live_attempts_with_news(now: datetime) -> QuerySet[Attempt]:
     """Return live attempts, of all runs, about which there is something to do."""
     due = Q(remind_at__lte=now)
@@ -116,7 +95,7 @@ def load(run: Run, now: datetime, faults: Mapping[str, str] = MappingProxyType({
 
     `faults` says of attempts whose jobs succeeded why that does not count.
     """
-    spec, graph = _parsed(run.version_id)
+    spec, graph = specs.spec_of(run.version_id), specs.graph_of(run.version_id)
     is_retry = run.retry_requested_at is not None
     counts = _count_steps(run)
     attempts = _attempts(run, now, faults)
@@ -167,7 +146,7 @@ def _steps(
         found += live.filter(Q(not_before__isnull=True) | Q(not_before__lte=now), state=StepState.BACKOFF)
     pending = {key: states[StepState.PENDING] for key, states in counts.items() if states[StepState.PENDING]}
     moving = Counter(step.key for step in found)
-    reached = planner.within_reach(graph_of(run.version_id), _live(counts), moving, pending) & pending.keys()
+    reached = planner.within_reach(specs.graph_of(run.version_id), _live(counts), moving, pending) & pending.keys()
     if reached:
         found += live.filter(state=StepState.PENDING, key__in=reached)
     return sorted(found, key=lambda step: (step.position, step.index))

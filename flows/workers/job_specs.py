@@ -13,7 +13,8 @@ from flows.engine.expressions import Value
 from flows.engine.spec import FlowSpec, StepSpec
 from flows.models import Attempt, AttemptInput, Run, Step
 from flows.selectors import measurements
-from flows.services import bundles, handover, input_folders
+from flows.services import bundles
+from flows.workers import handover, input_folders
 
 
 class JobSpecs:

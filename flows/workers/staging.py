@@ -28,7 +28,7 @@ from datasets.services import caches, checkouts
 from flows.engine.states import ATTEMPT_STATES
 from flows.models import AttemptInput, InputState
 from flows.selectors import failures
-from flows.services import input_folders
+from flows.workers import input_folders
 
 log = structlog.get_logger(__name__)
 

@@ -12,8 +12,9 @@ from core.models import Failure
 from flows.engine import planner
 from flows.errors import LeaseLost
 from flows.models import Run
-from flows.selectors import failures
-from flows.services import apply, handover, harvest, leases, snapshots, staging
+from flows.selectors import failures, specs
+from flows.services import harvest
+from flows.workers import apply, handover, leases, snapshots, staging
 
 _LIVE = ("pending", "running")
 
@@ -53,7 +54,7 @@ def _advance_once(run_id: str, token: str) -> _Look:
     run = snapshots.get_run(run_id)
     if run.has_ended:
         return _Look(has_changed=False)
-    has_data = any(step.data for step in snapshots.spec_of(run.version_id).steps)
+    has_data = any(step.data for step in specs.spec_of(run.version_id).steps)
     if has_data:
         staging.look_at_inputs(run_id)
     harvest.harvest_ended(run_id)

@@ -24,10 +24,11 @@ from datasets.errors import HydrationStopped, StagingLost
 from datasets.models import CachedCommit, CachedCommitEventKind
 from datasets.selectors import cache_plans, caches, failures
 from datasets.selectors.trees import TreeReader
-from datasets.services import cache_leases, cache_space, damage
+from datasets.services import cache_space, damage
 from datasets.services.cache_events import change_state, record
-from datasets.services.cache_leases import Heartbeat
 from datasets.services.hydration import HydrationProgress, hydrate
+from datasets.workers import cache_leases
+from datasets.workers.cache_leases import Heartbeat
 from nearline.content.manifest import Entry
 from nearline.content.retry import Waiting
 

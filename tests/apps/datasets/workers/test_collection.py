@@ -15,9 +15,10 @@ from datasets.errors import PackLeaving, PackMissing
 from datasets.models import CommitSource, ManifestRange, Pack, PackState, UploadSession
 from datasets.selectors import garbage
 from datasets.selectors.garbage import Amount
-from datasets.services import collection, commits, manifests, packs, uploads
+from datasets.services import commits, manifests, packs, uploads
 from datasets.services.packs import RangesForgotten
 from datasets.services.uploads import ObjectKind, Offer
+from datasets.workers import collection
 from tests.factories.datasets import PackedTree, commit_files, upload_tree
 
 TREE = PackedTree({"abandoned": b"nobody commits this"})

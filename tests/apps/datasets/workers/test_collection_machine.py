@@ -30,9 +30,10 @@ from datasets.errors import (
     UploadClosed,
 )
 from datasets.models import Branch, CommitSource, PackState, UploadSession
-from datasets.services import collection, commits, datasets, manifests, uploads
+from datasets.services import commits, datasets, manifests, uploads
 from datasets.services.packs import RangesForgotten
 from datasets.services.uploads import ObjectKind, Offer
+from datasets.workers import collection
 from tests.factories.datasets import PackedTree, make_dataset
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -21,8 +21,9 @@ from compute.engine.states import JOB_STATES, JobState
 from compute.errors import ResourceUnreachable
 from compute.models import Job, Resource, new_token
 from compute.selectors import failures
-from compute.services import journal, launches, resources, stops
-from compute.services.launches import LEASE
+from compute.services import journal, resources
+from compute.workers import launches, stops
+from compute.workers.launches import LEASE
 from core import clock, isolation
 
 log = structlog.get_logger(__name__)

@@ -18,9 +18,10 @@ from datasets.engine.cache_states import CURRENT, LIVE, CacheState
 from datasets.errors import StagingLost
 from datasets.models import CachedCommit, CacheSite
 from datasets.selectors import caches, failures
-from datasets.services import cache_leases, cache_space
+from datasets.services import cache_space
 from datasets.services.cache_events import change_state
-from datasets.services.cache_leases import Heartbeat
+from datasets.workers import cache_leases
+from datasets.workers.cache_leases import Heartbeat
 
 log = structlog.get_logger(__name__)
 

@@ -39,8 +39,9 @@ from flows.engine.transitions import (
 )
 from flows.models import Attempt, AttemptInput, Experiment, Run, RunEvent, Step
 from flows.models.run import LIVE_ATTEMPTS
-from flows.services import facts, job_specs, leases
-from flows.services.snapshots import Loaded
+from flows.services import facts
+from flows.workers import job_specs, leases
+from flows.workers.snapshots import Loaded
 
 _SYSTEM = Actor.system("flow runs")
 _BATCH = 500

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from core import isolation
 from flows.models import Attempt, Run
-from flows.services import input_folders
+from flows.workers import input_folders
 
 _LEAVING = ".leaving-"
 

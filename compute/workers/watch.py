@@ -8,7 +8,7 @@ from django.db import Error as DatabaseError
 from compute.adapters import drivers
 from compute.errors import ResourceUnreachable
 from compute.models import Resource
-from compute.services import observe
+from compute.workers import observe
 from core import connections
 
 log = structlog.get_logger(__name__)

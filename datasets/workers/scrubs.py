@@ -24,10 +24,11 @@ from datasets.engine.cache_states import CacheState
 from datasets.models import CachedCommit, CachedCommitEventKind
 from datasets.selectors import caches, failures
 from datasets.selectors.trees import TreeReader
-from datasets.services import cache_leases, damage
+from datasets.services import damage
 from datasets.services.cache_events import record
-from datasets.services.evictions import HEALING
 from datasets.services.hydration import hydrate
+from datasets.workers import cache_leases
+from datasets.workers.evictions import HEALING
 from nearline.content.manifest import Entry
 from nearline.content.paths import to_text
 
