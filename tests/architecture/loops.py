@@ -1,8 +1,8 @@
 """Finding loops over rows that do work for each of them without `core.isolation`, by reading the code.
 
 A loop is one over rows when what it goes over comes from a query: `.objects` is in it, in what its names were assigned
-from, or in what a function returns that it calls. It does work when it calls a service, an adapter, or a method of
-something whose type is not known here. Loops that only assemble what one transaction writes do not.
+from, or in what a function returns that it calls. It does work when it calls a service, a worker, an adapter, or a
+method of something whose type is not known here. Loops that only assemble what one transaction writes do not.
 """
 
 import ast
