@@ -17,7 +17,7 @@ from nearline.content.manifest import check_range, decode_root, root_id
 from nearline.content.packs import check_pack, read_footer
 from nearline.errors import Conflict, Denied, InvalidRequest, NotFound
 from nearline.models import Commit
-from nearline.transfer.server import (
+from nearline.transfer.remote.server import (
     MAX_DOWNLOADS,
     MAX_OFFERS,
     BranchHead,

@@ -10,7 +10,7 @@ from client.tests.cli.answers import dataset, page
 from client.tests.fake_server import FakeServer
 from nearline import errors
 from nearline.content.patterns import Patterns, parse_glob
-from nearline.transfer.server import ObjectKind, Offer, SignedRequest
+from nearline.transfer.remote.server import ObjectKind, Offer, SignedRequest
 
 _STATUS = {errors.InvalidRequest: 400, errors.Denied: 403, errors.NotFound: 404, errors.Conflict: 409}
 _DATASET = "/datasets/team/digits"

@@ -10,8 +10,8 @@ from nearline import errors
 from nearline._http import Http, api_policy, quoted
 from nearline.resources.references import Reference
 from nearline.resources.sync_routes import SyncRoutes
-from nearline.transfer.packing import Upload
-from nearline.transfer.server import ObjectKind
+from nearline.transfer.remote.packing import Upload
+from nearline.transfer.remote.server import ObjectKind
 
 URL = "http://server"
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from nearline.content.retry import RetryPolicy
-from nearline.transfer import status, sync
-from nearline.transfer.options import Options
-from nearline.transfer.retry import classify
-from nearline.transfer.workspace import Link, Workspace
+from nearline.transfer.local.workspace import Link, Workspace
+from nearline.transfer.remote.retry import classify
+from nearline.transfer.sync import status, sync
+from nearline.transfer.sync.options import Options
 
 LINK = Link("http://server", "team", "data", "main")
 # Tries as often as in life, but without waiting.

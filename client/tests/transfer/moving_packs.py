@@ -14,12 +14,12 @@ from pathlib import Path
 from nearline._http import Http
 from nearline.content.hashing import check_id, file_id
 from nearline.content.packs import TARGET_PACK_BYTES
-from nearline.transfer.collector import collecting_rarely
-from nearline.transfer.known import KnownContent
-from nearline.transfer.objects import ObjectReader
-from nearline.transfer.packing import PackSender, Upload
-from nearline.transfer.retry import transfer_policy
-from nearline.transfer.server import ObjectKind, OfferAnswer, SignedRequest, UploadSession
+from nearline.transfer.remote.known import KnownContent
+from nearline.transfer.remote.objects import ObjectReader
+from nearline.transfer.remote.packing import PackSender, Upload
+from nearline.transfer.remote.retry import transfer_policy
+from nearline.transfer.remote.server import ObjectKind, OfferAnswer, SignedRequest, UploadSession
+from nearline.transfer.sync.collector import collecting_rarely
 
 BLOB = bytes(range(256)) * (1 << 13)
 BLOBS_IN_PACK = TARGET_PACK_BYTES // len(BLOB)

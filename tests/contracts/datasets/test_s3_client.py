@@ -13,11 +13,11 @@ from nearline._http import Http
 from nearline.content.hashing import file_id
 from nearline.content.retry import RetryPolicy
 from nearline.errors import Denied
-from nearline.transfer.known import KnownContent
-from nearline.transfer.objects import ObjectReader
-from nearline.transfer.packing import PackSender, Upload, put_objects
-from nearline.transfer.retry import classify
-from nearline.transfer.server import ObjectKind, OfferAnswer, SignedRequest, UploadSession
+from nearline.transfer.remote.known import KnownContent
+from nearline.transfer.remote.objects import ObjectReader
+from nearline.transfer.remote.packing import PackSender, Upload, put_objects
+from nearline.transfer.remote.retry import classify
+from nearline.transfer.remote.server import ObjectKind, OfferAnswer, SignedRequest, UploadSession
 from tests.contracts.datasets.test_s3_store import ACCESS_KEY, SECRET_KEY, location, server  # noqa: F401 (fixtures)
 
 PATIENCE = RetryPolicy(classify, sleep=lambda _: None)

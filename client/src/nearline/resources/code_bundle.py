@@ -71,7 +71,7 @@ def _list_with_git(folder: Path) -> list[str] | None:
 
 
 def _walk(folder: Path) -> Iterator[str]:
-    from nearline.transfer.ignore import read_rules  # noqa: PLC0415 (brings what only transfers need)
+    from nearline.transfer.local.ignore import read_rules  # noqa: PLC0415 (brings what only transfers need)
 
     rules = read_rules(os.fsencode(folder))
     for place, folders, files in os.walk(folder):

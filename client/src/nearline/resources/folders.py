@@ -16,14 +16,14 @@ from nearline.errors import Conflict, Failed, InvalidRequest
 from nearline.resources.datasets import Datasets
 from nearline.resources.references import Reference, is_same_server
 from nearline.resources.sync_routes import SyncRoutes
-from nearline.transfer import put, status, sync
-from nearline.transfer.options import Options
-from nearline.transfer.outcome import Outcome
+from nearline.transfer.local.workspace import FOLDER_NAME, Link, Workspace
 from nearline.transfer.progress import OnProgress, ignore_progress
-from nearline.transfer.retry import transfer_policy
-from nearline.transfer.server import Server
-from nearline.transfer.status import Comparison
-from nearline.transfer.workspace import FOLDER_NAME, Link, Workspace
+from nearline.transfer.remote.retry import transfer_policy
+from nearline.transfer.remote.server import Server
+from nearline.transfer.sync import put, status, sync
+from nearline.transfer.sync.options import Options
+from nearline.transfer.sync.outcome import Outcome
+from nearline.transfer.sync.status import Comparison
 
 __all__ = ["Comparison", "Folder", "Folders", "Outcome", "find_folder", "get_folder"]
 

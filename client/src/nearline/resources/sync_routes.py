@@ -7,7 +7,7 @@ from nearline._http import Http, quoted
 from nearline.errors import NotFound
 from nearline.models import Commit
 from nearline.resources.references import Reference
-from nearline.transfer.server import (
+from nearline.transfer.remote.server import (
     Allocate,
     BranchHead,
     DamagedPack,
@@ -20,7 +20,7 @@ from nearline.transfer.server import (
 
 
 class SyncRoutes:
-    """Implements `nearline.transfer.server.Server`."""
+    """Implements `nearline.transfer.remote.server.Server`."""
 
     def __init__(self, http: Http, reference: Reference) -> None:
         self._http = http

@@ -1,0 +1,139 @@
+"""Reading local files so that what was read existed at one moment: a file that changes meanwhile is read again."""
+
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+from nearline.content import chunking
+from nearline.content.hashing import file_id, new_hasher
+from nearline.errors import Failed
+from nearline.transfer.local.walk import Found, cannot, describe
+
+_READS = 5
+# Small files are read in groups: handing each to a thread on its own would cost more than reading it.
+_GROUP_BYTES = 1 << 20
+_GROUP_FILES = 64
+_GROUPS_AHEAD = 16
+
+
+class Content(NamedTuple):
+    """A file as it was read. `data` is None for a large one, which is read in pieces by `read_large`."""
+
+    found: Found
+    content_id: bytes
+    data: bytes | None
+
+
+def read_ahead(root: bytes, files: Iterable[Found], threads: int) -> Iterator[Content | None]:
+    """Yield the content of each file in order, None for one that is gone; at most about 16 MiB are read ahead."""
+    waiting: deque[Future[list[Content | None]]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="read") as pool:
+        try:
+            for group in _group(files):
+                waiting.append(pool.submit(_read_group, root, group))
+                if len(waiting) > _GROUPS_AHEAD:
+                    yield from waiting.popleft().result()
+            while waiting:
+                yield from waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def read_small(root: bytes, found: Found) -> Content | None:
+    """Return the content of a file that is stored as one blob."""
+    path = root + b"/" + found.path
+    for _ in range(_READS):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise cannot("read", found.path, error) from error
+        try:
+            before = os.fstat(descriptor)
+            if not stat.S_ISREG(before.st_mode):
+                return None
+            now = describe(found.path, before)
+            if chunking.is_chunked(now.size):
+                return Content(now, b"", None)
+            data = os.read(descriptor, now.size + 1)
+            while len(data) < now.size and (more := os.read(descriptor, now.size + 1 - len(data))):
+                data += more
+            is_same = describe(found.path, os.fstat(descriptor)).signature == now.signature
+        except OSError as error:
+            raise cannot("read", found.path, error) from error
+        finally:
+            os.close(descriptor)
+        if is_same and len(data) == now.size:
+            return Content(now, file_id(data), data)
+    raise _restless(found)
+
+
+def read_large(root: bytes, found: Found, take: Callable[[bytes, bytes], None]) -> tuple[Content, list[bytes]] | None:
+    """Read a file in chunks, hand each to `take` with its id, and return the content's id and those of the chunks.
+
+    When the file changes meanwhile it is read again, and `take` is handed all its chunks again.
+    """
+    path = root + b"/" + found.path
+    for _ in range(_READS):
+        chunk_ids = []
+        hasher = new_hasher()
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise cannot("read", found.path, error) from error
+        with open(descriptor, "rb", buffering=0) as file:
+            now = describe(found.path, os.fstat(descriptor))
+            total = 0
+            for chunk in chunking.cut(file, now.size):
+                chunk_id = file_id(chunk.data)
+                hasher.update(chunk.data)
+                take(chunk_id, bytes(chunk.data))
+                chunk_ids.append(chunk_id)
+                total += len(chunk.data)
+            is_same = describe(found.path, os.fstat(descriptor)).signature == now.signature
+        if is_same and total == now.size:
+            return Content(now, hasher.digest(), None), chunk_ids
+    raise _restless(found)
+
+
+def hash_file(root: bytes, found: Found) -> Content | None:
+    """Return the content id of a file of any size."""
+    content = read_small(root, found)
+    if content is None or content.data is not None:
+        return content
+    large = read_large(root, content.found, lambda _id, _data: None)
+    return large[0] if large else None
+
+
+def _read_group(root: bytes, group: list[Found]) -> list[Content | None]:
+    return [read_small(root, found) for found in group]
+
+
+def _group(files: Iterable[Found]) -> Iterator[list[Found]]:
+    group: list[Found] = []
+    size = 0
+    for found in files:
+        group.append(found)
+        size += found.size
+        if size >= _GROUP_BYTES or len(group) >= _GROUP_FILES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _restless(found: Found) -> Failed:
+    name = found.path.decode("utf-8", "backslashreplace")
+    return Failed(
+        f"'{name}' keeps changing while it is read.",
+        code="client.local_file",
+        hint="Sync again when nothing writes to it, or list it in .nearlineignore.",
+        details={"path": name},
+    )

@@ -1,0 +1,149 @@
+"""Notes in SQLite that save reading: content ids of local files by stat, digests of ranges, places of sent blobs.
+
+Losing it costs reading again, never correctness: a damaged database is thrown away.
+"""
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from nearline.content.entries import BlobRef
+from nearline.transfer.local.walk import Found
+
+# A file changed so shortly before it was hashed may change again without a difference that stat would show.
+RACY_NS = 2_000_000_000
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS files (
+    path BLOB PRIMARY KEY, size INTEGER, mtime_ns INTEGER, ctime_ns INTEGER, inode INTEGER, content_id BLOB
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS stored (
+    blob_id BLOB PRIMARY KEY, pack BLOB, offset INTEGER, size INTEGER
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ranges (
+    range_id TEXT PRIMARY KEY, digest BLOB
+) WITHOUT ROWID;
+"""
+
+
+class CachedFile(NamedTuple):
+    """A file as it was when its content was last known."""
+
+    path: bytes
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    content_id: bytes
+
+    def is_still(self, found: Found) -> bool:
+        """Return whether the file on disk is the one that was hashed."""
+        # The same four numbers in both; asked for every file of a folder.
+        return self[1:5] == found[3:7]
+
+
+class StatCache:
+    """The cache of one folder. Safe to use from several threads; reading streams in the order of paths."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        try:
+            self._database = _open(path)
+        except sqlite3.DatabaseError:
+            for leftover in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+                leftover.unlink(missing_ok=True)
+            self._database = _open(path)
+
+    def close(self) -> None:
+        """Keep what was noted."""
+        with self._lock:
+            self._database.close()
+
+    def list_files(self) -> Iterator[CachedFile]:
+        """Yield everything known, sorted by path."""
+        cursor = self._database.execute("SELECT * FROM files ORDER BY path")
+        while rows := cursor.fetchmany(1000):
+            yield from map(CachedFile._make, rows)
+
+    def find(self, path: bytes) -> CachedFile | None:
+        """Return what is known about one path."""
+        with self._lock:
+            row = self._database.execute("SELECT * FROM files WHERE path = ?", (path,)).fetchone()
+        return CachedFile._make(row) if row else None
+
+    def remember(self, hashed: Iterable[tuple[Found, bytes]], *, at_ns: int | None = None) -> None:
+        """Note content ids that were just computed; files that are too fresh to be trusted are forgotten instead."""
+        safe_before = (time.time_ns() if at_ns is None else at_ns) - RACY_NS
+        hashed = list(hashed)
+        with self._lock, self._database:
+            self._database.executemany(
+                "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (found.path, *found.signature, content_id)
+                    for found, content_id in hashed
+                    if found.mtime_ns < safe_before
+                ],
+            )
+            self._database.executemany(
+                "DELETE FROM files WHERE path = ?",
+                [(found.path,) for found, _ in hashed if found.mtime_ns >= safe_before],
+            )
+
+    def forget(self, paths: Iterable[bytes]) -> None:
+        """Drop what is known about files that are gone."""
+        with self._lock, self._database:
+            self._database.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
+
+    def list_digests(self) -> dict[str, bytes]:
+        """Return what is known of ranges: by id, the digest of what a folder must hold to be what the range says."""
+        with self._lock:
+            return dict(self._database.execute("SELECT range_id, digest FROM ranges"))
+
+    def keep_digests(self, digests: Mapping[str, bytes]) -> None:
+        """Know of these ranges and of no others."""
+        with self._lock, self._database:
+            self._database.execute("DELETE FROM ranges")
+            self._database.executemany("INSERT INTO ranges VALUES (?, ?)", digests.items())
+
+    def note_stored(self, blobs: Iterable[BlobRef]) -> None:
+        """Note where blobs lie that are stored but not yet part of a commit."""
+        with self._lock, self._database:
+            self._database.executemany(
+                "INSERT OR REPLACE INTO stored VALUES (?, ?, ?, ?)",
+                [(blob.content_id, blob.pack, blob.offset, blob.size) for blob in blobs],
+            )
+
+    def list_stored(self) -> list[BlobRef]:
+        """Return the blobs that were stored since the last commit."""
+        with self._lock:
+            return list(map(BlobRef._make, self._database.execute("SELECT * FROM stored")))
+
+    def forget_stored(self, packs: Iterable[bytes] | None = None) -> None:
+        """Drop the notes about these packs; about all, once they are part of a commit."""
+        with self._lock, self._database:
+            if packs is None:
+                self._database.execute("DELETE FROM stored")
+            else:
+                self._database.executemany("DELETE FROM stored WHERE pack = ?", [(pack,) for pack in packs])
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    # Created here, so that the file never exists with other rights than the folder's owner's.
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+    database = sqlite3.connect(path, check_same_thread=False, timeout=30)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        # A lost write costs hashing again; waiting for the disk after every batch would cost more.
+        database.execute("PRAGMA synchronous = OFF")
+        database.executescript(_SCHEMA)
+    except sqlite3.DatabaseError:
+        database.close()
+        raise
+    return database

@@ -1,0 +1,121 @@
+"""The files of a folder in the order of their paths, streamed: nothing is held but the folders being read."""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from nearline.content.entries import EntryKind
+from nearline.content.errors import BadPath
+from nearline.content.paths import check_path
+from nearline.content.symlinks import check_target
+from nearline.errors import Failed
+from nearline.transfer.local.ignore import IgnoreRules
+
+
+class Found(NamedTuple):
+    """A file or link on disk. The numbers after `mode` tell whether it is still the same; a link has its `target`."""
+
+    path: bytes
+    kind: EntryKind
+    mode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    target: bytes = b""
+
+    @property
+    def signature(self) -> tuple[int, int, int, int]:
+        """Return what changes when the content does."""
+        return self.size, self.mtime_ns, self.ctime_ns, self.inode
+
+
+class Skipped(NamedTuple):
+    """Something that cannot be carried, with the reason."""
+
+    path: bytes
+    why: str
+
+
+def normal_mode(mode: int) -> int:
+    """Return the mode as it is carried: whether the owner may execute is kept, the rest is everyone's umask."""
+    return 0o755 if mode & 0o100 else 0o644
+
+
+def describe(path: bytes, status: os.stat_result, target: bytes = b"") -> Found:
+    """Return what a stat says about a file or, with its target, a link."""
+    kind = EntryKind.SYMLINK if stat.S_ISLNK(status.st_mode) else EntryKind.FILE
+    mode = 0o777 if kind is EntryKind.SYMLINK else normal_mode(status.st_mode)
+    size = len(target) if kind is EntryKind.SYMLINK else status.st_size
+    return Found(path, kind, mode, size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, target)
+
+
+def walk(root: bytes, rules: IgnoreRules, skipped: list[Skipped]) -> Iterator[Found]:
+    """Yield every file and link below `root` that is not ignored; append to `skipped` what cannot be carried."""
+    stack = [_read_folder(root, b"", rules)]
+    while stack:
+        try:
+            _, path, entry = next(stack[-1])
+        except StopIteration:
+            stack.pop()
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            if _is_empty(entry):
+                skipped.append(Skipped(path, "is an empty folder, and a dataset keeps files only"))
+            else:
+                stack.append(_read_folder(root, path + b"/", rules))
+            continue
+        try:
+            yield _look_at(path, entry)
+        except BadPath as error:
+            skipped.append(Skipped(path, error.why))
+        except FileNotFoundError:
+            # It left while the folder was read.
+            continue
+
+
+def _read_folder(root: bytes, prefix: bytes, rules: IgnoreRules) -> Iterator[tuple[bytes, bytes, "os.DirEntry[bytes]"]]:
+    try:
+        with os.scandir(root + b"/" + prefix) as entries:
+            listed = [
+                # A folder stands where its files stand in the order of whole paths.
+                (entry.name + b"/" if is_folder else entry.name, path, entry)
+                for entry in entries
+                if not rules.is_ignored(
+                    path := prefix + entry.name, is_folder=(is_folder := entry.is_dir(follow_symlinks=False))
+                )
+            ]
+    except FileNotFoundError:
+        listed = []
+    except OSError as error:
+        raise cannot("read the folder", prefix or b".", error) from error
+    listed.sort(key=lambda item: item[0])
+    return iter(listed)
+
+
+def _is_empty(folder: "os.DirEntry[bytes]") -> bool:
+    try:
+        with os.scandir(folder.path) as entries:
+            return next(entries, None) is None
+    except OSError:
+        # Reading it says why.
+        return False
+
+
+def _look_at(path: bytes, entry: "os.DirEntry[bytes]") -> Found:
+    check_path(path)
+    status = entry.stat(follow_symlinks=False)
+    if stat.S_ISREG(status.st_mode):
+        return describe(path, status)
+    if stat.S_ISLNK(status.st_mode):
+        target = os.readlink(entry.path)
+        check_target(path, target)
+        return describe(path, status, target)
+    raise BadPath(path, "is neither a file nor a folder nor a link")
+
+
+def cannot(what: str, path: bytes, error: OSError) -> Failed:
+    """Return the error that says that something could not be done to a local file."""
+    name = path.decode("utf-8", "backslashreplace")
+    return Failed(f"Cannot {what} '{name}': {error.strerror}.", code="client.local_file", details={"path": name})

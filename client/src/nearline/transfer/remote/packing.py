@@ -1,0 +1,281 @@
+"""Blobs into packs, packs into the store: in order, deterministic, and never more than a few of them in memory.
+
+The number of transfers at once is small and fixed: packs are large, so two or four of them fill a link, and a fixed
+number bounds the memory. What the store refuses for now (503, timeouts) is repeated with a growing random wait, which
+is what slows all of them down together.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from nearline.content.entries import BlobRef
+from nearline.content.hashing import md5_base64, sha256_hex
+from nearline.content.packs import TARGET_PACK_BYTES, Pack, PackBuilder
+from nearline.content.retry import RetryPolicy
+from nearline.errors import NearlineError
+from nearline.transfer.local.statcache import StatCache
+from nearline.transfer.progress import Meter
+from nearline.transfer.remote.known import KnownContent
+from nearline.transfer.remote.retry import Refusals, is_expired
+from nearline.transfer.remote.server import MAX_OFFERS, ObjectKind, Offer, Server, SignedRequest, UploadSession
+
+# Packs are confirmed in such groups. What is not confirmed when the process dies is found by the next offer.
+_CONFIRMED_AT_ONCE = 4
+
+
+class Upload:
+    """An upload session that starts when it is first needed, so that a sync without news leaves no trace."""
+
+    def __init__(self, server: Server, branch: str, client_id: str) -> None:
+        self._server = server
+        self._branch = branch
+        self._client_id = client_id
+        self._lock = threading.Lock()
+        self._session: UploadSession | None = None
+
+    @property
+    def id(self) -> str:
+        """Return the session's id."""
+        return self._start().id
+
+    def offer(self, kind: ObjectKind, name: str, data: bytes | bytearray) -> Offer:
+        """Return the offer of an object, with the proofs that the store of this session asks for."""
+        md5 = md5_base64(data) if self._start().needs_md5 else None
+        return Offer(kind, name, len(data), name if kind is ObjectKind.PACK else sha256_hex(data), md5)
+
+    def _start(self) -> UploadSession:
+        with self._lock:
+            if self._session is None:
+                self._session = self._server.start_upload(self._branch, self._client_id)
+            return self._session
+
+
+class PackSender:
+    """Takes blobs in a fixed order, sends the new ones in packs, and knows afterwards where each lies.
+
+    Used as a context manager; `finish` must be called for the last packs to be sent and confirmed.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        upload: Upload,
+        known: KnownContent,
+        *,
+        threads: int,
+        policy: RetryPolicy,
+        journal: StatCache | None = None,
+        meter: Meter | None = None,
+        target_bytes: int = TARGET_PACK_BYTES,
+    ) -> None:
+        self.bytes_sent = 0
+        self._server = server
+        self._upload = upload
+        self._known = known
+        self._policy = policy
+        self._journal = journal
+        self._meter = meter
+        self._builder = PackBuilder(target_bytes)
+        self._pending: set[bytes] = set()
+        stored = journal.list_stored() if journal else []
+        self._journaled = {blob.content_id for blob in stored}
+        for blob in stored:
+            known.add_blob(blob)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="send")
+        # A pack is only made when there is room for it to be under way.
+        self._room = threading.BoundedSemaphore(threads)
+        self._lock = threading.Lock()
+        self._refusals = Refusals()
+        self._sign_lock = threading.Lock()
+        self._unsigned: dict[str, Offer] = {}
+        self._signed: dict[str, SignedRequest | None] = {}
+        self._arrived: list[Pack] = []
+        self._futures: list[Future[None]] = []
+        self._failure: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._failure = self._failure or error
+        self._pool.shutdown(wait=error is None, cancel_futures=True)
+
+    def add(self, blob_id: bytes, blob: bytes) -> None:
+        """Take the next blob; what is stored or on its way already is not sent again."""
+        if blob_id in self._pending or self._known.find_blob(blob_id) is not None:
+            if blob_id in self._journaled:
+                # An interrupted sync ended a pack here. Ending one here too makes the packs that follow the same.
+                self._journaled.remove(blob_id)
+                self._flush()
+            if self._meter:
+                self._meter.add(size_bytes=len(blob))
+            return
+        if not self._builder.has_room(len(blob)):
+            self._flush()
+        self._builder.add(blob, blob_id)
+        self._pending.add(blob_id)
+
+    def finish(self) -> None:
+        """Send what is left, wait for all packs, and have them confirmed."""
+        self._flush()
+        for future in self._futures:
+            future.result()
+        self._confirm(at_least=1)
+
+    def _flush(self) -> None:
+        if self._builder.is_empty:
+            return
+        self._room.acquire()
+        self._raise_failure()
+        pack = self._builder.finish()
+        offer = self._policy.repeat(partial(self._upload.offer, ObjectKind.PACK, pack.name, pack.data))
+        with self._lock:
+            self._unsigned[pack.name] = offer
+        self._futures = [future for future in self._futures if not future.done() or future.exception()]
+        self._futures.append(self._pool.submit(self._send, pack))
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            self._room.release()
+            raise self._failure
+
+    def _send(self, pack: Pack) -> None:
+        try:
+            if self._failure is None:
+                is_new = self._policy.repeat(lambda: self._put(pack))
+                self._count(pack, is_new=is_new)
+                self._confirm(at_least=_CONFIRMED_AT_ONCE)
+        except BaseException as error:
+            self._failure = self._failure or error
+            raise
+        finally:
+            self._room.release()
+
+    def _put(self, pack: Pack) -> bool:
+        """Bring a pack to the store; return False when it is there already."""
+        request = self._sign(pack)
+        if request is None:
+            return False
+        try:
+            # `Expect: 100-continue` would save sending the body of a request that is refused by its headers. The HTTP
+            # library behind `send` sends head and body without waiting for an interim answer, so it is left out:
+            # announcing it without waiting only costs the server an answer that nobody reads.
+            with self._refusals.watch(pack.name, request):
+                self._server.send(request, pack.data)
+        except NearlineError as error:
+            if is_expired(error):
+                self._ask_again(pack)
+            raise
+        return True
+
+    def _sign(self, pack: Pack) -> SignedRequest | None:
+        """Return the request for a pack, asking for all packs that wait for one at the same time."""
+        with self._sign_lock:
+            if pack.name not in self._signed:
+                with self._lock:
+                    others = [offer for name, offer in self._unsigned.items() if name != pack.name]
+                    batch = [self._unsigned[pack.name], *others][:MAX_OFFERS]
+                answers = self._server.offer_packs(self._upload.id, batch)
+                for answer in answers:
+                    self._signed[answer.id] = answer.request
+                with self._lock:
+                    for offer in batch:
+                        self._unsigned.pop(offer.id, None)
+            return self._signed[pack.name]
+
+    def _ask_again(self, pack: Pack) -> None:
+        offer = self._upload.offer(ObjectKind.PACK, pack.name, pack.data)
+        with self._sign_lock, self._lock:
+            self._signed.pop(pack.name, None)
+            self._unsigned[pack.name] = offer
+
+    def _count(self, pack: Pack, *, is_new: bool) -> None:
+        size = sum(blob.size for blob in pack.blobs)
+        with self._lock:
+            self.bytes_sent += size if is_new else 0
+            # Its bytes are in the store, so only the list of what it holds is kept.
+            self._arrived.append(pack._replace(data=b""))
+        if self._meter:
+            self._meter.add(size_bytes=size)
+
+    def _confirm(self, *, at_least: int) -> None:
+        with self._lock:
+            if len(self._arrived) < at_least:
+                return
+            arrived, self._arrived = self._arrived, []
+        for start in range(0, len(arrived), MAX_OFFERS):
+            names = [pack.name for pack in arrived[start : start + MAX_OFFERS]]
+            self._policy.repeat(partial(self._server.complete_packs, self._upload.id, names))
+        blobs = [
+            BlobRef(blob.content_id, pack.sha256, blob.offset, blob.size) for pack in arrived for blob in pack.blobs
+        ]
+        with self._lock:
+            for blob in blobs:
+                self._known.add_blob(blob)
+        if self._journal:
+            self._journal.note_stored(blobs)
+
+
+def send_pack(server: Server, upload: Upload, name: str, data: bytes | bytearray, policy: RetryPolicy) -> None:
+    """Bring one pack that is made already to the store, and have it confirmed."""
+    offer = policy.repeat(partial(upload.offer, ObjectKind.PACK, name, data))
+    refusals = Refusals()
+
+    def attempt() -> None:
+        request = server.offer_packs(upload.id, [offer])[0].request
+        if request is not None:
+            with refusals.watch(name, request):
+                server.send(request, data)
+
+    policy.repeat(attempt)
+    policy.repeat(partial(server.complete_packs, upload.id, [name]))
+
+
+def blobs_of(known: KnownContent, blob_ids: Sequence[bytes]) -> tuple[BlobRef, ...]:
+    """Return where blobs lie that were all sent or known."""
+    return tuple(_found(known, blob_id) for blob_id in blob_ids)
+
+
+def _found(known: KnownContent, blob_id: bytes) -> BlobRef:
+    blob = known.find_blob(blob_id)
+    assert blob is not None  # noqa: S101 (every blob was added, and `finish` stored them all)
+    return blob
+
+
+def put_objects(
+    server: Server, upload_id: str, objects: Iterable[tuple[Offer, bytes]], policy: RetryPolicy, *, threads: int
+) -> None:
+    """Bring ranges or roots to the store, those that it does not have."""
+    objects, refusals = list(objects), Refusals()
+    with ThreadPoolExecutor(threads, thread_name_prefix="manifests") as pool:
+        for start in range(0, len(objects), MAX_OFFERS):
+            batch = objects[start : start + MAX_OFFERS]
+            offers = [offer for offer, _ in batch]
+            answers = policy.repeat(partial(server.offer_manifests, upload_id, offers))
+            requests = [answer.request for answer in answers]
+
+            def put(item: tuple[Offer, bytes], request: SignedRequest | None) -> None:
+                offer, data = item
+                signed = [request]
+
+                def attempt() -> None:
+                    if signed[0] is None:
+                        return
+                    try:
+                        with refusals.watch(offer.id, signed[0]):
+                            server.send(signed[0], data)
+                    except NearlineError as error:
+                        if is_expired(error):
+                            signed[0] = server.offer_manifests(upload_id, [offer])[0].request
+                        raise
+
+                policy.repeat(attempt)
+
+            list(pool.map(put, batch, requests))

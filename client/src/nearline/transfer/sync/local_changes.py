@@ -1,0 +1,144 @@
+"""What a folder changed since a tree, with ids: reads what the scan could not tell, and sends it where asked."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from nearline.content.diff import Change
+from nearline.content.entries import BlobRef, Entry, EntryKind, new_symlink
+from nearline.content.hashing import EMPTY_ID
+from nearline.transfer.local import reading
+from nearline.transfer.local.scan import Scan, Suspect, is_same
+from nearline.transfer.local.statcache import StatCache
+from nearline.transfer.local.walk import Found
+from nearline.transfer.progress import Meter
+from nearline.transfer.remote.known import KnownContent
+from nearline.transfer.remote.packing import PackSender, blobs_of
+
+_REMEMBERED_AT_ONCE = 512
+
+
+class Sending(NamedTuple):
+    """Where new content goes, and what need not go there."""
+
+    sender: PackSender
+    known: KnownContent
+
+
+class _Draft(NamedTuple):
+    found: Found
+    before: Entry | None
+    content_id: bytes
+    blob_ids: list[bytes]
+
+
+def needs_reading(suspect: Suspect) -> bool:
+    """Return whether a file has content that may have to be read."""
+    return suspect.found.kind is EntryKind.FILE and suspect.found.size > 0
+
+
+def find_changes(
+    root: bytes,
+    scan: Scan,
+    cache: StatCache | None,
+    *,
+    threads: int,
+    meter: Meter,
+    sending: Sending | None = None,
+) -> list[Change]:
+    """Return the changes that a scan suspects and that are real, sorted by path.
+
+    With `sending`, the content of every changed file is stored afterwards and the entries say where; without it they
+    do not. Raises Failed for files that cannot be read.
+    """
+    drafts: list[_Draft] = []
+    removed = [Change(entry.path, entry, None) for entry in scan.removed]
+    reader = _Reader(root, cache, threads, meter, sending)
+    for suspect, found, content_id, blob_ids in reader.read(scan.suspects):
+        if found is None:
+            # It left after it was seen.
+            if suspect.before is not None:
+                removed.append(Change(suspect.before.path, suspect.before, None))
+        elif suspect.before is None or not is_same(found, content_id, suspect.before):
+            drafts.append(_Draft(found, suspect.before, content_id, blob_ids))
+    if sending is not None:
+        sending.sender.finish()
+    changes = [
+        Change(draft.found.path, draft.before, _entry(draft, sending.known if sending else None)) for draft in drafts
+    ]
+    return sorted([*changes, *removed], key=lambda change: change.path)
+
+
+def _entry(draft: _Draft, known: KnownContent | None) -> Entry:
+    found = draft.found
+    if found.kind is EntryKind.SYMLINK:
+        return new_symlink(found.path, found.target, found.mtime_ns)
+    blobs: tuple[BlobRef, ...] = ()
+    if known is not None and found.size > 0:
+        blobs = blobs_of(known, draft.blob_ids)
+    return Entry(found.path, found.mode, found.size, found.mtime_ns, draft.content_id, EntryKind.FILE, blobs)
+
+
+class _Reader:
+    def __init__(
+        self, root: bytes, cache: StatCache | None, threads: int, meter: Meter, sending: Sending | None
+    ) -> None:
+        self._root = root
+        self._cache = cache
+        self._threads = threads
+        self._meter = meter
+        self._sending = sending
+        self._hashed: list[tuple[Found, bytes]] = []
+
+    def read(self, suspects: list[Suspect]) -> Iterator[tuple[Suspect, Found | None, bytes, list[bytes]]]:
+        """Yield each suspect with what it is now (None when it left), its content id and the ids of its blobs."""
+        to_read = [needs_reading(suspect) and not self._is_known(suspect) for suspect in suspects]
+        files = (suspect.found for suspect, must in zip(suspects, to_read, strict=True) if must)
+        contents = reading.read_ahead(self._root, files, self._threads)
+        try:
+            for suspect, must in zip(suspects, to_read, strict=True):
+                if must:
+                    yield self._take(suspect, next(contents))
+                    continue
+                content_id = suspect.content_id or EMPTY_ID
+                self._meter.add(files=1, size_bytes=suspect.found.size)
+                yield suspect, suspect.found, content_id, self._blob_ids(content_id)
+        finally:
+            self._remember(at_least=1)
+
+    def _is_known(self, suspect: Suspect) -> bool:
+        """Return whether a file can be committed without reading it: its content id is known, and so is its place."""
+        if suspect.content_id is None:
+            return False
+        return self._sending is None or self._sending.known.find_file(suspect.content_id) is not None
+
+    def _blob_ids(self, content_id: bytes) -> list[bytes]:
+        blobs = self._sending.known.find_file(content_id) if self._sending else None
+        return [blob.content_id for blob in blobs or ()]
+
+    def _take(
+        self, suspect: Suspect, content: reading.Content | None
+    ) -> tuple[Suspect, Found | None, bytes, list[bytes]]:
+        blob_ids: list[bytes] = []
+        if content is not None and content.data is None:
+            large = reading.read_large(self._root, content.found, self._take_blob)
+            content, blob_ids = large or (None, [])
+        elif content is not None and content.data:
+            self._take_blob(content.content_id, content.data)
+            blob_ids = [content.content_id]
+        if content is None:
+            return suspect, None, b"", []
+        self._meter.add(files=1)
+        self._hashed.append((content.found, content.content_id))
+        self._remember(at_least=_REMEMBERED_AT_ONCE)
+        return suspect, content.found, content.content_id, blob_ids
+
+    def _take_blob(self, blob_id: bytes, data: bytes) -> None:
+        if self._sending is not None:
+            self._sending.sender.add(blob_id, data)
+        else:
+            self._meter.add(size_bytes=len(data))
+
+    def _remember(self, *, at_least: int) -> None:
+        if self._cache is not None and len(self._hashed) >= at_least:
+            self._cache.remember(self._hashed)
+            self._hashed = []

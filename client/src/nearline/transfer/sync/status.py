@@ -1,0 +1,64 @@
+"""What a linked folder looks like beside its dataset, without changing either."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from nearline.content.diff import Change
+from nearline.errors import InvalidRequest
+from nearline.transfer.local.workspace import Workspace
+from nearline.transfer.remote.server import Server
+from nearline.transfer.sync.folder import LinkedFolder
+from nearline.transfer.sync.options import Options
+from nearline.transfer.sync.outcome import show_paths, show_skipped
+from nearline.transfer.sync.upload import find_head
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a folder differs from a commit; paths are text that may hold escaped bytes."""
+
+    files: int
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    skipped: tuple[tuple[str, str], ...]
+    is_behind: bool = False
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the comparison in the form in which the command line prints it."""
+        return asdict(self)
+
+
+def get_status(workspace: Workspace, server: Server, options: Options | None = None) -> Comparison:
+    """Say what changed here since the last sync, and whether others committed since."""
+    with LinkedFolder.open(workspace, server, options or Options()) as folder:
+        head = find_head(server, workspace.link.branch)
+        return _compare(folder, workspace.state.root, is_trusting=True, is_behind=head.commit != workspace.state.commit)
+
+
+def verify_folder(workspace: Workspace, server: Server, options: Options | None = None) -> Comparison:
+    """Read every file and compare it with the commit that was synced last. Raises InvalidRequest before the first."""
+    with LinkedFolder.open(workspace, server, options or Options()) as folder:
+        state = workspace.state
+        if state.commit is None:
+            raise InvalidRequest("This folder was never synced, so there is nothing to compare it with.")
+        return _compare(folder, state.root, is_trusting=False, is_behind=False)
+
+
+def _compare(folder: LinkedFolder, root: str | None, *, is_trusting: bool, is_behind: bool) -> Comparison:
+    tree = folder.manifests.load_root(root)
+    scan = folder.scan(tree, is_trusting=is_trusting)
+    changes = folder.find_changes(scan, "Checking")
+    return Comparison(
+        files=scan.files,
+        added=show_paths(change.path for change in changes if change.before is None),
+        changed=show_paths(change.path for change in changes if _is_changed(change)),
+        removed=show_paths(change.path for change in changes if change.after is None),
+        skipped=show_skipped(scan.skipped),
+        is_behind=is_behind,
+    )
+
+
+def _is_changed(change: Change) -> bool:
+    return change.before is not None and change.after is not None

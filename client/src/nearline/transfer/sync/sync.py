@@ -1,0 +1,199 @@
+"""Bringing a linked folder and its dataset together: fetch, merge, apply, upload, at most one commit.
+
+The order makes a kill at any moment harmless. Content is stored before a commit names it; the folder's state moves to
+the fetched commit only after its changes are in the folder, and to the new commit only after that is made. A sync that
+starts again finds what was done by comparing, and does the rest.
+"""
+
+from collections.abc import Callable, Sequence
+
+from nearline.content.diff import Change, diff_roots, merge_changes
+from nearline.content.manifest import RootRange
+from nearline.errors import Conflict, NearlineError
+from nearline.models import Commit
+from nearline.transfer.local.applying import Applied
+from nearline.transfer.local.scan import Scan
+from nearline.transfer.local.workspace import State, Workspace
+from nearline.transfer.remote.server import Server
+from nearline.transfer.sync import local_changes
+from nearline.transfer.sync.folder import LinkedFolder
+from nearline.transfer.sync.merging import changes_to_commit, changes_to_restore
+from nearline.transfer.sync.options import Options
+from nearline.transfer.sync.outcome import Outcome, show_paths, show_skipped
+from nearline.transfer.sync.upload import Head, Publisher, check_names, find_head, is_stale, missing_packs, names_of
+
+# So often others may be faster, or the store may have lost packs, before a sync gives up.
+_RACES = 20
+_RESENDS = 3
+
+
+def sync_folder(
+    workspace: Workspace, server: Server, *, message: str = "", force: bool = False, options: Options | None = None
+) -> Outcome:
+    """Fetch what others committed, merge, and commit what is new here.
+
+    With `force` nothing is fetched: the dataset becomes what the folder is. Raises Conflict when another sync runs in
+    the folder, or when names cannot stand beside each other.
+    """
+    with LinkedFolder.open(workspace, server, options or Options()) as folder:
+        return _repeat(lambda lost: _Sync(folder, message, lost, fetch=not force, force=force).run(), force=force)
+
+
+def upload_folder(
+    workspace: Workspace, server: Server, *, message: str = "", force: bool = False, options: Options | None = None
+) -> Outcome:
+    """Commit what is new here without touching the folder.
+
+    What others committed meanwhile stays: where it touches other files both are merged, else Conflict
+    (`datasets.stale_parent`) is raised and nothing changes.
+    """
+    with LinkedFolder.open(workspace, server, options or Options()) as folder:
+        return _repeat(lambda lost: _Sync(folder, message, lost, fetch=False, force=force).run(), force=force)
+
+
+def download_folder(
+    workspace: Workspace, server: Server, *, ref: str | None = None, options: Options | None = None
+) -> Outcome:
+    """Bring the branch's newest commit here, or that of `ref`, which also brings back what is missing here.
+
+    What was changed here stays, with the dataset's version beside it.
+    """
+    with LinkedFolder.open(workspace, server, options or Options()) as folder:
+        state = workspace.state
+        if ref is None:
+            wanted = find_head(server, workspace.link.branch, Head(state.commit, state.root))
+        else:
+            found = server.get_commit(ref)
+            wanted = Head(found.id, found.root)
+        base, target = folder.load_trees(state.root, wanted.root)
+        scan = folder.scan(base)
+        ours = folder.find_changes(scan, "Checking")
+        theirs = list(diff_roots(base, target, folder.manifests.load_range))
+        if ref is not None:
+            ours, theirs = changes_to_restore(ours, theirs)
+        merged = merge_changes(ours, theirs)
+        applied = folder.apply(merged.changes, merged.conflicts, target)
+        folder.finish(State(wanted.commit, wanted.root))
+        return Outcome(
+            files_downloaded=applied.files,
+            bytes_downloaded=applied.size_bytes,
+            files_removed=applied.removed,
+            conflicts=show_paths(applied.conflicts),
+            skipped=show_skipped(scan.skipped),
+        )
+
+
+def _repeat(attempt: Callable[[set[bytes]], Outcome], *, force: bool) -> Outcome:
+    """Begin anew when the server turns out to miss packs, or when a forced tree was overtaken."""
+    lost: set[bytes] = set()
+    for _ in range(_RESENDS):
+        try:
+            return attempt(lost)
+        except NearlineError as error:
+            missing = missing_packs(error)
+            if not missing and not (force and is_stale(error)):
+                raise
+            lost |= missing
+    return attempt(lost)
+
+
+class _Sync:
+    def __init__(self, folder: LinkedFolder, message: str, lost: set[bytes], *, fetch: bool, force: bool) -> None:
+        self._folder = folder
+        self._message = message
+        self._fetch = fetch
+        self._force = force
+        self._branch = folder.workspace.link.branch
+        self._publisher = Publisher(folder.server, self._branch, folder.manifests, folder.options, frozenset(lost))
+        self._applied = Applied(0, 0, [])
+        self._bytes_sent = 0
+        folder.cache.forget_stored(lost)
+
+    def run(self) -> Outcome:
+        folder = self._folder
+        state = folder.workspace.state
+        head = find_head(folder.server, self._branch, Head(state.commit, state.root))
+        base = head if self._force else Head(state.commit, state.root)
+        base_tree, head_tree = folder.load_trees(base.root, head.root)
+        scan = folder.scan(base_tree)
+        # Before anything is sent: it would be a pity to learn of it afterwards.
+        added = {suspect.found.path for suspect in scan.suspects if suspect.before is None}
+        self._check_names(head_tree, added, {entry.path for entry in scan.removed})
+        self._publisher.heal(head_tree, folder.index_copies)
+        ours = self._send_changes(scan, [base_tree, head_tree])
+        for _ in range(_RACES):
+            theirs = list(diff_roots(base_tree, head_tree, folder.manifests.load_range))
+            merged = merge_changes(ours, theirs)
+            mine = changes_to_commit(ours, theirs, merged.conflicts)
+            if self._fetch and base != head:
+                applied = folder.apply(merged.changes, merged.conflicts, head_tree)
+                self._note(applied)
+                folder.finish(State(head.commit, head.root))
+                base, base_tree, ours = head, head_tree, mine
+            elif merged.conflicts:
+                raise _overtaken(merged.conflicts[0].path, head)
+            if not mine:
+                return self._outcome(scan, None, [])
+            try:
+                commit = self._publisher.publish(head, head_tree, mine, self._message)
+            except Conflict as error:
+                if self._force or not is_stale(error):
+                    raise
+                head = find_head(folder.server, self._branch)
+                _, head_tree = folder.load_trees(base.root, head.root)
+                self._check_names(head_tree, *names_of(ours))
+                continue
+            if base == head:
+                folder.finish(State(commit.id, commit.root))
+            folder.cache.forget_stored()
+            return self._outcome(scan, commit, mine)
+        raise Conflict("Others commit faster than this sync can follow.", code="client.overtaken", hint="Try again.")
+
+    def _check_names(self, tree: Sequence[RootRange], added: set[bytes], removed: set[bytes]) -> None:
+        # A file where others need a folder is for the merge to settle.
+        kinds = () if self._folder.options.allow_collisions else ("fold",)
+        check_names(tree, added, removed, self._folder.manifests, kinds=kinds)
+
+    def _send_changes(self, scan: Scan, trees: Sequence[Sequence[RootRange]]) -> list[Change]:
+        """Store the content of what changed here and return the changes, which say where it lies."""
+        folder = self._folder
+        if not any(map(local_changes.needs_reading, scan.suspects)):
+            return folder.find_changes(scan, "Uploading")
+        meter = folder.meter(scan, "Uploading")
+        with self._publisher.sending(trees, meter, folder.cache) as sending:
+            changes = folder.find_changes(scan, "Uploading", sending=sending, meter=meter)
+            self._bytes_sent = sending.sender.bytes_sent
+        return changes
+
+    def _note(self, applied: Applied) -> None:
+        before = self._applied
+        self._applied = Applied(
+            before.files + applied.files,
+            before.size_bytes + applied.size_bytes,
+            sorted({*before.conflicts, *applied.conflicts}),
+            before.removed + applied.removed,
+        )
+
+    def _outcome(self, scan: Scan, commit: Commit | None, mine: Sequence[Change]) -> Outcome:
+        return Outcome(
+            commit=commit,
+            files_uploaded=sum(change.after is not None for change in mine),
+            bytes_uploaded=self._bytes_sent,
+            packs_healed=self._publisher.healing.healed,
+            damaged=show_paths(self._publisher.healing.files),
+            files_downloaded=self._applied.files,
+            bytes_downloaded=self._applied.size_bytes,
+            files_removed=self._applied.removed,
+            conflicts=show_paths(self._applied.conflicts),
+            skipped=show_skipped(scan.skipped),
+        )
+
+
+def _overtaken(path: bytes, head: Head) -> Conflict:
+    name = path.decode("utf-8", "backslashreplace")
+    return Conflict(
+        f"Others committed meanwhile and changed '{name}', which you changed too.",
+        code="datasets.stale_parent",
+        hint="Run `nearline data sync`: it brings both together.",
+        details={"head": head.commit, "path": name},
+    )

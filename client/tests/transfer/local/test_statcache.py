@@ -1,0 +1,69 @@
+"""The cache answers only what it can vouch for."""
+
+import pytest
+
+from nearline.content.entries import BlobRef, EntryKind
+from nearline.transfer.local.statcache import StatCache
+from nearline.transfer.local.walk import Found
+
+NOW_NS = 1_000_000_000_000_000_000
+OLD = Found(b"a", EntryKind.FILE, 0o644, 5, NOW_NS - 10**10, NOW_NS - 10**10, 7)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    cache = StatCache(tmp_path / "cache.db")
+    yield cache
+    cache.close()
+
+
+def test_what_was_hashed_is_known_until_the_file_changes(cache):
+    cache.remember([(OLD, b"id")], at_ns=NOW_NS)
+
+    known = cache.find(b"a")
+
+    assert known.content_id == b"id"
+    assert known.is_still(OLD)
+    for change in ({"size": 6}, {"mtime_ns": 1}, {"ctime_ns": 1}, {"inode": 8}):
+        assert not known.is_still(OLD._replace(**change))
+
+
+@pytest.mark.parametrize("age_ns", [0, 1_999_999_999, -(10**12)])
+def test_a_file_changed_within_two_seconds_of_hashing_is_not_trusted(cache, age_ns):
+    cache.remember([(OLD, b"old id")], at_ns=NOW_NS)
+
+    cache.remember([(OLD._replace(mtime_ns=NOW_NS - age_ns), b"id")], at_ns=NOW_NS)
+
+    assert cache.find(b"a") is None
+
+
+def test_files_are_listed_in_the_order_of_their_bytes(cache):
+    names = [b"b", b"a/b", b"a-b", b"\xff", b"a"]
+    cache.remember([(OLD._replace(path=name), b"id") for name in names], at_ns=NOW_NS)
+
+    assert [known.path for known in cache.list_files()] == sorted(names)
+
+
+def test_a_damaged_database_is_replaced(tmp_path):
+    path = tmp_path / "cache.db"
+    path.write_bytes(b"not a database at all" * 100)
+
+    cache = StatCache(path)
+
+    assert list(cache.list_files()) == []
+    cache.close()
+
+
+def test_places_of_blobs_are_kept_until_they_are_forgotten(tmp_path):
+    blobs = [BlobRef(b"1", b"p", 0, 5), BlobRef(b"2", b"q", 5, 6)]
+    cache = StatCache(tmp_path / "cache.db")
+    cache.note_stored(blobs)
+    cache.close()
+    cache = StatCache(tmp_path / "cache.db")
+
+    assert cache.list_stored() == blobs
+    cache.forget_stored([b"p"])
+    assert cache.list_stored() == blobs[1:]
+    cache.forget_stored()
+    assert cache.list_stored() == []
+    cache.close()

@@ -1,0 +1,84 @@
+"""The folder's own folder: link, state and lock."""
+
+import pytest
+
+from client.tests.transfer.folders import LINK
+from nearline.errors import Conflict, Failed
+from nearline.transfer.local.workspace import State, Workspace
+from nearline.transfer.progress import Meter
+
+
+def test_a_linked_folder_is_found_from_any_depth(tmp_path):
+    Workspace.create(tmp_path, LINK)
+    (tmp_path / "a" / "b").mkdir(parents=True)
+
+    found = Workspace.find(tmp_path / "a" / "b")
+
+    assert found.root == tmp_path
+    assert found.link == LINK
+    assert Workspace.find(tmp_path.parent) is None
+
+
+def test_linking_again_keeps_the_state_and_linking_elsewhere_drops_it(tmp_path):
+    workspace = Workspace.create(tmp_path, LINK)
+    workspace.write_state(State("c" * 64, "r" * 64))
+
+    Workspace.create(tmp_path, LINK)
+    kept = workspace.state
+    workspace.switch_branch("other")
+    switched = workspace.state
+    Workspace.create(tmp_path, LINK.__class__(LINK.url, LINK.project, "another", "main"))
+
+    assert kept == switched == State("c" * 64, "r" * 64)
+    assert workspace.state == State()
+
+
+def test_the_lock_is_exclusive_and_ends_with_its_holder(tmp_path):
+    workspace = Workspace.create(tmp_path, LINK)
+
+    with workspace.lock(), pytest.raises(Conflict, match="Another sync is running"), Workspace(tmp_path).lock():
+        pass
+
+    with workspace.lock():
+        pass
+
+
+def test_leftovers_of_a_killed_transfer_are_swept_away(tmp_path):
+    workspace = Workspace.create(tmp_path, LINK)
+    (workspace.temporary / "1-2").write_bytes(b"half a file")
+
+    with workspace.lock():
+        assert list(workspace.temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}"])
+def test_a_damaged_link_is_one_clear_sentence(tmp_path, content):
+    workspace = Workspace.create(tmp_path, LINK)
+    (workspace.home / "config.json").write_bytes(content)
+
+    with pytest.raises(Failed, match="cannot be read"):
+        _ = workspace.link
+
+
+def test_a_meter_counts_and_estimates():
+    told, now = [], [0.0]
+    meter = Meter(told.append, "Uploading", files_total=4, bytes_total=400, clock=lambda: now[0])
+
+    for second in range(1, 4):
+        now[0] = float(second)
+        meter.add(files=1, size_bytes=100)
+
+    last = told[-1]
+    assert (last.phase, last.files_done, last.files_total) == ("Uploading", 3, 4)
+    assert (last.bytes_done, last.bytes_total, last.rate_bytes_s, last.eta_s) == (300, 400, 100.0, 1.0)
+
+
+def test_a_meter_tells_at_most_ten_times_a_second_and_always_the_end():
+    told = []
+    meter = Meter(told.append, "Uploading", clock=lambda: 0.0)
+
+    for _ in range(100):
+        meter.add(files=1)
+    meter.finish()
+
+    assert [moment.files_done for moment in told] == [1, 100]
