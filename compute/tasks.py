@@ -1,51 +1,50 @@
-"""Background work of compute: ids in, one service, done. Each tick finds what a lost ring left."""
+"""Background tasks of compute: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
 from compute.services import resources, submissions
 from compute.workers import cleaning, launches, observe, stops
-from core import doorbell
-from core.doorbell import Lane
+from core.tasks import Queue, task
 
 
-@doorbell.task("compute.launch", lane=Lane.WATCH, every_s=1.0)
+@task("compute.launch", queue=Queue.WATCH, every_s=1.0, on=("scheduler.workload_placed",))
 def launch_jobs() -> None:
-    """Start jobs that got their room."""
+    """Start jobs whose workload was placed."""
     launches.start_placed_jobs()
 
 
-@doorbell.task("compute.observe", lane=Lane.WATCH, every_s=1.0)
+@task("compute.observe", queue=Queue.WATCH, every_s=1.0)
 def observe_jobs(resource_id: str | None = None) -> None:
-    """Compare what runs with the books, on one resource or on all."""
+    """Compare what runs with the database, on one resource or on all."""
     if resource_id is None:
         observe.observe_all()
     else:
         observe.observe_each([resource_id])
 
 
-@doorbell.task("compute.stop", lane=Lane.WATCH)
+@task("compute.stop", queue=Queue.WATCH)
 def stop_jobs() -> None:
-    """Tell cancelled jobs to end. Without a tick: each look of `compute.observe` tells them again."""
+    """Stop cancelled jobs. Without a period: each run of `compute.observe` stops them again."""
     stops.stop_ending_jobs()
 
 
-@doorbell.task("compute.evict", lane=Lane.WATCH, every_s=1.0)
+@task("compute.evict", queue=Queue.WATCH, every_s=1.0, on=("scheduler.workload_evicted",))
 def evict_jobs() -> None:
-    """Stop the jobs that are to give their room to others."""
+    """Stop the jobs whose workload was evicted."""
     stops.evict_jobs()
 
 
-@doorbell.task("compute.probe", lane=Lane.WATCH, every_s=30.0)
+@task("compute.probe", queue=Queue.WATCH, every_s=30.0)
 def probe_resources() -> None:
     """Ask the resources for their nodes."""
     resources.probe_all()
 
 
-@doorbell.task("compute.release_data", lane=Lane.WATCH, every_s=15.0)
+@task("compute.release_data", queue=Queue.WATCH, every_s=15.0)
 def release_data() -> None:
-    """Let go of the cached commits of ended jobs."""
+    """Release the cached commits that ended jobs held."""
     submissions.release_data()
 
 
-@doorbell.task("compute.clean", lane=Lane.TIDY, every_s=3600.0)
+@task("compute.clean", queue=Queue.TIDY, every_s=3600.0)
 def delete_old_files() -> None:
     """Delete the files of jobs that ended long ago."""
     cleaning.delete_old_files()

@@ -1,71 +1,71 @@
-"""Background work of datasets: what is rung for, and what ticks."""
+"""Background tasks of datasets: ids in, one service or worker, done."""
 
-from core.doorbell import Lane, task
+from core.tasks import Queue, task
 from datasets.services import datasets, stores, uploads
 from datasets.workers import cache_hydration, collection, evictions, scrubs
 
 
-@task("datasets.expire_uploads", lane=Lane.WATCH, every_s=300)
+@task("datasets.expire_uploads", queue=Queue.WATCH, every_s=300)
 def expire_uploads() -> None:
     """End upload sessions whose time is over."""
     uploads.expire_uploads()
 
 
-@task("datasets.sweep_stores", lane=Lane.TIDY, every_s=3600)
+@task("datasets.sweep_stores", queue=Queue.TIDY, every_s=3600)
 def sweep_stores() -> None:
     """Remove what killed uploads left in folder stores."""
     stores.sweep_unfinished()
 
 
-@task("datasets.purge_deleted", lane=Lane.TIDY, every_s=60)
+@task("datasets.purge_deleted", queue=Queue.TIDY, every_s=60)
 def purge_deleted() -> None:
     """Remove the bytes of deleted datasets."""
     datasets.purge_deleted()
 
 
-@task("datasets.collect_packs", lane=Lane.TIDY, every_s=600)
+@task("datasets.collect_packs", queue=Queue.TIDY, every_s=600)
 def collect_packs() -> None:
     """Condemn, and later delete, packs that nothing refers to."""
     collection.collect()
 
 
-@task("datasets.hydrate", lane=Lane.CACHE)
+@task("datasets.hydrate", queue=Queue.CACHE)
 def hydrate(*, cached_commit_id: str) -> None:
-    """Work on a cached commit until it is ready, unless somebody is at it."""
+    """Hydrate a cached commit, unless another worker does."""
     cache_hydration.hydrate_each([cached_commit_id])
 
 
-@task("datasets.evict", lane=Lane.CACHE)
+@task("datasets.evict", queue=Queue.CACHE)
 def evict(*, cached_commit_id: str) -> None:
-    """Take an evicted copy off its site, unless somebody is at it."""
+    """Remove an evicted copy from its site, unless another worker does."""
     evictions.remove_each([cached_commit_id])
 
 
-@task("datasets.scrub", lane=Lane.TIDY)
+@task("datasets.scrub", queue=Queue.TIDY)
 def scrub(*, cached_commit_id: str) -> None:
     """Compare a copy with its commit and heal it, if that is due."""
     scrubs.scrub_each([cached_commit_id])
 
 
-@task("datasets.reap", lane=Lane.WATCH, every_s=2)
+@task("datasets.reap", queue=Queue.WATCH, every_s=2)
 def reap() -> None:
-    """Find copies that want work and have no worker."""
+    """Enqueue work for copies that need it and have no worker."""
     cache_hydration.reap()
 
 
-@task("datasets.evict_idle", lane=Lane.WATCH, every_s=60)
+@task("datasets.evict_idle", queue=Queue.WATCH, every_s=60)
 def evict_idle() -> None:
-    """Let copies go that nobody used for too long."""
+    """Evict copies that were idle for too long."""
     evictions.evict_idle()
 
 
-@task("datasets.schedule_scrubs", lane=Lane.WATCH, every_s=600)
+@task("datasets.schedule_scrubs", queue=Queue.WATCH, every_s=600)
 def schedule_scrubs() -> None:
-    """Find copies whose daily scrub is due."""
+    """Enqueue the scrubs that are due."""
     scrubs.ring_due_scrubs()
 
 
-@task("datasets.sweep_caches", lane=Lane.TIDY, every_s=3600)
+@task("datasets.sweep_caches", queue=Queue.TIDY, every_s=3600)
 def sweep_caches() -> None:
-    """Remove what lies on cache sites although no row wants it."""
+    """Remove files on cache sites that belong to no row."""
     evictions.sweep_leftovers()

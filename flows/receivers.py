@@ -1,4 +1,4 @@
-"""What flows do when compute or datasets have news, ring for the runs that it concerns, and what they are asked."""
+"""Answers of flows to signals of compute and datasets that need a look-up first: which runs to enqueue."""
 
 from datetime import datetime
 
@@ -11,13 +11,13 @@ from flows.workers import cleaning, news
 
 @receiver(job_changed, dispatch_uid="flows.job_changed")
 def advance_runs_of_jobs(job_ids: list[str], **_news: object) -> None:
-    """Ring for the runs whose jobs moved."""
+    """Enqueue the runs whose jobs changed state."""
     news.jobs_changed(job_ids)
 
 
 @receiver(cached_commit_changed, dispatch_uid="flows.cached_commit_changed")
 def advance_runs_waiting_for_data(cached_commit_id: str, **_news: object) -> None:
-    """Ring for the runs that wait for that commit."""
+    """Enqueue the runs that wait for that commit."""
     news.cached_commit_changed(cached_commit_id)
 
 

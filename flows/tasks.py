@@ -1,48 +1,47 @@
-"""Background work of flows: ids in, one service, done. Each tick does what lost rings would have asked for."""
+"""Background tasks of flows: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
-from core import doorbell
-from core.doorbell import Lane
+from core.tasks import Queue, task
 from flows.services import artifacts, harvest
 from flows.workers import advance, cleaning, staging
 
 
-@doorbell.task("flows.advance", lane=Lane.ADVANCE, every_s=1.0)
+@task("flows.advance", queue=Queue.ADVANCE, every_s=1.0)
 def advance_runs(run_id: str | None = None) -> None:
-    """Move one run on, or all that have news."""
+    """Advance one run, or all that have something to do."""
     if run_id is None:
         advance.advance_all()
     else:
         advance.advance_each([run_id])
 
 
-@doorbell.task("flows.harvest", lane=Lane.NOTIFY, every_s=2.0)
+@task("flows.harvest", queue=Queue.NOTIFY, every_s=2.0)
 def harvest_logs() -> None:
-    """Read on in the logs of what runs."""
+    """Read new lines from the logs of running jobs."""
     harvest.harvest_running()
 
 
-@doorbell.task("flows.store_artifacts", lane=Lane.NOTIFY, every_s=5.0)
+@task("flows.store_artifacts", queue=Queue.NOTIFY, every_s=5.0)
 def store_artifacts(run_id: str | None = None) -> None:
-    """Keep the outputs of attempts that succeeded."""
+    """Store the outputs of attempts that succeeded."""
     artifacts.store_artifacts(run_id)
 
 
-@doorbell.task("flows.copy_input", lane=Lane.CACHE, every_s=2.0)
+@task("flows.copy_input", queue=Queue.CACHE, every_s=2.0)
 def copy_inputs(input_id: str | None = None) -> None:
-    """Write copies of datasets that attempts want for themselves."""
+    """Write the copies of datasets that attempts need for themselves."""
     if input_id is None:
         staging.copy_all()
     else:
         staging.copy_each([input_id])
 
 
-@doorbell.task("flows.release_inputs", lane=Lane.NOTIFY, every_s=5.0)
+@task("flows.release_inputs", queue=Queue.NOTIFY, every_s=5.0)
 def release_inputs() -> None:
-    """Let go of what ended attempts held."""
+    """Release what ended attempts held."""
     staging.release_inputs()
 
 
-@doorbell.task("flows.clean", lane=Lane.TIDY, every_s=3600.0)
+@task("flows.clean", queue=Queue.TIDY, every_s=3600.0)
 def delete_run_folders() -> None:
-    """Delete what runs kept whose jobs' files are deleted."""
+    """Delete the folders of runs whose jobs' files are deleted."""
     cleaning.delete_run_folders()

@@ -11,7 +11,7 @@ from accounts.actor import Actor
 from accounts.models import Membership, Project, User
 from accounts.permissions import Role
 from accounts.selectors import actor_of
-from core import doorbell
+from core import tasks
 from tests.architecture import world
 from tests.architecture.world import World
 
@@ -69,8 +69,8 @@ def site_admin(make_actor) -> Actor:
 @pytest.fixture
 def everything(db, tmp_path) -> Iterator[World]:
     """One or two of each thing that routes and pages are about, and nobody who works on it in the background."""
-    before = doorbell.install(doorbell.Silent())
+    before = tasks.install(tasks.NullQueue())
     cache.clear()
     yield world.build(tmp_path)
     cache.clear()
-    doorbell.install(before)
+    tasks.install(before)

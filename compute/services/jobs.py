@@ -16,7 +16,7 @@ from compute.engine.states import JobState, ReasonCode
 from compute.errors import JobNameTaken, TemplateNotFound
 from compute.models import Job, JobEvent, Template
 from compute.services import journal
-from core import clock, doorbell
+from core import clock, tasks
 from core.signals import send_on_commit
 from scheduler.services import workloads
 from scheduler.services.workloads import WorkloadRequest
@@ -96,7 +96,7 @@ def cancel_many(*, job_ids: Collection[str], reason: str) -> list[str]:
             steps.append(_cancel(job, reason, now))
         elif job.state in {JobState.STARTING, JobState.RUNNING, JobState.LEAVING}:
             steps.append(journal.Step(job.pk, job.token, JobState.STOPPING, reason, {"reason": reason}))
-    doorbell.enqueue_on_commit("compute.stop")
+    tasks.enqueue_on_commit("compute.stop")
     return journal.record_steps(steps, now=now)
 
 

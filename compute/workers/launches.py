@@ -21,7 +21,7 @@ from compute.errors import ResourceUnconfined, ResourceUnreachable, StartRefused
 from compute.models import Job
 from compute.selectors import failures
 from compute.services import confinement, journal
-from core import clock, doorbell, isolation
+from core import clock, isolation, tasks
 from scheduler.services import workloads
 
 log = structlog.get_logger(__name__)
@@ -85,7 +85,7 @@ def _start(job_ids: Sequence[str]) -> None:
         with transaction.atomic():
             journal.record_steps(refused, now=clock.now())
     for resource_id in sorted({job.resource_id for job in jobs}):
-        doorbell.ring("compute.observe", resource_id=resource_id)
+        tasks.enqueue("compute.observe", resource_id=resource_id)
 
 
 def _start_one(job: Job) -> journal.Step | None:

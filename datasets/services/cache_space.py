@@ -6,7 +6,7 @@ The caller holds the site's row locked, so that two requests never count the sam
 from collections.abc import Collection
 
 from accounts.actor import Actor
-from core.doorbell import enqueue_on_commit
+from core.tasks import enqueue_on_commit
 from core.units import format_bytes
 from datasets.adapters.sites.registry import open_volume
 from datasets.engine import eviction

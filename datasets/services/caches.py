@@ -12,7 +12,7 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
 from core import clock, isolation
-from core.doorbell import enqueue_on_commit
+from core.tasks import enqueue_on_commit
 from datasets import permissions
 from datasets.engine.cache_states import CURRENT, CacheState
 from datasets.engine.eviction import EvictionPlan

@@ -8,7 +8,7 @@ from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
 from accounts.services.projects import check_name
-from core import clock, doorbell, isolation
+from core import clock, isolation, tasks
 from core.errors import InvalidInput
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
@@ -80,7 +80,7 @@ def delete_dataset(*, actor: Actor, dataset: Dataset) -> None:
     if Dataset.objects.filter(pk=dataset.pk, deleted_at=None).update(deleted_at=clock.now()):
         UploadSession.objects.filter(dataset=dataset, state=UploadState.OPEN).update(state=UploadState.CANCELLED)
         audit.record(actor, "datasets.delete", dataset)
-        doorbell.enqueue_on_commit("datasets.purge_deleted")
+        tasks.enqueue_on_commit("datasets.purge_deleted")
 
 
 def purge_deleted() -> int:

@@ -12,8 +12,8 @@ from django.db import transaction
 
 from accounts.actor import Actor
 from core import clock, isolation
-from core.doorbell import ring, ring_surely
 from core.errors import PlatformError
+from core.tasks import enqueue, enqueue_reliably
 from core.units import format_bytes
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites.registry import open_volume
@@ -70,12 +70,12 @@ def reap(*, limit: int = 100) -> int:
     found = list(rows.order_by("pk").values_list("pk", "state")[:limit])
     for id_, state in found:
         if state == CacheState.EVICTING:
-            ring_surely("datasets.evict", cached_commit_id=id_)
+            enqueue_reliably("datasets.evict", cached_commit_id=id_)
         else:
-            ring_surely("datasets.hydrate", cached_commit_id=id_)
+            enqueue_reliably("datasets.hydrate", cached_commit_id=id_)
     wanted = CachedCommit.objects.filter(state=CacheState.READY, scrub_requested_at__isnull=False)
     for id_ in wanted.order_by("pk").values_list("pk", flat=True)[:limit]:
-        ring_surely("datasets.scrub", cached_commit_id=id_)
+        enqueue_reliably("datasets.scrub", cached_commit_id=id_)
     return len(found)
 
 
@@ -297,4 +297,4 @@ def _ring_next(row: CachedCommit) -> None:
     """Ring for the copies that waited for this one; the tick would find them a little later."""
     waiting = CachedCommit.objects.filter(site_id=row.site_id, dataset_id=row.dataset_id, state=CacheState.QUEUED)
     for id_ in waiting.order_by("pk").values_list("pk", flat=True)[:10]:
-        ring("datasets.hydrate", cached_commit_id=id_)
+        enqueue("datasets.hydrate", cached_commit_id=id_)

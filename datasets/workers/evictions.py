@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import F
 
 from core import clock, isolation
-from core.doorbell import enqueue_on_commit, ring
+from core.tasks import enqueue, enqueue_on_commit
 from datasets.adapters.sites.registry import open_volume
 from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, LIVE, CacheState
@@ -151,4 +151,4 @@ def _settle_charge(row: CachedCommit, own_bytes: int) -> None:
 def _ring_waiting(row: CachedCommit) -> None:
     waiting = CachedCommit.objects.filter(site_id=row.site_id, state=CacheState.QUEUED)
     for id_ in waiting.order_by("pk").values_list("pk", flat=True)[:10]:
-        ring("datasets.hydrate", cached_commit_id=id_)
+        enqueue("datasets.hydrate", cached_commit_id=id_)

@@ -14,9 +14,9 @@ from django.db import transaction
 from django.db.models import Q
 
 from core import clock, isolation
-from core.doorbell import ring_surely
 from core.errors import PlatformError
 from core.models import give_back_lease, take_lease
+from core.tasks import enqueue_reliably
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites.registry import open_volume
 from datasets.engine.cache_ports import CopyFolder, Damage, DamageKind
@@ -46,7 +46,7 @@ def ring_due_scrubs(*, limit: int = 20) -> int:
     rows = CachedCommit.objects.filter(due, state=CacheState.READY).order_by("scrubbed_at", "pk")
     ids = list(rows.values_list("pk", flat=True)[:limit])
     for id_ in ids:
-        ring_surely("datasets.scrub", cached_commit_id=id_)
+        enqueue_reliably("datasets.scrub", cached_commit_id=id_)
     return len(ids)
 
 

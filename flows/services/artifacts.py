@@ -13,7 +13,7 @@ from django.db import transaction
 
 from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
-from core import clock, doorbell, isolation
+from core import clock, isolation, tasks
 from core.models import Failure
 from flows.adapters.artifact_folder import artifact_store
 from flows.engine import globs
@@ -92,7 +92,7 @@ def _tell(run_id: str) -> None:
     """Let a run that only waits for this come to its end; while steps are under way, their news does."""
     if not Step.objects.filter(run=run_id).exclude(state__in=sorted(STEP_ENDS)).exists():
         Run.objects.filter(pk=run_id).update(wake_at=clock.now())
-        doorbell.ring("flows.advance", run_id=run_id)
+        tasks.enqueue("flows.advance", run_id=run_id)
 
 
 def _keep(experiment: Experiment) -> _Kept:

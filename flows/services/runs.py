@@ -12,7 +12,7 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.services import secrets
 from compute.services import confinement
-from core import clock, doorbell, isolation
+from core import clock, isolation, tasks
 from datasets.selectors import datasets as dataset_selectors
 from flows import permissions
 from flows.engine import grids
@@ -95,7 +95,7 @@ def start_run(
     RunEvent.objects.create(run=run, seq=1, kind="run.created", message=f"Started by {actor.name}.", at=now)
     facts = {"secrets": ", ".join(names)} if names else {}
     audit.record(actor, "flows.start_run", run, flow=version.flow.name, number=run.number, **facts)
-    doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
+    tasks.enqueue_on_commit("flows.advance", run_id=run.pk)
     return run
 
 
@@ -110,7 +110,7 @@ def cancel_run(*, actor: Actor, run: Run) -> Run:
     if live.filter(cancel_requested_at=None).update(cancel_requested_at=now, wake_at=now):
         audit.record(actor, "flows.cancel_run", run)
         isolation.try_now(failures.ids_of(run))
-    doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
+    tasks.enqueue_on_commit("flows.advance", run_id=run.pk)
     run.refresh_from_db()
     return run
 
@@ -157,7 +157,7 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
         audit.record(actor, "flows.retry_run", run, **({"step": step} if step else {}))
     # Now that the run goes on, no more of its files are deleted.
     _check_outputs(run, step, index)
-    doorbell.enqueue_on_commit("flows.advance", run_id=run.pk)
+    tasks.enqueue_on_commit("flows.advance", run_id=run.pk)
     run.refresh_from_db()
     return run
 

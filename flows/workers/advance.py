@@ -1,7 +1,7 @@
 """Moving runs on. `advance_run` is the only writer of a run's state, steps and attempts.
 
-It looks, asks the planner, writes, and looks again until there is nothing to do. Whoever has news about a run only
-rings for it; a ring that is lost is found by the tick, because news is what the rows say (`snapshots.has_news`).
+It reads, asks the planner, writes, and reads again until there is nothing to do. Others only enqueue the run; the
+periodic run finds the work of a lost message, because the rows say what there is to do (`snapshots.has_news`).
 """
 
 from collections.abc import Sequence
@@ -34,8 +34,8 @@ def advance_run(run_id: str) -> None:
             return
         finally:
             leases.give_back(run_id, token)
-        # Somebody who rang while the lease was held went away again, so the holder looks once more. News that a whole
-        # look could do nothing about waits for the tick.
+        # A worker that came while the lease was held went away again, so the holder reads once more. What a whole pass
+        # could do nothing about waits for the periodic run.
         if not (is_first or has_changed) or not snapshots.has_news(run_id, clock.now()):
             return
         is_first = False
@@ -67,7 +67,7 @@ def _advance_once(run_id: str, token: str) -> _Look:
 
 
 def advance_all() -> None:
-    """Advance every run that wants to be looked at: the tick, which finds what lost rings left behind."""
+    """Advance every run that has something to do, also those whose message was lost."""
     advance_each(find_waiting())
 
 

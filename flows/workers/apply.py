@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce
 from accounts.actor import Actor
 from compute.services import jobs
 from compute.services.jobs import JobRequest
-from core import doorbell
+from core import tasks
 from core.signals import send_on_commit
 from flows import signals
 from flows.engine import names
@@ -90,7 +90,7 @@ def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:
             wake_at=None,
             **ending,
         )
-        doorbell.enqueue_on_commit("flows.release_inputs")
+        tasks.enqueue_on_commit("flows.release_inputs")
         send_on_commit(signals.run_changed, run_id=run_id)
     return True
 
@@ -382,9 +382,9 @@ class _Writer:
             kept.update(artifacts_wanted=True)
             self._is_storing = True
         if any(step.data for step in self._loaded.spec.steps):
-            doorbell.enqueue_on_commit("flows.release_inputs")
+            tasks.enqueue_on_commit("flows.release_inputs")
         if succeeded:
-            doorbell.enqueue_on_commit("flows.store_artifacts", run_id=self._run.pk)
+            tasks.enqueue_on_commit("flows.store_artifacts", run_id=self._run.pk)
 
     def _write_run(self) -> None:
         changes: dict[str, Any] = {"wake_at": self._next_wake()}

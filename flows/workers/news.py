@@ -1,25 +1,25 @@
-"""From news of other apps to rings for the runs concerned. Nothing is written: what the rows say is the news."""
+"""Enqueues the runs that a change in another app concerns. Writes nothing: the rows say what changed."""
 
 from collections.abc import Sequence
 
-from core import clock, doorbell
+from core import clock, tasks
 from flows.workers import snapshots, staging
 
 _BATCH = 500
 
 
 def jobs_changed(job_ids: Sequence[str]) -> None:
-    """Ring once for each run that has something to do because of one of these jobs."""
+    """Enqueue each run that has something to do because of one of these jobs, once."""
     runs: set[str] = set()
     now = clock.now()
     for start in range(0, len(job_ids), _BATCH):
         concerned = snapshots.live_attempts_with_news(now).filter(job__in=job_ids[start : start + _BATCH])
         runs.update(concerned.values_list("run_id", flat=True))
     for run_id in sorted(runs):
-        doorbell.ring("flows.advance", run_id=run_id)
+        tasks.enqueue("flows.advance", run_id=run_id)
 
 
 def cached_commit_changed(cached_commit_id: str) -> None:
-    """Ring for each run that waits for that commit."""
+    """Enqueue each run that waits for that commit."""
     for run_id in staging.runs_waiting_for(cached_commit_id):
-        doorbell.ring("flows.advance", run_id=run_id)
+        tasks.enqueue("flows.advance", run_id=run_id)

@@ -19,7 +19,7 @@ from django.db.models import Q
 from accounts.actor import Actor
 from compute.errors import TemplateNotFound
 from compute.selectors import templates
-from core import clock, doorbell, isolation
+from core import clock, isolation, tasks
 from core.errors import PlatformError
 from core.models import Failure
 from datasets.selectors import caches as cache_selectors
@@ -104,7 +104,7 @@ def copy_input(input_id: str) -> None:
             _settle(row, InputState.FAILED, error=f"The copy could not be written: {error}")
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    doorbell.ring("flows.advance", run_id=row.attempt.run_id)
+    tasks.enqueue("flows.advance", run_id=row.attempt.run_id)
 
 
 def release_inputs() -> None:
@@ -150,7 +150,7 @@ def _bring(row: AttemptInput) -> None:
         AttemptInput.objects.filter(pk=row.pk).update(is_cached=False)
         row.is_cached = False
     if not row.is_cached:
-        doorbell.ring("flows.copy_input", input_id=row.pk)
+        tasks.enqueue("flows.copy_input", input_id=row.pk)
         return
     cached = _request(row, site)
     if cached.state == "ready" and cached.path:

@@ -1,7 +1,7 @@
-"""The loop that ticks: every task with a period is run when due, by the one process that holds the lease.
+"""The leader: every task with a period is run when due, by the one process that holds the lease.
 
-Rings make the product quick; this loop makes it right. It runs the ticks in its own process, on threads of its own,
-so that nothing depends on a message broker being there.
+Messages make the product quick; this loop makes it right. It runs periodic tasks in its own process, on threads of its
+own, so that nothing depends on a message broker being there.
 """
 
 import os
@@ -13,8 +13,8 @@ import structlog
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
-from core import clock, doorbell
-from core.local_doorbell import LocalDoorbell
+from core import clock, tasks
+from core.local_queue import LocalQueue
 from core.models import give_back_lease, take_lease
 
 log = structlog.get_logger(__name__)
@@ -25,13 +25,13 @@ _STEP_S = 0.25
 
 
 def lead(
-    lanes: LocalDoorbell, stop: threading.Event, *, holder: str = "", on_lead: Callable[[], None] | None = None
+    queue: LocalQueue, stop: threading.Event, *, holder: str = "", on_lead: Callable[[], None] | None = None
 ) -> None:
-    """Tick until `stop` is set. `on_lead` is called once, when this process first becomes the leader."""
+    """Run periodic tasks until `stop` is set. `on_lead` is called once, when this process first becomes the leader."""
     holder = holder or f"{socket.gethostname()}:{os.getpid()}"
-    due = dict.fromkeys((name for name, task in doorbell.registered().items() if task.every_s), 0.0)
+    due = dict.fromkeys((name for name, task in tasks.registered().items() if task.every_s), 0.0)
     renew_at, is_leader = 0.0, False
-    doorbell.install_lanes(lanes)
+    tasks.install_threads(queue)
     while not stop.wait(_STEP_S):
         now = clock.monotonic()
         if now >= renew_at:
@@ -44,11 +44,11 @@ def lead(
                     on_lead = None
         if not is_leader:
             continue
-        for name, task in doorbell.registered().items():
+        for name, task in tasks.registered().items():
             if task.every_s and now >= due[name]:
                 due[name] = now + task.every_s
-                lanes.queue(task, {})
-    doorbell.install_lanes(None)
+                queue.put(task, {})
+    tasks.install_threads(None)
     if is_leader:
         give_back_lease(_LEASE, holder=holder)
 

@@ -114,8 +114,8 @@ CACHES = {
     else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
 }
 
-# Which class carries rings for background work: between the threads of one process, between processes by a broker.
-DOORBELLS = {"process": "core.local_doorbell.LocalDoorbell", "broker": "config.worker.CeleryDoorbell"}
+# Which class carries messages to background tasks: within one process, and between processes by a broker.
+TASK_QUEUES = {"process": "core.local_queue.LocalQueue", "broker": "config.worker.CeleryQueue"}
 
 # --- sign-in: local accounts, throttled by allauth's rate limits; nobody signs up by themselves
 AUTH_USER_MODEL = "accounts.User"

@@ -3,17 +3,17 @@
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from core import doorbell
-from core.local_doorbell import LocalDoorbell
+from core import tasks
+from core.local_queue import LocalQueue
 
 
 def wire() -> None:
-    """Install the doorbell. Without a broker rings stay silent until `manage.py up` starts its threads."""
+    """Install the task queue. Without a broker tasks are not enqueued until `manage.py up` starts its threads."""
     if settings.NEARLINE.broker_url:
-        doorbell.install(import_string(settings.DOORBELLS["broker"])())
+        tasks.install(import_string(settings.TASK_QUEUES["broker"])())
 
 
-def make_lanes() -> LocalDoorbell:
-    """Return the threads that are lanes and doorbell in one, for a process that is the whole product."""
-    lanes: LocalDoorbell = import_string(settings.DOORBELLS["process"])()
-    return lanes
+def make_local_queue() -> LocalQueue:
+    """Return the queue and its threads for a process that is the whole product."""
+    queue: LocalQueue = import_string(settings.TASK_QUEUES["process"])()
+    return queue

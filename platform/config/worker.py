@@ -1,7 +1,7 @@
-"""Celery: the doorbell of the full installation, and the worker that answers it.
+"""Celery: the task queue of the full installation, and the worker that runs its tasks.
 
-Run `celery -A config.worker worker -Q advance,cache,watch,notify,tidy`. Celery carries rings and nothing else; results,
-retries and timers are rows in our database.
+Run `celery -A config.worker worker -Q advance,cache,watch,notify,tidy`. Celery carries messages and nothing else;
+results, retries and timers are rows in our database.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 from django.conf import settings
 
-from core import doorbell
-from core.doorbell import Task
+from core import tasks
+from core.tasks import Task
 
 log = structlog.get_logger(__name__)
 
-_RING = "nearline.ring"
+_MESSAGE = "nearline.ring"  # its name on the broker since the first release
 _REDELIVER_S = 120
 _MOST_WAITING = 10_000
 
@@ -54,49 +54,49 @@ def make_app(broker_url: str) -> Celery:
 app = make_app(settings.NEARLINE.broker_url)
 
 
-@app.task(name=_RING)
-def answer(name: str, ids: dict[str, str]) -> None:
-    """Run the task that was rung for."""
-    doorbell.run(name, ids)
+@app.task(name=_MESSAGE)
+def run_task(name: str, ids: dict[str, str]) -> None:
+    """Run the task that the message names."""
+    tasks.run(name, ids)
 
 
-class CeleryDoorbell:
-    """Sends each ring as a message to the queue of its lane, from a thread of its own, so that nobody waits for it.
+class CeleryQueue:
+    """Sends each message to the broker's queue of its task, from a thread of its own, so that no caller waits.
 
-    A broker that is away, or a process that ends, costs rings and never work: the next tick finds what they were for.
+    A broker that is away, or a process that ends, costs messages and never work: the next periodic run finds it.
     """
 
     def __init__(self, application: Celery = app) -> None:
         self._application = application
-        self._rings: queue.Queue[tuple[Task, dict[str, str]] | None] = queue.Queue(_MOST_WAITING)
+        self._messages: queue.Queue[tuple[Task, dict[str, str]] | None] = queue.Queue(_MOST_WAITING)
         self._starting = threading.Lock()
         self._sender: threading.Thread | None = None
 
-    def ring(self, task: Task, ids: dict[str, str]) -> None:
-        """Hand the ring to the sender; drop it when thousands wait already."""
+    def enqueue(self, task: Task, ids: dict[str, str]) -> None:
+        """Hand the message to the sender; drop it when thousands wait already."""
         try:
-            self._rings.put_nowait((task, ids))
+            self._messages.put_nowait((task, ids))
         except queue.Full:
-            log.warning("doorbell.full", task=task.name)
+            log.warning("tasks.queue_full", task=task.name)
         with self._starting:
             # A forked child inherits the object and not the thread, which then counts as dead.
             if self._sender is None or not self._sender.is_alive():
-                self._sender = threading.Thread(target=self._send, name="doorbell", daemon=True)
+                self._sender = threading.Thread(target=self._send, name="task-sender", daemon=True)
                 self._sender.start()
 
     def stop(self) -> None:
         """Drop what waits and end the sender."""
         with contextlib.suppress(queue.Empty):
             while True:
-                self._rings.get_nowait()
-        self._rings.put(None)
+                self._messages.get_nowait()
+        self._messages.put(None)
         if self._sender is not None:
             self._sender.join()
 
     def _send(self) -> None:
-        while (ring := self._rings.get()) is not None:
-            task, ids = ring
+        while (message := self._messages.get()) is not None:
+            task, ids = message
             try:
-                self._application.send_task(_RING, (task.name, ids), queue=str(task.lane), retry=False)
+                self._application.send_task(_MESSAGE, (task.name, ids), queue=str(task.queue), retry=False)
             except OperationalError as error:
-                log.warning("doorbell.broker_away", task=task.name, error=str(error))
+                log.warning("tasks.broker_away", task=task.name, error=str(error))

@@ -1,7 +1,7 @@
 """Database connections of threads that work for as long as the process lives.
 
-Django closes a connection after each request or as soon as it is old; for a thread that answers a dozen rings a second
-opening a new one each time costs more than what is asked through it.
+Django closes a connection after each request or as soon as it is old; for a thread that runs a dozen tasks a second
+opening a new one each time costs more than the queries themselves.
 """
 
 from django.db import connections

@@ -9,7 +9,7 @@ from django.db import transaction
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
-from core import doorbell
+from core import tasks
 from scheduler.models import Gpu, Node, Placement
 
 log = structlog.get_logger(__name__)
@@ -68,7 +68,7 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
     gone = _retire([known[name] for name in sorted(known.keys() - wanted.keys())])
     if changed or new or gone:
         log.info("scheduler.nodes_changed", resource=resource_name, new=len(new), changed=changed, gone=gone)
-        doorbell.enqueue_on_commit("scheduler.cycle")
+        tasks.enqueue_on_commit("scheduler.cycle")
 
 
 @transaction.atomic
@@ -78,7 +78,7 @@ def mark_unreachable(*, resource_id: str) -> None:
     _set_not_ready(lost)
     if lost:
         log.warning("scheduler.resource_unreachable", resource=lost[0].resource_name, nodes=len(lost))
-        doorbell.enqueue_on_commit("scheduler.cycle")
+        tasks.enqueue_on_commit("scheduler.cycle")
 
 
 @transaction.atomic
@@ -91,7 +91,7 @@ def set_drained(*, actor: Actor, node: Node, is_drained: bool) -> Node:
         node.revision += 1
         node.save(update_fields=["is_drained", "revision"])
         audit.record(actor, "scheduler.drain_node" if is_drained else "scheduler.open_node", node)
-        doorbell.enqueue_on_commit("scheduler.cycle")
+        tasks.enqueue_on_commit("scheduler.cycle")
     return node
 
 

@@ -8,7 +8,7 @@ from django.db import transaction
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
-from core import doorbell
+from core import tasks
 from scheduler.errors import InvalidQuota
 from scheduler.models import Queue
 
@@ -54,7 +54,7 @@ def set_quota(*, actor: Actor, queue: Queue, **changes: Unpack[Quota]) -> Queue:
         setattr(queue, name, amount)
     queue.save(update_fields=list(changes))
     audit.record(actor, "scheduler.set_quota", queue, **changes)
-    doorbell.enqueue_on_commit("scheduler.cycle")
+    tasks.enqueue_on_commit("scheduler.cycle")
     return queue
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.db import transaction
 
-from core import clock, doorbell
+from core import clock, tasks
 from scheduler.engine.states import WORKLOAD, WorkloadState
 from scheduler.errors import InvalidRequest
 from scheduler.models import Placement, Promise, Stay, Workload
@@ -76,7 +76,7 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
         batch_size=500,
     )
     found = _ids_by_name([request.name for request in requests])
-    doorbell.enqueue_on_commit("scheduler.cycle")
+    tasks.enqueue_on_commit("scheduler.cycle")
     return [found[request.name] for request in requests]
 
 
@@ -124,7 +124,7 @@ def requeue_many(workload_ids: Collection[str]) -> list[str]:
         for promise in Promise.objects.filter(workload__in=ids).select_related("node"):
             told = {"reason": promise.reason, "reason_code": promise.reason_code}
             Workload.objects.filter(pk=promise.workload_id).update(**told)
-        doorbell.enqueue_on_commit("scheduler.cycle")
+        tasks.enqueue_on_commit("scheduler.cycle")
     return ids
 
 
@@ -149,7 +149,7 @@ def _end(workload_ids: Collection[str], states: Collection[WorkloadState]) -> li
         Workload.objects.filter(pk__in=ids).update(
             state=WorkloadState.RELEASED, released_at=clock.now(), reason="", reason_code="", answer=None
         )
-        doorbell.enqueue_on_commit("scheduler.cycle")
+        tasks.enqueue_on_commit("scheduler.cycle")
     return ids
 
 

@@ -11,8 +11,8 @@ OTHER_ROOTS = {"compute.workers.watch:watch_forever"}
 # What does not loop over items at all.
 TASKS_OF_ONE_ITEM = {
     "datasets.tasks:expire_uploads": "is one statement",
-    "datasets.tasks:reap": "only rings; what it rings for is isolated",
-    "datasets.tasks:schedule_scrubs": "only rings; what it rings for is isolated",
+    "datasets.tasks:reap": "only enqueues; what it enqueues is isolated",
+    "datasets.tasks:schedule_scrubs": "only enqueues; what it enqueues is isolated",
     "scheduler.tasks:learn_packing": "writes one row",
 }
 # Loops inside the work on one item, or inside one batch that `in_batch` does again one by one.
@@ -68,10 +68,10 @@ def test_every_periodic_loop_over_rows_isolates_its_items():
 
 
 TASK = """
-from core import doorbell
+from core import tasks
 from app.services import work
 
-@doorbell.task("app.work", every_s=1.0)
+@tasks.task("app.work", every_s=1.0)
 def tick():
     work.do_all()
 """

@@ -14,7 +14,7 @@ from accounts.permissions import Role
 from accounts.selectors import actor_of
 from accounts.services import projects, secrets, tokens
 from compute.models import Job
-from core import doorbell
+from core import tasks
 from datasets.models import UploadSession
 from datasets.services import branches, cache_sites, caches, upload_parts, uploads
 from flows.models import Experiment, Run
@@ -101,7 +101,7 @@ def _datasets(member: Actor, project: Project, folder: Path) -> dict[str, str]:
     )
     with TestCase.captureOnCommitCallbacks(execute=True):
         cached = caches.request_cache(member, second, site)
-    doorbell.run("datasets.hydrate", {"cached_commit_id": cached.pk})
+    tasks.run("datasets.hydrate", {"cached_commit_id": cached.pk})
     assert UploadSession.objects.count() == 3
     parts = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="browser").upload
     upload_parts.receive_part(actor=member, upload=parts, number=0, read=io.BytesIO(part()).read)

@@ -1,4 +1,4 @@
-"""The platform without its web pages: leader loop, lanes, watcher, local driver. It runs one flow and is killed a lot.
+"""The platform without its web pages: leader loop, queue, watcher, local driver. It runs one flow and is killed a lot.
 
 `flow_process.py start FLOW_FILE` makes everything, starts a run, prints its id and exits; `flow_process.py serve RUN`
 works until the run has ended. A killed `serve` is simply started again.
@@ -27,8 +27,8 @@ from compute.models import Resource, ResourceKind, Template
 from compute.services import resources
 from compute.workers import watch
 from config import leader, recovery
-from core import doorbell
-from core.local_doorbell import LocalDoorbell
+from core import tasks
+from core.local_queue import LocalQueue
 from flows.models import Run
 from flows.services import flows, runs
 
@@ -48,12 +48,12 @@ def start(flow_file: str) -> None:
 
 def serve(run_id: str) -> None:
     """Do what `manage.py up` does beside serving pages, until the run has ended."""
-    stop, lanes = threading.Event(), LocalDoorbell()
-    doorbell.install(lanes)
-    lanes.start()
+    stop, queue = threading.Event(), LocalQueue()
+    tasks.install(queue)
+    queue.start()
     recovery.void_leases()
     threads = [
-        threading.Thread(target=leader.lead, args=(lanes, stop), daemon=True),
+        threading.Thread(target=leader.lead, args=(queue, stop), daemon=True),
         threading.Thread(target=watch.watch_forever, args=(stop,), daemon=True),
     ]
     for thread in threads:
@@ -61,7 +61,7 @@ def serve(run_id: str) -> None:
     while Run.objects.filter(pk=run_id, finished_at=None).exists():
         stop.wait(0.2)
     stop.set()
-    lanes.stop(timeout_s=5)
+    queue.stop(timeout_s=5)
 
 
 if __name__ == "__main__":

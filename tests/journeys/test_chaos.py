@@ -1,4 +1,4 @@
-"""The whole product while rings for background work are lost, doubled and overtaken, or all lost: nothing differs."""
+"""The whole product while messages to background tasks are lost, doubled and overtaken, or all lost: nothing differs."""
 
 import uuid
 from collections import Counter
@@ -42,7 +42,7 @@ steps:
 
 @pytest.fixture
 def start_with(tmp_path) -> Iterator[Callable[[dict[str, str]], Product]]:
-    """Return a function that starts a product whose doorbell is chaotic; what it did to rings is in `chaos.log`."""
+    """Return a function that starts a product whose task queue is chaotic; what it did to messages is in `chaos.log`."""
     chaotic = {"DJANGO_SETTINGS_MODULE": "tests.chaos.settings", "CHAOS_SEED": "20261121"}
     log = {"CHAOS_LOG": str(tmp_path / "chaos.log")}
     started = []
@@ -57,11 +57,11 @@ def start_with(tmp_path) -> Iterator[Callable[[dict[str, str]], Product]]:
 
 
 @pytest.mark.parametrize(
-    ("shares", "done_to_rings"),
+    ("shares", "done_to_messages"),
     [(BAD_DAY, {"lost", "doubled", "delayed"}), (ALL_LOST, {"lost"})],
-    ids=["bad day", "every ring lost"],
+    ids=["bad day", "every message lost"],
 )
-def test_everything_ends_right_whatever_is_done_to_rings(start_with, shares, done_to_rings, folder, tmp_path):
+def test_everything_ends_right_whatever_is_done_to_messages(start_with, shares, done_to_messages, folder, tmp_path):
     product = start_with(shares)
     counter = tmp_path / "counter"
     project = f"p-{uuid.uuid4().hex[:8]}"
@@ -99,7 +99,7 @@ def test_everything_ends_right_whatever_is_done_to_rings(start_with, shares, don
     }
     once = dict.fromkeys(["look", "report", *(f"train{n}" for n in range(TRIES))], 1)
     assert Counter(counter.read_text().split()) == once | {"train3": 2}
-    assert {line.split()[0] for line in (tmp_path / "chaos.log").read_text().splitlines()} == done_to_rings
+    assert {line.split()[0] for line in (tmp_path / "chaos.log").read_text().splitlines()} == done_to_messages
 
 
 def states_of_copy(product: Product, cached_commit_id: str) -> list[str]:

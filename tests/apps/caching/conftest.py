@@ -3,7 +3,7 @@
 import pytest
 
 from accounts.actor import Actor
-from core import doorbell
+from core import tasks
 from datasets.adapters.sites.folder.copy_folder import PosixFolder
 from datasets.engine.cache_ports import Sharing
 from datasets.services import cache_sites, caches
@@ -22,12 +22,12 @@ SIZE = sum(len(v[0] if isinstance(v, tuple) else v) for v in FILES.values())
 
 
 class Worker:
-    """A doorbell that runs what is rung for when it is told to; what was rung twice is run twice."""
+    """A task queue that runs its messages when a test says so; what was enqueued twice is run twice."""
 
     def __init__(self) -> None:
         self.rings: list[tuple[str, dict[str, str]]] = []
 
-    def ring(self, task, ids):
+    def enqueue(self, task, ids):
         self.rings.append((task.name, ids))
 
     def work(self, *, most=200):
@@ -36,16 +36,16 @@ class Worker:
             if not self.rings:
                 return
             name, ids = self.rings.pop(0)
-            doorbell.run(name, ids)
+            tasks.run(name, ids)
         raise AssertionError(f"The rings never end: {self.rings[:3]}")
 
 
 @pytest.fixture
 def worker():
     worker = Worker()
-    before = doorbell.install(worker)
+    before = tasks.install(worker)
     yield worker
-    doorbell.install(before)
+    tasks.install(before)
 
 
 @pytest.fixture

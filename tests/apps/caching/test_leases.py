@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.db import OperationalError, connection
 
-from core import clock, doorbell
+from core import clock, tasks
 from datasets.adapters.sites.registry import open_volume
 from datasets.errors import CacheSiteUnavailable, StagingLost
 from datasets.models import CachedCommit, CachedCommitEvent
@@ -30,7 +30,7 @@ def test_a_ring_that_was_lost_is_found_by_the_tick(member, commit, site, worker)
     row = caches.request_cache(member, commit, site)
     worker.rings.clear()
 
-    doorbell.run("datasets.reap", {})
+    tasks.run("datasets.reap", {})
     worker.work()
 
     row.refresh_from_db()
@@ -44,7 +44,7 @@ def test_rings_that_come_twice_and_late_change_nothing(member, commit, site, wor
     before = CachedCommit.objects.filter(pk=row.pk).values().get()
 
     for task in ("datasets.hydrate", "datasets.evict", "datasets.scrub", "datasets.hydrate"):
-        doorbell.run(task, {"cached_commit_id": row.pk})
+        tasks.run(task, {"cached_commit_id": row.pk})
 
     assert CachedCommit.objects.filter(pk=row.pk).values().get() == before
     assert CachedCommitEvent.objects.filter(state="hydrating").count() == 1

@@ -9,7 +9,7 @@ from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken
 from compute.models import Job
 from compute.services import jobs, submissions
 from compute.services.submissions import Submission
-from core import doorbell
+from core import tasks
 from datasets.errors import CacheInUse
 from datasets.models import CachedCommit
 from datasets.services import cache_sites, caches
@@ -23,15 +23,15 @@ WANTED = Submission(template="scripted.small", command="python train.py", name="
 @pytest.fixture
 def cached(member, project, site_admin, resource, home) -> CachedCommit:
     """A commit that lies ready on the cache site of the resource."""
-    before = doorbell.install(doorbell.Silent())
+    before = tasks.install(tasks.NullQueue())
     make_store(home / "store")
     commit = commit_files(member, make_dataset(member, project, "digits"), {"a.txt": b"one"})
     site = cache_sites.create_site(actor=site_admin, name="near", root=home / "near", capacity_bytes=10**7)
     resource.cache_site = "near"
     resource.save()
     copy = caches.request_cache(member, commit, site)
-    doorbell.run("datasets.hydrate", {"cached_commit_id": copy.pk})
-    doorbell.install(before)
+    tasks.run("datasets.hydrate", {"cached_commit_id": copy.pk})
+    tasks.install(before)
     copy.refresh_from_db()
     return copy
 

@@ -1,15 +1,15 @@
 import pytest
 from django.conf import settings
 
-from core import doorbell
+from core import tasks
 from tests.factories.flows import World
 
 
 @pytest.fixture(autouse=True)
-def _silent_doorbell():
-    before = doorbell.install(doorbell.Silent())
+def _null_queue():
+    before = tasks.install(tasks.NullQueue())
     yield
-    doorbell.install(before)
+    tasks.install(before)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from compute.workers import observe
-from core import clock, doorbell
+from core import clock, tasks
 from flows.models import Artifact, Experiment, MetricLast, MetricPoint, MetricStretch
 from flows.selectors import curves, experiment_lists, experiments
 from flows.services import annotations, artifacts, harvest
@@ -17,13 +17,13 @@ FLOW = "flow: f\nsteps: [{name: a, command: c, outputs: ['*.txt', 'models/**']}]
 
 
 class Recorder:
-    """A doorbell that notes who is rung for."""
+    """A task queue that notes what is enqueued."""
 
     def __init__(self) -> None:
-        self.rings = []
+        self.messages = []
 
-    def ring(self, task, ids) -> None:
-        self.rings.append((task.name, ids))
+    def enqueue(self, task, ids) -> None:
+        self.messages.append((task.name, ids))
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ def end_and_keep(world: World, *names: str) -> list:
     observe.observe_all()
     advance.advance_all()
     recorder = Recorder()
-    doorbell.install(recorder)
+    tasks.install(recorder)
     artifacts.store_artifacts()
-    return recorder.rings
+    return recorder.messages
 
 
 def test_metrics_are_read_while_the_job_runs_and_none_is_counted_twice(world: World, running):
@@ -107,15 +107,15 @@ def test_a_fault_with_one_output_is_its_own_and_the_run_is_told_when_nothing_els
     (folders[0] / "report.txt").write_text("fine")
     shutil.rmtree(folders[1])
 
-    rings = end_and_keep(world, *world.running()[:2])
+    messages = end_and_keep(world, *world.running()[:2])
 
-    assert rings == []
+    assert messages == []
     assert [bool(row.artifacts_error) for row in Experiment.objects.order_by("step__index")] == [False, True, False]
     assert Artifact.objects.get().path == "report.txt"
 
-    rings = end_and_keep(world, *world.running())
+    messages = end_and_keep(world, *world.running())
 
-    assert rings == [("flows.advance", {"run_id": run.pk})]
+    assert messages == [("flows.advance", {"run_id": run.pk})]
     assert not Experiment.objects.filter(artifacts_wanted=True).exists()
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from accounts.errors import PermissionDenied
-from core import doorbell
+from core import tasks
 from scheduler.models import Gpu, Node, Placement
 from scheduler.services import nodes, workloads
 from scheduler.workers import cycle
@@ -135,15 +135,15 @@ def test_a_resource_that_does_not_answer_keeps_its_nodes_but_takes_nothing(proje
     assert names_and_readiness() == {"n1": False}
 
 
-def test_news_of_nodes_rings_for_a_cycle(django_capture_on_commit_callbacks):
-    rings = []
-    before = doorbell.install(type("Recorder", (), {"ring": lambda self, task, ids: rings.append(task.name)})())
+def test_a_report_of_nodes_enqueues_a_cycle(django_capture_on_commit_callbacks):
+    messages = []
+    before = tasks.install(type("Recorder", (), {"enqueue": lambda self, task, ids: messages.append(task.name)})())
     try:
         with django_capture_on_commit_callbacks(execute=True):
             report_nodes(report("n1"))
         with django_capture_on_commit_callbacks(execute=True):
             report_nodes(report("n1"))
     finally:
-        doorbell.install(before)
+        tasks.install(before)
 
-    assert rings == ["scheduler.cycle"]
+    assert messages == ["scheduler.cycle"]

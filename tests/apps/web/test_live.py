@@ -15,7 +15,7 @@ from django.test import Client
 
 from accounts.models import Membership, User
 from config.asgi import application
-from core import doorbell
+from core import tasks
 from flows.models import Run, RunEvent
 from tests.factories.flows import World
 from web import live, live_stream
@@ -27,10 +27,10 @@ LIMIT_S = 10
 
 @pytest.fixture
 def run(project, member, tmp_path) -> Run:
-    before = doorbell.install(doorbell.Silent())
+    before = tasks.install(tasks.NullQueue())
     text = "flow: one\nsteps:\n  - {name: only, command: 'true'}\n"
     yield World(tmp_path).start(member, project, text)
-    doorbell.install(before)
+    tasks.install(before)
 
 
 def cookie_of(actor) -> str:

@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Project, User
-from core import clock, doorbell
+from core import clock, tasks
 from flows.models import Run
 from scheduler.models import Node
 from tests.factories.api import call
@@ -26,10 +26,10 @@ steps:
 
 
 @pytest.fixture(autouse=True)
-def _silent_doorbell():
-    before = doorbell.install(doorbell.Silent())
+def _null_queue():
+    before = tasks.install(tasks.NullQueue())
     yield
-    doorbell.install(before)
+    tasks.install(before)
 
 
 @pytest.fixture

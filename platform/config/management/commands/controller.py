@@ -1,4 +1,4 @@
-"""`manage.py controller`: the process that ticks, schedules and watches compute. Run several; one leads."""
+"""`manage.py controller`: runs periodic tasks, schedules and watches compute. Run several; one leads."""
 
 import signal
 import threading
@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand
 
 from compute.workers import watch
 from config import leader
-from core.local_doorbell import LocalDoorbell
+from core.local_queue import LocalQueue
 
 
 class Command(BaseCommand):
@@ -20,8 +20,8 @@ class Command(BaseCommand):
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        lanes = LocalDoorbell()
-        lanes.start()
+        queue = LocalQueue()
+        queue.start()
         watcher = threading.Thread(target=watch.watch_forever, args=(stop,), name="watch", daemon=True)
-        leader.lead(lanes, stop, on_lead=watcher.start)
-        lanes.stop()
+        leader.lead(queue, stop, on_lead=watcher.start)
+        queue.stop()

@@ -21,7 +21,7 @@ from compute.services import confinement
 from compute.workers import watch
 from config import first_start, leader, log_setup, recovery, wiring
 from config.story import Story
-from core import doorbell
+from core import tasks
 
 HOST = "127.0.0.1"
 
@@ -44,11 +44,11 @@ class Command(BaseCommand):
         story.begin()
         first_start.prepare()
         recovery.void_leases()
-        lanes = wiring.make_lanes()
-        doorbell.install(lanes)
-        lanes.start()
+        queue = wiring.make_local_queue()
+        tasks.install(queue)
+        queue.start()
         threads = [
-            threading.Thread(target=leader.lead, args=(lanes, stop), name="leader", daemon=True),
+            threading.Thread(target=leader.lead, args=(queue, stop), name="leader", daemon=True),
             threading.Thread(target=watch.watch_forever, args=(stop,), name="watch", daemon=True),
         ]
         for thread in threads:
@@ -67,7 +67,7 @@ class Command(BaseCommand):
             stop.set()
             for thread in threads:
                 thread.join(timeout=5)
-            lanes.stop(timeout_s=5)
+            queue.stop(timeout_s=5)
             lock.close()
 
     def _demonstrate(self, story: Story, stop: threading.Event) -> None:

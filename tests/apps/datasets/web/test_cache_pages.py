@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from accounts.models import Project, User
-from core import doorbell
+from core import tasks
 from datasets.models import CacheSite
 from datasets.services import cache_sites, caches
 from tests.factories.datasets import commit_files, make_dataset, make_store
@@ -20,9 +20,9 @@ def site(tmp_path, site_admin) -> CacheSite:
 
 @pytest.fixture
 def silent():
-    before = doorbell.install(doorbell.Silent())
+    before = tasks.install(tasks.NullQueue())
     yield
-    doorbell.install(before)
+    tasks.install(before)
 
 
 def browser_of(actor) -> Client:

@@ -1,4 +1,4 @@
-"""The doorbell over Celery delivers to the lane's queue, and costs nobody anything when the broker is away."""
+"""The queue over Celery delivers to the broker's queue of a task, and costs nobody anything when the broker is away."""
 
 import json
 import os
@@ -9,14 +9,14 @@ import pytest
 from kombu.exceptions import OperationalError
 
 from config import worker
-from core.doorbell import Lane, Task
+from core.tasks import Queue, Task
 
 LIMIT_S = 30
-TASK = Task("test.note", Lane.CACHE, lambda **_ids: None, None)
+TASK = Task("test.note", Queue.CACHE, lambda **_ids: None, None)
 
 
 class Application:
-    """Celery as the doorbell uses it, over a broker that does what the test says."""
+    """Celery as the task queue uses it, over a broker that does what the test says."""
 
     def __init__(self, *, is_stuck: bool = False, failures: int = 0) -> None:
         self.goes_on = threading.Event()
@@ -33,43 +33,43 @@ class Application:
         self.sent.put(arguments)
 
 
-def test_who_rings_never_waits_for_the_broker():
+def test_no_caller_waits_for_the_broker():
     broker = Application(is_stuck=True)
-    bell = worker.CeleryDoorbell(broker)
+    tasks = worker.CeleryQueue(broker)
 
     for number in range(1000):
-        bell.ring(TASK, {"id": str(number)})
+        tasks.enqueue(TASK, {"id": str(number)})
 
     assert broker.sent.empty()  # nothing could be sent, and still we are here
     broker.goes_on.set()
-    bell.stop()
+    tasks.stop()
 
 
-def test_a_broker_that_is_away_costs_rings_and_not_the_sender():
+def test_a_broker_that_is_away_costs_messages_and_not_the_sender():
     broker = Application(failures=2)
-    bell = worker.CeleryDoorbell(broker)
+    tasks = worker.CeleryQueue(broker)
 
     for number in range(3):
-        bell.ring(TASK, {"id": str(number)})
+        tasks.enqueue(TASK, {"id": str(number)})
 
     assert broker.sent.get(timeout=LIMIT_S) == (TASK.name, {"id": "2"})
-    bell.stop()
+    tasks.stop()
 
 
 @pytest.mark.services
 @pytest.mark.skipif("NEARLINE_TEST_REDIS" not in os.environ, reason="needs Redis: `make services`")
-def test_a_ring_lies_in_the_queue_of_its_lane():
+def test_a_message_lies_in_the_queue_of_its_task():
     import redis
 
     url = os.environ["NEARLINE_TEST_REDIS"] + "/0"
     client = redis.Redis.from_url(url)
     client.flushdb()
 
-    bell = worker.CeleryDoorbell(worker.make_app(url))
+    tasks = worker.CeleryQueue(worker.make_app(url))
 
-    bell.ring(TASK, {"id": "7"})
+    tasks.enqueue(TASK, {"id": "7"})
 
     _, message = client.blpop(["cache"], timeout=LIMIT_S)
-    bell.stop()
+    tasks.stop()
     assert json.loads(message)["headers"]["task"] == "nearline.ring"
     client.close()

@@ -1,0 +1,142 @@
+"""Background tasks: registered by name, enqueued by name, run by a worker or by the leader's own threads.
+
+A message says "look again", never "do this": the database row says what there is to do. So a message may be lost,
+delivered twice or reordered without harm, and every handler can be repeated. A handler's periodic run in the leader
+finds the work of a lost message.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from django.db import transaction
+from django.dispatch import Signal
+from django.utils.module_loading import import_string
+
+from core.metrics import TASK_FAILURES, TASK_SECONDS
+
+
+class Queue(StrEnum):
+    """Tasks of one queue may wait for each other; queues never do (a slow hydration cannot starve `advance`).
+
+    TIDY is for work that may take hours and that nobody waits for: requests of people never wait behind it.
+    """
+
+    ADVANCE = "advance"
+    CACHE = "cache"
+    WATCH = "watch"
+    NOTIFY = "notify"
+    TIDY = "tidy"
+
+
+Handler = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A registered task. `every_s` is the period of its runs in the leader in seconds; None means it has none.
+
+    `on` names the events (`app.signal`) after which it is enqueued, without ids.
+    """
+
+    name: str
+    queue: Queue
+    handler: Handler
+    every_s: float | None
+    on: tuple[str, ...] = ()
+
+
+class TaskQueue(Protocol):
+    """Carries a message to a worker. May lose, double or reorder messages; never blocks for long."""
+
+    def enqueue(self, task: Task, ids: dict[str, str]) -> None:
+        """Ask for `task` to be run with `ids` as keyword arguments, soon, somewhere."""
+
+
+class TaskThreads(TaskQueue, Protocol):
+    """Threads of this process that run tasks. The leader has them; what they run never depends on a message."""
+
+    def put(self, task: Task, ids: dict[str, str]) -> None:
+        """Have `task` run here, soon, unless an equal call waits already."""
+
+
+class NullQueue:
+    """Carries nothing: the next periodic run finds the work. For tests and one-off commands."""
+
+    def enqueue(self, task: Task, ids: dict[str, str]) -> None:
+        """Drop the message."""
+
+
+_tasks: dict[str, Task] = {}
+_queue: TaskQueue = NullQueue()
+_threads: TaskThreads | None = None
+
+
+def task(
+    name: str, *, queue: Queue = Queue.ADVANCE, every_s: float | None = None, on: Sequence[str] = ()
+) -> Callable[[Handler], Handler]:
+    """Register a function under `name`. A periodic run and an event of `on` call it without ids.
+
+    `on` holds events as `app.signal`, such as `scheduler.workload_placed`: a signal of that app's `signals` module.
+    """
+
+    def register(handler: Handler) -> Handler:
+        _tasks[name] = Task(name, queue, handler, every_s, tuple(on))
+        for event in on:
+            _signal_of(event).connect(lambda **_: enqueue(name), weak=False, dispatch_uid=name)
+        return handler
+
+    return register
+
+
+def registered() -> dict[str, Task]:
+    """Return every task by name."""
+    return dict(_tasks)
+
+
+def run(name: str, ids: dict[str, str]) -> None:
+    """Run a task here and now."""
+    with TASK_FAILURES.labels(name).count_exceptions(), TASK_SECONDS.labels(name).time():
+        _tasks[name].handler(**ids)
+
+
+def install(queue: TaskQueue) -> TaskQueue:
+    """Choose the queue of this process and return the one before it. Called by `config.wiring` and by tests."""
+    global _queue
+    before, _queue = _queue, queue
+    return before
+
+
+def install_threads(threads: TaskThreads | None) -> None:
+    """Set the threads of this process that run what its periodic runs find; None: it has none. For the leader."""
+    global _threads  # noqa: PLW0603 (a process has one set of threads, as it has one queue)
+    _threads = threads
+
+
+def enqueue(name: str, **ids: str) -> None:
+    """Enqueue a task now."""
+    _queue.enqueue(_tasks[name], ids)
+
+
+def enqueue_reliably(name: str, **ids: str) -> None:
+    """Enqueue what a periodic run found: for any worker, and on this process's own threads, which lose nothing.
+
+    Whoever comes second finds nothing left to do. A task without a period of its own is enqueued in this way by the
+    periodic task that finds its work.
+    """
+    if _threads is not None:
+        _threads.put(_tasks[name], ids)
+    if _queue is not _threads:
+        enqueue(name, **ids)
+
+
+def enqueue_on_commit(name: str, **ids: str) -> None:
+    """Enqueue a task once the surrounding transaction has committed."""
+    transaction.on_commit(lambda: enqueue(name, **ids))
+
+
+def _signal_of(event: str) -> Signal:
+    app, _, name = event.partition(".")
+    signal: Signal = import_string(f"{app}.signals.{name}")
+    return signal
