@@ -85,6 +85,19 @@ class PackLeaving(PlatformError):
     hint = "Try again in a moment."
 
 
+class SourceChanged(Conflict):
+    """A file was written to while it was stored."""
+
+    code = "datasets.source_changed"
+    hint = "Try again when nothing writes to it."
+
+
+class TreeNotFound(NotFound):
+    """No such stored tree, or the caller is not a member of its project."""
+
+    code = "datasets.tree_not_found"
+
+
 class ManifestRejected(InvalidInput):
     """A root or a range is damaged, or says something that must not be carried out."""
 

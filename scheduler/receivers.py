@@ -1,4 +1,4 @@
-"""Signals of other apps: a new project gets its queue, in the same transaction."""
+"""News from other apps: a new project gets its queue, in the same transaction."""
 
 from django.dispatch import receiver
 

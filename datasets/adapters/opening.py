@@ -9,9 +9,9 @@ from django.conf import settings
 
 from datasets.adapters.folder import FolderStore
 from datasets.adapters.scoped import ScopedStore
-from datasets.engine.layout import dataset_prefix
+from datasets.engine.layout import dataset_prefix, pack_key
 from datasets.engine.ports import BlobStore, PutProof
-from datasets.models import Dataset, Store, StoreKind
+from datasets.models import Dataset, Pack, Store, StoreKind
 
 
 def open_store(store: Store) -> BlobStore:
@@ -27,7 +27,24 @@ def open_folder(store: Store) -> FolderStore:
 
 
 def open_dataset_store(dataset: Dataset) -> ScopedStore:
-    """Return the part of a store that holds one dataset; its keys are those of `engine.layout`."""
+    """Return the part of a store that holds one dataset; its keys are those of `engine.layout`.
+
+    Packs that the dataset borrows are found where they lie.
+    """
+    borrowed = dict(
+        Pack.objects.filter(dataset=dataset, lender__isnull=False).values_list("sha256", "lender__dataset_id")
+    )
+    lenders = Dataset.objects.select_related("store").in_bulk(set(borrowed.values())) if borrowed else {}
+    parts = {id_: open_manifests(lender) for id_, lender in lenders.items()}
+    return ScopedStore(
+        open_store(dataset.store),
+        dataset_prefix(dataset.id),
+        {pack_key(sha256): parts[lender] for sha256, lender in borrowed.items()},
+    )
+
+
+def open_manifests(dataset: Dataset) -> ScopedStore:
+    """Return the same for callers that read no pack: nothing but packs is ever borrowed."""
     return ScopedStore(open_store(dataset.store), dataset_prefix(dataset.id))
 
 

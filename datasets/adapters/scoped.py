@@ -1,17 +1,25 @@
 """A part of a store seen as a store: what one dataset may touch."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from types import MappingProxyType
 
 from datasets.engine.ports import Announcement, BlobStat, BlobStore, PutProof, SignedRequest
 
+_NONE: "Mapping[str, ScopedStore]" = MappingProxyType({})
+
 
 class ScopedStore:
-    """Puts a prefix before every key, so that whoever holds it cannot name anything outside."""
+    """Puts a prefix before every key, so that whoever holds it cannot name anything outside.
 
-    def __init__(self, store: BlobStore, prefix: str) -> None:
+    `borrowed` says of some keys in which other part they lie: there they are read, and put right. They are neither
+    listed nor deleted here.
+    """
+
+    def __init__(self, store: BlobStore, prefix: str, borrowed: "Mapping[str, ScopedStore]" = _NONE) -> None:
         self._store = store
         self._prefix = f"{prefix}/"
+        self._borrowed = borrowed
 
     @property
     def put_proof(self) -> PutProof:
@@ -20,19 +28,23 @@ class ScopedStore:
 
     def put(self, key: str, data: bytes) -> None:
         """Store `data`."""
-        self._store.put(self._prefix + key, data)
+        store, whole_key = self.locate(key)
+        store.put(whole_key, data)
 
     def get(self, key: str) -> bytes:
         """Return the whole object."""
-        return self._store.get(self._prefix + key)
+        store, whole_key = self.locate(key)
+        return store.get(whole_key)
 
     def get_range(self, key: str, offset: int, size: int) -> bytes:
         """Return a part of an object."""
-        return self._store.get_range(self._prefix + key, offset, size)
+        store, whole_key = self.locate(key)
+        return store.get_range(whole_key, offset, size)
 
     def stat(self, key: str) -> BlobStat | None:
         """Return the size of an object."""
-        found = self._store.stat(self._prefix + key)
+        store, whole_key = self.locate(key)
+        found = store.stat(whole_key)
         return None if found is None else BlobStat(key, found.size_bytes)
 
     def list_blobs(self, prefix: str) -> Iterator[BlobStat]:
@@ -46,8 +58,15 @@ class ScopedStore:
 
     def sign_put(self, key: str, body: Announcement, *, now: datetime, lifetime_s: int) -> SignedRequest:
         """Return a request that stores the announced body."""
-        return self._store.sign_put(self._prefix + key, body, now=now, lifetime_s=lifetime_s)
+        store, whole_key = self.locate(key)
+        return store.sign_put(whole_key, body, now=now, lifetime_s=lifetime_s)
 
     def sign_get(self, key: str, *, now: datetime, lifetime_s: int) -> SignedRequest:
         """Return a request that reads `key`."""
-        return self._store.sign_get(self._prefix + key, now=now, lifetime_s=lifetime_s)
+        store, whole_key = self.locate(key)
+        return store.sign_get(whole_key, now=now, lifetime_s=lifetime_s)
+
+    def locate(self, key: str) -> tuple[BlobStore, str]:
+        """Return the store that holds an object, and its key there."""
+        lender = self._borrowed.get(key)
+        return (self._store, self._prefix + key) if lender is None else lender.locate(key)

@@ -11,6 +11,7 @@ from datasets.models.cached_commit import (
 from datasets.models.commit import Branch, Commit, CommitSource, Tag
 from datasets.models.dataset import Dataset
 from datasets.models.store import Store, StoreKind
+from datasets.models.stored_tree import StoredBlob, StoredTree, TreeHold
 from datasets.models.upload import PRESENT, ManifestRange, Pack, PackState, UploadPart, UploadSession, UploadState
 
 __all__ = [
@@ -30,7 +31,10 @@ __all__ = [
     "PackState",
     "Store",
     "StoreKind",
+    "StoredBlob",
+    "StoredTree",
     "Tag",
+    "TreeHold",
     "UploadPart",
     "UploadSession",
     "UploadState",

@@ -60,6 +60,11 @@ class Commit(models.Model):
         """The first eight digits of the id, for people."""
         return self.id[:8]
 
+    @property
+    def label(self) -> str:
+        """What error messages call it."""
+        return f"commit {self.short}"
+
 
 class Branch(BaseModel):
     """A name whose commit moves forward. `head` is null until the first commit."""

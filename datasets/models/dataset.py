@@ -12,6 +12,7 @@ class Dataset(BaseModel):
 
     `idle_days` overrides the idle days of cache sites (null: theirs; 0: never evicted for idleness). A deleted dataset
     is hidden at once and keeps its rows as a record; `purged_at` says when its bytes left the store.
+    The internal dataset of a project holds trees that are no commits (`StoredTree`): no list and no name leads to it.
     """
 
     id_prefix = "ds"
@@ -20,6 +21,7 @@ class Dataset(BaseModel):
     name = models.CharField(max_length=63)
     description = models.CharField(max_length=2000, blank=True)
     kind = models.CharField(max_length=30, default="general")
+    is_internal = models.BooleanField(default=False)
     default_branch = models.CharField(max_length=100, default="main")
     store = models.ForeignKey(Store, on_delete=models.PROTECT, related_name="datasets")
     idle_days = models.FloatField(null=True)
@@ -33,6 +35,11 @@ class Dataset(BaseModel):
                 fields=["project", "name"],
                 condition=models.Q(deleted_at__isnull=True),
                 name="one_dataset_per_name",
+            ),
+            models.UniqueConstraint(
+                fields=["project"],
+                condition=models.Q(is_internal=True, deleted_at__isnull=True),
+                name="one_internal_dataset_per_project",
             ),
             models.CheckConstraint(
                 condition=models.Q(idle_days__isnull=True) | models.Q(idle_days__gte=0), name="sane_idle_days"

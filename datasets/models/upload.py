@@ -33,6 +33,8 @@ PRESENT = (PackState.COMPLETE, PackState.DAMAGED)
 class Pack(BaseModel):
     """One pack of a dataset, named by the SHA-256 of its bytes.
 
+    The object lies under the prefix of its own dataset, or, with a `lender`, where that pack of another dataset lies.
+    A pack is never deleted while another row borrows it.
     `touched_at`: when someone wanted it last. `due_at`: when a condemned pack may be deleted, and from when on another
     worker may delete one whose worker fell silent. `damaged_parts`: what of a damaged pack is not what it should be, as
     pairs of first byte and length.
@@ -49,10 +51,15 @@ class Pack(BaseModel):
     touched_at = models.DateTimeField(default=clock.now)
     due_at = models.DateTimeField(null=True)
     damaged_parts = models.JSONField(default=list)
+    lender = models.ForeignKey("self", on_delete=models.RESTRICT, null=True, db_index=False, related_name="borrowers")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["dataset", "sha256"], name="one_pack_per_hash")]
-        indexes = [models.Index(fields=["state", "due_at"], name="pack_by_due_time")]
+        indexes = [
+            models.Index(fields=["state", "due_at"], name="pack_by_due_time"),
+            models.Index(fields=["lender"], condition=models.Q(lender__isnull=False), name="borrowers_of_pack"),
+            models.Index(fields=["dataset"], condition=models.Q(lender__isnull=False), name="borrowed_packs"),
+        ]
 
     def __str__(self) -> str:
         return self.sha256
@@ -63,7 +70,8 @@ class ManifestRange(BaseModel):
 
     The paths, files and bytes are what a root must say about it. `names` holds the fingerprints of its names
     (`engine.collisions`), by which a name that differs from another only in case is found without reading the range.
-    `is_committed`: it is part of a commit, so its packs stay.
+    `is_committed`: it is part of a commit or of a stored tree, so its packs stay as long as it does.
+    `touched_at` and `due_at` are used in internal datasets, as those of a stored tree.
     """
 
     id_prefix = "rng"
@@ -76,6 +84,8 @@ class ManifestRange(BaseModel):
     size_bytes = models.BigIntegerField()
     names = models.BinaryField(default=bytes)
     is_committed = models.BooleanField(default=False)
+    touched_at = models.DateTimeField(default=clock.now)
+    due_at = models.DateTimeField(null=True)
     packs = models.ManyToManyField(Pack, related_name="ranges")
 
     class Meta:

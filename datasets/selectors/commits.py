@@ -93,6 +93,8 @@ def get_branch(actor: Actor, dataset: Dataset, name: str) -> Branch:
     branch = Branch.objects.filter(dataset=dataset, name=name).select_related("head").first()
     if branch is None:
         raise ReferenceNotFound(f"{dataset.name} has no branch called '{name}'.")
+    # The caller has the dataset with its store at hand; the branch need not fetch them again.
+    branch.dataset = dataset
     return branch
 
 

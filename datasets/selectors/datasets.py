@@ -58,7 +58,7 @@ def newest_commit_of(dataset: Dataset) -> Commit | None:
 
 def _visible(actor: Actor) -> QuerySet[Dataset]:
     heads = Branch.objects.filter(name=F("dataset__default_branch")).select_related("head")
-    datasets = Dataset.objects.filter(deleted_at=None).select_related("project", "store")
+    datasets = Dataset.objects.filter(deleted_at=None, is_internal=False).select_related("project", "store")
     if not actor.sees_everything:
         datasets = datasets.filter(project_id__in=actor.project_ids)
     return datasets.prefetch_related(Prefetch("branches", queryset=heads, to_attr="default_heads"))

@@ -1,4 +1,4 @@
-"""Looking into a commit: folders page by page, files by pattern, one file's bytes, and what differs between commits."""
+"""Looking into a tree: folders page by page, files by pattern, one file's bytes, and what differs between commits."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from datasets.engine.ports import BlobStore
 from datasets.errors import ContentCorrupt, FileNotInCommit
 from datasets.models import Commit
 from datasets.selectors import trees
-from datasets.selectors.trees import TreeReader, open_tree
+from datasets.selectors.trees import FileTree, TreeReader, open_tree
 from nearline.content.diff import Change, diff_roots
 from nearline.content.hashing import file_id, new_hasher
 from nearline.content.manifest import Entry, EntryKind, RootRange
@@ -72,40 +72,40 @@ class FileContent:
 
 
 def list_folder(
-    actor: Actor, commit: Commit, *, path: bytes, cursor: str | None, limit: int
+    actor: Actor, tree: FileTree, *, path: bytes, cursor: str | None, limit: int
 ) -> Page[FolderItem | Entry]:
     """Return what lies directly in a folder. Raises FileNotInCommit when there is no such folder."""
-    require(actor, permissions.VIEW, commit.dataset.project_id)
-    return _page(trees.list_folder(commit, path.strip(b"/"), resume_at=_position(cursor), limit=_bounded(limit)))
+    require(actor, permissions.VIEW, tree.dataset.project_id)
+    return _page(trees.list_folder(tree, path.strip(b"/"), resume_at=_position(cursor), limit=_bounded(limit)))
 
 
-def sum_folder(actor: Actor, commit: Commit, *, path: bytes) -> FolderItem:
+def sum_folder(actor: Actor, tree: FileTree, *, path: bytes) -> FolderItem:
     """Return how many files and bytes lie in a folder at any depth."""
-    require(actor, permissions.VIEW, commit.dataset.project_id)
-    return open_tree(commit).sum_folder(path.strip(b"/"))
+    require(actor, permissions.VIEW, tree.dataset.project_id)
+    return open_tree(tree).sum_folder(path.strip(b"/"))
 
 
 def list_matching(
-    actor: Actor, commit: Commit, *, glob: bytes, cursor: str | None, limit: int
+    actor: Actor, tree: FileTree, *, glob: bytes, cursor: str | None, limit: int
 ) -> Page[FolderItem | Entry]:
     """Return the files whose path matches. A page may be short, even empty, and have a next one all the same.
 
     Raises InvalidInput for a pattern that is longer than any path.
     """
-    require(actor, permissions.VIEW, commit.dataset.project_id)
+    require(actor, permissions.VIEW, tree.dataset.project_id)
     if len(glob) > MAX_LENGTH:
         raise InvalidInput(f"A pattern has at most {MAX_LENGTH} characters; this one has {len(glob)}.")
     pattern = compile_glob(glob)
-    return _page(open_tree(commit).list_matching(pattern, resume_at=_position(cursor), limit=_bounded(limit)))
+    return _page(open_tree(tree).list_matching(pattern, resume_at=_position(cursor), limit=_bounded(limit)))
 
 
-def open_file(actor: Actor, commit: Commit, *, path: bytes) -> FileContent:
+def open_file(actor: Actor, tree: FileTree, *, path: bytes) -> FileContent:
     """Return one file to be read. Raises FileNotInCommit."""
-    require(actor, permissions.VIEW, commit.dataset.project_id)
-    entry = open_tree(commit).find(path)
+    require(actor, permissions.VIEW, tree.dataset.project_id)
+    entry = open_tree(tree).find(path)
     if entry is None:
-        raise FileNotInCommit(f"The commit {commit.short} has no file '{_show(path)}'.")
-    return FileContent(entry, open_dataset_store(commit.dataset))
+        raise FileNotInCommit(f"The {tree.label} has no file '{_show(path)}'.")
+    return FileContent(entry, open_dataset_store(tree.dataset))
 
 
 def list_differences(actor: Actor, base: Commit, other: Commit, *, cursor: str | None, limit: int) -> DiffPage:

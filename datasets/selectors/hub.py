@@ -19,7 +19,10 @@ _KINDS = 50
 
 @dataclass(frozen=True)
 class Totals:
-    """How many datasets of how many projects there are to see, and what their packs take in the stores."""
+    """How many datasets of how many projects there are to see, and what the packs of these projects take in the stores.
+
+    Outputs and code are counted in the bytes.
+    """
 
     datasets: int
     projects: int
@@ -61,7 +64,9 @@ def list_kinds(*, actor: Actor) -> list[str]:
 def measure(*, actor: Actor) -> Totals:
     """Return what there is to see in all."""
     seen = datasets.list_datasets(actor=actor).order_by()
-    packs = Pack.objects.filter(dataset__in=seen.values("pk"), state=PackState.COMPLETE)
+    packs = Pack.objects.filter(dataset__deleted_at=None, state=PackState.COMPLETE, lender=None)
+    if not actor.sees_everything:
+        packs = packs.filter(dataset__project__in=actor.project_ids)
     return Totals(
         datasets=seen.count(),
         projects=seen.values("project").distinct().count(),

@@ -1,12 +1,16 @@
-"""Reading roots and ranges of a dataset's trees: verified, and the latest kept decoded for the next reader."""
+"""Reading trees, those of commits and those that are stored without one: verified, the latest kept decoded."""
 
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
-from datasets.adapters.opening import open_dataset_store
+from accounts.actor import Actor
+from accounts.permissions import require
+from datasets import permissions
+from datasets.adapters.opening import open_manifests
 from datasets.engine.browse import Listing, TreeView
 from datasets.engine.layout import range_key, root_key
-from datasets.errors import ContentCorrupt, FileNotInCommit
-from datasets.models import Commit, Dataset
+from datasets.errors import ContentCorrupt, FileNotInCommit, TreeNotFound
+from datasets.models import Commit, Dataset, StoredTree
 from datasets.selectors.kept import Kept
 from nearline.content.errors import ContentError
 from nearline.content.manifest import Entry, RangeEntries, RootRange, decode_root, read_range, root_id
@@ -26,7 +30,7 @@ class TreeReader:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset_id = dataset.id
-        self._store = open_dataset_store(dataset)
+        self._store = open_manifests(dataset)
 
     def read_root(self, root: str) -> Sequence[RootRange]:
         """Return the ranges of a tree."""
@@ -70,26 +74,40 @@ class TreeReader:
         return decoded.entries
 
 
-def open_tree(commit: Commit) -> TreeView:
-    """Return the tree of a commit, to be looked into. `commit.dataset` and its store should be loaded."""
-    reader = TreeReader(commit.dataset)
-    return TreeView(reader.read_root(commit.root), reader.load_range)
+FileTree: TypeAlias = Commit | StoredTree
+"""What has files to be looked into: `dataset` and its store should be loaded."""
 
 
-def list_folder(commit: Commit, folder: bytes, *, resume_at: bytes | None, limit: int) -> Listing:
+def get_tree(actor: Actor, dataset_id: str, root: str) -> StoredTree:
+    """Return a stored tree. Raises TreeNotFound, also to those who are not members of its project."""
+    rows = StoredTree.objects.filter(dataset=dataset_id, root=root, due_at=None).select_related("dataset__store")
+    tree = rows.first()
+    if tree is None or actor.level_in(tree.dataset.project_id) is None:
+        raise TreeNotFound("There are no such files any more, or you are not a member of their project.")
+    require(actor, permissions.VIEW, tree.dataset.project_id)
+    return tree
+
+
+def open_tree(tree: FileTree) -> TreeView:
+    """Return a tree, to be looked into."""
+    reader = TreeReader(tree.dataset)
+    return TreeView(reader.read_root(tree.root), reader.load_range)
+
+
+def list_folder(of: FileTree, folder: bytes, *, resume_at: bytes | None, limit: int) -> Listing:
     """Return a page of a folder. Trees never change, so a page that was made once is kept.
 
     Raises FileNotInCommit when there is no such folder.
     """
-    key = (commit.root, f"{folder.hex()} {resume_at.hex() if resume_at else ''} {limit}")
-    kept = _pages.get((commit.dataset_id, *key))
+    key = (of.root, f"{folder.hex()} {resume_at.hex() if resume_at else ''} {limit}")
+    kept = _pages.get((of.dataset_id, *key))
     if kept is None:
-        tree = open_tree(commit)
+        tree = open_tree(of)
         if not tree.has_folder(folder):
             shown = folder.decode("utf-8", "backslashreplace")
-            raise FileNotInCommit(f"The commit {commit.short} has no folder '{shown}'.")
+            raise FileNotInCommit(f"The {of.label} has no folder '{shown}'.")
         kept = tree.list_folder(folder, resume_at=resume_at, limit=limit)
-        _pages.put((commit.dataset_id, *key), kept, weight=len(kept.items) + 1)
+        _pages.put((of.dataset_id, *key), kept, weight=len(kept.items) + 1)
     return kept
 
 

@@ -71,28 +71,38 @@ def commit_upload(
         raise UploadClosed("This upload has ended or expired.")
     branch = commit_reads.get_branch(actor, dataset, upload.branch)
     _check_head(branch, expected_head)
-    for _ in range(_CHECKS):
-        tree = manifests.check_tree(dataset, root)
-        if branch.head is not None and branch.head.root == root:
-            return branch.head
-        row = _describe(
-            actor,
-            dataset,
-            root,
-            tree,
-            parent=branch.head,
-            message=message,
-            source=source,
-            idempotency_key=idempotency_key,
-        )
-        if row.added:
-            manifests.check_names(dataset, tree, parent=branch.head, allow_collisions=allow_collisions)
-        try:
-            return _land(actor, _Draft(branch, expected_head, tree, row, upload))
-        except RangesForgotten:
-            # What was found out about the tree is out of date: the next look names what is missing.
-            log.info("commit.checked_again", upload_id=upload.pk)
-    raise PackLeaving("Packs of this commit are being removed from the store.")
+    return _commit_root(
+        actor,
+        branch,
+        root,
+        message=message,
+        source=source,
+        idempotency_key=idempotency_key,
+        allow_collisions=allow_collisions,
+        upload=upload,
+    )
+
+
+def commit_root(
+    *, actor: Actor, dataset: Dataset, branch: str, root: str, message: str, allow_collisions: bool = False
+) -> Commit:
+    """Make the tree under a root that the dataset's store holds the newest commit of a branch, in place of its files.
+
+    A tree that the branch holds already returns its head. Raises StaleParent when the branch moves meanwhile,
+    PackMissing, ManifestRejected, NameCollision.
+    """
+    require(actor, permissions.COMMIT, dataset.project_id)
+    _check_texts(message, "")
+    return _commit_root(
+        actor,
+        commit_reads.get_branch(actor, dataset, branch),
+        root,
+        message=message,
+        source=CommitSource.FLOW,
+        idempotency_key="",
+        allow_collisions=allow_collisions,
+        upload=None,
+    )
 
 
 def revert(*, actor: Actor, dataset: Dataset, commit: Commit, branch_name: str, message: str = "") -> Commit:
@@ -117,6 +127,42 @@ def revert(*, actor: Actor, dataset: Dataset, commit: Commit, branch_name: str, 
         idempotency_key="",
     )
     return _land(actor, _Draft(branch, branch.head_id, tree, row, None))
+
+
+def _commit_root(
+    actor: Actor,
+    branch: Branch,
+    root: str,
+    *,
+    message: str,
+    source: CommitSource,
+    idempotency_key: str,
+    allow_collisions: bool,
+    upload: UploadSession | None,
+) -> Commit:
+    dataset = branch.dataset
+    for _ in range(_CHECKS):
+        tree = manifests.check_tree(dataset, root)
+        if branch.head is not None and branch.head.root == root:
+            return branch.head
+        row = _describe(
+            actor,
+            dataset,
+            root,
+            tree,
+            parent=branch.head,
+            message=message,
+            source=source,
+            idempotency_key=idempotency_key,
+        )
+        if row.added:
+            manifests.check_names(dataset, tree, parent=branch.head, allow_collisions=allow_collisions)
+        try:
+            return _land(actor, _Draft(branch, branch.head_id, tree, row, upload))
+        except RangesForgotten:
+            # What was found out about the tree is out of date: the next look names what is missing.
+            log.info("commit.checked_again", dataset_id=dataset.pk)
+    raise PackLeaving("Packs of this commit are being removed from the store.")
 
 
 def _describe(

@@ -55,18 +55,19 @@ def check_packs(dataset: Dataset, rows: Iterable[Pack]) -> list[str]:
     """
     store = open_dataset_store(dataset)
     damaged: list[str] = []
-    is_anything_whole_again = False
+    healed: set[str] = set()
     for row in rows:
         parts = _find_damage(store, row)
         if not parts:
-            is_anything_whole_again |= packs.mark_whole(row)
+            if packs.mark_whole(row):
+                healed.update(packs.rows_of_object(row).values_list("dataset_id", flat=True))
         else:
             damaged.append(row.sha256)
             if packs.mark_damaged(row, parts):
                 log.warning("packs.damaged", dataset_id=dataset.pk, pack=row.sha256)
-    if is_anything_whole_again:
-        log.info("packs.healed", dataset_id=dataset.pk)
-        _ask_for_copies(dataset)
+    for dataset_id in sorted(healed):
+        log.info("packs.healed", dataset_id=dataset_id)
+        _ask_for_copies(dataset_id)
     return damaged
 
 
@@ -97,8 +98,8 @@ def _find_damage(store: ScopedStore, row: Pack) -> list[tuple[int, int]]:
     return parts or everything
 
 
-def _ask_for_copies(dataset: Dataset) -> None:
-    stopped = CachedCommit.objects.filter(dataset=dataset, error_code__in=_CAUSES)
+def _ask_for_copies(dataset_id: str) -> None:
+    stopped = CachedCommit.objects.filter(dataset=dataset_id, error_code__in=_CAUSES)
     stopped.filter(state=CacheState.READY).update(scrub_requested_at=clock.now())
     failed = stopped.filter(state=CacheState.FAILED).select_related("site", "commit__dataset__project")
     isolation.for_each("datasets.ask_again", failed, _ask_for_copy)

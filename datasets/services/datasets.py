@@ -15,12 +15,14 @@ from datasets.adapters.opening import open_dataset_store
 from datasets.engine.cache_states import LIVE, CacheState
 from datasets.engine.names import check_label
 from datasets.errors import CacheInUse, DatasetExists
-from datasets.models import Branch, CachedCommit, Dataset, UploadSession, UploadState
+from datasets.models import Branch, CachedCommit, Dataset, Pack, UploadSession, UploadState
 from datasets.services import caches, stores
 
 log = structlog.get_logger(__name__)
 
 MAIN = "main"
+INTERNAL_NAME = "~trees"
+"""The name of internal datasets: one that nobody can choose."""
 _LONGEST_DESCRIPTION = 2000
 _LONGEST_KIND = 30
 _PURGED_AT_A_TIME = 10
@@ -52,6 +54,16 @@ def create_dataset(*, actor: Actor, project: Project, name: str, description: st
     return dataset
 
 
+def ensure_internal_dataset(project_id: str) -> Dataset:
+    """Return the dataset that holds a project's stored trees, made at the first need in the default store."""
+    found = Dataset.objects.filter(project_id=project_id, is_internal=True, deleted_at=None).select_related("store")
+    if dataset := found.first():
+        return dataset
+    fresh = Dataset(project_id=project_id, name=INTERNAL_NAME, is_internal=True, store=stores.get_default_store())
+    Dataset.objects.bulk_create([fresh], ignore_conflicts=True)
+    return found.get()
+
+
 @transaction.atomic
 def update_dataset(*, actor: Actor, dataset: Dataset, changes: dict[str, object]) -> Dataset:
     """Change what `changes` names: `description`, `kind`, `default_branch`, `idle_days` (None: as the site says)."""
@@ -77,6 +89,8 @@ def update_dataset(*, actor: Actor, dataset: Dataset, changes: dict[str, object]
 def delete_dataset(*, actor: Actor, dataset: Dataset) -> None:
     """Hide a dataset for good and free its name. Its bytes leave the store and the cache sites soon after."""
     require(actor, permissions.DELETE, dataset.project_id)
+    if dataset.is_internal:
+        raise InvalidInput("The dataset of a project's outputs and code cannot be deleted.")
     if Dataset.objects.filter(pk=dataset.pk, deleted_at=None).update(deleted_at=clock.now()):
         UploadSession.objects.filter(dataset=dataset, state=UploadState.OPEN).update(state=UploadState.CANCELLED)
         audit.record(actor, "datasets.delete", dataset)
@@ -94,6 +108,7 @@ def purge_deleted() -> int:
     unreachable_since = clock.now() - stores.SIGNED_LIFETIME
     waiting = Dataset.objects.filter(deleted_at__lt=unreachable_since, purged_at=None).select_related("store")
     held = CachedCommit.objects.filter(state__in=LIVE).values("dataset_id")
+    lending = Pack.objects.filter(lender__isnull=False).values("lender__dataset_id")
     done = 0
 
     def purge(dataset: Dataset) -> None:
@@ -102,7 +117,7 @@ def purge_deleted() -> int:
             _purge(dataset)
             done += 1
 
-    isolation.for_each(PURGE, waiting.exclude(pk__in=held).order_by("pk"), purge)
+    isolation.for_each(PURGE, waiting.exclude(pk__in=held).exclude(pk__in=lending).order_by("pk"), purge)
     return done
 
 
@@ -111,6 +126,7 @@ def _purge(dataset: Dataset) -> None:
     store.delete(blob.key for blob in store.list_blobs(""))
     with transaction.atomic():
         if Dataset.objects.filter(pk=dataset.pk, purged_at=None).update(purged_at=clock.now()):
+            dataset.stored_trees.all().delete()
             dataset.ranges.all().delete()
             dataset.packs.all().delete()
             audit.record(Actor.system("deleted datasets"), "datasets.purge", dataset)

@@ -22,7 +22,7 @@ from datasets.services import packs
 from datasets.services.packs import in_batches
 from nearline.content.collisions import collision_details, describe_collisions
 from nearline.content.errors import ContentError
-from nearline.content.manifest import RootRange, check_range, decode_root, root_id
+from nearline.content.manifest import Entry, RootRange, check_range, decode_root, root_id
 from nearline.content.paths import find_collisions
 
 # So many ranges are fetched ahead of the one being checked.
@@ -50,7 +50,7 @@ class CheckedTree:
 
 
 @dataclass(frozen=True)
-class _ReadRange:
+class ReadRange:
     """What one new range says: its names, and how far into each pack its blobs reach."""
 
     row: RootRange
@@ -72,10 +72,10 @@ def check_tree(dataset: Dataset, root: str) -> CheckedTree:
     # What is right is kept part by part: a client that gave up waiting and asks again finds that much done.
     while read := list(islice(reading, _KEPT_AT_ONCE)):
         reach = _reach_of(read)
-        found = _find_packs(dataset, reach)
+        found = find_packs(dataset, reach)
         missing |= set(reach) - set(found)
         if not missing:
-            _keep_ranges(dataset, read, found)
+            keep_ranges(dataset, read, found)
     if missing:
         raise PackMissing(f"{len(missing)} packs of this commit are not in the store.", packs=sorted(missing))
     return CheckedTree(ranges)
@@ -150,7 +150,7 @@ def _known_ranges(dataset: Dataset, ranges: Sequence[RootRange]) -> set[str]:
     return known
 
 
-def _read_ranges(dataset: Dataset, store: ScopedStore, rows: Sequence[RootRange]) -> Iterator[_ReadRange]:
+def _read_ranges(dataset: Dataset, store: ScopedStore, rows: Sequence[RootRange]) -> Iterator[ReadRange]:
     reader = TreeReader(dataset)
     waiting = iter(rows)
     with ThreadPoolExecutor(_FETCH_AHEAD, thread_name_prefix="ranges") as pool:
@@ -165,7 +165,7 @@ def _read_ranges(dataset: Dataset, store: ScopedStore, rows: Sequence[RootRange]
             yield _read_range(reader, row, future)
 
 
-def _read_range(reader: TreeReader, row: RootRange, data: Future[bytes]) -> _ReadRange:
+def _read_range(reader: TreeReader, row: RootRange, data: Future[bytes]) -> ReadRange:
     try:
         entries = check_range(row, data.result())
     except BlobMissing as error:
@@ -173,14 +173,19 @@ def _read_range(reader: TreeReader, row: RootRange, data: Future[bytes]) -> _Rea
     except ContentError as error:
         raise ManifestRejected(f"The range {row.range_id[:12]} is not valid: {error}", range=row.range_id) from error
     reader.keep_range(row.range_id, entries)
+    return ReadRange(row, collisions.fingerprints(entries), reach_of_entries(entries))
+
+
+def reach_of_entries(entries: Iterable[Entry]) -> dict[str, int]:
+    """Return how far into each pack the blobs of these entries reach."""
     reach: dict[bytes, int] = {}
     for entry in entries:
         for blob in entry.blobs:
             reach[blob.pack] = max(reach.get(blob.pack, 0), blob.offset + blob.size)
-    return _ReadRange(row, collisions.fingerprints(entries), {pack.hex(): end for pack, end in reach.items()})
+    return {pack.hex(): end for pack, end in reach.items()}
 
 
-def _reach_of(read: Iterable[_ReadRange]) -> dict[str, int]:
+def _reach_of(read: Iterable[ReadRange]) -> dict[str, int]:
     reach: dict[str, int] = {}
     for found in read:
         for sha256, end in found.reach.items():
@@ -188,7 +193,7 @@ def _reach_of(read: Iterable[_ReadRange]) -> dict[str, int]:
     return reach
 
 
-def _find_packs(dataset: Dataset, reach: dict[str, int]) -> dict[str, Pack]:
+def find_packs(dataset: Dataset, reach: dict[str, int]) -> dict[str, Pack]:
     """Return those of the packs that are present. Raises ManifestRejected when a blob lies past the end of one."""
     found: dict[str, Pack] = {}
     for batch in in_batches(reach):
@@ -201,7 +206,10 @@ def _find_packs(dataset: Dataset, reach: dict[str, int]) -> dict[str, Pack]:
 
 
 @transaction.atomic
-def _keep_ranges(dataset: Dataset, read: Sequence[_ReadRange], found_packs: dict[str, Pack]) -> None:
+def keep_ranges(
+    dataset: Dataset, read: Sequence[ReadRange], found_packs: dict[str, Pack], *, is_committed: bool = False
+) -> None:
+    """Note ranges that were found right, with their packs. Raises PackMissing when one is not present any more."""
     # A range must never be known without its packs: who came across it later would take them for present.
     packs.lock_present(found_packs.values())
     rows = [
@@ -213,6 +221,7 @@ def _keep_ranges(dataset: Dataset, read: Sequence[_ReadRange], found_packs: dict
             files=found.row.files,
             size_bytes=found.row.size_bytes,
             names=found.names,
+            is_committed=is_committed,
         )
         for found in read
     ]

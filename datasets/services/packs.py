@@ -7,11 +7,16 @@ commit refers to packs under the same lock under which they are given up.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
 
 from core import clock
 from datasets.errors import BodyRefused, PackLeaving, PackMissing
 from datasets.models import PRESENT, Dataset, ManifestRange, Pack, PackState
+
+_Id = TypeVar("_Id", str, bytes)
 
 # Few enough for the parameters of one statement of any database.
 _BATCH = 500
@@ -59,16 +64,54 @@ def vouch(packs: Iterable[Pack]) -> None:
 
 def mark_damaged(pack: Pack, parts: Sequence[tuple[int, int]]) -> bool:
     """Note that the store does not hold a pack as its name says, in these parts; return whether that is news."""
-    rows = Pack.objects.filter(pk=pack.pk)
-    is_news = rows.filter(state=PackState.COMPLETE).update(state=PackState.DAMAGED) == 1
+    rows = rows_of_object(pack)
+    is_news = rows.filter(state=PackState.COMPLETE).update(state=PackState.DAMAGED) > 0
     rows.filter(state=PackState.DAMAGED).update(damaged_parts=parts)
     return is_news
 
 
 def mark_whole(pack: Pack) -> bool:
     """Note that a damaged pack was read and is what its name says; return whether that is news."""
-    rows = Pack.objects.filter(pk=pack.pk, state=PackState.DAMAGED)
-    return rows.update(state=PackState.COMPLETE, damaged_parts=[]) == 1
+    rows = rows_of_object(pack).filter(state=PackState.DAMAGED)
+    return rows.update(state=PackState.COMPLETE, damaged_parts=[]) > 0
+
+
+def rows_of_object(pack: Pack) -> QuerySet[Pack]:
+    """Return all rows that stand for the same object in the store: the lender's and those that borrow it."""
+    lender = pack.lender_id or pack.pk
+    return Pack.objects.filter(Q(pk=lender) | Q(lender=lender))
+
+
+@transaction.atomic
+def borrow(dataset: Dataset, lender: Dataset, names: Iterable[str]) -> None:
+    """Let a dataset refer to packs of another one of its project where they are. It keeps those that it has itself.
+
+    Raises PackMissing unless the lender has all of them, PackLeaving while one of the dataset's own is being deleted.
+    """
+    for batch in in_batches(sorted(names)):
+        lenders = Pack.objects.filter(dataset=lender, sha256__in=batch)
+        lock_present(list(lenders))
+        lent = {pack.sha256: pack for pack in lenders}
+        if missing := sorted(set(batch) - lent.keys()):
+            raise PackMissing(f"{len(missing)} packs of this tree are not in the store.", packs=missing)
+        now = clock.now()
+        rows = Pack.objects.filter(dataset=dataset, sha256__in=batch)
+        known = set(rows.values_list("sha256", flat=True))
+        fresh = [
+            Pack(dataset=dataset, sha256=name, size_bytes=lent[name].size_bytes, state=PackState.CONDEMNED)
+            for name in sorted(set(batch) - known)
+        ]
+        Pack.objects.bulk_create(fresh, ignore_conflicts=True)
+        # Whether the bytes of such a row are in the store is unknown; the lender's are.
+        unsure = rows.filter(state__in=[PackState.PENDING, PackState.CONDEMNED])
+        borrowed = list(unsure.select_for_update().order_by("pk"))
+        for row in borrowed:
+            row.lender = lent[row.sha256]
+            row.state, row.damaged_parts, row.due_at = row.lender.state, row.lender.damaged_parts, None
+        Pack.objects.bulk_update(borrowed, ["lender", "state", "damaged_parts", "due_at"])
+        rows.update(touched_at=now)
+        if leaving := sorted(rows.filter(state=PackState.DELETING).values_list("sha256", flat=True)):
+            raise PackLeaving(f"The pack {leaving[0][:12]} is just being removed from the store.", packs=leaving)
 
 
 def lock_present(packs: Collection[Pack]) -> None:
@@ -102,7 +145,7 @@ def hold_ranges(dataset: Dataset, range_ids: Sequence[str]) -> None:
             raise RangesForgotten
 
 
-def in_batches(ids: Iterable[str]) -> Iterator[list[str]]:
+def in_batches(ids: Iterable[_Id]) -> Iterator[list[_Id]]:
     """Yield ids in groups that one statement can carry."""
     source = iter(ids)
     while batch := list(islice(source, _BATCH)):

@@ -24,9 +24,9 @@ from datasets.engine.browse import TreeView
 from datasets.engine.layout import pack_key
 from datasets.engine.part_frames import PART_BYTES, IncomingFile, PartHeader, Read, read_exactly, read_header
 from datasets.errors import BodyRefused, ManifestRejected, UploadTooLarge
-from datasets.models import Dataset, PackState, UploadPart, UploadSession
+from datasets.models import Dataset, UploadPart, UploadSession
 from datasets.selectors.trees import TreeReader
-from datasets.services import damage, packs, uploads
+from datasets.services import packing, uploads
 from nearline.content.chunking import cut
 from nearline.content.errors import ContentError
 from nearline.content.hashing import EMPTY_ID, Hasher, file_id, new_hasher
@@ -142,14 +142,9 @@ def _receive_piece(
 
 
 def _store_pack(dataset: Dataset, builder: PackBuilder) -> bytes:
-    """Bring what was collected into the store, vouch for it, and return the pack's name."""
+    """Bring what was collected into the store and return the pack's name."""
     pack = builder.finish()
-    row = packs.want(dataset, {pack.name: len(pack.data)}).rows[pack.name]
-    if row.state != PackState.COMPLETE:
-        open_dataset_store(dataset).put(pack_key(pack.name), bytes(pack.data))
-        packs.vouch([row])
-        if row.state == PackState.DAMAGED:
-            damage.check_packs(dataset, [row])
+    packing.store_pack(dataset, pack)
     return pack.sha256
 
 

@@ -1,4 +1,6 @@
-"""Garbage collection: packs that nothing refers to leave the store, in two steps with a long time between them.
+"""Garbage collection: what nothing refers to leaves the store: stored trees, then their ranges, then packs.
+
+Packs leave in two steps with a long time between them.
 
 First a pack is condemned, which only notes a date. When that has come it is looked at once more, under the lock that a
 commit takes before it refers to a pack, and given up for good in the same transaction; only then is it deleted from
@@ -7,18 +9,20 @@ A worker may die at any point: what it was about to delete is taken over once it
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import TypeVar
 
 import structlog
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from core import clock, isolation
-from datasets.adapters.opening import open_dataset_store
-from datasets.engine.layout import pack_key
+from datasets.adapters.opening import open_dataset_store, open_manifests
+from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.errors import StoreUnreachable
-from datasets.models import Dataset, ManifestRange, Pack, PackState
+from datasets.models import Dataset, ManifestRange, Pack, PackState, StoredTree
 from datasets.selectors import garbage
 from datasets.selectors.garbage import Amount
 
@@ -27,23 +31,38 @@ log = structlog.get_logger(__name__)
 # What one tick does at most.
 _CONDEMNED_AT_ONCE = 1_000
 _DELETED_AT_ONCE = 200
+_MANIFESTS_AT_ONCE = 1_000
 # A worker has this long to delete what it took; it begins no deletion in the second half, so that none is under way
 # when another worker takes over.
 _LEASE = timedelta(hours=1)
 DELETE = "datasets.delete_packs"
-"""The kind of failures; items are datasets."""
+DELETE_MANIFESTS = "datasets.delete_manifests"
+"""The kinds of failures; items are datasets."""
+_Manifest = TypeVar("_Manifest", StoredTree, ManifestRange)
 
 
 def collect(*, limit: int = _DELETED_AT_ONCE) -> Amount:
     """Do a slice of all that is due; return what was deleted. May be called at any time and by many at once."""
+    delete_manifests()
     spare_referenced()
     condemn_unreferenced()
     return delete_packs(take_due(limit=limit))
 
 
+def delete_manifests() -> None:
+    """Delete stored trees that nobody holds, then ranges of internal datasets that no stored tree has.
+
+    Who stores a tree touches its row and those of its ranges first: for a day they are out of reach here. So no late
+    deletion meets a manifest that was stored anew.
+    """
+    now = clock.now()
+    _delete_all(_take(garbage.list_released_trees(now)), lambda tree: root_key(tree.root))
+    _delete_all(_take(garbage.list_unused_ranges(now)), lambda row: range_key(row.range_id))
+
+
 def spare_referenced() -> int:
-    """Take back the sentence on packs that a commit came to refer to since; return how many."""
-    packs = Pack.objects.filter(garbage.committed(), state=PackState.CONDEMNED)
+    """Take back the sentence on packs that something came to refer to since; return how many."""
+    packs = Pack.objects.filter(garbage.referenced(), state=PackState.CONDEMNED)
     return packs.update(state=PackState.COMPLETE, due_at=None)
 
 
@@ -65,7 +84,7 @@ def take_due(*, limit: int) -> list[Pack]:
     packs = list(garbage.list_due(now).select_for_update(of=("self",)).order_by("pk")[:limit])
     # Asked only now: who has the lock sees what was committed before it.
     rows = Pack.objects.filter(pk__in=[pack.pk for pack in packs])
-    spared = set(rows.filter(garbage.committed() | garbage.uploading(now)).values_list("pk", flat=True))
+    spared = set(rows.filter(garbage.referenced() | garbage.uploading(now)).values_list("pk", flat=True))
     doomed = [pack for pack in packs if pack.state == PackState.DELETING or pack.pk not in spared]
     # A range that no commit has must not be known without its packs.
     ManifestRange.objects.filter(is_committed=False, packs__in=doomed).delete()
@@ -83,7 +102,8 @@ def delete_packs(packs: Sequence[Pack]) -> Amount:
     datasets = Dataset.objects.filter(pk__in=by_dataset).select_related("store").order_by("pk")
     done = isolation.for_each(DELETE, datasets, lambda dataset: _delete(dataset, by_dataset[dataset.pk]))
     deleted = [pack for packs in done for pack in packs]
-    return Amount(len(deleted), sum(pack.size_bytes for pack in deleted))
+    freed = [pack for pack in deleted if pack.lender_id is None]
+    return Amount(len(freed), sum(pack.size_bytes for pack in freed))
 
 
 def _delete(dataset: Dataset, packs: Sequence[Pack]) -> list[Pack]:
@@ -96,3 +116,32 @@ def _delete(dataset: Dataset, packs: Sequence[Pack]) -> list[Pack]:
     Pack.objects.filter(pk__in=[pack.pk for pack in mine], state=PackState.DELETING).delete()
     log.info("packs.deleted", dataset_id=dataset.pk, packs=len(mine))
     return mine
+
+
+@transaction.atomic
+def _take(rows: QuerySet[_Manifest]) -> list[_Manifest]:
+    """Note of rows that are being deleted, and return them."""
+    taken = list(rows.select_for_update(of=("self",)).order_by("pk")[:_MANIFESTS_AT_ONCE])
+    for row in taken:
+        row.due_at = clock.now() + _LEASE
+    rows.model._default_manager.bulk_update(taken, ["due_at"])
+    return taken
+
+
+def _delete_all(rows: Sequence[_Manifest], key_of: Callable[[_Manifest], str]) -> None:
+    by_dataset: defaultdict[str, list[_Manifest]] = defaultdict(list)
+    for row in rows:
+        by_dataset[row.dataset_id].append(row)
+
+    def delete(dataset: Dataset) -> None:
+        mine = [row for row in by_dataset[dataset.pk] if row.due_at and clock.now() < row.due_at - _LEASE / 2]
+        try:
+            open_manifests(dataset).delete(map(key_of, mine))
+        except StoreUnreachable:
+            log.warning("manifests.not_deleted", dataset_id=dataset.pk, manifests=len(mine), exc_info=True)
+            return
+        for row in mine:
+            row.delete()
+
+    datasets = Dataset.objects.filter(pk__in=by_dataset).select_related("store").order_by("pk")
+    isolation.for_each(DELETE_MANIFESTS, datasets, delete)

@@ -1,4 +1,4 @@
-"""The engine's session of this process, cached from cycle to cycle: only what changed in the database is applied."""
+"""The engine's session of this process, kept from cycle to cycle and told only what has changed in the database."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,72 +11,71 @@ from core.models import Failure
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import Policy, Snapshot
 from scheduler.workers import undecided
-from scheduler.workers.snapshots import ClusterView, SnapshotReader
+from scheduler.workers.snapshots import Books, View
 
-_MAX_AGE = timedelta(minutes=1)
-"""Then everything is read again, so that no mistake in a cached session lasts."""
-
-
-@dataclass(frozen=True)
-class CycleInput:
-    """What a cycle decides on. `has_changes`: it may decide otherwise than the last cycle, which moved nothing."""
-
-    session: Session
-    view: ClusterView
-    has_changes: bool
+_KEEP_FOR = timedelta(minutes=1)
+"""Then everything is read anew, so that no mistake in keeping it lasts."""
 
 
 @dataclass(frozen=True)
-class _CachedSession:
-    reader: SnapshotReader
+class Moment:
+    """What a cycle decides on, and whether it can come to another end than the last one, which moved nothing."""
+
     session: Session
-    view: ClusterView
+    view: View
+    is_news: bool
+
+
+@dataclass(frozen=True)
+class _Kept:
+    books: Books
+    session: Session
+    view: View
     since: datetime
 
 
-class SessionCache:
-    """Caches one session. A cycle that is cut short leaves none behind."""
+class SessionKeeper:
+    """Keeps a session. A cycle that is cut short leaves none behind."""
 
     def __init__(self) -> None:
-        self._cached: _CachedSession | None = None
+        self._kept: _Kept | None = None
         self._lock = Lock()
 
     @contextmanager
-    def read(self, policy: Policy, failures: Sequence[Failure] = ()) -> Iterator[CycleInput]:
-        """Return the input of a cycle that runs now; a second caller waits for the first.
+    def look(self, policy: Policy, failures: Sequence[Failure] = ()) -> Iterator[Moment]:
+        """Look at the present moment. Who comes while somebody looks waits for his turn.
 
         Workloads on which the engine failed lately are left out.
         """
         with self._lock:
-            cached, self._cached = self._cached, None
+            kept, self._kept = self._kept, None
             now = clock.now()
-            if cached is None or not timedelta(0) <= now - cached.since < _MAX_AGE:
-                reader, since = SnapshotReader(), now
-                cycle_input = _rebuild(undecided.leave_out(reader.read(), failures), policy)
+            if kept is None or not timedelta(0) <= now - kept.since < _KEEP_FOR:
+                books = Books()
+                moment, since = _anew(undecided.leave_out(books.read(), failures), policy), now
             else:
-                reader, since = cached.reader, cached.since
-                cycle_input = _update(cached, undecided.leave_out(reader.read(), failures), policy)
-            yield cycle_input
-            self._cached = _CachedSession(reader, cycle_input.session, cycle_input.view, since)
+                books, since = kept.books, kept.since
+                moment = _go_on(kept, undecided.leave_out(books.read(), failures), policy)
+            yield moment
+            self._kept = _Kept(books, moment.session, moment.view, since)
 
     def forget(self) -> None:
         """Drop the session, which the engine has left in an unknown state."""
         with self._lock:
-            self._cached = None
+            self._kept = None
 
 
-def _rebuild(view: ClusterView, policy: Policy) -> CycleInput:
-    session = Session(Snapshot(view.nodes, view.queues, list(view.jobs.values())), policy)
-    return CycleInput(session, view, has_changes=True)
+def _anew(view: View, policy: Policy) -> Moment:
+    return Moment(Session(Snapshot(view.nodes, view.queues, list(view.jobs.values())), policy), view, is_news=True)
 
 
-def _update(cached: _CachedSession, view: ClusterView, policy: Policy) -> CycleInput:
-    before, session = cached.view, cached.session
+def _go_on(kept: _Kept, view: View, policy: Policy) -> Moment:
+    before, session = kept.view, kept.session
     if (before.nodes, before.queues, session.policy) != (view.nodes, view.queues, policy):
-        return _rebuild(view, policy)
+        return _anew(view, policy)
     has_moved = bool(session.moved_since(0))
-    ended_ids = before.jobs.keys() - view.jobs.keys()
+    gone = before.jobs.keys() - view.jobs.keys()
     known = before.jobs
-    changed_jobs = [job for pk, job in view.jobs.items() if (old := known.get(pk)) is not job and old != job]
-    session.change(changed_jobs, ended_ids)
-    return CycleInput(session, view, has_changes=bool(has_moved or ended_ids or changed_jobs))
+    changed = [job for pk, job in view.jobs.items() if (old := known.get(pk)) is not job and old != job]
+    session.change(changed, gone)
+    return Moment(session, view, is_news=bool(has_moved or gone or changed))

@@ -2,7 +2,8 @@
 
 import io
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from accounts.actor import Actor
@@ -12,6 +13,7 @@ from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import Announcement, BlobStore
 from datasets.models import Branch, Commit, CommitSource, Dataset, Store, UploadSession
 from datasets.services import commits, datasets, stores, uploads
+from datasets.services.trees import SourceFile
 from datasets.services.uploads import ObjectKind, Offer
 from nearline.content.chunking import cut
 from nearline.content.hashing import file_id, sha256_hex
@@ -146,3 +148,12 @@ def commit_files(
         idempotency_key=key,
         allow_collisions=allow_collisions,
     )
+
+
+def source_files(content: Files) -> Iterator[SourceFile]:
+    """Yield files to be stored in the order of their paths."""
+    for path, value in sorted((name.encode("utf-8", "surrogateescape"), value) for name, value in content.items()):
+        data, mode = value if isinstance(value, tuple) else (value, 0o644)
+        target = data.encode() if isinstance(data, str) else b""
+        body = b"" if isinstance(data, str) else data
+        yield SourceFile(path, mode, len(body), MTIME_NS, partial(io.BytesIO, body), target)

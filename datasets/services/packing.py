@@ -1,0 +1,26 @@
+"""Packs that the server itself makes: brought into the store and vouched for."""
+
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.layout import pack_key
+from datasets.models import Dataset, Pack, PackState
+from datasets.services import damage, packs
+from nearline.content.packs import Pack as PackBytes
+
+
+def store_pack(dataset: Dataset, pack: PackBytes) -> Pack:
+    """Bring a pack into the store unless it is there, and return its row, which vouches for it.
+
+    Raises PackLeaving and StoreUnreachable.
+    """
+    row = packs.want(dataset, {pack.name: len(pack.data)}).rows[pack.name]
+    if row.state != PackState.COMPLETE:
+        open_dataset_store(dataset).put(pack_key(pack.name), bytes(pack.data))
+        confirm_pack(dataset, row)
+    return row
+
+
+def confirm_pack(dataset: Dataset, row: Pack) -> None:
+    """Vouch for a pack that was just put; one that was damaged is read whole."""
+    packs.vouch([row])
+    if row.state == PackState.DAMAGED:
+        damage.check_packs(dataset, [row])

@@ -1,0 +1,112 @@
+"""Trees that are no commits: outputs of jobs, code. Each is stored once in its project and stays while it is held."""
+
+from collections.abc import Iterable
+
+import structlog
+from django.db import transaction
+
+from accounts.actor import Actor
+from accounts.models import Project
+from accounts.permissions import require
+from core import clock
+from core.errors import InvalidInput
+from datasets import permissions
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.layout import range_key, root_key
+from datasets.engine.source_files import SourceFile
+from datasets.errors import PackLeaving
+from datasets.models import Commit, Dataset, ManifestRange, Pack, StoredTree, TreeHold
+from datasets.selectors.trees import TreeReader
+from datasets.services import commits, packs
+from datasets.services.datasets import ensure_internal_dataset
+from datasets.services.packs import in_batches
+from datasets.services.tree_writing import TreeWriter, touch_manifests
+from nearline.content.manifest import RootRange, encode_root, root_id
+
+__all__ = ["SourceFile", "StoredTree", "commit_tree", "release_tree", "store_tree"]
+
+log = structlog.get_logger(__name__)
+
+
+def store_tree(*, actor: Actor, project: Project, holder: str, files: Iterable[SourceFile]) -> StoredTree:
+    """Store files, which come in the order of their paths, and let `holder` hold their tree in place of any other.
+
+    Content that the project's stored trees have is not stored again. Asking again after an error goes on where it
+    stopped. Raises what `TreeWriter.write` raises; then the holder holds what it held before.
+    """
+    require(actor, permissions.COMMIT, project.id)
+    dataset = ensure_internal_dataset(project.id)
+    with TreeWriter(dataset) as writer:
+        ranges = writer.write(files)
+    data = encode_root(ranges)
+    root = root_id(data)
+    known = StoredTree.objects.filter(dataset=dataset, root=root)
+    if known.exists():
+        touch_manifests(known)
+    else:
+        open_dataset_store(dataset).put(root_key(root), data)
+    return _hold(dataset, root, ranges, holder)
+
+
+def release_tree(*, actor: Actor, holder: str) -> None:
+    """Let a holder hold nothing. What nobody holds leaves the store with the next garbage."""
+    hold = TreeHold.objects.filter(holder=holder).select_related("tree__dataset").first()
+    if hold is not None:
+        require(actor, permissions.COMMIT, hold.tree.dataset.project_id)
+        hold.delete()
+
+
+def commit_tree(
+    *,
+    actor: Actor,
+    tree: StoredTree,
+    dataset: Dataset,
+    branch: str,
+    message: str = "",
+    allow_collisions: bool = False,
+) -> Commit:
+    """Make a stored tree the newest commit of a branch of a dataset of its project, in place of the branch's files.
+
+    No content is copied: the dataset borrows the packs. Raises InvalidInput for a dataset of another project, and what
+    `commits.commit_root` raises.
+    """
+    require(actor, permissions.COMMIT, dataset.project_id)
+    if tree.dataset.project_id != dataset.project_id:
+        raise InvalidInput("Files can be kept in a dataset of their own project only.")
+    touch_manifests(StoredTree.objects.filter(pk=tree.pk))
+    source, target = open_dataset_store(tree.dataset), open_dataset_store(dataset)
+    ranges = TreeReader(tree.dataset).read_root(tree.root)
+    for key in (root_key(tree.root), *(range_key(row.range_id) for row in ranges)):
+        target.put(key, source.get(key))
+    for batch in in_batches(row.range_id for row in ranges):
+        rows = Pack.objects.filter(ranges__dataset=tree.dataset, ranges__range_id__in=batch)
+        packs.borrow(dataset, tree.dataset, set(rows.values_list("sha256", flat=True)))
+    return commits.commit_root(
+        actor=actor,
+        dataset=dataset,
+        branch=branch,
+        root=tree.root,
+        message=message,
+        allow_collisions=allow_collisions,
+    )
+
+
+@transaction.atomic
+def _hold(dataset: Dataset, root: str, ranges: Iterable[RootRange], holder: str) -> StoredTree:
+    ranges = list(ranges)
+    tree, _ = StoredTree.objects.get_or_create(
+        dataset=dataset,
+        root=root,
+        defaults={"files": sum(row.files for row in ranges), "size_bytes": sum(row.size_bytes for row in ranges)},
+    )
+    touch_manifests(StoredTree.objects.filter(pk=tree.pk))
+    link = StoredTree.ranges.through
+    for batch in in_batches(row.range_id for row in ranges):
+        rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
+        # Storing took so long that what was stored first is out of date.
+        if rows.filter(due_at=None).update(touched_at=clock.now()) != len(batch):
+            raise PackLeaving("Parts of this tree were removed from the store meanwhile.")
+        links = [link(storedtree_id=tree.pk, manifestrange_id=id_) for id_ in rows.values_list("pk", flat=True)]
+        link.objects.bulk_create(links, ignore_conflicts=True)
+    TreeHold.objects.update_or_create(holder=holder, defaults={"tree": tree})
+    return tree
