@@ -64,6 +64,13 @@ class DataNotCached(Conflict):
     hint = "Cache the commit there first: on the dataset's page, or with `nearline data cache REFERENCE --wait`."
 
 
+class UnmountableSource(InvalidInput):
+    """A job reads something that jobs of its resource cannot mount."""
+
+    code = "compute.unmountable_source"
+    hint = "Choose a template of another resource, or name a cache site that this one can read."
+
+
 class InvalidResource(InvalidInput):
     """What a resource or a template is declared to be does not make sense."""
 

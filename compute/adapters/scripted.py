@@ -1,5 +1,6 @@
 """A driver whose jobs do what a script tells them to: for tests, and for reading what the port means."""
 
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -7,13 +8,20 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from compute.adapters.output_folder import OutputFolder
+from compute.engine.mounts import SourceKind
 from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, ReportState, UsageSample
 from compute.errors import ResourceUnreachable, StartRefused
 from core import clock
 
 
 class ScriptedDriver:
-    """Holds jobs in memory. A fresh one that shares `jobs` with another is the same place after a restart."""
+    """Holds jobs in memory. A fresh one that shares `jobs` with another is the same place after a restart.
+
+    It takes jobs with mounts of every kind, unless the script says otherwise.
+    """
+
+    mountable = frozenset(SourceKind)
 
     def __init__(self, root: Path, nodes: Sequence[NodeFacts] = (), jobs: "Jobs | None" = None) -> None:
         self.jobs = jobs or Jobs()
@@ -27,6 +35,12 @@ class ScriptedDriver:
     def print(self, name: str, text: str) -> None:
         """Let a job print."""
         self.jobs.logs[name] += text.encode()
+
+    def leave(self, name: str, path: str, content: bytes) -> None:
+        """Let a job write to its output."""
+        file = self.root / name / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
 
     def finish(self, name: str, *, exit_code: int = 0, cause: EndCause = EndCause.EXITED) -> None:
         """Let a running job end."""
@@ -92,9 +106,9 @@ class ScriptedDriver:
         """Return the samples of the script."""
         return [sample for sample in self.jobs.usage.get(name, []) if after is None or sample.at > after]
 
-    def output_folder(self, name: str) -> Path:
-        """Return a folder of the job's own."""
-        return self.root / name
+    def open_output(self, name: str) -> OutputFolder:
+        """Read a folder of the job's own."""
+        return OutputFolder(self.root / name)
 
     def forget(self, name: str) -> None:
         """List the job no more."""
@@ -102,8 +116,9 @@ class ScriptedDriver:
         self.jobs.forgotten.add(name)
 
     def delete(self, name: str) -> None:
-        """Remove the job's log."""
+        """Remove the job's log and output."""
         if name in self.jobs.forgotten:
+            shutil.rmtree(self.root / name, ignore_errors=True)
             self.jobs.logs.pop(name, None)
             self.jobs.usage.pop(name, None)
 

@@ -17,6 +17,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from compute.adapters.output_folder import OutputFolder
+from compute.engine.mounts import SourceKind
 from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, ReportState, UsageSample
 from core import clock
 
@@ -88,7 +90,9 @@ class _Play:
 
 
 class SimulatedDriver:
-    """The driver of kind `simulated`: declared nodes, and jobs that only pass the time."""
+    """The driver of kind `simulated`: declared nodes, and jobs that only pass the time, whatever they would mount."""
+
+    mountable = frozenset(SourceKind)
 
     def __init__(self, root: Path, nodes: Sequence[NodeFacts]) -> None:
         self._nodes = list(nodes)
@@ -157,9 +161,9 @@ class SimulatedDriver:
         cpu, memory = play.facts["cpu_millicores"], play.facts["memory_bytes"]
         return [UsageSample(moment, cpu, memory) for moment in moments if after is None or moment > after]
 
-    def output_folder(self, name: str) -> Path:
-        """Return the job's empty folder."""
-        return self._output / name
+    def open_output(self, name: str) -> OutputFolder:
+        """Read the job's empty folder."""
+        return OutputFolder(self._output / name)
 
     def forget(self, name: str) -> None:
         """Move the job's file to the ended ones."""

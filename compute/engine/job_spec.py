@@ -2,33 +2,14 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import cast
 
+from compute.engine.mounts import HostFolder, Mount
 from compute.errors import InvalidJobSpec
 
 DEFAULT_LOG_LIMIT_BYTES = 50 * 2**20
 _NAME_LENGTH = 200
-
-
-@dataclass(frozen=True)
-class DataMount:
-    """A cached commit that the job reads as `$NEARLINE_DATA/<name>`; `path` is where the ready copy lies."""
-
-    name: str
-    path: str
-
-
-@dataclass(frozen=True)
-class InputMount:
-    """A parent's output folder that the job reads as `$NEARLINE_INPUT/<step>`.
-
-    `sources` is a file that lists, one a line, the folders into which links of that folder lead; empty: none do.
-    """
-
-    step: str
-    path: str
-    sources: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,8 +19,12 @@ class JobSpec:
     A text `command` is run by `sh -c`, a list as it is. `image` is for drivers that run containers; the local one
     notes in the log that it is ignored. `working_directory` None means the job's own empty folder. Every parameter is
     in the file `$NEARLINE_PARAMETERS`; with `append_parameters` also on the command line as `--key value`.
-    `readable_paths` are folders besides those that the command reads, such as its code.
+    `data` holds cached commits and volumes, read as `$NEARLINE_DATA/<name>`. `inputs` holds the outputs of attempts,
+    read as `$NEARLINE_INPUT/<step>`, of a grid as `$NEARLINE_INPUT/<step>/<index>`. `code` is copied into the working
+    directory, where the job may change it.
     `simulated_duration_s` is how long the job takes on nodes that do not exist. `timeout_s` None means no limit.
+    `readable_paths`, and the folders that the files `readable_lists` name one a line, are what a job that was submitted
+    by the first release reads besides, under the host's own paths.
     """
 
     name: str
@@ -47,18 +32,20 @@ class JobSpec:
     image: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     secret_names: tuple[str, ...] = ()
-    data: tuple[DataMount, ...] = ()
-    inputs: tuple[InputMount, ...] = ()
+    data: tuple[Mount, ...] = ()
+    inputs: tuple[Mount, ...] = ()
+    code: Mount | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
     append_parameters: bool = False
     timeout_s: float | None = None
     simulated_duration_s: float = 5.0
     working_directory: str | None = None
     readable_paths: tuple[str, ...] = ()
+    readable_lists: tuple[str, ...] = ()
     log_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES
 
     def __post_init__(self) -> None:
-        for name in ("secret_names", "data", "inputs", "readable_paths"):
+        for name in ("secret_names", "data", "inputs", "readable_paths", "readable_lists"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not isinstance(self.command, str):
             object.__setattr__(self, "command", tuple(self.command))
@@ -70,8 +57,12 @@ class JobSpec:
         _require("\0" not in "".join(self.command), "The command holds a NUL byte.")
         for key, value in self.env.items():
             _require(bool(key) and "=" not in key and "\0" not in key + value, f"'{key}' cannot be a variable.")
-        for mount in (*(mount.name for mount in self.data), *(mount.step for mount in self.inputs)):
-            _require(is_safe_name(mount), f"'{mount}' cannot be the name of a folder in a job.")
+        for mount in self.data:
+            _require(is_safe_name(mount.name), f"'{mount.name}' cannot be the name of a folder in a job.")
+        for mount in self.inputs:
+            step, slash, index = mount.name.partition("/")
+            is_named = is_safe_name(step) and index.isdecimal() == bool(slash)
+            _require(is_named, f"'{mount.name}' cannot be the name of a folder in a job.")
         _require(self.timeout_s is None or self.timeout_s > 0, "The timeout must be more than 0 seconds.")
         _require(self.simulated_duration_s >= 0, "The simulated duration cannot be negative.")
         _require(self.log_limit_bytes > 0, "The log limit must be more than 0 bytes.")
@@ -80,18 +71,29 @@ class JobSpec:
         """Return the spec as JSON types. It names secrets but holds none."""
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         return plain | {
-            "data": [asdict(mount) for mount in self.data],
-            "inputs": [asdict(mount) for mount in self.inputs],
+            "data": [mount.to_json() for mount in self.data],
+            "inputs": [mount.to_json() for mount in self.inputs],
+            "code": self.code and self.code.to_json(),
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> "JobSpec":
-        """Read `to_json`'s answer, or the same that has been through a JSON column."""
+        """Read `to_json`'s answer, or the same that has been through a JSON column; also that of the first release."""
         known = {item.name for item in fields(cls)}
         values = {key: item for key, item in value.items() if key in known}
-        values["data"] = tuple(DataMount(**item) for item in cast("list[dict[str, str]]", value.get("data", ())))
-        values["inputs"] = tuple(InputMount(**item) for item in cast("list[dict[str, str]]", value.get("inputs", ())))
+        inputs = _mappings(value.get("inputs"))
+        code = value.get("code")
+        values["data"] = tuple(map(_read_mount, _mappings(value.get("data"))))
+        values["inputs"] = tuple(map(_read_mount, inputs))
+        values["code"] = Mount.from_json(code) if isinstance(code, Mapping) else None
+        if lists := [item["sources"] for item in inputs if item.get("sources")]:
+            values["readable_lists"] = tuple(lists)
         return cls(**values)  # type: ignore[arg-type]  # checked by __post_init__
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
+        """All that it finds in its folders."""
+        return (*self.data, *self.inputs, *filter(None, [self.code]))
 
     def argv(self) -> list[str]:
         """Return the command as an argument list, with the parameters where the spec says so."""
@@ -118,6 +120,17 @@ def is_safe_name(name: str) -> bool:
 def parameter_text(value: object) -> str:
     """Write a parameter as a command line carries it: JSON's `true` and `false`, all else as Python prints it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _mappings(items: object) -> list[Mapping[str, object]]:
+    return cast("list[Mapping[str, object]]", items or [])
+
+
+def _read_mount(value: Mapping[str, object]) -> Mount:
+    """Read a mount; the first release wrote `path` for its source, and `step` for the name of an input."""
+    if "path" in value:
+        return Mount(str(value.get("name") or value["step"]), HostFolder(str(value["path"])))
+    return Mount.from_json(value)
 
 
 def _options(parameters: Mapping[str, object]) -> list[str]:

@@ -4,14 +4,15 @@ Every driver passes tests/contracts/compute_driver.py. News is level-triggered: 
 compares and repairs. So a driver may forget to wake anybody, and the platform may be away for as long as it likes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from compute.engine.job_spec import JobSpec, name_of_run
+from compute.engine.mounts import SourceKind
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,39 @@ class UsageSample:
     memory_bytes: int
 
 
+@dataclass(frozen=True)
+class OutputFile:
+    """A plain file that a job left. `path` is relative, with `/` between its parts."""
+
+    path: str
+    size_bytes: int
+    mode: int
+    modified_at_ns: int
+
+
+class OutputReader(Protocol):
+    """What one job wrote to `$NEARLINE_OUTPUT`. Links are not followed, as they may lead anywhere."""
+
+    @property
+    def host_folder(self) -> Path | None:
+        """The folder itself, where it is on this host and can be shared without a copy; None elsewhere."""
+
+    def list_files(self) -> Iterator[OutputFile]:
+        """Yield the plain files, each folder in the order of its names. Raises OSError where there is no output."""
+
+    def open(self, path: str) -> BinaryIO:
+        """Open one of the listed files. Raises OSError for what is none."""
+
+
 class ComputeDriver(Protocol):
     """One place where jobs run.
 
     Every method may raise ResourceUnreachable, after which asking again is harmless. No method blocks for more than
     a few seconds but `wait_for_news`. All of them may be called from several threads and processes at once.
     """
+
+    mountable: frozenset[SourceKind]
+    """Which sources jobs of this place can read. A job with any other is not handed to it."""
 
     def probe(self) -> Sequence[NodeFacts]:
         """Return the nodes there are now."""
@@ -151,8 +179,8 @@ class ComputeDriver(Protocol):
     def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:
         """Return the samples taken after a moment (None: all of them), oldest first."""
 
-    def output_folder(self, name: str) -> Path:
-        """Return the folder into which the job writes its results."""
+    def open_output(self, name: str) -> OutputReader:
+        """Return what reads the job's results. What it reads grows as long as the job runs."""
 
     def forget(self, name: str) -> None:
         """Stop listing a job that has ended. Its log, usage and output stay readable."""

@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import accumulate
-from pathlib import Path
 
 from django.db.models import Q, QuerySet
 
@@ -15,7 +14,7 @@ from accounts.selectors import get_project
 from compute import permissions
 from compute.adapters import drivers
 from compute.engine.job_spec import JobSpec
-from compute.engine.ports import ComputeDriver, LogChunk, UsageSample
+from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
 from compute.engine.states import JOB_STATES, JobState
 from compute.errors import JobNotFound
 from compute.models import Job, JobEvent
@@ -101,20 +100,20 @@ def usage(*, actor: Actor, job: Job, after: datetime | None = None) -> Sequence[
     return [sample for name in job.run_names for sample in driver.read_usage(name, after)]
 
 
-def output_folder(job: Job) -> Path:
-    """Return the folder that holds what a job wrote to `$NEARLINE_OUTPUT` in its last run. For the platform itself."""
-    return drivers.driver_of(job.resource).output_folder(job.run_name)
+def open_output(job: Job) -> OutputReader:
+    """Return what reads what a job wrote to `$NEARLINE_OUTPUT` in its last run. For the platform itself."""
+    return drivers.driver_of(job.resource).open_output(job.run_name)
 
 
-def output_folders(job_ids: Collection[str]) -> dict[str, Path]:
-    """Return the folders of many jobs by id. For the platform itself."""
-    found: dict[str, Path] = {}
+def open_outputs(job_ids: Collection[str]) -> dict[str, OutputReader]:
+    """Return the readers of many jobs by id. For the platform itself."""
+    readers: dict[str, OutputReader] = {}
     ids = sorted(job_ids)
     for start in range(0, len(ids), _BATCH):
         rows = Job.objects.filter(pk__in=ids[start : start + _BATCH]).only("name", "evictions", "resource_id")
         for job in rows.prefetch_related("resource"):
-            found[job.pk] = output_folder(job)
-    return found
+            readers[job.pk] = open_output(job)
+    return readers
 
 
 def get_spec(job: Job) -> JobSpec:

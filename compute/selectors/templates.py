@@ -1,9 +1,13 @@
 """Reads about templates. Every signed-in person may see them, and every project may use them."""
 
+from collections.abc import Collection
+
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from accounts.selectors import get_project
+from compute.adapters import drivers
+from compute.engine.mounts import SourceKind, describe_kinds
 from compute.errors import TemplateNotFound
 from compute.models import Template
 
@@ -26,3 +30,19 @@ def get_template(*, actor: Actor, full_name: str) -> Template:
     if template is None:
         raise TemplateNotFound(f"There is no compute template called '{full_name}'.")
     return template
+
+
+def list_mountable(template: Template) -> frozenset[SourceKind]:
+    """Return which sources jobs of a template can mount. Needs the resource at hand."""
+    return drivers.driver_of(template.resource).mountable
+
+
+def describe_mismatch(template: Template, what: str, sources: Collection[SourceKind]) -> str:
+    """Say why jobs of a template cannot read something that comes from any of these sources; empty when they can."""
+    mountable = list_mountable(template)
+    if not mountable.isdisjoint(sources):
+        return ""
+    return (
+        f"{template.full_name} cannot read {what}: it comes from {describe_kinds(sources)}, "
+        f"and jobs on {template.resource.name} mount {describe_kinds(mountable)}."
+    )

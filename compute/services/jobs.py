@@ -11,10 +11,13 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.services import secrets
 from compute import permissions, signals
-from compute.engine.job_spec import DataMount, InputMount, JobSpec
+from compute.engine.job_spec import JobSpec
+from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree, source_from_json, source_to_json
+from compute.engine.ports import OutputReader
 from compute.engine.states import JobState, ReasonCode
-from compute.errors import JobNameTaken, TemplateNotFound
+from compute.errors import JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent, Template
+from compute.selectors.templates import describe_mismatch
 from compute.services import journal
 from core import clock, tasks
 from core.signals import send_on_commit
@@ -22,12 +25,17 @@ from scheduler.services import workloads
 from scheduler.services.workloads import WorkloadRequest
 
 __all__ = [
-    "DataMount",
-    "InputMount",
+    "HostFolder",
     "JobRequest",
     "JobSpec",
+    "Mount",
+    "OutputReader",
+    "SourceKind",
+    "Tree",
     "cancel_job",
     "cancel_many",
+    "source_from_json",
+    "source_to_json",
     "submit_many",
     "withdraw_many",
 ]
@@ -62,7 +70,8 @@ def submit_many(*, actor: Actor, requests: Sequence[JobRequest]) -> list[Job]:
     """Create jobs that wait for room, and return them in the order of the requests.
 
     A name that the project has used returns the job that has it, unchanged, so a repeated call does no harm.
-    Raises JobNameTaken when another project has it, and TemplateNotFound; then no job is created.
+    Raises JobNameTaken when another project has it, TemplateNotFound, and UnmountableSource for what jobs of the
+    template's resource cannot read; then no job is created.
     """
     for project_id in sorted({request.project_id for request in requests}):
         require(actor, permissions.SUBMIT_JOBS, project_id)
@@ -71,6 +80,8 @@ def submit_many(*, actor: Actor, requests: Sequence[JobRequest]) -> list[Job]:
     known = _by_name([request.name for request in requests])
     _check_owners(requests, known)
     templates = _get_templates({request.template_id for request in requests})
+    for request in requests:
+        _check_mounts(request.spec, templates[request.template_id])
     new = {
         request.name: _new_job(actor, request, templates[request.template_id])
         for request in requests
@@ -185,6 +196,12 @@ def _check_owners(requests: Sequence[JobRequest], known: dict[str, Job]) -> None
     for request in requests:
         if request.name in known and known[request.name].project_id != request.project_id:
             raise JobNameTaken(f"Another project has a job called '{request.name}'.")
+
+
+def _check_mounts(spec: JobSpec, template: Template) -> None:
+    for mount in spec.mounts:
+        if fault := describe_mismatch(template, f"'{mount.name}'", {mount.source.kind}):
+            raise UnmountableSource(fault, mount=mount.name, resource=template.resource.name)
 
 
 def _get_templates(template_ids: Collection[str]) -> dict[str, Template]:

@@ -12,7 +12,8 @@ from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
 from compute import permissions
-from compute.engine.job_spec import DataMount, is_safe_name
+from compute.engine.job_spec import is_safe_name
+from compute.engine.mounts import Mount, source_from_json
 from compute.engine.states import JOB_STATES
 from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken
 from compute.models import Job, Template
@@ -105,14 +106,14 @@ def release_data() -> None:
     isolation.for_each("compute.release_data", names, lambda name: caches.release_holds(_HOLDER + name))
 
 
-def _hold(actor: Actor, template: Template, reference: str, name: str) -> DataMount:
+def _hold(actor: Actor, template: Template, reference: str, name: str) -> Mount:
     site_name = template.resource.cache_site
     if not site_name:
         raise InvalidJobSpec(f"{template.resource.name} has no cache site, so its jobs cannot read datasets.")
     found = dataset_selectors.resolve(actor, reference)
     site = cache_selectors.get_site(actor=actor, name=site_name)
     copy = cache_selectors.get_cached(found.commit.pk, site.pk)
-    if copy is None or copy.state != "ready" or copy.path is None:
+    if copy is None or copy.state != "ready" or copy.source is None:
         raise DataNotCached(f"{reference} is not cached on {site.name}, where {template.full_name} would read it.")
     caches.hold(actor, copy.pk, _HOLDER + name, f"read by {name}")
-    return DataMount(found.dataset.name, str(copy.path))
+    return Mount(found.dataset.name, source_from_json(copy.source))

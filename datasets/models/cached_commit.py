@@ -111,6 +111,11 @@ class CachedCommit(BaseModel):
         return f"{self.site.root}/{self.location}" if self.state == CacheState.READY else None
 
     @property
+    def source(self) -> dict[str, str] | None:
+        """What jobs mount to read the files, as JSON; None while it is not ready. Needs the site at hand."""
+        return None if self.path is None else {"kind": "host_folder", "path": self.path}
+
+    @property
     def percent(self) -> int:
         """How much of it is there, in whole percents; 100 only when it is ready."""
         if self.state == CacheState.READY:

@@ -4,6 +4,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from blake3 import blake3
 from django.conf import settings
@@ -19,18 +20,17 @@ class ArtifactFolder:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def keep_file(self, path: Path) -> tuple[str, int]:
-        """Copy a file into the store, hashing the bytes that are copied."""
+    def keep_file(self, file: BinaryIO) -> tuple[str, int]:
+        """Copy an open file into the store, hashing the bytes that are copied."""
         size_bytes = 0
-        with path.open("rb") as source:
 
-            def pieces() -> Iterator[bytes]:
-                nonlocal size_bytes
-                while piece := source.read(_PIECE_BYTES):
-                    size_bytes += len(piece)
-                    yield piece
+        def pieces() -> Iterator[bytes]:
+            nonlocal size_bytes
+            while piece := file.read(_PIECE_BYTES):
+                size_bytes += len(piece)
+                yield piece
 
-            return self._keep(pieces), size_bytes
+        return self._keep(pieces), size_bytes
 
     def keep_bytes(self, data: bytes) -> str:
         """Write bytes into the store."""

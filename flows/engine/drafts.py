@@ -44,7 +44,7 @@ class Draft:
 class Needs:
     """What one step asks for by names that only the platform knows, each with its place. Impossible names are left out.
 
-    `takes_default`: it names no template.
+    `takes_default`: it names no template. `reads_steps`: it reads what other steps left.
     """
 
     path: Path
@@ -53,6 +53,7 @@ class Needs:
     datasets: Named
     secrets: Named
     takes_default: bool
+    reads_steps: bool
     has_image: bool
 
 
@@ -90,6 +91,7 @@ def needs_of(draft: Draft) -> Needs:
         ],
         secrets=[(place, name) for place, name in secrets if isinstance(name, str) and VARIABLE.fullmatch(name)],
         takes_default=not raw.get("compute"),
+        reads_steps=bool(draft.read.after),
         has_image=bool(draft.read.image),
     )
 

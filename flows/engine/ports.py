@@ -1,15 +1,14 @@
 """What flows need from a place that keeps bytes: artifacts and code bundles, each under the hash of its content."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 
 class ArtifactStore(Protocol):
     """Keeps content by its hash. What was kept never changes, so keeping it twice is harmless."""
 
-    def keep_file(self, path: Path) -> tuple[str, int]:
-        """Keep a file's content and return its BLAKE3 hash (hex) and size in bytes.
+    def keep_file(self, file: BinaryIO) -> tuple[str, int]:
+        """Keep an open file's content and return its BLAKE3 hash (hex) and size in bytes.
 
         A file that changes meanwhile is kept as it was read: hash and bytes always agree.
         """

@@ -173,7 +173,10 @@ class InputState(StrEnum):
 
 
 class AttemptInput(BaseModel):
-    """A dataset that an attempt reads, and where. `cached_commit_id` is empty for a copy of its own (not cached)."""
+    """A dataset that an attempt reads, and what its job mounts (`source`, empty until it is ready).
+
+    `cached_commit_id` is empty for one that is not cached: a copy of the attempt's own.
+    """
 
     id_prefix = "inp"
 
@@ -187,7 +190,7 @@ class AttemptInput(BaseModel):
     state = models.CharField(
         max_length=10, choices=[(state.value, state.value) for state in InputState], default=InputState.PENDING
     )
-    path = models.TextField(blank=True)
+    source = models.JSONField(default=dict)
     error = models.TextField(blank=True)
     locked_until = models.DateTimeField(default=clock.now)
 

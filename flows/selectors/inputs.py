@@ -1,11 +1,18 @@
-"""Which datasets the steps of a run read, and where each of them lies."""
+"""Which datasets the steps of a run read, where each of them lies, and from where jobs can mount what they read."""
 
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from accounts.permissions import require
+from compute.services.jobs import SourceKind
 from flows import permissions
 from flows.models import AttemptInput, Run
+
+DATA_SOURCES = frozenset({SourceKind.HOST_FOLDER, SourceKind.TREE})
+"""A dataset is a cached or own copy on this host, or is read from the store."""
+
+OUTPUT_SOURCES = frozenset({SourceKind.HOST_FOLDER})
+"""The output of an earlier step is its folder on this host."""
 
 
 def list_inputs(*, actor: Actor, run: Run) -> QuerySet[AttemptInput]:

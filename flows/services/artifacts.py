@@ -3,16 +3,15 @@
 A run counts as finished only when this is done; its later steps do not wait for it, because they read the folders.
 """
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import structlog
 from django.db import transaction
 
 from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
+from compute.services.jobs import OutputReader
 from core import clock, isolation, tasks
 from core.models import Failure
 from flows.adapters.artifact_folder import artifact_store
@@ -101,10 +100,10 @@ def _keep(experiment: Experiment) -> _Kept:
     rows, fault = [], ""
     try:
         if job is not None:
-            folder = job_selectors.output_folder(job)
-            rows = _keep_all(folder, experiment, patterns)
+            output = job_selectors.open_output(job)
+            rows = _keep_all(output, experiment, patterns)
             # Asked after reading: what was changed before or while it was read is not what the step left.
-            if changed := set(handover.find_changed_outputs(experiment.run_id, folder)):
+            if changed := set(handover.find_changed_outputs(experiment.run_id, output.host_folder)):
                 fault = f"Changed after the step had ended, so not kept: {', '.join(sorted(changed)[:3])}."
                 rows = [row for row in rows if row.path not in changed]
     except (OSError, ResourceUnreachable) as error:
@@ -129,29 +128,19 @@ def _write(kept: Sequence[_Kept]) -> None:
         told.update(artifacts_wanted=False, artifacts_error=fault)
 
 
-def _keep_all(folder: Path, experiment: Experiment, patterns: Sequence[str]) -> list[Artifact]:
+def _keep_all(output: OutputReader, experiment: Experiment, patterns: Sequence[str]) -> list[Artifact]:
     store = artifact_store()
     rows = []
-    for path in _files(folder):
-        name = path.relative_to(folder).as_posix()
+    for file in output.list_files():
+        name = file.path
         if len(name) > _MAX_PATH or not _is_text(name) or not globs.matches_any(name, patterns):
             continue
-        content_hash, size_bytes = store.keep_file(path)
+        with output.open(name) as content:
+            content_hash, size_bytes = store.keep_file(content)
         rows.append(Artifact(experiment=experiment, path=name, size_bytes=size_bytes, content_hash=content_hash))
         if len(rows) >= MAX_FILES:
             break
     return rows
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield the plain files below a folder by name. Links are not followed: they may lead anywhere."""
-    with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _files(Path(entry.path))
-        elif entry.is_file(follow_symlinks=False):
-            yield Path(entry.path)
 
 
 def _is_text(name: str) -> bool:

@@ -23,6 +23,7 @@ from flows.engine.problems import Finding, Problem
 from flows.engine.spec import FlowSpec
 from flows.errors import InvalidFlow
 from flows.models import Flow, FlowVersion
+from flows.selectors.inputs import DATA_SOURCES, OUTPUT_SOURCES
 from flows.selectors.specs import DEFAULT_TEMPLATE
 from flows.services import bundles
 
@@ -103,6 +104,7 @@ def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Ite
     datasets: dict[str, str] = {}
     for needs in steps:
         yield from _check_templates(needs, known)
+        yield from _check_mounts(needs, known)
         for path, reference in needs.datasets:
             if reference not in datasets:
                 datasets[reference] = _dataset_fault(actor, reference)
@@ -129,6 +131,18 @@ def _check_templates(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[
     if needs.has_image and any(template.resource.kind == "local" for template in found):
         message = "The image has no effect on this machine: its jobs run as plain processes."
         yield Finding((*needs.path, "image"), "note", message, is_note=True)
+
+
+def _check_mounts(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[Finding]:
+    """Check that each template's jobs can mount what the step reads."""
+    names = [DEFAULT_TEMPLATE] if needs.takes_default else [name for _, name in needs.templates]
+    reads = [(path, f"the dataset {reference}", DATA_SOURCES) for path, reference in needs.datasets]
+    if needs.reads_steps:
+        reads.append(((*needs.path, "after"), "the output of another step", OUTPUT_SOURCES))
+    for template in (known[name] for name in names if name in known):
+        for path, what, sources in reads:
+            if fault := templates.describe_mismatch(template, what, sources):
+                yield Finding(path, "unmountable", f"{fault} Choose a template of another resource.")
 
 
 def _dataset_fault(actor: Actor, reference: str) -> str:

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from core import isolation
 from flows.models import Attempt, Run
-from flows.workers import input_folders
+from flows.workers import run_folders
 
 _LEAVING = ".leaving-"
 
@@ -24,7 +24,7 @@ def needs_files(job_id: str, *, unused_since: datetime) -> bool:
 
 def delete_run_folders() -> int:
     """Delete the folders of runs that are gone or whose jobs' files are deleted; return how many."""
-    folders = input_folders.list_run_folders()
+    folders = run_folders.list_run_folders()
     return sum(isolation.for_each("flows.delete_run_folder", folders, _delete, key=lambda folder: folder.name))
 
 

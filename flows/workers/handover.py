@@ -17,13 +17,14 @@ import structlog
 from blake3 import blake3
 
 from compute.selectors import jobs as job_selectors
+from compute.services.jobs import HostFolder
 from datasets.workers import scrubs
 from flows.adapters.artifact_folder import artifact_store
 from flows.adapters.sealed_folder import Difference, SealedFolder
 from flows.models import Artifact, Attempt
 from flows.models.run import LIVE_ATTEMPTS
 from flows.services import bundles
-from flows.workers import input_folders
+from flows.workers import run_folders
 
 log = structlog.get_logger(__name__)
 
@@ -44,14 +45,14 @@ def inspect_ended(run_id: str) -> Mapping[str, str]:
         if fault := inspection.find_fault(attempt):
             log.warning("inputs.changed", attempt=attempt.pk, fault=fault)
             faults[attempt.pk] = fault
-        elif attempt.job is not None:
-            _sealed(run_id, job_selectors.output_folder(attempt.job)).seal()
+        elif attempt.job is not None and (folder := job_selectors.open_output(attempt.job).host_folder) is not None:
+            _sealed(run_id, folder).seal()
     return faults
 
 
-def find_changed_outputs(run_id: str, folder: Path) -> tuple[str, ...]:
-    """Return which outputs look different from how their step left them."""
-    return _sealed(run_id, folder).compare().paths
+def find_changed_outputs(run_id: str, folder: Path | None) -> tuple[str, ...]:
+    """Return which outputs look different from how their step left them; none where they are not on this host."""
+    return () if folder is None else _sealed(run_id, folder).compare().paths
 
 
 def restore_outputs(run_id: str, outputs: Mapping[str, Path]) -> None:
@@ -83,10 +84,11 @@ class _Inspection:
         """Return what was wrong with what an attempt's job could read; empty when nothing was."""
         job = attempt.job
         assert job is not None  # noqa: S101 (it has ended)
-        for name, sealed in self._inputs_of(attempt, job):
+        for name, prefix, sealed in self._inputs_of(attempt, job):
             if changed := self._find_changed(sealed):
                 return (
-                    f"Its {name} was changed while this step could read it: {_name(changed)}. "
+                    f"Its {name} was changed while this step could read it: "
+                    f"{_name([prefix + path for path in changed])}. "
                     "A retry reads it as it is stored; what is not stored comes from a retry of the step that wrote it."
                 )
             sealed_at = sealed.sealed_at()
@@ -105,15 +107,14 @@ class _Inspection:
                 )
         return ""
 
-    def _inputs_of(self, attempt: Attempt, job: Any) -> Iterator[tuple[str, SealedFolder]]:
+    def _inputs_of(self, attempt: Attempt, job: Any) -> Iterator[tuple[str, str, SealedFolder]]:
+        """Yield what a job could read on this host: what it is called, where in it each folder lies, and the folder."""
         for mount in job_selectors.get_spec(job).inputs:
-            name = f"input '{mount.step}'"
-            if mount.sources:
-                yield name, input_folders.sealed_links(Path(mount.path))
-            for folder in input_folders.list_sources(mount.path, mount.sources):
-                yield name, _sealed(self._run_id, Path(folder))
+            if isinstance(mount.source, HostFolder):
+                step, slash, index = mount.name.partition("/")
+                yield f"input '{step}'", index + slash, _sealed(self._run_id, Path(mount.source.path))
         if bundle := attempt.run.version.bundle:
-            yield "code", bundles.sealed_folder(bundle)
+            yield "code", "", bundles.sealed_folder(bundle)
 
     def _find_changed(self, sealed: SealedFolder) -> tuple[str, ...]:
         if sealed.folder not in self._changes:
@@ -126,8 +127,8 @@ class _Inspection:
     def _job_of(self, folder: Path) -> str:
         """Return which job of the run wrote to a folder; empty for none."""
         job_ids = Attempt.objects.filter(run=self._run_id, job__isnull=False).values_list("job_id", flat=True)
-        folders = job_selectors.output_folders([str(job_id) for job_id in job_ids])
-        return next((job_id for job_id, output in folders.items() if output == folder), "")
+        outputs = job_selectors.open_outputs([str(job_id) for job_id in job_ids])
+        return next((job_id for job_id, reader in outputs.items() if reader.host_folder == folder), "")
 
 
 def _find_change(sealed: SealedFolder, job_id: str) -> Difference:
@@ -142,7 +143,7 @@ def _find_change(sealed: SealedFolder, job_id: str) -> Difference:
 
 def _sealed(run_id: str, folder: Path) -> SealedFolder:
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
-    return SealedFolder(folder, input_folders.run_folder(run_id) / "seals" / f"{name}.json")
+    return SealedFolder(folder, run_folders.run_folder(run_id) / "seals" / f"{name}.json")
 
 
 def _hashes_of(job_id: str) -> Mapping[str, str]:

@@ -1,20 +1,19 @@
 """What an attempt's job is told: command, parameters, datasets, its parents' outputs and measurements, the code."""
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from django.db.models import F
 
 from compute.selectors import jobs as job_selectors
-from compute.services.jobs import DataMount, InputMount, JobSpec
+from compute.services.jobs import HostFolder, JobSpec, Mount, source_from_json
 from flows.engine import names, references
 from flows.engine.expressions import Value
 from flows.engine.spec import FlowSpec, StepSpec
 from flows.models import Attempt, AttemptInput, Run, Step
 from flows.selectors import measurements
 from flows.services import bundles
-from flows.workers import handover, input_folders
+from flows.workers import handover
 
 
 class JobSpecs:
@@ -23,12 +22,12 @@ class JobSpecs:
     def __init__(self, run: Run, spec: FlowSpec, bundle: str) -> None:
         self._run = run
         self._said = {step.name: step for step in spec.steps}
-        self._code = bundles.unpacked_folder(bundle) if bundle else None
-        self._mounts: dict[str, Sequence[InputMount]] = {}
+        self._code = Mount("code", HostFolder(str(bundles.unpacked_folder(bundle)))) if bundle else None
+        self._mounts: dict[str, Sequence[Mount]] = {}
         self._variables: dict[str, Mapping[str, str]] = {}
 
     def gather_inputs(self, key: str) -> None:
-        """Make the folders that a step's inputs need. Called before a transaction, which then waits for no files."""
+        """Find what a step's inputs are. Called before a transaction, which then waits for no files."""
         for parent in self._said[key].after:
             self._inputs(parent)
 
@@ -42,7 +41,7 @@ class JobSpecs:
         }
         return JobSpec(
             name=attempt.job_name,
-            command=self._command(said, values),
+            command=references.fill_command(said.command, values).rstrip(),
             image=said.image or None,
             env=self._environment(said, step, values),
             secret_names=said.secrets,
@@ -52,14 +51,8 @@ class JobSpecs:
             append_parameters=said.append_parameters,
             timeout_s=said.timeout or None,
             simulated_duration_s=said.simulated_duration,
-            readable_paths=(str(self._code),) if self._code is not None else (),
+            code=self._code,
         )
-
-    def _command(self, said: StepSpec, values: Mapping[str, Mapping[str, Value]]) -> str:
-        command = references.fill_command(said.command, values).rstrip()
-        if self._code is None:
-            return command
-        return f"cp -R {shlex.quote(str(self._code))}/. . || exit 1\n{command}"
 
     def _environment(self, said: StepSpec, step: Step, values: Mapping[str, Mapping[str, Value]]) -> dict[str, str]:
         variables = {
@@ -82,28 +75,26 @@ class JobSpecs:
             self._variables[parent] = names.result_variables(parent, tries, is_grid=is_grid)
         return self._variables[parent]
 
-    def _data(self, attempt: Attempt) -> list[DataMount]:
+    def _data(self, attempt: Attempt) -> list[Mount]:
         rows = AttemptInput.objects.filter(attempt=attempt).order_by("name")
-        return [DataMount(row.name, row.path) for row in rows]
+        return [Mount(row.name, source_from_json(row.source)) for row in rows]
 
-    def _inputs(self, parent: str) -> Sequence[InputMount]:
-        """Return the parent's output folder; for a grid one folder that links to each instance's by its index."""
+    def _inputs(self, parent: str) -> Sequence[Mount]:
+        """Return the parent's output; of a grid that of each instance under its index."""
         if parent not in self._mounts:
-            self._mounts[parent] = list(self._mounts_of(parent))
+            folders = self._outputs_of(parent)
+            is_grid = bool(self._said[parent].grid)
+            self._mounts[parent] = [
+                Mount(f"{parent}/{index}" if is_grid else parent, HostFolder(str(folder)))
+                for index, folder in folders.items()
+            ]
         return self._mounts[parent]
-
-    def _mounts_of(self, parent: str) -> Iterator[InputMount]:
-        folders = self._outputs_of(parent)
-        if folders and self._said[parent].grid:
-            gathered = input_folders.gather_outputs(self._run.pk, parent, folders)
-            yield InputMount(parent, str(gathered.folder), str(gathered.sources))
-        elif folders:
-            yield InputMount(parent, str(folders[0]))
 
     def _outputs_of(self, parent: str) -> Mapping[int, Path]:
         """Return the newest attempts' folders by index. A step starts when all its parents succeeded, so these did."""
         newest = Attempt.objects.filter(run=self._run, step__key=parent, number=F("step__attempt_count"))
         job_ids = dict(newest.filter(job__isnull=False).order_by("step__index").values_list("step__index", "job_id"))
-        folders = job_selectors.output_folders(job_ids.values())
+        outputs = job_selectors.open_outputs(job_ids.values())
+        folders = {job_id: reader.host_folder for job_id, reader in outputs.items() if reader.host_folder is not None}
         handover.restore_outputs(self._run.pk, folders)
-        return {index: folders[job_id] for index, job_id in job_ids.items()}
+        return {index: folders[job_id] for index, job_id in job_ids.items() if job_id in folders}

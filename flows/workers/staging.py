@@ -7,7 +7,7 @@ cached commit from being evicted; it carries the attempt's id and is released wh
 import secrets
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from django.db.models import Q
 from accounts.actor import Actor
 from compute.errors import TemplateNotFound
 from compute.selectors import templates
+from compute.services.jobs import HostFolder, SourceKind, Tree, source_to_json
 from core import clock, isolation, tasks
 from core.errors import PlatformError
 from core.models import Failure
@@ -28,7 +29,8 @@ from datasets.services import caches, checkouts
 from flows.engine.states import ATTEMPT_STATES
 from flows.models import AttemptInput, InputState
 from flows.selectors import failures
-from flows.workers import input_folders
+from flows.selectors.inputs import DATA_SOURCES
+from flows.workers import run_folders
 
 log = structlog.get_logger(__name__)
 
@@ -96,7 +98,7 @@ def copy_input(input_id: str) -> None:
             draft.parent.mkdir(parents=True, exist_ok=True)
             checkouts.write_tree(row.commit_id, draft, _Renewal(row))
             draft.rename(target)
-        _settle(row, InputState.READY, path=str(target))
+        _settle(row, InputState.READY, source=source_to_json(HostFolder(str(target))))
     except PlatformError as error:
         _settle(row, InputState.FAILED, error=error.message)
     except OSError as error:
@@ -144,17 +146,23 @@ def _look(row: AttemptInput) -> None:
 
 
 def _bring(row: AttemptInput) -> None:
-    site = _site_of(row.attempt.template) if row.is_cached else ""
-    if row.is_cached and not site:
+    template = _template_of(row.attempt)
+    mountable = templates.list_mountable(template) if template is not None else DATA_SOURCES
+    site = template.resource.cache_site if template is not None else ""
+    if row.is_cached and not (site and SourceKind.HOST_FOLDER in mountable):
         # The resource has no cache site, so the attempt gets a copy of its own.
         AttemptInput.objects.filter(pk=row.pk).update(is_cached=False)
         row.is_cached = False
     if not row.is_cached:
-        tasks.enqueue("flows.copy_input", input_id=row.pk)
+        if SourceKind.HOST_FOLDER in mountable:
+            tasks.enqueue("flows.copy_input", input_id=row.pk)
+        else:
+            commit = _commit_of(row)
+            _settle(row, InputState.READY, source=source_to_json(Tree(commit.dataset_id, commit.root)))
         return
     cached = _request(row, site)
-    if cached.state == "ready" and cached.path:
-        _settle(row, InputState.READY, path=str(cached.path))
+    if cached.state == "ready":
+        _settle(row, InputState.READY, source=cached.source)
     elif cached.state == "failed":
         _settle(row, InputState.FAILED, error=cached.error or "It could not be cached.")
 
@@ -165,11 +173,9 @@ def _request(row: AttemptInput, site: str) -> Any:
         cached = cache_selectors.get_cached_commit(actor=_SYSTEM, cached_commit_id=row.cached_commit_id)
         if cached.state not in {"evicting", "gone"}:
             return cached
-    dataset = row.reference.partition("@")[0]
-    commit = dataset_selectors.resolve(_SYSTEM, f"{dataset}@{row.commit_id}").commit
     cached = caches.request_cache(
         _SYSTEM,
-        commit,
+        _commit_of(row),
         cache_selectors.get_site(actor=_SYSTEM, name=site),
         holder=row.attempt_id,
         why=f"read by {row.attempt.experiment.title}",
@@ -178,15 +184,22 @@ def _request(row: AttemptInput, site: str) -> Any:
     return cached
 
 
-def _site_of(template: str) -> str:
+def _commit_of(row: AttemptInput) -> Any:
+    dataset = row.reference.partition("@")[0]
+    return dataset_selectors.resolve(_SYSTEM, f"{dataset}@{row.commit_id}").commit
+
+
+def _template_of(attempt: Any) -> Any:
+    """Return the template of an attempt; None when it is gone."""
     try:
-        return templates.get_template(actor=_SYSTEM, full_name=template).resource.cache_site
+        return templates.get_template(actor=_SYSTEM, full_name=attempt.template)
     except TemplateNotFound:
-        return ""
+        return None
 
 
-def _settle(row: AttemptInput, state: InputState, *, path: str = "", error: str = "") -> None:
-    AttemptInput.objects.filter(pk=row.pk, state=InputState.PENDING).update(state=state, path=path, error=error)
+def _settle(row: AttemptInput, state: InputState, *, source: Mapping[str, str] | None = None, error: str = "") -> None:
+    waiting = AttemptInput.objects.filter(pk=row.pk, state=InputState.PENDING)
+    waiting.update(state=state, source=source or {}, error=error)
 
 
 class _Renewal:
@@ -207,4 +220,4 @@ class _Renewal:
 
 
 def _copies_of(run_id: str, attempt_id: str) -> Path:
-    return input_folders.run_folder(run_id) / "data" / attempt_id
+    return run_folders.run_folder(run_id) / "data" / attempt_id

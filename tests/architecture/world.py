@@ -127,7 +127,7 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
     machines.turn()
     machines.turn()
     job_name = newest_attempt(ended, "train").job_name
-    (machines.driver_of(job_name).output_folder(job_name) / "report.txt").write_text("fine")
+    (machines.driver_of(job_name).open_output(job_name).host_folder / "report.txt").write_text("fine")
     machines.finish(ended, "train", prints="cnvrg_linechart_loss value: 1\n")
     machines.turn()
     assert Run.objects.get(pk=ended.pk).state == "succeeded"

@@ -13,9 +13,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from compute.engine.job_spec import JobSpec
-from compute.engine.ports import ComputeDriver, EndCause, JobReport, Launch, ReportState, UsageSample
+from compute.engine.mounts import HostFolder, Mount, NfsExport, SourceKind, Tree, Volume
+from compute.engine.ports import ComputeDriver, EndCause, JobReport, Launch, OutputReader, ReportState, UsageSample
+from compute.errors import StartRefused
 
 DEADLINE_S = 60
+SOURCES = {
+    SourceKind.HOST_FOLDER: HostFolder("/"),
+    SourceKind.VOLUME: Volume("claim"),
+    SourceKind.NFS_EXPORT: NfsExport("server", "/export"),
+    SourceKind.TREE: Tree("ds_1", "root"),
+}
 
 
 def make_launch(name: str, command="true", **spec) -> Launch:
@@ -31,14 +39,24 @@ def make_launch(name: str, command="true", **spec) -> Launch:
     )
 
 
+def read_output(output: OutputReader) -> dict[str, bytes]:
+    contents = {}
+    for file in output.list_files():
+        with output.open(file.path) as content:
+            contents[file.path] = content.read()
+        assert file.size_bytes == len(contents[file.path])
+    return contents
+
+
 class Place(ABC):
-    """One place where jobs run, as the contract needs it."""
+    """One place where jobs run, as the contract needs it. `left` is what a quick job leaves in its output."""
 
     driver: ComputeDriver
+    left: dict[str, bytes] = {"deep/answer.txt": b"42\n", "empty": b""}
 
     @abstractmethod
     def start_quick(self, name: str) -> Launch:
-        """Start a job that succeeds by itself at once."""
+        """Start a job that prints something, leaves `left` in its output, and succeeds by itself at once."""
 
     @abstractmethod
     def start_endless(self, name: str) -> Launch:
@@ -116,7 +134,7 @@ class ComputeDriverContract:
         place.wait_for("again~2", ReportState.RUNNING, ReportState.SUCCEEDED)
         assert {report.token for report in place.driver.list_jobs()} == {launch.token, "second"}
         assert place.report("again") == first
-        assert place.driver.output_folder("again~2") != place.driver.output_folder("again")
+        assert place.driver.open_output("again~2") != place.driver.open_output("again")
 
     def test_a_running_job_is_found_again_after_a_restart_and_can_be_stopped(self, place):
         launch = place.start_endless("adopted")
@@ -170,7 +188,7 @@ class ComputeDriverContract:
 
         assert place.driver.list_jobs() == []
         assert place.driver.read_log("old", 0, 10_000) == log
-        assert place.driver.output_folder("old").is_dir()
+        assert read_output(place.driver.open_output("old")) == place.left
 
     def test_a_deleted_job_leaves_nothing_to_read(self, place):
         place.start_quick("old")
@@ -181,6 +199,8 @@ class ComputeDriverContract:
 
         assert place.driver.read_log("old", 0, 10_000).data == b""
         assert place.driver.list_jobs() == []
+        with pytest.raises(OSError):
+            list(place.driver.open_output("old").list_files())
 
     def test_deleting_and_forgetting_unknown_jobs_has_no_effect(self, place):
         place.driver.forget("nothing")
@@ -230,14 +250,37 @@ class ComputeDriverContract:
         for sample in samples:
             assert all(later.at > sample.at for later in place.driver.read_usage("busy", sample.at))
 
-    def test_each_job_has_an_output_folder_of_its_own(self, place):
-        place.start_endless("one")
+    def test_each_job_has_an_output_of_its_own(self, place):
+        place.start_quick("one")
         place.start_endless("two")
+        place.wait_for_end("one")
 
-        folders = {place.driver.output_folder("one"), place.driver.output_folder("two")}
+        assert read_output(place.driver.open_output("one")) == place.left
+        assert read_output(place.driver.open_output("two")) == {}
 
-        assert len(folders) == 2
-        assert all(folder.is_dir() for folder in folders)
+    def test_a_file_that_a_job_did_not_leave_cannot_be_opened(self, place):
+        place.start_quick("one")
+        place.wait_for_end("one")
+        output = place.driver.open_output("one")
+
+        for path in ("nothing", "deep", "deep/../empty", "../one/empty", "/etc/passwd", ""):
+            with pytest.raises(OSError):
+                output.open(path)
+
+    def test_an_output_that_is_on_this_host_is_the_folder_that_it_says(self, place):
+        place.start_quick("one")
+        place.wait_for_end("one")
+        folder = place.driver.open_output("one").host_folder
+
+        if folder is not None:
+            assert {path: (folder / path).read_bytes() for path in place.left} == place.left
+
+    def test_a_job_that_mounts_what_the_driver_cannot_is_not_started(self, place):
+        for kind in set(SourceKind) - place.driver.mountable:
+            with pytest.raises(StartRefused, match="cannot be mounted"):
+                place.driver.start(make_launch("mounts", data=[Mount("digits", SOURCES[kind])]))
+
+        assert place.driver.list_jobs() == []
 
     def test_the_end_of_a_job_wakes_who_waits_for_news(self, place):
         place.start_endless("ends")

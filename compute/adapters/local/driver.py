@@ -20,12 +20,14 @@ from typing import Any
 
 import structlog
 
-from compute.adapters.local import shim
+from compute.adapters.local import binds, shim
 from compute.adapters.local.folders import JobFolder, write_json
 from compute.adapters.local.machine import describe_machine, usable_cores
 from compute.adapters.local.nursery import Nursery
 from compute.adapters.local.views import Entry, Views
+from compute.adapters.output_folder import OutputFolder
 from compute.engine.environment import JobPaths, job_environment
+from compute.engine.mounts import SourceKind
 from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, ReportState, UsageSample
 from compute.engine.secret_forms import forms_of
 from compute.errors import StartRefused
@@ -38,6 +40,8 @@ _LATE_USAGE_BYTES = 16 * 1024
 
 class LocalDriver:
     """The driver of kind `local`. All its state is in the folder of jobs, so any number of processes may use it."""
+
+    mountable = frozenset({SourceKind.HOST_FOLDER})
 
     def __init__(self, jobs: Path, views: Views | None = None, *, unconfined_reason: str = "") -> None:
         """Keep jobs in a folder. `views` says what they see; None: they are not confined, for that reason."""
@@ -74,18 +78,21 @@ class LocalDriver:
             os.close(lock)
 
     def _start_locked(self, folder: JobFolder, launch: Launch, lock: int) -> None:
-        directory = launch.spec.working_directory
-        if directory is not None and not Path(directory).is_dir():
-            raise StartRefused(f"The working directory {directory} does not exist on this machine.")
+        spec = launch.spec
+        if spec.working_directory is not None and not Path(spec.working_directory).is_dir():
+            raise StartRefused(f"The working directory {spec.working_directory} does not exist on this machine.")
+        code = binds.find_source(spec.code, "The code") if spec.code is not None else None
+        mounts = binds.list_binds(spec)
         paths = folder.prepare(launch, _notes(launch))
+        (binds.make_links if self._views is None else binds.make_mount_points)(folder.path, mounts)
         cores = self._choose_cores(launch)
         # What is written down holds no environment and no secrets.
-        facts = {"token": launch.token, "job_id": launch.job_id, "cores": cores, "argv": launch.spec.argv()}
+        facts = {"token": launch.token, "job_id": launch.job_id, "cores": cores, "argv": spec.argv()}
         write_json(folder.path / "launch.json", facts)
         control = folder.open_control()
         try:
-            view = self._views.view_of(folder, launch) if self._views is not None else []
-            self._spawn(folder, _order(launch, paths, cores, view), lock, control)
+            view = self._views.view_of(folder, launch, mounts) if self._views is not None else []
+            self._spawn(folder, _order(launch, paths, cores, code, view), lock, control)
         finally:
             os.close(control)
 
@@ -160,9 +167,9 @@ class LocalDriver:
             return []
         return [sample for sample in samples if after is None or sample.at > after]
 
-    def output_folder(self, name: str) -> Path:
-        """Return the job's output folder."""
-        return self._folder(name).output
+    def open_output(self, name: str) -> OutputFolder:
+        """Read the job's output folder."""
+        return OutputFolder(self._folder(name).output)
 
     def forget(self, name: str) -> None:
         """Remove the marker and what is of no use after the end."""
@@ -218,7 +225,7 @@ def _notes(launch: Launch) -> Sequence[str]:
     return [f"The image {launch.spec.image} is ignored: jobs of this resource run directly on the machine."]
 
 
-def _order(launch: Launch, paths: JobPaths, cores: Sequence[int], view: Sequence[Entry]) -> bytes:
+def _order(launch: Launch, paths: JobPaths, cores: Sequence[int], code: Path | None, view: Sequence[Entry]) -> bytes:
     own = str(Path(sys.executable).parent)  # here `python` and `nearline` are those of the product
     search_path = os.pathsep.join([own, *(entry for entry in os.get_exec_path() if entry != own)])
     environment = job_environment(launch, paths, search_path=search_path)
@@ -228,6 +235,7 @@ def _order(launch: Launch, paths: JobPaths, cores: Sequence[int], view: Sequence
         launch.token,
         launch.name,
         launch.spec.working_directory or paths.work,
+        str(code or ""),
         str(launch.spec.timeout_s or 0),
         str(_GRACE_S),
         str(launch.memory_bytes),

@@ -19,7 +19,6 @@ from typing import Any
 
 from compute.engine.environment import JobPaths
 from compute.engine.ports import Launch
-from compute.errors import StartRefused
 
 # A reader may hold the lock for a moment to see whether it is free; a starter tries a little longer than that.
 _LOCK_TRIES, _LOCK_PAUSE_S = 20, 0.001
@@ -115,13 +114,9 @@ class JobFolder:
             os.close(descriptor)
 
     def prepare(self, launch: Launch, notes: Sequence[str]) -> JobPaths:
-        """Make what the job finds at its start. Repeating it changes nothing. Raises StartRefused."""
+        """Make the folders and files that the job finds at its start. Repeating it changes nothing."""
         for part in ("work", "output", "data", "input", "tmp"):
             (self.path / part).mkdir(exist_ok=True)
-        for mount in launch.spec.data:
-            _link(self.path / "data" / mount.name, Path(mount.path), f"The dataset '{mount.name}'")
-        for parent in launch.spec.inputs:
-            _link(self.path / "input" / parent.step, Path(parent.path), f"The output of the step '{parent.step}'")
         write_json(self.path / "parameters.json", dict(launch.spec.parameters))
         self.log.write_text("".join(f"[nearline] {note}\n" for note in notes))
         return JobPaths(
@@ -139,13 +134,3 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(value))
     part.replace(path)
-
-
-def _link(link: Path, target: Path, what: str) -> None:
-    if not target.exists():
-        raise StartRefused(f"{what} is not at {target}.")
-    try:
-        link.symlink_to(target)
-    except FileExistsError:
-        if link.readlink() != target:
-            raise StartRefused(f"{what} is there twice, at {link.readlink()} and at {target}.") from None

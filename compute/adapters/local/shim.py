@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import time
+from stat import S_ISDIR, S_ISLNK
 
 from compute.adapters.local import sandbox
 from compute.engine.masking import Mask
@@ -34,6 +35,7 @@ _SAMPLE_EVERY_S = 1.0
 _DRAIN_S = 0.5
 _READ_BYTES = 1 << 16
 _DESCRIPTORS = 4
+_COPY_BYTES = 1 << 30
 _LONGEST_HEAD = max(map(len, TAG_PREFIXES))
 _LONGEST_LINE = 1 << 20
 _NO_TAG = b"-" * _LONGEST_HEAD
@@ -48,7 +50,7 @@ class Order:
 
     def __init__(self, parts: list[str]) -> None:
         take = iter(parts)
-        self.token, self.name, self.directory = next(take), next(take), next(take)
+        self.token, self.name, self.directory, self.code = next(take), next(take), next(take), next(take)
         self.timeout_s = float(next(take))
         self.grace_s = float(next(take))
         self.memory_bytes, self.log_limit_bytes = int(next(take)), int(next(take))
@@ -228,6 +230,35 @@ def _kernel_kills() -> int:
     return 0
 
 
+def copy_tree(source: str, target: str) -> None:
+    """Copy what a folder holds into another one: files with their modes, and links as they are. Raises OSError."""
+    for name in os.listdir(source):  # noqa: PTH208 (pathlib would be loaded for this alone)
+        old, new = f"{source}/{name}", f"{target}/{name}"
+        mode = os.lstat(old).st_mode
+        if S_ISDIR(mode):
+            os.makedirs(new, exist_ok=True)  # noqa: PTH103
+            copy_tree(old, new)
+        elif S_ISLNK(mode):
+            os.symlink(os.readlink(old), new)  # noqa: PTH115, PTH211
+        else:
+            _copy_file(old, new)
+
+
+def _copy_file(source: str, target: str) -> None:
+    descriptor = os.open(source, os.O_RDONLY)
+    try:
+        facts = os.fstat(descriptor)
+        copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, facts.st_mode & 0o777)
+        try:
+            os.fchmod(copy, facts.st_mode & 0o777 | 0o200)
+            while os.sendfile(copy, descriptor, None, _COPY_BYTES):
+                pass
+        finally:
+            os.close(copy)
+    finally:
+        os.close(descriptor)
+
+
 def _write_atomically(path: str, text: str) -> None:
     with open(path + ".part", "w", encoding="utf-8") as file:  # noqa: PTH123
         file.write(text)
@@ -261,6 +292,8 @@ class Shim:
         _write_atomically(f"{self.folder}/started.json", facts)
         _tell_news(self.folder)
         try:
+            if self.order.code:
+                copy_tree(self.order.code, self.order.directory)
             self._start()
         except (OSError, sandbox.SandboxRefused) as error:
             self.log.write(f"[nearline] The command could not be started: {error}\n".encode())

@@ -2,21 +2,23 @@
 
 Hidden are the platform's home, the home of the platform's user, and the sockets in /run; /tmp is the job's own folder.
 All else is readable as far as the user may read it, and only the job's own folders are writable. Of what is hidden a
-job sees what it was given to read, and the programs that the platform's own search paths name.
+job sees its mounts, in its own folder, and the programs that the platform's own search paths name.
 """
 
 import os
 import pwd
 import site
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from compute.adapters.local.binds import Bind
 from compute.adapters.local.folders import JobFolder
 from compute.adapters.local.sandbox import HIDE, READ, WRITE
+from compute.engine.job_spec import JobSpec
 from compute.engine.ports import Launch
 
 Entry = tuple[str, str, str]
@@ -46,18 +48,19 @@ class Views:
     readable: Sequence[Path] = ()
     writable: Sequence[Path] = ()
 
-    def view_of(self, folder: JobFolder, launch: Launch) -> list[Entry]:
-        """Return the view of one job, whose folder is prepared."""
+    def view_of(self, folder: JobFolder, launch: Launch, binds: Sequence[Bind]) -> list[Entry]:
+        """Return the view of one job, whose folder is prepared for these binds."""
         tmp = str((folder.path / "tmp").resolve())
         own = [folder.path / name for name in ("data", "input", "parameters.json")]
-        return _without_needless(
+        shown = _without_needless(
             [
                 *self._common,
                 *((HIDE, str(path.resolve()), tmp) for path in _SHARED_TMP if path.is_dir()),
-                *_show(READ, [*own, *_given(launch)]),
+                *_show(READ, [*own, *_given(launch.spec)]),
                 *_show(WRITE, [folder.path / name for name in ("work", "output", "tmp")]),
             ]
         )
+        return [*shown, *_mounts(shown, folder, binds)]
 
     @cached_property
     def _common(self) -> list[Entry]:
@@ -87,12 +90,20 @@ def _user_homes() -> list[Path]:
     return [Path(home) for home in homes if home and Path(home).is_dir() and Path(home) != Path("/")]
 
 
-def _given(launch: Launch) -> list[Path]:
-    spec = launch.spec
-    given = [*(mount.path for mount in spec.data), *spec.readable_paths]
-    for mount in spec.inputs:
-        given += [mount.path, *(Path(mount.sources).read_text().splitlines() if mount.sources else ())]
-    return [Path(path) for path in (*given, *filter(None, [spec.working_directory]))]
+def _given(spec: JobSpec) -> list[Path]:
+    """Return the folders that the job reads under the host's own paths."""
+    listed = [path for file in spec.readable_lists for path in Path(file).read_text().splitlines()]
+    return [Path(path) for path in (*spec.readable_paths, *listed, *filter(None, [spec.working_directory]))]
+
+
+def _mounts(shown: Sequence[Entry], folder: JobFolder, binds: Sequence[Bind]) -> Iterator[Entry]:
+    """Mount each bind wherever the folder that holds it is shown."""
+    owns = {part: str((folder.path / part).resolve()) for part in ("data", "input")}
+    places = {part: {own, *(target for _, target, source in shown if source == own)} for part, own in owns.items()}
+    for bind in binds:
+        part, _, name = bind.place.partition("/")
+        for place in places[part]:
+            yield READ if bind.read_only else WRITE, f"{place}/{name}", str(bind.source.resolve())
 
 
 def _show(kind: str, paths: Iterable[Path]) -> list[Entry]:

@@ -3,8 +3,9 @@ import pytest
 from accounts.errors import PermissionDenied, ProjectNotFound
 from accounts.models import AuditEntry, Project
 from accounts.permissions import Role
+from compute.engine.mounts import HostFolder, Mount, SourceKind
 from compute.engine.states import JobState
-from compute.errors import JobNameTaken, TemplateNotFound
+from compute.errors import JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent
 from compute.services import jobs
 from compute.workers import observe
@@ -179,3 +180,17 @@ def test_only_jobs_that_still_wait_are_withdrawn(project, template, driver):
     assert [make.state_of(job) for job in (waiting, placed, running)] == ["cancelled", "pending", "running"]
     assert Workload.objects.get(pk=placed.workload_id).state == "placed"
     assert Workload.objects.get(pk=waiting.workload_id).state == "released"
+
+
+def test_a_job_that_mounts_what_its_resource_cannot_is_refused_by_name(project, template, driver):
+    driver.mountable = frozenset({SourceKind.VOLUME, SourceKind.NFS_EXPORT})
+    mount = Mount("digits", HostFolder("/site/digits"))
+
+    with pytest.raises(UnmountableSource) as raised:
+        make.submit(project, template, "job", data=[mount])
+
+    assert raised.value.message == (
+        "scripted.small cannot read 'digits': it comes from folders of the platform's host, "
+        "and jobs on scripted mount volumes of a cluster and NFS exports."
+    )
+    assert not Job.objects.exists()

@@ -56,7 +56,8 @@ def test_what_it_reads_is_mounted_and_stays_until_it_has_ended(member, project, 
     job = submissions.submit_job(actor=member, project=project, wanted=wanted)
 
     job.refresh_from_db()
-    assert job.spec["data"] == [{"name": "digits", "path": str(cached.path)}]
+    source = {"kind": "host_folder", "path": str(cached.path)}
+    assert job.spec["data"] == [{"name": "digits", "source": source, "read_only": True}]
     submissions.release_data()
     with pytest.raises(CacheInUse, match="read by train"):
         caches.uncache(member, cached.pk)

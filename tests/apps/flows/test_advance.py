@@ -150,8 +150,8 @@ def test_a_condition_that_holds_lets_the_step_start_and_children_see_the_metric(
     }
     assert expected.items() <= spec["env"].items()
     (mount,) = spec["inputs"]
-    assert mount["step"] == "train-it"
-    assert mount["path"].endswith(newest_attempt(run, "train-it").job_name)
+    assert mount["name"] == "train-it"
+    assert mount["source"]["path"].endswith(newest_attempt(run, "train-it").job_name)
 
 
 def test_a_grid_multiplies_and_its_child_reads_all_outputs(world: World, member, project):
@@ -168,7 +168,7 @@ def test_a_grid_multiplies_and_its_child_reads_all_outputs(world: World, member,
     world.turn()
     for index in range(3):
         name = newest_attempt(run, "train", index).job_name
-        folder = world.driver_of(name).output_folder(name)
+        folder = world.driver_of(name).open_output(name).host_folder
         (folder / "deep").mkdir()
         (folder / "deep" / "model").write_text(f"model {index}")
         world.driver_of(name).finish(name)
@@ -177,11 +177,12 @@ def test_a_grid_multiplies_and_its_child_reads_all_outputs(world: World, member,
     commands = Attempt.objects.filter(step__key="train").order_by("step__index").values_list("job__spec", flat=True)
     assert [spec["command"] for spec in commands] == ["train --C 0.1 -n 5", "train --C 1 -n 5", "train --C 10 -n 5"]
     assert Experiment.objects.get(step__key="train", step__index=2).parameters == {"C": 10, "epochs": 5}
-    (mount,) = newest_attempt(run, "pick").job.spec["inputs"]
     found = {
-        path.relative_to(mount["path"]).as_posix(): path.read_text() for path in Path(mount["path"]).rglob("model")
+        f"{mount['name']}/{path.relative_to(mount['source']['path']).as_posix()}": path.read_text()
+        for mount in newest_attempt(run, "pick").job.spec["inputs"]
+        for path in Path(mount["source"]["path"]).rglob("model")
     }
-    assert found == {f"{index}/deep/model": f"model {index}" for index in range(3)}
+    assert found == {f"train/{index}/deep/model": f"model {index}" for index in range(3)}
 
 
 def test_cancelling_stops_what_runs_and_starts_nothing_more(world: World, member, project):

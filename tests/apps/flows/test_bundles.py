@@ -43,9 +43,9 @@ def test_code_reaches_the_job(world: World, member, project):
     world.turn()
 
     assert bundle.sha256 == hashlib.sha256(data).hexdigest()
-    copy, command = newest_attempt(run, "a").job.spec["command"].split("\n")
-    assert command == "python train.py"
-    folder = Path(copy.removeprefix("cp -R ").partition("/. ")[0])
+    spec = newest_attempt(run, "a").job.spec
+    assert spec["command"] == "python train.py"
+    folder = Path(spec["code"]["source"]["path"])
     assert (folder / "lib" / "model.py").read_text() == "x = 1"
 
 

@@ -11,7 +11,7 @@ from compute.workers import cleaning as job_cleaning
 from core import clock
 from flows.models import Run
 from flows.services import runs
-from flows.workers import cleaning, input_folders
+from flows.workers import cleaning, run_folders
 from tests.factories.flows import World, newest_attempt, state_of
 
 FLOW = """
@@ -41,9 +41,9 @@ def run(world: World, member, project) -> Run:
 
 
 def folder_of(run: Run) -> Path:
-    """Return the folder in which the last step finds the outputs of the grid."""
-    (mount,) = newest_attempt(run, "judge").job.spec["inputs"]
-    return Path(mount["path"])
+    """Return a folder in which the last step finds an output of the grid."""
+    mount = newest_attempt(run, "judge").job.spec["inputs"][0]
+    return Path(mount["source"]["path"])
 
 
 def test_outputs_stay_as_long_as_the_run_goes_on_however_old_they_are(run):
@@ -76,11 +76,11 @@ def test_then_the_files_of_all_its_jobs_go_and_with_them_its_own(world, run):
         again = (job_cleaning.delete_old_files(), cleaning.delete_run_folders())
 
     assert (still_there, deleted, again) == (0, (3, 1), (0, 0))
-    assert (before.exists(), input_folders.run_folder(run.pk).exists()) == (False, False)
+    assert (before.exists(), run_folders.run_folder(run.pk).exists()) == (False, False)
 
 
 def test_the_folder_of_a_run_that_is_gone_goes_too(world, run):
-    folder = input_folders.run_folder(run.pk)
+    folder = run_folders.run_folder(run.pk)
     Run.objects.all().delete()
 
     assert cleaning.delete_run_folders() == 1

@@ -3,9 +3,11 @@ import pytest
 from accounts.errors import PermissionDenied, ProjectNotFound
 from accounts.permissions import Role
 from accounts.services import secrets
+from compute.engine.mounts import SourceKind
 from flows.errors import InvalidFlow, InvalidParameters, NothingToRetry, RunHasEnded, RunNotFinished
 from flows.models import Flow, FlowVersion, Run
 from flows.services import flows, runs
+from tests.factories.datasets import commit_files, make_dataset, make_store
 from tests.factories.flows import World, state_of
 
 FLOW = """\
@@ -51,6 +53,37 @@ steps:
         (7, "unknown_secret", "The project has no secret called 'API_KEY'."),
     ]
     assert found.spec is None
+
+
+def test_a_template_whose_jobs_cannot_mount_what_a_step_reads_is_a_problem_of_the_flow(
+    world: World, member, project, tmp_path
+):
+    make_store(tmp_path / "store")
+    commit_files(member, make_dataset(member, project, "digits"), {"a": b"a"})
+    world.drivers["lab"].mountable = frozenset({SourceKind.VOLUME})
+    text = """\
+flow: f
+steps:
+  - {name: prep, command: c, compute: [lab.small]}
+  - name: train
+    command: c
+    after: [prep]
+    compute: [this-machine.small, lab.small]
+    data: [{dataset: team-a/digits@main}]
+"""
+
+    found = flows.validate_spec(actor=member, project=project, text=text)
+
+    advice = "and jobs on lab mount volumes of a cluster. Choose a template of another resource."
+    of_step = "lab.small cannot read the output of another step: it comes from folders of the platform's host,"
+    of_data = (
+        "lab.small cannot read the dataset team-a/digits@main: it comes from folders of the platform's host and "
+        "trees of the store,"
+    )
+    assert [(problem.line, problem.code, problem.message) for problem in found.problems] == [
+        (6, "unmountable", f"{of_step} {advice}"),
+        (8, "unmountable", f"{of_data} {advice}"),
+    ]
 
 
 def test_one_look_tells_the_mistakes_of_the_file_and_those_that_only_the_platform_sees(world: World, member, project):

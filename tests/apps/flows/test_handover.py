@@ -33,12 +33,12 @@ steps:
 
 def output_of(world: World, run: Run, step: str, index: int = 0) -> Path:
     name = newest_attempt(run, step, index).job_name
-    return world.driver_of(name).output_folder(name)
+    return world.driver_of(name).open_output(name).host_folder
 
 
-def input_of(run: Run, step: str) -> Path:
-    """Return the folder that a step was handed."""
-    return Path(newest_attempt(run, step).job.spec["inputs"][0]["path"])
+def input_of(run: Run, step: str, index: int = 0) -> Path:
+    """Return the folder that a step was handed; of a grid that of one try."""
+    return Path(newest_attempt(run, step).job.spec["inputs"][index]["source"]["path"])
 
 
 def begin(world: World, actor, project, text: str = FLOW) -> Run:
@@ -172,15 +172,14 @@ def test_outputs_that_change_before_they_are_stored_are_not_stored(world: World,
     )
 
 
-def test_a_link_among_the_gathered_outputs_of_a_grid_that_leads_elsewhere_is_a_change(world: World, member, project):
+def test_a_link_among_the_outputs_of_a_grid_that_leads_elsewhere_is_a_change(world: World, member, project):
     run = begin(world, member, project, GRID)
     for index in (0, 1):
         (output_of(world, run, "train", index) / "model.txt").write_text(f"weights {index}")
         world.finish(run, "train", index)
     world.turn()
-    gathered = input_of(run, "pick")
-    (gathered / "0" / "model.txt").unlink()
-    (gathered / "0" / "model.txt").symlink_to(gathered / "1" / "model.txt")
+    (input_of(run, "pick", 0) / "model.txt").unlink()
+    (input_of(run, "pick", 0) / "model.txt").symlink_to(input_of(run, "pick", 1) / "model.txt")
 
     world.finish(run, "pick")
     world.turn()
@@ -189,7 +188,7 @@ def test_a_link_among_the_gathered_outputs_of_a_grid_that_leads_elsewhere_is_a_c
     runs.retry_run(actor=member, run=run)
     world.turn()
     world.turn()
-    assert (input_of(run, "pick") / "0" / "model.txt").read_text() == "weights 0"
+    assert (input_of(run, "pick", 0) / "model.txt").read_text() == "weights 0"
 
 
 def test_the_output_of_one_try_of_a_grid_is_watched_too(world: World, member, project):

@@ -103,7 +103,7 @@ def test_a_fault_with_one_output_is_its_own_and_the_run_is_told_when_nothing_els
     run = world.start(member, project, "flow: f\nsteps: [{name: a, command: c, grid: {n: [1, 2, 3]}}]")
     world.turn()
     world.turn()
-    folders = [world.driver_of(name).output_folder(name) for name in world.running()]
+    folders = [world.driver_of(name).open_output(name).host_folder for name in world.running()]
     (folders[0] / "report.txt").write_text("fine")
     shutil.rmtree(folders[1])
 
@@ -122,7 +122,7 @@ def test_a_fault_with_one_output_is_its_own_and_the_run_is_told_when_nothing_els
 def test_outputs_are_kept_by_hash_before_the_run_counts_as_finished(world: World, running, member):
     attempt = newest_attempt(running, "a")
     driver = world.driver_of(attempt.job_name)
-    folder = driver.output_folder(attempt.job_name)
+    folder = driver.open_output(attempt.job_name).host_folder
     (folder / "models").mkdir()
     (folder / "models" / "best.bin").write_bytes(b"model")
     (folder / "report.txt").write_text("fine")

@@ -220,7 +220,7 @@ def test_outputs_that_cannot_be_kept_hold_up_no_others_and_their_run_not_for_eve
     world.turn()
     for run in (bad, good):
         name = newest_attempt(run, "a").job_name
-        (world.driver_of(name).output_folder(name) / "report.txt").write_text("fine")
+        (world.driver_of(name).open_output(name).host_folder / "report.txt").write_text("fine")
     for run in (bad, good):
         name = newest_attempt(run, "a").job_name
         world.driver_of(name).finish(name)

@@ -113,7 +113,7 @@ def test_a_secret_in_a_file_that_a_step_left_is_masked_in_its_preview(world, mem
     world.turn()
     world.turn()
     name = newest_attempt(run, "train").job_name
-    folder = world.driver_of(name).output_folder(name)
+    folder = world.driver_of(name).open_output(name).host_folder
     (folder / "config.txt").write_text(f"key = {VALUE}\nend\n")
     (folder / "table.csv").write_text(f"name,value\nkey,{VALUE}\n")
     world.finish(run, "train")

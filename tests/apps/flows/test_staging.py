@@ -5,6 +5,7 @@ import pytest
 
 from accounts.models import User
 from accounts.selectors import actor_of
+from compute.engine.mounts import SourceKind
 from compute.models import Resource
 from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.workers import cache_hydration
@@ -56,7 +57,7 @@ def test_a_cached_input_is_cached_once_held_and_mounted(world: World, member, pr
     attempt = newest_attempt(run, "a")
     (mount,) = attempt.job.spec["data"]
     assert mount["name"] == "digits"
-    assert read_tree(Path(mount["path"])) == FILES
+    assert read_tree(Path(mount["source"]["path"])) == FILES
     assert states(run) == {"a": "running"}
     assert CacheHold.objects.get().holder == attempt.pk
 
@@ -90,11 +91,11 @@ def test_an_uncached_input_is_a_copy_of_the_attempts_own(world: World, member, p
     world.turn()
 
     (mount,) = newest_attempt(run, "a").job.spec["data"]
-    assert read_tree(Path(mount["path"])) == FILES
+    assert read_tree(Path(mount["source"]["path"])) == FILES
     assert CachedCommit.objects.count() == 0
     world.finish(run, "a")
     world.turn()
-    assert not Path(mount["path"]).exists()
+    assert not Path(mount["source"]["path"]).exists()
 
 
 def test_a_resource_without_a_cache_site_gets_a_copy(world: World, member, project, dataset):
@@ -106,6 +107,19 @@ def test_a_resource_without_a_cache_site_gets_a_copy(world: World, member, proje
 
     assert states(run) == {"a": "running"}
     assert AttemptInput.objects.get().is_cached is False
+
+
+def test_a_resource_whose_jobs_read_the_store_gets_the_commits_tree_and_no_copy(world: World, member, project, dataset):
+    commit = commit_files(member, dataset, FILES)
+    world.drivers["this-machine"].mountable = frozenset({SourceKind.TREE})
+    run = world.start(member, project, flow(cached=True))
+
+    for _ in range(3):
+        world.turn()
+
+    (mount,) = newest_attempt(run, "a").job.spec["data"]
+    assert mount["source"] == {"kind": "tree", "dataset_id": dataset.pk, "root": commit.root}
+    assert states(run) == {"a": "running"}
 
 
 def test_a_cache_that_fails_is_a_clear_reason_and_an_infrastructure_failure(
@@ -170,7 +184,7 @@ def test_a_cached_commit_that_a_job_without_a_sandbox_changed_fails_its_readers_
     hydrate()
     world.turn()
     world.turn()
-    file = Path(newest_attempt(run, "a").job.spec["data"][0]["path"]) / "0" / "a.png"
+    file = Path(newest_attempt(run, "a").job.spec["data"][0]["source"]["path"]) / "0" / "a.png"
     before = file.stat()
     file.chmod(0o644)
     file.write_bytes(b"ZERO")

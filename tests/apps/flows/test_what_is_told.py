@@ -131,7 +131,7 @@ def test_only_what_recorded_something_is_an_experiment_of_the_default_list(world
     world.turn()
     world.finish(run, "train", 0, prints="cnvrg_tag_accuracy: 0.9\n")
     name = newest_attempt(run, "train", 1).job_name
-    (world.driver_of(name).output_folder(name) / "model.bin").write_bytes(b"model")
+    (world.driver_of(name).open_output(name).host_folder / "model.bin").write_bytes(b"model")
     world.finish_all(run)
 
     def titles(**wish) -> list[str]:

@@ -1,6 +1,6 @@
 """What a hostile job tries against the platform. Run as a job, it prints one JSON object: the outcome of each try.
 
-python sandbox_probe.py HOME PLATFORM_PID INPUT DATA
+python sandbox_probe.py HOME PLATFORM_PID INPUT_ON_THE_HOST
 """
 
 import ctypes
@@ -72,7 +72,8 @@ def in_child(deed) -> None:
 
 
 def main() -> None:
-    home, platform, given, data = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    home, platform, on_host = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    given, data = f"{os.environ['NEARLINE_INPUT']}/parent", f"{os.environ['NEARLINE_DATA']}/digits"
     tries = {
         "read the key": lambda: read(f"{home}/secret.key"),
         "read the database": lambda: read(f"{home}/db.sqlite3"),
@@ -85,6 +86,7 @@ def main() -> None:
         "read the platform's memory": lambda: read(f"/proc/{platform}/mem"),
         "trace the platform": lambda: in_child(lambda: call(libc.ptrace(PTRACE_ATTACH, platform, None, None))),
         "signal the platform": lambda: os.kill(platform, signal.SIGCONT),
+        "read an input under the host's own path": lambda: read(f"{on_host}/model.txt"),
         "change an input": lambda: Path(given, "model.txt").write_text("corrupted"),
         "add to an input": lambda: Path(given, "more.txt").touch(),
         "open an input for others": lambda: Path(given, "model.txt").chmod(0o777),

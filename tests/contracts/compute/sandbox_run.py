@@ -17,6 +17,7 @@ def main() -> None:
     from compute.adapters.local.driver import LocalDriver
     from compute.adapters.local.views import Views
     from compute.engine.job_spec import JobSpec
+    from compute.engine.mounts import HostFolder, Mount
     from compute.engine.ports import Launch, ReportState
 
     if "--help" in sys.argv:
@@ -35,12 +36,10 @@ def main() -> None:
     listener.listen()
     spec = JobSpec(
         name="probe",
-        command=[sys.executable, str(PROBE), str(home), str(os.getpid()), str(given), str(data)],
-        readable_paths=[str(PROBE.parent)],
-    )
-    spec = JobSpec.from_json(
-        spec.to_json()
-        | {"inputs": [{"step": "parent", "path": str(given)}], "data": [{"name": "digits", "path": str(data)}]}
+        command=[sys.executable, PROBE.name, str(home), str(os.getpid()), str(given)],
+        data=[Mount("digits", HostFolder(str(data)))],
+        inputs=[Mount("parent", HostFolder(str(given)))],
+        code=Mount("code", HostFolder(str(PROBE.parent))),
     )
     launch = Launch(spec, "token", "job_1", "job", "demo", "node-1", 1000, 2**30)
     driver = LocalDriver(home / "jobs", None if "unconfined" in sys.argv else Views(hidden=[home]))

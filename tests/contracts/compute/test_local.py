@@ -18,7 +18,8 @@ class LocalPlace(Place):
         self.driver = LocalDriver(jobs, views)
 
     def start_quick(self, name: str) -> Launch:
-        return self._start(make_launch(name, "echo one; echo two"))
+        leave = "cd $NEARLINE_OUTPUT; mkdir deep; echo 42 > deep/answer.txt; touch empty"
+        return self._start(make_launch(name, f"{leave}; echo one; echo two"))
 
     def start_endless(self, name: str) -> Launch:
         return self._start(make_launch(name, "exec sleep 600"))

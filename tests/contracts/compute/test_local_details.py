@@ -15,6 +15,7 @@ import pytest
 
 from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.folders import JobFolder
+from compute.engine.mounts import HostFolder, Mount
 from compute.engine.ports import EndCause, GpuShare, ReportState
 from compute.errors import StartRefused
 from tests.contracts.compute.test_local import LocalPlace, open_places
@@ -82,7 +83,7 @@ def test_python_and_nearline_of_the_product_are_found(place):
     assert [line.rpartition("/")[0] for line in log.splitlines()] == [str(Path(sys.executable).parent)] * 2
 
 
-def test_data_and_inputs_are_linked_into_the_job(place, tmp_path):
+def test_a_job_that_the_first_release_stored_finds_its_data_and_inputs(place, tmp_path):
     (tmp_path / "digits").mkdir()
     (tmp_path / "digits" / "0.png").write_text("zero")
     (tmp_path / "out").mkdir()
@@ -104,6 +105,129 @@ def test_data_and_inputs_are_linked_into_the_job(place, tmp_path):
     place.wait_for_end("mounts")
 
     assert place.driver.read_log("mounts", 0, 100).data == b"zeroweights"
+
+
+def test_data_and_inputs_are_in_the_folders_that_the_job_is_told(place, tmp_path):
+    (tmp_path / "digits").mkdir()
+    (tmp_path / "digits" / "0.png").write_text("zero")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "model").write_text("weights")
+
+    _, log = run(
+        place,
+        "mounts",
+        "cat $NEARLINE_DATA/digits/0.png $NEARLINE_INPUT/fit/model",
+        data=[Mount("digits", HostFolder(str(tmp_path / "digits")))],
+        inputs=[Mount("fit", HostFolder(str(tmp_path / "out")))],
+    )
+
+    assert log == "zeroweights"
+
+
+def make_tries(folder: Path, count: int) -> list[Mount]:
+    for index in range(count):
+        (folder / str(index) / "deep").mkdir(parents=True)
+        (folder / str(index) / "deep" / "model").write_text(f"{index}\n")
+    return [Mount(f"train/{index}", HostFolder(str(folder / str(index)))) for index in range(count)]
+
+
+def test_the_tries_of_a_grid_are_folders_by_index_that_a_program_can_walk(place, tmp_path):
+    _, log = run(
+        place,
+        "pick",
+        "cd $NEARLINE_INPUT && find train/*/* -type d | sort && cat train/0/deep/model train/1/deep/model",
+        inputs=make_tries(tmp_path / "tries", 2),
+    )
+
+    assert log.splitlines() == ["train/0/deep", "train/1/deep", "0", "1"]
+
+
+def test_hundreds_of_tries_are_read_by_one_job(place, tmp_path):
+    _, log = run(
+        place, "pick", "cat $NEARLINE_INPUT/train/*/deep/model | wc -l", inputs=make_tries(tmp_path / "tries", 500)
+    )
+
+    assert log.strip() == "500"
+
+
+@pytest.mark.parametrize("place", ["confined"], indirect=True)
+def test_a_read_only_mount_cannot_be_written_and_another_can(place, tmp_path):
+    for name in ("given", "shared"):
+        (tmp_path / name).mkdir()
+
+    _, log = run(
+        place,
+        "writes",
+        "cd $NEARLINE_DATA; touch shared/new && touch given/new",
+        data=[
+            Mount("given", HostFolder(str(tmp_path / "given"))),
+            Mount("shared", HostFolder(str(tmp_path / "shared")), read_only=False),
+        ],
+    )
+
+    assert "Read-only file system" in log
+    assert [path.name for path in tmp_path.glob("*/new")] == ["new"]
+    assert (tmp_path / "shared" / "new").exists()
+
+
+def make_code(folder: Path) -> Mount:
+    (folder / "lib").mkdir(parents=True)
+    (folder / "run.sh").write_text("echo ran; cat lib/words")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "lib" / "words").write_text("two words\n")
+    (folder / "lib" / "words").chmod(0o444)
+    (folder / "link").symlink_to("lib/words")
+    return Mount("code", HostFolder(str(folder)))
+
+
+def test_code_is_in_the_working_directory_with_its_modes_and_links(place, tmp_path):
+    report, log = run(place, "code", "sh ./run.sh; ./run.sh; readlink link; pwd", code=make_code(tmp_path / "code"))
+
+    work = place.jobs / "code" / "work"
+    assert report.state is ReportState.SUCCEEDED
+    assert log.splitlines() == ["ran", "two words"] * 2 + ["lib/words", str(work)]
+
+
+def test_a_job_that_changes_its_code_changes_its_own_copy_only(place, tmp_path):
+    code = make_code(tmp_path / "code")
+
+    report, _ = run(place, "code", "echo new > lib/words && echo > run.sh && rm link && touch more", code=code)
+
+    assert report.state is ReportState.SUCCEEDED
+    assert (tmp_path / "code" / "lib" / "words").read_text() == "two words\n"
+    assert sorted(path.name for path in (tmp_path / "code").iterdir()) == ["lib", "link", "run.sh"]
+
+
+def test_code_that_is_not_there_refuses_the_start_in_words(place):
+    with pytest.raises(StartRefused, match="The code is not at /nowhere/code"):
+        place.driver.start(make_launch("code", code=Mount("code", HostFolder("/nowhere/code"))))
+
+    assert place.driver.list_jobs() == []
+
+
+def test_code_that_cannot_be_copied_ends_the_job_before_its_command(place, tmp_path):
+    code = make_code(tmp_path / "code")
+    work = tmp_path / "full"
+    (work / "lib" / "words").mkdir(parents=True)
+
+    report, log = run(place, "code", "echo ran", code=code, working_directory=str(work))
+
+    assert (report.state, report.cause) == (ReportState.FAILED, EndCause.NOT_STARTED)
+    assert "The command could not be started" in log
+    assert "ran" not in log
+
+
+def test_a_link_in_an_output_is_neither_listed_nor_followed(place, tmp_path):
+    (tmp_path / "secret.key").write_text("secret")
+    run(
+        place, "links", f"ln -s {tmp_path} $NEARLINE_OUTPUT/out; mkfifo $NEARLINE_OUTPUT/pipe; touch $NEARLINE_OUTPUT/a"
+    )
+    output = place.driver.open_output("links")
+
+    assert [file.path for file in output.list_files()] == ["a"]
+    for path in ("out/secret.key", "out", "pipe"):
+        with pytest.raises(OSError):
+            output.open(path)
 
 
 def test_a_missing_input_refuses_the_start_in_words(place):
@@ -137,7 +261,7 @@ def test_an_argument_list_is_not_read_by_a_shell(place):
 def test_what_the_job_writes_to_its_output_stays(place):
     run(place, "writes", "echo 42 > $NEARLINE_OUTPUT/answer")
 
-    assert (place.driver.output_folder("writes") / "answer").read_text() == "42\n"
+    assert (place.driver.open_output("writes").host_folder / "answer").read_text() == "42\n"
 
 
 @pytest.mark.parametrize(("command", "exit_code"), [("exit 3", 3), ("kill -SEGV $$", -11), ("nonsense-program", 127)])

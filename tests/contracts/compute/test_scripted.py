@@ -17,6 +17,8 @@ class ScriptedPlace(Place):
     def start_quick(self, name: str) -> Launch:
         launch = self.start_endless(name)
         self.driver.print(name, "one\ntwo\n")
+        for path, content in self.left.items():
+            self.driver.leave(name, path, content)
         self.driver.finish(name)
         return launch
 

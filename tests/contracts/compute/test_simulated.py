@@ -10,6 +10,8 @@ NODES = [NodeFacts("sim-1", 8000, 2**34, tuple(GpuFacts(index, f"s{index}", "V10
 
 
 class SimulatedPlace(Place):
+    left = {}
+
     def __init__(self, root: Path) -> None:
         self.root = root
         self.driver = SimulatedDriver(root, NODES)
