@@ -11,7 +11,7 @@ from django.db import models
 from compute.engine.job_spec import name_of_run
 from compute.engine.states import HOLDING, JOB_STATES, JobState, ReasonCode
 from core import clock
-from core.orm import BaseModel
+from core.orm import BaseModel, live_field
 from core.times import Interval, Times, measure
 
 
@@ -161,14 +161,12 @@ class Job(BaseModel):
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     files_deleted_at = models.DateTimeField(null=True)
+    is_live = live_field(JOB_STATES.live)
 
     class Meta:
         indexes = [
-            models.Index(
-                fields=["resource", "state"],
-                name="live_jobs",
-                condition=models.Q(state__in=[state.value for state in sorted(JOB_STATES.live)]),
-            ),
+            models.Index(fields=["resource", "state"], name="live_jobs", condition=models.Q(is_live=True)),
+            models.Index(fields=["finished_at"], name="jobs_with_files", condition=models.Q(files_deleted_at=None)),
             models.Index(fields=["project", "state"], name="jobs_of_project"),
         ]
 

@@ -15,7 +15,7 @@ from compute import permissions
 from compute.adapters import drivers
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
-from compute.engine.states import JOB_STATES, JobState
+from compute.engine.states import JobState
 from compute.errors import JobNotFound
 from compute.models import Job, JobEvent
 from core.errors import InvalidInput
@@ -47,7 +47,7 @@ def list_jobs(
 
 def list_live_of(usernames: Collection[str], *, kind: str) -> QuerySet[Job]:
     """Return the jobs of one kind that these people submitted and that have not ended. For the platform itself."""
-    live = Job.objects.filter(kind=kind, submitted_by__in=usernames, state__in=sorted(JOB_STATES.live))
+    live = Job.objects.filter(kind=kind, submitted_by__in=usernames, is_live=True)
     return live.select_related("project").order_by("pk")
 
 

@@ -14,7 +14,6 @@ from accounts.services.projects import check_name
 from compute.adapters import drivers
 from compute.adapters.local.machine import describe_machine
 from compute.engine.ports import NodeFacts
-from compute.engine.states import JOB_STATES
 from compute.errors import InvalidResource, ResourceExists, ResourceInUse, ResourceUnreachable
 from compute.models import Job, Resource, ResourceKind, ResourceState
 from compute.selectors import failures
@@ -89,7 +88,7 @@ def attach_resource(
 def detach_resource(*, actor: Actor, resource: Resource) -> None:
     """Take a resource away; the history of its jobs stays. Raises ResourceInUse while jobs wait or run there."""
     require_site_admin(actor, "detach compute resources")
-    live = Job.objects.filter(resource=resource, state__in=sorted(JOB_STATES.live)).count()
+    live = Job.objects.filter(resource=resource, is_live=True).count()
     if live:
         raise ResourceInUse(f"{live} jobs that have not ended are on {resource.name}.", jobs=live)
     Resource.objects.filter(pk=resource.pk, detached_at=None).update(detached_at=clock.now())

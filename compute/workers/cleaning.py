@@ -26,7 +26,7 @@ def delete_old_files(*, keep: timedelta = KEEP) -> int:
         if count < _AT_ONCE and _take(job_id, now, keep):
             count += _delete(job_id)
 
-    ids = list(ended.order_by("pk").values_list("pk", flat=True))
+    ids = list(ended.order_by("finished_at", "pk").values_list("pk", flat=True))
     isolation.for_each("compute.delete_files", ids, delete, on_failure=lambda job_id, _: _keep(job_id))
     return count
 

@@ -81,7 +81,7 @@ def observe_resource(*, resource_id: str) -> None:
 
 
 def _read_books(resource: Resource, reports: Sequence[JobReport]) -> list[BookedJob]:
-    live = Job.objects.filter(resource=resource, state__in=sorted(JOB_STATES.live - {JobState.PENDING}))
+    live = Job.objects.filter(resource=resource, is_live=True).exclude(state=JobState.PENDING)
     rows = {job.run_name: job for job in live.only(*_BOOKED)}
     for names in journal.batches([report.name for report in reports if report.name not in rows]):
         rows.update((job.run_name, job) for job in Job.objects.filter(name__in=names).only(*_BOOKED))
@@ -137,7 +137,7 @@ def _step_of(record: Record) -> journal.Step:
 
 def _renew_leases(job_ids: Sequence[str], now: datetime) -> None:
     for batch in journal.batches(job_ids):
-        live = Job.objects.filter(pk__in=batch, state__in=sorted(JOB_STATES.live))
+        live = Job.objects.filter(pk__in=batch, is_live=True)
         live.update(lease_expires_at=now + LEASE)
 
 

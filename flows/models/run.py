@@ -5,7 +5,7 @@ from enum import StrEnum
 from django.db import models
 
 from core import clock
-from core.orm import BaseModel
+from core.orm import BaseModel, live_field
 from core.times import Interval, Times, measure
 from flows.engine import names
 from flows.engine.states import (
@@ -17,8 +17,6 @@ from flows.engine.states import (
     RunState,
     StepState,
 )
-
-LIVE_ATTEMPTS = sorted(state.value for state in ATTEMPT_STATES.live)
 
 
 class Run(BaseModel):
@@ -51,17 +49,14 @@ class Run(BaseModel):
     retry_index = models.PositiveIntegerField(null=True)
     wake_at = models.DateTimeField(null=True)
     event_seq = models.PositiveIntegerField(default=0)
+    is_live = live_field(set(RunState) - RUN_ENDS)
     lock_token = models.CharField(max_length=32, blank=True)
     locked_until = models.DateTimeField(default=clock.now)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["flow", "number"], name="one_run_per_number")]
         indexes = [
-            models.Index(
-                fields=["wake_at"],
-                name="runs_to_wake",
-                condition=~models.Q(state__in=[state.value for state in sorted(RUN_ENDS)]),
-            ),
+            models.Index(fields=["wake_at"], name="live_runs", condition=models.Q(is_live=True)),
             models.Index(fields=["project", "state"], name="runs_of_project"),
         ]
 
@@ -140,11 +135,12 @@ class Attempt(BaseModel):
     queued_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
+    is_live = live_field(ATTEMPT_STATES.live)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["step", "number"], name="one_attempt_per_number")]
         indexes = [
-            models.Index(fields=["run"], name="live_attempts", condition=models.Q(state__in=LIVE_ATTEMPTS)),
+            models.Index(fields=["run", "id"], name="live_attempts", condition=models.Q(is_live=True)),
         ]
 
     def __str__(self) -> str:
@@ -193,9 +189,11 @@ class AttemptInput(BaseModel):
     source = models.JSONField(default=dict)
     error = models.TextField(blank=True)
     locked_until = models.DateTimeField(default=clock.now)
+    is_live = live_field(set(InputState) - {InputState.RELEASED})
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["attempt", "name"], name="one_input_per_name")]
+        indexes = [models.Index(fields=["attempt"], name="live_inputs", condition=models.Q(is_live=True))]
 
     def __str__(self) -> str:
         return f"{self.name} for {self.attempt_id}"

@@ -25,7 +25,6 @@ from flows.engine.columns import Kind
 from flows.engine.log_tags import Problem, Problems, Record, RecordKind
 from flows.engine.stretches import Levels
 from flows.models import Attempt, Experiment, MetricLast, MetricPoint, MetricStretch
-from flows.models.run import LIVE_ATTEMPTS
 from flows.selectors import failures
 from flows.services import facts
 
@@ -73,14 +72,14 @@ class _Reading:
 
 def harvest_ended(run_id: str) -> None:
     """Read the logs of a run's jobs that have ended to their end."""
-    ended = Attempt.objects.filter(run_id=run_id, state__in=LIVE_ATTEMPTS, job__state__in=_ENDED_JOBS)
+    ended = Attempt.objects.filter(run_id=run_id, is_live=True, job__state__in=_ENDED_JOBS)
     while _harvest(ended.filter(experiment__harvested_at__isnull=True)):
         pass
 
 
 def harvest_running() -> None:
     """Read on in the logs of all jobs that run, so that pages are live."""
-    _harvest(Attempt.objects.filter(state="running", job__state__in=("running", "leaving", "stopping")))
+    _harvest(Attempt.objects.filter(is_live=True, state="running", job__state__in=("running", "leaving", "stopping")))
 
 
 def _harvest(attempts: Any) -> bool:
@@ -89,7 +88,7 @@ def _harvest(attempts: Any) -> bool:
         attempts.select_related("experiment", "job")
         .prefetch_related("job__resource")
         .only(*_READ_FIELDS)
-        .order_by("pk")
+        .order_by("run", "pk")
     )
     found = isolation.for_each(failures.READ_LOG, rows, _read, key=_experiment_of, on_failure=_give_up)
     readings = [reading for reading in found if reading is not None]

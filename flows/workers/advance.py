@@ -16,8 +16,6 @@ from flows.selectors import failures, specs
 from flows.services import harvest
 from flows.workers import apply, handover, leases, snapshots, staging
 
-_LIVE = ("pending", "running")
-
 
 def advance_run(run_id: str) -> None:
     """Do all that can be done for a run now. Can be called by anybody at any time, also twice at once."""
@@ -93,7 +91,7 @@ def _end_cancelled(run_id: str, _failure: Failure) -> None:
 def find_waiting() -> list[str]:
     """Return the ids of the live runs about which there is news."""
     now = clock.now()
-    live = Run.objects.filter(state__in=_LIVE)
+    live = Run.objects.filter(is_live=True)
     due = set(live.filter(wake_at__lte=now).values_list("pk", flat=True))
     due.update(live.filter(retry_requested_at__isnull=False).values_list("pk", flat=True))
     due.update(snapshots.live_attempts_with_news(now).values_list("run_id", flat=True))

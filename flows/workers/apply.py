@@ -38,7 +38,6 @@ from flows.engine.transitions import (
     Transition,
 )
 from flows.models import Attempt, AttemptInput, Experiment, Run, RunEvent, Step
-from flows.models.run import LIVE_ATTEMPTS
 from flows.services import facts
 from flows.workers import job_specs, leases
 from flows.workers.snapshots import Loaded
@@ -73,7 +72,7 @@ def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:
         run = Run.objects.filter(pk=run_id, cancel_requested_at__isnull=False).first()
         if run is None:
             return False
-        live = Attempt.objects.filter(run=run, state__in=LIVE_ATTEMPTS)
+        live = Attempt.objects.filter(run=run, is_live=True)
         job_ids = [str(job_id) for job_id in live.filter(job__isnull=False).values_list("job_id", flat=True)]
         jobs.cancel_many(job_ids=job_ids, reason="The run was cancelled.")
         live.update(state=AttemptState.CANCELLED, remind_at=None, **ending)
@@ -420,7 +419,7 @@ class _Writer:
         return Run.objects.filter(pk=self._run.pk, cancel_requested_at__isnull=False).exists()
 
     def _next_wake(self) -> datetime | None:
-        attempts = Attempt.objects.filter(run=self._run, state__in=LIVE_ATTEMPTS).aggregate(at=Min("remind_at"))
+        attempts = Attempt.objects.filter(run=self._run, is_live=True).aggregate(at=Min("remind_at"))
         steps = Step.objects.filter(run=self._run, state=StepState.BACKOFF).aggregate(at=Min("not_before"))
         times = [found["at"] for found in (attempts, steps) if found["at"] is not None]
         if self._is_storing:

@@ -22,7 +22,6 @@ from datasets.workers import scrubs
 from flows.adapters.artifact_folder import artifact_store
 from flows.adapters.sealed_folder import Difference, SealedFolder
 from flows.models import Artifact, Attempt
-from flows.models.run import LIVE_ATTEMPTS
 from flows.services import bundles
 from flows.workers import run_folders
 
@@ -37,7 +36,7 @@ def inspect_ended(run_id: str) -> Mapping[str, str]:
 
     Called before their success is recorded, so that nothing reads outputs that are not sealed.
     """
-    ended = Attempt.objects.filter(run_id=run_id, state__in=LIVE_ATTEMPTS, job__state="succeeded")
+    ended = Attempt.objects.filter(run_id=run_id, is_live=True, job__state="succeeded")
     rows = ended.exclude(job__resource__kind="simulated").select_related("job__resource", "run__version")
     inspection = _Inspection(run_id)
     faults: dict[str, str] = {}

@@ -12,14 +12,13 @@ from flows.errors import LeaseLost
 from flows.models import AttemptInput, Run
 
 _LENGTH = timedelta(seconds=5)
-_LIVE = ("pending", "running")
 
 
 def take(run_id: str) -> str | None:
     """Take the lease of a live run and return its token; None when somebody holds it or the run has ended."""
     now = clock.now()
     token = secrets.token_hex(16)
-    free = Run.objects.filter(pk=run_id, state__in=_LIVE, locked_until__lte=now)
+    free = Run.objects.filter(pk=run_id, is_live=True, locked_until__lte=now)
     return token if free.update(lock_token=token, locked_until=now + _LENGTH) else None
 
 

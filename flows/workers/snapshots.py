@@ -20,7 +20,6 @@ from flows.engine.spec import FlowSpec
 from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, StepState
 from flows.engine.transitions import Tried
 from flows.models import Attempt, Experiment, InputState, Run, Step
-from flows.models.run import LIVE_ATTEMPTS
 from flows.selectors import measurements, specs
 
 _BATCH = 500
@@ -73,13 +72,13 @@ class Loaded:
 def live_attempts_with_news(now: datetime) -> QuerySet[Attempt]:
     """Return live attempts, of all runs, about which there is something to do."""
     due = Q(remind_at__lte=now)
-    return Attempt.objects.filter(state__in=LIVE_ATTEMPTS).filter(_JOB_MOVED | _JOB_GONE | due)
+    return Attempt.objects.filter(is_live=True).filter(_JOB_MOVED | _JOB_GONE | due)
 
 
 def has_news(run_id: str, now: datetime) -> bool:
     """Whether a look at this run would find something to do."""
     wishes = Q(wake_at__lte=now) | Q(retry_requested_at__isnull=False)
-    if Run.objects.filter(pk=run_id, state__in=("pending", "running")).filter(wishes).exists():
+    if Run.objects.filter(pk=run_id, is_live=True).filter(wishes).exists():
         return True
     return live_attempts_with_news(now).filter(run_id=run_id).exists()
 
@@ -171,7 +170,7 @@ def _ended(
 
 def _attempts(run: Run, now: datetime, faults: Mapping[str, str]) -> dict[str, AttemptNow]:
     """Return by step the live attempts with news; all of them when the run is to be cancelled."""
-    live = Attempt.objects.filter(run=run, state__in=LIVE_ATTEMPTS)
+    live = Attempt.objects.filter(run=run, is_live=True)
     if run.cancel_requested_at is None:
         live = live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
     rows = list(live.values(*_ATTEMPT_COLUMNS))

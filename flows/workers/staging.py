@@ -38,7 +38,7 @@ _SYSTEM = Actor.system("flow runs")
 _LEASE = timedelta(seconds=60)
 _MOST_TRIES = 5
 _ENDED = sorted(state.value for state in ATTEMPT_STATES.final)
-_UNDER_WAY = Q(state=InputState.PENDING, attempt__state="preparing")
+_UNDER_WAY = Q(is_live=True, state=InputState.PENDING, attempt__state="preparing")
 
 
 def look_at_inputs(run_id: str) -> None:
@@ -51,7 +51,7 @@ def look_at_inputs(run_id: str) -> None:
 
 def runs_with_news() -> list[str]:
     """Return the runs in which an attempt has got all its datasets, lost one, or what it waits for has moved on."""
-    preparing = AttemptInput.objects.filter(attempt__state="preparing")
+    preparing = AttemptInput.objects.filter(is_live=True, attempt__state="preparing")
     if not preparing.exists():
         return []
     complete = preparing.exclude(state=InputState.PENDING).exclude(attempt__inputs__state=InputState.PENDING)
@@ -111,7 +111,7 @@ def copy_input(input_id: str) -> None:
 
 def release_inputs() -> None:
     """Let go of what ended attempts held: their holds on cached commits, and their own copies."""
-    held = AttemptInput.objects.filter(attempt__state__in=_ENDED).exclude(state=InputState.RELEASED)
+    held = AttemptInput.objects.filter(is_live=True, attempt__state__in=_ENDED)
     ended = sorted(set(held.values_list("attempt_id", "attempt__run_id")))
     isolation.for_each("flows.release_inputs", ended, _release, key=lambda item: str(item[0]))
 
