@@ -28,7 +28,7 @@ def test_every_icon_that_a_page_names_is_in_the_sprite():
         name
         for template in ROOT.glob("**/web/templates/**/*.html")
         if ".venv" not in template.parts
-        for name in re.findall(r'{% (?:icon|empty_state) "([a-z0-9-]+)"', template.read_text())
+        for name in re.findall(r'{% (?:icon|placeholder) "([a-z0-9-]+)"', template.read_text())
     }
     entries = {"layout-dashboard", "database", "sitemap", "flask", "list-details", "bolt", "server-2", "settings"}
 
