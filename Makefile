@@ -23,18 +23,21 @@ test: $(VENV)/.dev $(DIST)/.built ## Set up and pass every test that can run on 
 	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) test --silent
 	$(BIN)/python -m pytest -q tests/browser  # a process of its own: the browser's event loop bars Django's database calls
 
-check: $(VENV)/.dev $(UI)/node_modules/.installed ## Lint, types, import contracts, docs, types of the UI
+check: $(VENV)/.dev $(UI)/node_modules/.installed ## Format, lint, types, import contracts, docs, types of the UI
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/djlint . --check --quiet
 	$(BIN)/mypy manage.py platform datasets scheduler compute flows client/src
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python docs/generate.py --check
 	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) run check
 
-fix: $(VENV)/.dev ## Format, and mend what a machine can mend
+fix: $(VENV)/.dev $(UI)/node_modules/.installed ## Format, and mend what a machine can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/djlint . --reformat --quiet --warn
+	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) run --silent fix
 
 ##@ Now and then
 .PHONY: docs bench screenshots lock services clean
