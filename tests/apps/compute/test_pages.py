@@ -15,6 +15,7 @@ from scheduler.models import Node
 from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.factories.api import call
+from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -128,11 +129,11 @@ def test_a_waiting_job_says_what_would_help_and_shows_what_each_node_lacks(brows
     make.submit(project, template, "waits")
     cycle.run_once()
 
-    page = " ".join(shown(browser, "/jobs/waits/").split())
+    page = flat(shown(browser, "/jobs/waits/"))
     answer = call(site_admin, "GET", "/compute/jobs/waits").body
 
     assert "What would help: wait for 1 CPU more on node-1." in page
-    assert 'node-1 <span class="sub small">in use</span>' in page
+    assert flat('node-1 <span class="sub small">in use</span>') in page
     amounts = '<div>8 CPU</div></td><td class="num"><div>7 CPU</div></td><td class="num strong"><div>1 CPU</div></td>'
     assert amounts in page
     assert answer["advice"] == "wait for 1 CPU more on node-1"

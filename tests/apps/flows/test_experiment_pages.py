@@ -14,6 +14,7 @@ from flows.adapters.artifact_folder import artifact_store
 from flows.models import Artifact, Experiment, SavedView
 from flows.services import annotations
 from tests.factories.experiments import describe_training, make_experiments, make_run
+from tests.markup import flat
 
 
 def ask(actor) -> Client:
@@ -212,7 +213,7 @@ def test_the_numbers_of_a_chart_are_a_table(client, project):
         make_run(project), 2, lambda index: {"metrics": {"loss": [0.25 + index, 0.125]}, "points": True}
     )
 
-    page = client.get(f"/experiments/numbers/?key=loss&ids={rows[0].pk},{rows[1].pk}").content.decode()
+    page = flat(client.get(f"/experiments/numbers/?key=loss&ids={rows[0].pk},{rows[1].pk}").content.decode())
 
     assert all(f'<td class="num">{value}</td>' in page for value in ("0.25", "1.25", "0.125"))
 
@@ -223,7 +224,7 @@ def test_a_comparison_shows_what_differs_or_all(client, project):
     )
     path = f"/experiments/compare/?ids={rows[0].pk},{rows[1].pk}"
 
-    differing, everything = (client.get(address).content.decode() for address in (path, f"{path}&all=1"))
+    differing, everything = (flat(client.get(address).content.decode()) for address in (path, f"{path}&all=1"))
 
     assert '<th scope="row" class="mono">lr' in differing
     assert '<th scope="row" class="mono">same' not in differing

@@ -12,6 +12,7 @@ from flows.models import Flow, FlowDraft, FlowVersion, Run
 from flows.services import drafts, flows
 from flows.services.drafts import Writing
 from tests.factories.flows import World
+from tests.markup import flat
 
 FLOW = """\
 flow: digits
@@ -68,7 +69,7 @@ def test_an_example_opens_with_its_text_and_its_code(world: World, browser, proj
 def test_drafts_of_flows_that_do_not_exist_yet_are_offered_again(world: World, member, browser, project):
     drafts.keep_draft(actor=member, project=project, key="~1", writing=Writing("flow: half  # yes"), revision=0)
 
-    page = browser.get("/flows/new/").content.decode()
+    page = flat(browser.get("/flows/new/").content.decode())
     assert ">half</a>" in page
     assert config_of(browser.get("/flows/new/?project=team-a&draft=~1"))["draft"]["text"] == "flow: half  # yes"
 

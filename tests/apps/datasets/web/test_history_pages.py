@@ -8,6 +8,7 @@ from datasets.models import Branch, Commit, Tag
 from datasets.services import branches
 from tests.apps.datasets.web.test_files_page import picture
 from tests.factories.datasets import commit_files
+from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +29,7 @@ def history(member, dataset) -> list[Commit]:
 def compare(browser, query: str) -> str:
     answer = browser.get(f"{PAGE}compare/?{query}")
     assert answer.status_code == 200, answer.content.decode()
-    return answer.content.decode()
+    return flat(answer.content.decode())
 
 
 def changes(page: str) -> list[tuple[str, str]]:
@@ -102,11 +103,11 @@ def test_more_commits_cost_no_more_queries(browser, member, dataset, history, co
 
 
 def test_the_dialog_says_what_going_back_does_and_does_it(browser, dataset, history):
-    dialog = browser.get(f"{PAGE}commits/{history[0].id}/?what=revert").content.decode()
+    dialog = flat(browser.get(f"{PAGE}commits/{history[0].id}/?what=revert").content.decode())
     browser.post(f"{PAGE}commits/{history[0].id}/revert/", {"branch": "main", "message": "Back to one"})
 
     # Against what is there now: b.txt comes back, c.txt goes, four files change.
-    assert f'<span class="plus">+1</span> <span class="minus">{MINUS}1</span> <span class="tilde">~4</span>' in dialog
+    assert f'<span class="plus">+1</span><span class="minus">{MINUS}1</span><span class="tilde">~4</span>' in dialog
     head = Branch.objects.get(dataset=dataset).head
     assert (head.root, head.message, head.parent_id) == (history[0].root, "Back to one", history[2].id)
 
