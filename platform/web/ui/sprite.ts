@@ -15,7 +15,12 @@ export function iconSprite(names: readonly string[]): Plugin {
     resolveId: (id) => (id === ADDRESS ? ADDRESS : undefined),
     load(id) {
       if (id !== ADDRESS) return;
-      const file = this.emitFile({ type: "asset", name: "icons.svg", originalFileName: "icons.svg", source: sprite(names) });
+      const file = this.emitFile({
+        type: "asset",
+        name: "icons.svg",
+        originalFileName: "icons.svg",
+        source: sprite(names),
+      });
       return `export default import.meta.ROLLUP_FILE_URL_${file};`;
     },
   };

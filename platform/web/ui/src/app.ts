@@ -28,7 +28,9 @@ customElements.define("series-chart", SeriesChart);
 
 // Loaded on the pages that hold one and nowhere else.
 if (document.querySelector("upload-panel")) {
-  void import("./datasets/upload_panel.ts").then(({ UploadPanel }) => customElements.define("upload-panel", UploadPanel));
+  void import("./datasets/upload_panel.ts").then(({ UploadPanel }) =>
+    customElements.define("upload-panel", UploadPanel),
+  );
 }
 if (document.querySelector("flow-editor")) {
   void import("./editor/flow_editor.ts").then(({ FlowEditor }) => customElements.define("flow-editor", FlowEditor));

@@ -45,7 +45,10 @@ function draw(chart: Chart, stage: HTMLElement): uPlot {
     height: HEIGHT_PX,
     legend: { show: chart.series.length > 1 },
     scales: { x: { time: false } },
-    axes: [{ ...axis, grid: { show: false } }, { ...axis, size: 64, values: (_plot, ticks) => ticks.map(format) }],
+    axes: [
+      { ...axis, grid: { show: false } },
+      { ...axis, size: 64, values: (_plot, ticks) => ticks.map(format) },
+    ],
     series: [
       { label: chart.x_label },
       ...chart.series.map(({ label, hue, values }) => ({

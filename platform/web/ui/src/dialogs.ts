@@ -10,7 +10,8 @@ export function startDialogs(): void {
     if (target instanceof HTMLDialogElement) target.close();
   });
   document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.target instanceof Element) event.target.querySelector<HTMLDialogElement>("dialog[data-opens-now]")?.showModal();
+    if (event.target instanceof Element)
+      event.target.querySelector<HTMLDialogElement>("dialog[data-opens-now]")?.showModal();
   });
 }
 

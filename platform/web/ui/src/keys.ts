@@ -15,7 +15,8 @@ export function startKeys(): void {
     if (field instanceof HTMLSelectElement && field.matches("[data-submits]")) field.form?.requestSubmit();
   });
   document.addEventListener("click", (event) => {
-    if (event.target instanceof Element && event.target.closest("[data-dismisses]")) event.target.closest(".toast-note")?.remove();
+    if (event.target instanceof Element && event.target.closest("[data-dismisses]"))
+      event.target.closest(".toast-note")?.remove();
   });
 }
 

@@ -12,7 +12,11 @@ export function markMatches(element: Element, wanted: string): void {
 
 function markIn(text: Text, wanted: string): void {
   let rest = text;
-  for (let found = rest.data.toLowerCase().indexOf(wanted); found >= 0; found = rest.data.toLowerCase().indexOf(wanted)) {
+  for (
+    let found = rest.data.toLowerCase().indexOf(wanted);
+    found >= 0;
+    found = rest.data.toLowerCase().indexOf(wanted)
+  ) {
     const match = rest.splitText(found);
     rest = match.splitText(wanted.length);
     const mark = document.createElement("mark");

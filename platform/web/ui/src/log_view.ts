@@ -81,7 +81,11 @@ export class LogView extends HTMLElement {
   #pollSoon(part: Part | null): void {
     this.#isOver = part ? part.is_complete : this.#isOver;
     if (this.#isOver) this.#say("state", "complete");
-    else this.#timer = window.setTimeout(() => void this.#poll(), part && hasMoved(part) && part.next_offset < part.size_bytes ? 0 : POLL_MS);
+    else
+      this.#timer = window.setTimeout(
+        () => void this.#poll(),
+        part && hasMoved(part) && part.next_offset < part.size_bytes ? 0 : POLL_MS,
+      );
     if (this.#isOver && this.#size === 0) this.#screen.textContent = "The job wrote nothing.";
   }
 
@@ -233,7 +237,10 @@ export class LogView extends HTMLElement {
     if (!offsets.length) return;
     this.#place = (number + offsets.length) % offsets.length;
     const place = offsets[this.#place] ?? 0;
-    const [above, below] = [place > 0 ? await this.#read({ before: place }) : null, await this.#read({ offset: place })];
+    const [above, below] = [
+      place > 0 ? await this.#read({ before: place }) : null,
+      await this.#read({ offset: place }),
+    ];
     if (!below) return;
     this.#show(above ? [above] : []);
     const lines = this.#begin(place);

@@ -5,14 +5,20 @@ const ID = "server-note";
 
 export function startNotes(): void {
   document.addEventListener("htmx:sendError", () => {
-    show("The server does not answer", "What you see stays, and is asked for again by itself. What you just sent was not taken.");
+    show(
+      "The server does not answer",
+      "What you see stays, and is asked for again by itself. What you just sent was not taken.",
+    );
   });
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { detail } = event as CustomEvent<{ shouldSwap: boolean; xhr: XMLHttpRequest }>;
     // An error that was foreseen brings its own note, and says where it goes.
     if (detail.xhr.status < 500 || detail.xhr.getResponseHeader("HX-Retarget")) return;
     detail.shouldSwap = false;
-    show("Something broke inside Nearline", "It has been logged. Try again in a moment; if it stays, tell your administrator when it happened.");
+    show(
+      "Something broke inside Nearline",
+      "It has been logged. Try again in a moment; if it stays, tell your administrator when it happened.",
+    );
   });
   document.addEventListener("htmx:afterOnLoad", (event) => {
     if ((event as CustomEvent<{ xhr: XMLHttpRequest }>).detail.xhr.status < 400) document.getElementById(ID)?.remove();

@@ -3,7 +3,9 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { completer, type Schema, spotAt } from "../src/editor/completion.ts";
 
-const schema = JSON.parse(readFileSync(new URL("../../../../docs/reference/flow.schema.json", import.meta.url), "utf8")) as Schema;
+const schema = JSON.parse(
+  readFileSync(new URL("../../../../docs/reference/flow.schema.json", import.meta.url), "utf8"),
+) as Schema;
 const names = {
   steps: () => ["prepare", "train"],
   templates: [{ name: "lab.small", detail: "1 CPU" }],
@@ -26,7 +28,13 @@ test("the keys of the flow are offered at its left edge", () => {
 });
 
 test("the keys of a step are offered in it, on the line of its dash and below", () => {
-  for (const text of ["steps:\n  - ^", "steps:\n- ^", "steps:\n  - name: a\n    co^", "steps:\n- name: a\n  ^", "steps: [{na^"]) {
+  for (const text of [
+    "steps:\n  - ^",
+    "steps:\n- ^",
+    "steps:\n  - name: a\n    co^",
+    "steps:\n- name: a\n  ^",
+    "steps: [{na^",
+  ]) {
     assert.ok(labels(text).includes("command"), text);
     assert.ok(!labels(text).includes("steps"), text);
   }
@@ -58,7 +66,12 @@ test("nothing is offered in comments and in commands of several lines", () => {
 });
 
 test("the place is found through comments, empty lines and other entries", () => {
-  assert.equal(spot("steps:\n\n  - name: a\n    # why\n    env:\n      A: b\n  - name: c\n    data:\n      - dataset: d\n        ^"), "steps.*.data.*");
+  assert.equal(
+    spot(
+      "steps:\n\n  - name: a\n    # why\n    env:\n      A: b\n  - name: c\n    data:\n      - dataset: d\n        ^",
+    ),
+    "steps.*.data.*",
+  );
 });
 
 test("a line that nobody writes by hand gets no words, however long it is", () => {

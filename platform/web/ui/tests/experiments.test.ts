@@ -24,11 +24,17 @@ test("a curve goes along its steps, the time since its start, or the time of day
 });
 
 test("lines share one column of places; a missing point is no gap, a point without a number is one", () => {
-  assert.deepEqual(align([{ x: [3, 1], y: [30, 10] }, { x: [2, 3], y: [null, 5] }]), [
-    [1, 2, 3],
-    [10, undefined, 30],
-    [undefined, null, 5],
-  ]);
+  assert.deepEqual(
+    align([
+      { x: [3, 1], y: [30, 10] },
+      { x: [2, 3], y: [null, 5] },
+    ]),
+    [
+      [1, 2, 3],
+      [10, undefined, 30],
+      [undefined, null, 5],
+    ],
+  );
   assert.deepEqual(align([{ x: [1, 1], y: [1, 2] }]), [[1], [2]]);
   assert.equal(valueAt([4, undefined, null], 2), 4);
   assert.equal(valueAt([undefined, 1], 0), null);
@@ -45,9 +51,15 @@ test("numbers stand along an axis by value, by powers of ten where they span two
   assert.deepEqual([0, 5, null, 10].map(linear.place), [0, 0.5, null, 1]);
   const log = scaleOf(axis([0.001, 0.01, 0.1]));
   assert.ok(Math.abs((log.place(0.01) as number) - 0.5) < 1e-12);
-  assert.deepEqual(log.ticks.map(({ label }) => label), ["0.001", "0.01", "0.1"]);
+  assert.deepEqual(
+    log.ticks.map(({ label }) => label),
+    ["0.001", "0.01", "0.1"],
+  );
   const many = scaleOf(axis([9990, 9992, 9994, 9996, 9998, 10000]));
-  assert.deepEqual(many.ticks.map(({ label }) => label), ["9990", "9992.5", "9995", "9997.5", "10000"]);
+  assert.deepEqual(
+    many.ticks.map(({ label }) => label),
+    ["9990", "9992.5", "9995", "9997.5", "10000"],
+  );
 });
 
 test("names stand at even distances in their order, a single value in the middle", () => {
@@ -71,7 +83,10 @@ test("a range is read from two places in any order, and a mere click is none", (
 });
 
 test("a path breaks where something was not recorded, and a bridge leads over it", () => {
-  const [places, xs] = [[0, 1, null, 0.5, 0], [0, 100, 200, 300, 400]];
+  const [places, xs] = [
+    [0, 1, null, 0.5, 0],
+    [0, 100, 200, 300, 400],
+  ];
 
   assert.equal(pathOf(places, xs, 10, 100), "M0,110L100,10M300,60L400,110");
   assert.equal(bridgesOf(places, xs, 10, 100), "M100,10L300,60");
@@ -105,6 +120,9 @@ test("a filter is completed by what may come next", () => {
 test("accepting replaces the piece that was begun and goes on behind it", () => {
   const text = "met and flow = digits";
 
-  assert.deepEqual(accept(text, offerAt(text, 3, words), "metrics.accuracy"), { text: "metrics.accuracy and flow = digits", at: 17 });
+  assert.deepEqual(accept(text, offerAt(text, 3, words), "metrics.accuracy"), {
+    text: "metrics.accuracy and flow = digits",
+    at: 17,
+  });
   assert.deepEqual(accept("flow i", offerAt("flow i", 6, words), "in ("), { text: "flow in (", at: 9 });
 });

@@ -81,20 +81,27 @@ test("the last key of a mapping takes the mapping with it", () => {
 });
 
 test("a step that is added comes last, and those that wait for a removed one wait no more", () => {
-  const added = edit(FLOW, (document) => patches.addSteps(document, [{ name: "report", command: "a\nb\n", after: ["evaluate"] }]));
+  const added = edit(FLOW, (document) =>
+    patches.addSteps(document, [{ name: "report", command: "a\nb\n", after: ["evaluate"] }]),
+  );
   assert.ok(added.startsWith(FLOW));
   assert.equal(added.slice(FLOW.length), "  - name: report\n    command: |\n      a\n      b\n    after: [evaluate]\n");
 
   const removed = edit(added, (document) => patches.removeSteps(document, new Set(["prepare", "report"])));
-  assert.deepEqual(flowOf(removed).steps.map(({ name, after }) => [name, after]), [
-    ["train", []],
-    ["evaluate", ["train"]],
-  ]);
+  assert.deepEqual(
+    flowOf(removed).steps.map(({ name, after }) => [name, after]),
+    [
+      ["train", []],
+      ["evaluate", ["train"]],
+    ],
+  );
   assert.match(removed, /^# the last one$/m);
 });
 
 test("a flow that loses its last step and gets another is written well", () => {
-  const none = edit("flow: f\nsteps:\n  - {name: a, command: c}\n", (document) => patches.removeSteps(document, new Set(["a"])));
+  const none = edit("flow: f\nsteps:\n  - {name: a, command: c}\n", (document) =>
+    patches.removeSteps(document, new Set(["a"])),
+  );
   assert.equal(none, "flow: f\nsteps: []\n");
 
   const one = edit(none, (document) => patches.addSteps(document, [{ name: "b", command: "c" }]));
@@ -149,7 +156,10 @@ test("retries are as short as can be read back", () => {
 test("what cannot be read is left as it is, and says where", () => {
   const broken = "flow: f\nsteps: [a\nb: {";
 
-  assert.equal(edit(broken, (document) => patches.setIn(document, ["title"], "x")), broken);
+  assert.equal(
+    edit(broken, (document) => patches.setIn(document, ["title"], "x")),
+    broken,
+  );
   assert.equal(read(broken).fault?.line, 3);
 });
 
@@ -157,12 +167,14 @@ test("half-written files are shown as far as they go", () => {
   assert.deepEqual(flowOf("").steps, []);
   assert.deepEqual(flowOf("steps:").steps, []);
   assert.deepEqual(
-    flowOf("steps:\n  -\n  - name: a\n    after: x\n    compute: t.s\n    retries: 5").steps.map(({ name, after, compute, retries }) => [
-      name,
-      after,
-      compute.map(({ template }) => template),
-      retries.infrastructure,
-    ]),
+    flowOf("steps:\n  -\n  - name: a\n    after: x\n    compute: t.s\n    retries: 5").steps.map(
+      ({ name, after, compute, retries }) => [
+        name,
+        after,
+        compute.map(({ template }) => template),
+        retries.infrastructure,
+      ],
+    ),
     [
       ["", [], [], 3],
       ["a", [], ["t.s"], 5],
@@ -213,37 +225,77 @@ test("random edits keep comments and meaning", () => {
     let seed = 7;
     return (below: number) => (seed = (seed * 1103515245 + 12345) % 2147483648) % below;
   })();
-  const styles = [FLOW, FLOW.replaceAll("{type", "{ type").replaceAll("25,", "25 ,"), FLOW.replace(/^ {2}(?=[- ] )/gm, "")];
+  const styles = [
+    FLOW,
+    FLOW.replaceAll("{type", "{ type").replaceAll("25,", "25 ,"),
+    FLOW.replace(/^ {2}(?=[- ] )/gm, ""),
+  ];
   for (const start of styles) {
     let text = start;
     for (let round = 0; round < 120; round++) {
       const steps = flowOf(text).steps;
       const pick = steps[random(steps.length)]?.name ?? "";
       const other = steps[random(steps.length)]?.name ?? "";
-      const expected: [(document: Parameters<typeof patches.setIn>[0]) => void, (after: ReturnType<typeof flowOf>) => boolean][] = [
-        [(d) => patches.setStep(d, pick, ["env", "A"], `v: ${round}`), (f) => f.steps.some(({ env }) => env["A"] === `v: ${round}`)],
-        [(d) => patches.connect(d, other, pick), (f) => f.steps.some(({ name, after }) => name === pick && after.includes(other))],
-        [(d) => patches.disconnect(d, other, pick), (f) => !f.steps.some(({ name, after }) => name === pick && after.includes(other))],
-        [(d) => patches.addSteps(d, [{ name: `s${round}`, command: `a #${round}\n\nb`, after: [pick] }]), (f) => f.steps.at(-1)?.name === `s${round}`],
-        [(d) => patches.setStep(d, pick, ["compute"], ["a.b", { template: "c.d", wait: round }]), (f) => f.steps.some(({ compute }) => compute[1]?.wait === String(round))],
-        [(d) => patches.setStep(d, pick, ["env"], undefined), (f) => f.steps.some(({ name, env }) => name === pick && Object.keys(env).length === 0)],
+      const expected: [
+        (document: Parameters<typeof patches.setIn>[0]) => void,
+        (after: ReturnType<typeof flowOf>) => boolean,
+      ][] = [
+        [
+          (d) => patches.setStep(d, pick, ["env", "A"], `v: ${round}`),
+          (f) => f.steps.some(({ env }) => env["A"] === `v: ${round}`),
+        ],
+        [
+          (d) => patches.connect(d, other, pick),
+          (f) => f.steps.some(({ name, after }) => name === pick && after.includes(other)),
+        ],
+        [
+          (d) => patches.disconnect(d, other, pick),
+          (f) => !f.steps.some(({ name, after }) => name === pick && after.includes(other)),
+        ],
+        [
+          (d) => patches.addSteps(d, [{ name: `s${round}`, command: `a #${round}\n\nb`, after: [pick] }]),
+          (f) => f.steps.at(-1)?.name === `s${round}`,
+        ],
+        [
+          (d) => patches.setStep(d, pick, ["compute"], ["a.b", { template: "c.d", wait: round }]),
+          (f) => f.steps.some(({ compute }) => compute[1]?.wait === String(round)),
+        ],
+        [
+          (d) => patches.setStep(d, pick, ["env"], undefined),
+          (f) => f.steps.some(({ name, env }) => name === pick && Object.keys(env).length === 0),
+        ],
         [(d) => patches.renameStep(d, pick, pick), (f) => f.steps.some(({ name }) => name === pick)],
-        [(d) => patches.setIn(d, ["parameters", `p${random(3)}`], { type: "int", default: round }), (f) => Object.values(f.parameters).some((p) => p.default === round)],
+        [
+          (d) => patches.setIn(d, ["parameters", `p${random(3)}`], { type: "int", default: round }),
+          (f) => Object.values(f.parameters).some((p) => p.default === round),
+        ],
       ];
       const [change, holds] = expected[random(expected.length)] as (typeof expected)[number];
       text = edit(text, change);
       assert.equal(read(text).fault, null, text);
       assert.ok(holds(flowOf(text)), `round ${round}`);
     }
-    for (const comment of ["# Handwritten digits: read the pictures once.", "# shown on the page", "# reads what was uploaded", "# the last one"]) {
+    for (const comment of [
+      "# Handwritten digits: read the pictures once.",
+      "# shown on the page",
+      "# reads what was uploaded",
+      "# the last one",
+    ]) {
       assert.ok(text.includes(comment), comment);
     }
   }
 });
 
 test("a name that holds signs of regular expressions is renamed as the text that it is", () => {
-  const flow = "flow: f\nsteps:\n- name: (a+)+$\n  command: x\n- name: b\n  after: [(a+)+$]\n  command: cat $NEARLINE_INPUT/(a+)+$/x\n";
+  const flow =
+    "flow: f\nsteps:\n- name: (a+)+$\n  command: x\n- name: b\n  after: [(a+)+$]\n  command: cat $NEARLINE_INPUT/(a+)+$/x\n";
   const text = edit(flow, (document) => patches.renameStep(document, "(a+)+$", "$&"));
-  assert.deepEqual(flowOf(text).steps.map(({ name, command }) => [name, command]), [["$&", "x"], ["b", "cat $NEARLINE_INPUT/$&/x"]]);
+  assert.deepEqual(
+    flowOf(text).steps.map(({ name, command }) => [name, command]),
+    [
+      ["$&", "x"],
+      ["b", "cat $NEARLINE_INPUT/$&/x"],
+    ],
+  );
   assert.match(text, /after: \[ ?\$& ?\]/);
 });

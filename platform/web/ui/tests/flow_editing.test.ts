@@ -88,11 +88,20 @@ test("what cannot be read leaves the canvas as it was and can be undone", () => 
 });
 
 test("values are read as people mean them, and written so that they are read again", () => {
-  assert.deepEqual(["0.1", "1e-3", "true", "yes", '"1"', "adam", " "].map(valueOf), [0.1, 0.001, true, "yes", "1", "adam", ""]);
-  for (const value of [0.1, true, "1", "true", "a: b", "it's", "${{ parameters.x }}"]) assert.deepEqual(valueOf(textOf(value)), value);
+  assert.deepEqual(["0.1", "1e-3", "true", "yes", '"1"', "adam", " "].map(valueOf), [
+    0.1,
+    0.001,
+    true,
+    "yes",
+    "1",
+    "adam",
+    "",
+  ]);
+  for (const value of [0.1, true, "1", "true", "a: b", "it's", "${{ parameters.x }}"])
+    assert.deepEqual(valueOf(textOf(value)), value);
   assert.deepEqual(valuesOf('0.1, "a, b", c'), [0.1, "a, b", "c"]);
   assert.deepEqual(valuesOf(textsOf([1, "a, b", "2"])), [1, "a, b", "2"]);
-  assert.deepEqual(valuesOf("'a,b', \"x, \\\"y, z\", 5\", c"), ["a,b", 'x, "y, z', '5"', "c"]);
+  assert.deepEqual(valuesOf('\'a,b\', "x, \\"y, z", 5", c'), ["a,b", 'x, "y, z', '5"', "c"]);
   assert.equal(valuesOf('"\\"'.repeat(200_000)).length, 1);
   assert.deepEqual(["90", "30m", " "].map(durationOf), [90, "30m", undefined]);
 });

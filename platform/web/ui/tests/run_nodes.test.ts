@@ -45,17 +45,33 @@ test("choosing a step changes two nodes and no other", () => {
   const before = patchNodes([], picture(box("a"), box("b"), box("c")), "a:0");
   const after = patchNodes(before, picture(box("a"), box("b"), box("c")), "b:0");
 
-  assert.deepEqual(after.map((node) => node.selected), [false, true, false]);
-  assert.deepEqual(after.map((node, place) => node === before[place]), [false, false, true]);
+  assert.deepEqual(
+    after.map((node) => node.selected),
+    [false, true, false],
+  );
+  assert.deepEqual(
+    after.map((node, place) => node === before[place]),
+    [false, false, true],
+  );
 });
 
 test("a group that is opened takes the place of its one box", () => {
   const group = box("group:a", { kind: "group", step: "", group: "a", bar: [["running", 0, 182]] });
   const before = patchNodes([], picture(group), "group:a");
-  const after = patchNodes(before, picture(box("step:a:0", { step: "a", index: 0 }), box("step:a:1", { step: "a", index: 1 })), "");
+  const after = patchNodes(
+    before,
+    picture(box("step:a:0", { step: "a", index: 0 }), box("step:a:1", { step: "a", index: 1 })),
+    "",
+  );
 
-  assert.deepEqual(before.map((node) => [node.data.kind, node.selected]), [["group", true]]);
-  assert.deepEqual(after.map((node) => node.id), ["step:a:0", "step:a:1"]);
+  assert.deepEqual(
+    before.map((node) => [node.data.kind, node.selected]),
+    [["group", true]],
+  );
+  assert.deepEqual(
+    after.map((node) => node.id),
+    ["step:a:0", "step:a:1"],
+  );
 });
 
 test("what a box is called in the address", () => {
@@ -72,9 +88,18 @@ test("a node says its state in words, not by colour alone", () => {
 });
 
 test("arrows between steps of the critical path are marked", () => {
-  const drawn = { ...picture(box("a", { isCritical: true }), box("b", { isCritical: true }), box("c")), edges: [["a", "b"], ["a", "c"]] };
+  const drawn = {
+    ...picture(box("a", { isCritical: true }), box("b", { isCritical: true }), box("c")),
+    edges: [
+      ["a", "b"],
+      ["a", "c"],
+    ],
+  };
 
-  assert.deepEqual(edgesOf(drawn as Picture).map((edge) => edge.className), ["critical", ""]);
+  assert.deepEqual(
+    edgesOf(drawn as Picture).map((edge) => edge.className),
+    ["critical", ""],
+  );
 });
 
 test("all is shown where it can be read, else the step that is chosen, and never beyond the edge", () => {

@@ -10,7 +10,9 @@ import { formatBytes, formatCounted, formatDuration } from "../src/format.ts";
 type Tree = { [name: string]: Tree | string | Error };
 
 function fileOf(path: string, content: string | { length: number }): Found {
-  const file = new File([typeof content === "string" ? content : ""], path.split("/").at(-1) ?? "", { lastModified: 7 });
+  const file = new File([typeof content === "string" ? content : ""], path.split("/").at(-1) ?? "", {
+    lastModified: 7,
+  });
   if (typeof content !== "string") Object.defineProperty(file, "size", { value: content.length });
   return { path, file };
 }
@@ -33,7 +35,11 @@ function entryOf(name: string, content: Tree | string | Error): FileSystemEntry 
 }
 
 test("folders are walked to their end, in the order of paths", async () => {
-  const tree = entryOf("digits", { "3.png": "3", train: { "1.png": "1", "2.png": "2", "0.png": "0" }, ".DS_Store": "" });
+  const tree = entryOf("digits", {
+    "3.png": "3",
+    train: { "1.png": "1", "2.png": "2", "0.png": "0" },
+    ".DS_Store": "",
+  });
 
   const listing = await walk([tree, entryOf("a.txt", "a")]);
 
@@ -48,10 +54,13 @@ test("what cannot be read or carried is left out with its reason", async () => {
   const listing = await walk([entryOf("x", { locked: new Error("no right to read"), ".nearline": { state: "" } })]);
 
   assert.deepEqual(listing.found, []);
-  assert.deepEqual(listing.leftOut.sort((a, b) => a.path.localeCompare(b.path)), [
-    { path: "x/.nearline/state", why: "'.nearline' folders belong to workspaces" },
-    { path: "x/locked", why: "no right to read" },
-  ]);
+  assert.deepEqual(
+    listing.leftOut.sort((a, b) => a.path.localeCompare(b.path)),
+    [
+      { path: "x/.nearline/state", why: "'.nearline' folders belong to workspaces" },
+      { path: "x/locked", why: "no right to read" },
+    ],
+  );
 });
 
 test("the entries of a drop are taken before it ends", () => {
@@ -65,7 +74,10 @@ test("a chosen folder keeps its paths, chosen files their names", () => {
   const inside = new File(["1"], "1.png");
   Object.defineProperty(inside, "webkitRelativePath", { value: "digits/1.png" });
 
-  assert.deepEqual(listChosen([inside, new File(["a"], "a.txt")]).found.map(({ path }) => path), ["a.txt", "digits/1.png"]);
+  assert.deepEqual(
+    listChosen([inside, new File(["a"], "a.txt")]).found.map(({ path }) => path),
+    ["a.txt", "digits/1.png"],
+  );
 });
 
 test("the folder that all files lie in is known", () => {
@@ -86,15 +98,21 @@ test("names are refused by the rules of the format", () => {
 });
 
 test("small files share parts and a large one has its own", () => {
-  const files = [...Array.from({ length: 1001 }, (_, n) => fileOf(`${n}`, "x")), fileOf("large", { length: LARGE_BYTES + 1 })];
+  const files = [
+    ...Array.from({ length: 1001 }, (_, n) => fileOf(`${n}`, "x")),
+    fileOf("large", { length: LARGE_BYTES + 1 }),
+  ];
 
   const parts = planParts(files, 5);
 
-  assert.deepEqual(parts.map(({ number, files: inside, isLarge }) => [number, inside.length, isLarge]), [
-    [5, 1000, false],
-    [6, 1, true],
-    [7, 1, false],
-  ]);
+  assert.deepEqual(
+    parts.map(({ number, files: inside, isLarge }) => [number, inside.length, isLarge]),
+    [
+      [5, 1000, false],
+      [6, 1, true],
+      [7, 1, false],
+    ],
+  );
   assert.equal(sizeOf(parts[1]?.files ?? []), LARGE_BYTES + 1);
 });
 
@@ -129,7 +147,8 @@ async function run(files: Found[], send: Send): Promise<{ seen: Progress[]; wait
 
 test("what a broken connection cuts off is sent again, waiting longer each time", async () => {
   let failures = 3;
-  const send: Send = () => (failures-- > 0 ? Promise.reject(new TypeError("gone")) : Promise.resolve({ next_offset: null }));
+  const send: Send = () =>
+    failures-- > 0 ? Promise.reject(new TypeError("gone")) : Promise.resolve({ next_offset: null });
 
   const { seen, waits } = await run([fileOf("a", "abc")], send);
 
@@ -164,7 +183,10 @@ test("a file that vanished is told and not sent for ever", async () => {
   const gone = fileOf("gone.txt", "abc");
   gone.file.slice = () => ({ arrayBuffer: () => Promise.reject(new Error("NotReadable")) }) as unknown as Blob;
 
-  await assert.rejects(run([gone], () => Promise.reject(new TypeError("failed"))), /'gone.txt' changed or vanished/);
+  await assert.rejects(
+    run([gone], () => Promise.reject(new TypeError("failed"))),
+    /'gone.txt' changed or vanished/,
+  );
 });
 
 test("a stopped queue sends nothing more", async () => {
@@ -196,7 +218,13 @@ test("the rate is that of the last seconds", () => {
 
 test("quantities are written as the server writes them", () => {
   assert.deepEqual([0, 999, 1500, 99_950_000, 4.2e9].map(formatBytes), ["0 B", "999 B", "1.5 kB", "100 MB", "4.2 GB"]);
-  assert.deepEqual([0.44, 12, 200, 7500, 86400].map(formatDuration), ["0.4 s", "12 s", "3 min 20 s", "2 h 5 min", "1 d"]);
+  assert.deepEqual([0.44, 12, 200, 7500, 86400].map(formatDuration), [
+    "0.4 s",
+    "12 s",
+    "3 min 20 s",
+    "2 h 5 min",
+    "1 d",
+  ]);
   assert.deepEqual([formatCounted(1, "file"), formatCounted(1797, "file")], ["1 file", "1,797 files"]);
 });
 

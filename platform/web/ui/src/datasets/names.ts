@@ -24,5 +24,8 @@ export function isLitter(path: string): boolean {
 
 /** A folder as a person writes it, without slashes at its ends. */
 export function cleanFolder(text: string): string {
-  return text.split("/").filter((name) => name.trim() !== "").join("/");
+  return text
+    .split("/")
+    .filter((name) => name.trim() !== "")
+    .join("/");
 }

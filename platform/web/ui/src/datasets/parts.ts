@@ -57,10 +57,7 @@ export function sizeOf(files: Iterable<Found>): number {
 }
 
 /** What is left of an interrupted upload; null when these are not the files that it was of. */
-export function planRest(
-  found: Found[],
-  arrived: Arrived,
-): { parts: Part[]; there: Found[] } | null {
+export function planRest(found: Found[], arrived: Arrived): { parts: Part[]; there: Found[] } | null {
   const keyOf = (path: string, size: number, mtime: number) => `${size} ${mtime} ${path}`;
   const chosen = new Map(found.map((item) => [keyOf(item.path, item.file.size, item.file.lastModified), item]));
   const there: Found[] = [];
@@ -71,7 +68,9 @@ export function planRest(
   }
   const begun: Part[] = [];
   for (const { number, path, size_bytes, mtime_ms } of arrived.unfinished) {
-    const item = found.find(({ path: own, file }) => own === path && file.lastModified === mtime_ms && file.size > size_bytes);
+    const item = found.find(
+      ({ path: own, file }) => own === path && file.lastModified === mtime_ms && file.size > size_bytes,
+    );
     if (!item) return null;
     begun.push({ number, files: [item], isLarge: true, startsAt: size_bytes });
   }

@@ -40,8 +40,11 @@ export class UploadApi {
 
   async listArrived(id: string): Promise<Arrived> {
     const all: Arrived = { items: [], unfinished: [], next_number: 0 };
-    for (let cursor: string | null = ""; cursor !== null; ) {
-      const page: Arrived & { next_cursor: string | null } = await this.#call("GET", `/api/v1/uploads/${id}/parts?cursor=${cursor}`);
+    for (let cursor: string | null = ""; cursor !== null;) {
+      const page: Arrived & { next_cursor: string | null } = await this.#call(
+        "GET",
+        `/api/v1/uploads/${id}/parts?cursor=${cursor}`,
+      );
       for (const item of page.items) all.items.push(item);
       all.unfinished.push(...page.unfinished);
       all.next_number = page.next_number;
@@ -102,6 +105,11 @@ function problemOf(text: string): Problem {
   try {
     return JSON.parse(text) as Problem;
   } catch {
-    return { title: "The server gave an answer that is none.", hint: "Try again.", code: "browser.no_answer", details: {} };
+    return {
+      title: "The server gave an answer that is none.",
+      hint: "Try again.",
+      code: "browser.no_answer",
+      details: {},
+    };
   }
 }

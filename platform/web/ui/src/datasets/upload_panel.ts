@@ -43,7 +43,11 @@ export class UploadPanel extends HTMLElement {
     this.#part("form").addEventListener("submit", (event) => this.#submit(event), { signal });
     this.#part("cancel").addEventListener("click", () => void this.#cancel(), { signal });
     this.#part("build-on").addEventListener("click", () => void this.#commit(), { signal });
-    this.#dialog.addEventListener("close", () => this.#stage === "done" && location.assign(this.#part<HTMLAnchorElement>("look").href), { signal });
+    this.#dialog.addEventListener(
+      "close",
+      () => this.#stage === "done" && location.assign(this.#part<HTMLAnchorElement>("look").href),
+      { signal },
+    );
     addEventListener("beforeunload", (event) => this.#queue && event.preventDefault(), { signal });
     this.#show("choosing");
     this.#tellOfUnfinished();
@@ -66,7 +70,8 @@ export class UploadPanel extends HTMLElement {
     const files = formatCounted(found.length, "file");
     this.#say("summary", found.length ? `${files}, ${formatBytes(sizeOf(found))}` : "There is no file in it.");
     const notes = leftOut.slice(0, SHOWN_LEFT_OUT).map(({ path, why }) => `Left out: ${path} (${why}).`);
-    if (leftOut.length > SHOWN_LEFT_OUT) notes.push(`And ${formatCounted(leftOut.length - SHOWN_LEFT_OUT, "more file")} left out.`);
+    if (leftOut.length > SHOWN_LEFT_OUT)
+      notes.push(`And ${formatCounted(leftOut.length - SHOWN_LEFT_OUT, "more file")} left out.`);
     if (litter) notes.push(`${formatCounted(litter, "file")} of the file manager left out.`);
     this.#list("left-out", notes);
     const top = topFolder(found);
@@ -85,7 +90,10 @@ export class UploadPanel extends HTMLElement {
 
   async #run(): Promise<void> {
     const folder = cleanFolder(this.#part<HTMLInputElement>("folder").value);
-    const top = this.#part("top").hidden || !this.#part<HTMLInputElement>("without-top").checked ? "" : `${this.#part("top-name").textContent}/`;
+    const top =
+      this.#part("top").hidden || !this.#part<HTMLInputElement>("without-top").checked
+        ? ""
+        : `${this.#part("top-name").textContent}/`;
     const place = (path: string) => [folder, path.slice(top.length)].filter(Boolean).join("/");
     const found = (this.#listing?.found ?? []).map(({ path, file }) => ({ path: place(path), file }));
     this.#show("sending");
@@ -146,12 +154,19 @@ export class UploadPanel extends HTMLElement {
     const left = this.#meter.secondsTo(total.bytes);
     const percent = `${Math.floor(share * 100)} %`;
     this.#say("percent", percent);
-    this.#say("counts", `${(before.files + now.files).toLocaleString("en-US")} of ${formatCounted(total.files, "file")}`);
+    this.#say(
+      "counts",
+      `${(before.files + now.files).toLocaleString("en-US")} of ${formatCounted(total.files, "file")}`,
+    );
     this.#say("bytes", `${formatBytes(bytes)} of ${formatBytes(total.bytes)}`);
     this.#say("rate", rate === null ? "" : `${formatBytes(rate)}/s`);
     this.#say("left", left === null ? "" : `about ${formatDuration(left)} left`);
-    this.#say("trouble", now.retryInS === null ? "" : `The connection broke. Trying again in ${now.retryInS} s; nothing is lost.`);
-    for (const opener of document.querySelectorAll<HTMLElement>("[data-upload-state]")) opener.textContent = `Uploading ${percent}`;
+    this.#say(
+      "trouble",
+      now.retryInS === null ? "" : `The connection broke. Trying again in ${now.retryInS} s; nothing is lost.`,
+    );
+    for (const opener of document.querySelectorAll<HTMLElement>("[data-upload-state]"))
+      opener.textContent = `Uploading ${percent}`;
   }
 
   async #commit(): Promise<void> {
@@ -164,7 +179,8 @@ export class UploadPanel extends HTMLElement {
       forget(this.#setting("dataset"));
       this.#finish(made, made.id === upload.head);
     } catch (error) {
-      const head = error instanceof Refusal && error.code === "datasets.stale_parent" ? error.details["head"] : undefined;
+      const head =
+        error instanceof Refusal && error.code === "datasets.stale_parent" ? error.details["head"] : undefined;
       if (typeof head !== "string") return this.#fail(error);
       await this.#tellMoved(upload, head);
     }
@@ -186,7 +202,10 @@ export class UploadPanel extends HTMLElement {
   #finish(made: Commit, isNothing: boolean): void {
     this.#upload = undefined;
     const what = `${made.short}: +${made.added.toLocaleString("en-US")} −${made.removed} ~${made.changed.toLocaleString("en-US")}`;
-    this.#say("result", isNothing ? "Nothing changed: the dataset holds exactly these files already." : `Committed ${what}`);
+    this.#say(
+      "result",
+      isNothing ? "Nothing changed: the dataset holds exactly these files already." : `Committed ${what}`,
+    );
     const compare = this.#part<HTMLAnchorElement>("compare");
     compare.href = `${this.#setting("page")}compare/?ref=${made.id}`;
     compare.hidden = isNothing;
@@ -198,7 +217,12 @@ export class UploadPanel extends HTMLElement {
   #fail(error: unknown): void {
     this.#show("ready");
     this.#open();
-    this.#say("error", error instanceof Refusal ? error.message : "The server does not answer. Nothing is lost: press Upload again in a moment.");
+    this.#say(
+      "error",
+      error instanceof Refusal
+        ? error.message
+        : "The server does not answer. Nothing is lost: press Upload again in a moment.",
+    );
   }
 
   async #cancel(): Promise<void> {
@@ -216,7 +240,10 @@ export class UploadPanel extends HTMLElement {
     const kept = recall(this.#setting("dataset"), this.#setting("branch"));
     if (!kept) return;
     const size = `${formatCounted(kept.files, "file")}, ${formatBytes(kept.bytes)}`;
-    this.#say("summary", `An upload of ${size} was interrupted. Choose the same files again: what has come is not sent twice.`);
+    this.#say(
+      "summary",
+      `An upload of ${size} was interrupted. Choose the same files again: what has come is not sent twice.`,
+    );
   }
 
   /** Whoever closed the dialog meanwhile sees it again: the upload went on and has something to say. */
@@ -250,7 +277,9 @@ export class UploadPanel extends HTMLElement {
   }
 
   #list(name: string, lines: string[]): void {
-    this.#part(name).replaceChildren(...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
+    this.#part(name).replaceChildren(
+      ...lines.map((line) => Object.assign(document.createElement("li"), { textContent: line })),
+    );
   }
 
   #setting(name: string): string {

@@ -76,7 +76,8 @@ export function remove(editor: Editor, ids: readonly string[]): void {
   const nodes = new Set(ids.filter((id) => !id.includes(">")));
   const steps = new Set([...nodes].filter((id) => !isDataset(id)));
   const layout = Object.fromEntries(Object.entries(store.now.layout).filter(([id]) => !nodes.has(id)));
-  const isOnlyLoose = steps.size === 0 && ids.every((id) => isDataset(id) && !datasetsOf(store.state.flow).includes(referenceOf(id)));
+  const isOnlyLoose =
+    steps.size === 0 && ids.every((id) => isDataset(id) && !datasetsOf(store.state.flow).includes(referenceOf(id)));
   if (isOnlyLoose) store.setLayout(layout);
   else {
     store.edit(
@@ -107,7 +108,9 @@ export function rename(editor: Editor, step: Step, wish: string): void {
   const isSelected = store.state.selection.has(step.name);
   // A step without a name cannot be found by one: it is found by where it stands.
   const change = (document: Document) =>
-    step.name ? patches.renameStep(document, step.name, name) : patches.setIn(document, ["steps", step.index, "name"], name);
+    step.name
+      ? patches.renameStep(document, step.name, name)
+      : patches.setIn(document, ["steps", step.index, "name"], name);
   store.edit(change, { layout: place ? { ...rest, [name]: place } : store.now.layout });
   if (isSelected) store.select(name);
 }
@@ -118,7 +121,8 @@ export function replaceDataset(editor: Editor, before: string, wish: string): vo
   if (!now || now === before) return;
   const { [DATASET + before]: place, ...rest } = store.now.layout;
   const layout = place ? { ...rest, [DATASET + now]: place } : rest;
-  if (datasetsOf(store.state.flow).includes(before)) store.edit((document) => patches.replaceDataset(document, before, now), { layout });
+  if (datasetsOf(store.state.flow).includes(before))
+    store.edit((document) => patches.replaceDataset(document, before, now), { layout });
   else store.setLayout(layout);
   store.select(DATASET + now);
 }

@@ -36,7 +36,12 @@ export async function call<T>(method: string, path: string, body?: unknown, sign
   if (answer.ok) return content as T;
   const words = [content["title"], content["hint"]].filter(Boolean).join(" ");
   const details = (content["details"] ?? {}) as Record<string, unknown>;
-  throw new ApiError(answer.status, String(content["code"] ?? ""), words || `The server answered ${answer.status}.`, details);
+  throw new ApiError(
+    answer.status,
+    String(content["code"] ?? ""),
+    words || `The server answered ${answer.status}.`,
+    details,
+  );
 }
 
 function token(): string {

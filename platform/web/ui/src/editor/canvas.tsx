@@ -70,7 +70,11 @@ export function Canvas() {
     const place = nodeLookup.get(fresh)?.position;
     if (!place) return;
     const [x, y, zoom] = transform;
-    const isInside = place.x * zoom + x > 0 && place.y * zoom + y > 0 && (place.x + NODE_WIDTH) * zoom + x < width && (place.y + NODE_HEIGHT) * zoom + y < height;
+    const isInside =
+      place.x * zoom + x > 0 &&
+      place.y * zoom + y > 0 &&
+      (place.x + NODE_WIDTH) * zoom + x < width &&
+      (place.y + NODE_HEIGHT) * zoom + y < height;
     if (!isInside) void fitView({ ...READABLE, nodes: [{ id: fresh }] });
   }, [fresh, nodes, graph, fitView]);
 
@@ -89,7 +93,10 @@ export function Canvas() {
     [editor],
   );
   const onEdgesChange = useCallback((changes: EdgeChange[]) => select(editor, changes), [editor]);
-  const onConnect = useCallback(({ source, target }: Connection) => void actions.connect(editor, source, target), [editor]);
+  const onConnect = useCallback(
+    ({ source, target }: Connection) => void actions.connect(editor, source, target),
+    [editor],
+  );
 
   const placeOf = (event: DragEvent | MouseEvent): Place => {
     const { x, y } = screenToFlowPosition({ x: event.clientX, y: event.clientY });
@@ -132,7 +139,9 @@ export function Canvas() {
       {nodes.length > 8 && <MiniMap pannable zoomable ariaLabel="Overview of the canvas" nodeBorderRadius={14} />}
       <CanvasTools isEditable={isEditable} />
       {nodes.length === 0 && isEditable && (
-        <div className="canvas-hint">Drag a dataset or a command here, double-click, or choose one with the keyboard.</div>
+        <div className="canvas-hint">
+          Drag a dataset or a command here, double-click, or choose one with the keyboard.
+        </div>
       )}
     </ReactFlow>
   );
@@ -144,7 +153,10 @@ const LABELS = {
   "edge.a11yDescription.default": "Enter selects the arrow, Delete removes it.",
 };
 
-function select({ store }: { store: ReturnType<typeof useEditor>["store"] }, changes: readonly (NodeChange<GraphNode> | EdgeChange)[]): void {
+function select(
+  { store }: { store: ReturnType<typeof useEditor>["store"] },
+  changes: readonly (NodeChange<GraphNode> | EdgeChange)[],
+): void {
   const picked = changes.filter((change) => change.type === "select");
   if (picked.length === 0) return;
   const selection = new Set(store.state.selection);

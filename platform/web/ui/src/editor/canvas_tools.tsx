@@ -44,7 +44,17 @@ export function UndoButtons() {
   );
 }
 
-function Tool({ icon, label, onClick, disabled = false }: { icon: string; label: string; onClick: () => void; disabled?: boolean }) {
+function Tool({
+  icon,
+  label,
+  onClick,
+  disabled = false,
+}: {
+  icon: string;
+  label: string;
+  onClick: () => void;
+  disabled?: boolean;
+}) {
   return (
     <button type="button" className="btn" title={label} aria-label={label} onClick={onClick} disabled={disabled}>
       <Icon name={icon} />

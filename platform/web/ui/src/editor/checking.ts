@@ -16,7 +16,12 @@ export function keepChecked(store: EditorStore, project: string): () => void {
     running?.abort();
     running = new AbortController();
     try {
-      const { problems } = await call<{ problems: Problem[] }>("POST", "/flows/validate", { project, text }, running.signal);
+      const { problems } = await call<{ problems: Problem[] }>(
+        "POST",
+        "/flows/validate",
+        { project, text },
+        running.signal,
+      );
       checked = text;
       if (store.now.text === text) store.set({ problems, isChecked: true });
     } catch (error) {

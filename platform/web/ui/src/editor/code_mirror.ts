@@ -7,7 +7,14 @@ import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension } from "@codemirror/state";
-import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from "@codemirror/view";
+import {
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  keymap,
+  lineNumbers,
+} from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
 const COLOURS = HighlightStyle.define([
@@ -24,21 +31,48 @@ const LOOK = EditorView.theme({
   ".cm-scroller": { fontFamily: "var(--font-monospace)", lineHeight: "1.55" },
   ".cm-content": { caretColor: "var(--primary)" },
   ".cm-cursor": { borderLeftColor: "var(--primary)" },
-  ".cm-gutters": { backgroundColor: "var(--nl-soft)", color: "var(--secondary)", borderRight: "1px solid var(--nl-line)" },
+  ".cm-gutters": {
+    backgroundColor: "var(--nl-soft)",
+    color: "var(--secondary)",
+    borderRight: "1px solid var(--nl-line)",
+  },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "rgba(var(--primary-rgb), .07)" },
-  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "rgba(var(--primary-rgb), .22)" },
-  ".cm-tooltip": { backgroundColor: "var(--bg-surface)", border: "1px solid var(--nl-line)", borderRadius: "6px", boxShadow: "var(--nl-shadow)", color: "var(--body-color)" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
+    backgroundColor: "rgba(var(--primary-rgb), .22)",
+  },
+  ".cm-tooltip": {
+    backgroundColor: "var(--bg-surface)",
+    border: "1px solid var(--nl-line)",
+    borderRadius: "6px",
+    boxShadow: "var(--nl-shadow)",
+    color: "var(--body-color)",
+  },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--primary)", color: "var(--primary-fg)" },
   ".cm-completionDetail": { color: "var(--secondary)", fontStyle: "normal", marginLeft: "1.2em" },
   ".cm-tooltip-autocomplete ul li[aria-selected] .cm-completionDetail": { color: "inherit" },
-  ".cm-completionInfo, .cm-hover": { padding: "6px 10px", maxWidth: "340px", fontFamily: "var(--font-sans-serif)", whiteSpace: "normal" },
+  ".cm-completionInfo, .cm-hover": {
+    padding: "6px 10px",
+    maxWidth: "340px",
+    fontFamily: "var(--font-sans-serif)",
+    whiteSpace: "normal",
+  },
   ".cm-diagnostic": { fontFamily: "var(--font-sans-serif)", padding: "6px 10px" },
   ".cm-diagnostic-error": { borderLeft: "3px solid var(--nl-failed)" },
   ".cm-diagnostic-info": { borderLeft: "3px solid var(--primary)" },
   ".cm-panels": { backgroundColor: "var(--nl-soft)", color: "inherit" },
-  ".cm-textfield, .cm-button": { backgroundColor: "var(--bg-surface)", backgroundImage: "none", border: "1px solid var(--border-color)", borderRadius: "5px", color: "inherit" },
-  ".cm-merge-a .cm-changedLine, .cm-deletedChunk": { backgroundColor: "color-mix(in srgb, var(--nl-failed) 10%, transparent)" },
-  ".cm-merge-b .cm-changedLine, .cm-insertedLine": { backgroundColor: "color-mix(in srgb, var(--nl-running) 10%, transparent)" },
+  ".cm-textfield, .cm-button": {
+    backgroundColor: "var(--bg-surface)",
+    backgroundImage: "none",
+    border: "1px solid var(--border-color)",
+    borderRadius: "5px",
+    color: "inherit",
+  },
+  ".cm-merge-a .cm-changedLine, .cm-deletedChunk": {
+    backgroundColor: "color-mix(in srgb, var(--nl-failed) 10%, transparent)",
+  },
+  ".cm-merge-b .cm-changedLine, .cm-insertedLine": {
+    backgroundColor: "color-mix(in srgb, var(--nl-running) 10%, transparent)",
+  },
   ".cm-merge-a .cm-changedText": { background: "color-mix(in srgb, var(--nl-failed) 28%, transparent)" },
   ".cm-merge-b .cm-changedText": { background: "color-mix(in srgb, var(--nl-running) 28%, transparent)" },
   ".cm-collapsedLines": { background: "var(--nl-sunken)", color: "var(--secondary)", padding: "4px 10px" },
@@ -80,7 +114,9 @@ export const tabKey = keymap.of([indentWithTab]);
 export function shadowIn(host: HTMLElement): ShadowRoot {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const sheet = new CSSStyleSheet();
-  sheet.replaceSync(":host > *, .cm-editor, .cm-mergeView { height: 100%; } .cm-mergeView { overflow: auto; } :host { display: block; }");
+  sheet.replaceSync(
+    ":host > *, .cm-editor, .cm-mergeView { height: 100%; } .cm-mergeView { overflow: auto; } :host { display: block; }",
+  );
   if (root.adoptedStyleSheets.length === 0) root.adoptedStyleSheets.push(sheet);
   return root;
 }

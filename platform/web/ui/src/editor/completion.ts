@@ -45,7 +45,13 @@ function keysAt(schema: Schema, path: readonly string[]): Completion[] {
   return walk(schema, path).flatMap((place) =>
     Object.entries(place.properties ?? {}).map(([label, of]) => {
       const target = resolve(schema, of)[0];
-      return { label, type: "property", apply: `${label}: `, detail: kindOf(target), info: of.description ?? target?.description ?? "" };
+      return {
+        label,
+        type: "property",
+        apply: `${label}: `,
+        detail: kindOf(target),
+        info: of.description ?? target?.description ?? "",
+      };
     }),
   );
 }
@@ -54,7 +60,10 @@ function valuesAt(schema: Schema, path: readonly string[], names: Names): Comple
   const key = path.findLast((part) => part !== "*") ?? "";
   const named = namesFor(key, path, names);
   if (named.length > 0) return named.map(({ name, detail }) => ({ label: name, detail, type: "constant" }));
-  const options = walk(schema, path).flatMap((place) => place.enum ?? (place.const !== undefined ? [place.const] : place.type === "boolean" ? [true, false] : []));
+  const options = walk(schema, path).flatMap(
+    (place) =>
+      place.enum ?? (place.const !== undefined ? [place.const] : place.type === "boolean" ? [true, false] : []),
+  );
   return [...new Set(options.map(String))].map((label) => ({ label, type: "enum" }));
 }
 
@@ -71,7 +80,11 @@ function walk(root: Schema, path: readonly string[]): Schema[] {
   let places = resolve(root, root);
   for (const part of path) {
     places = places.flatMap((place) => {
-      const next = part === "*" ? place.items : (place.properties?.[part] ?? (typeof place.additionalProperties === "object" ? place.additionalProperties : undefined));
+      const next =
+        part === "*"
+          ? place.items
+          : (place.properties?.[part] ??
+            (typeof place.additionalProperties === "object" ? place.additionalProperties : undefined));
       return next ? resolve(root, next) : [];
     });
   }
@@ -81,15 +94,23 @@ function walk(root: Schema, path: readonly string[]): Schema[] {
 function resolve(root: Schema, schema: Schema): Schema[] {
   if (schema.$ref) {
     const target = root.$defs?.[schema.$ref.replace("#/$defs/", "")];
-    return target ? resolve(root, target).map((found) => ({ ...found, description: schema.description ?? found.description ?? "" })) : [];
+    return target
+      ? resolve(root, target).map((found) => ({ ...found, description: schema.description ?? found.description ?? "" }))
+      : [];
   }
   const forms = schema.anyOf ?? schema.oneOf;
-  return forms ? forms.flatMap((form) => resolve(root, { ...form, description: form.description ?? schema.description ?? "" })) : [schema];
+  return forms
+    ? forms.flatMap((form) => resolve(root, { ...form, description: form.description ?? schema.description ?? "" }))
+    : [schema];
 }
 
 function kindOf(schema: Schema | undefined): string {
   if (schema?.enum) return schema.enum.join(" | ");
-  return { object: "mapping", array: "list", string: "text", boolean: "true | false" }[schema?.type ?? ""] ?? schema?.type ?? "";
+  return (
+    { object: "mapping", array: "list", string: "text", boolean: "true | false" }[schema?.type ?? ""] ??
+    schema?.type ??
+    ""
+  );
 }
 
 // Reads indentation and brackets backwards from a position. Half-written files have to do, so this is no parser.

@@ -12,7 +12,11 @@ export function ComputeList({ step, set }: { step: Step; set: Set }) {
   const { config } = useEditor();
   const [dragged, setDragged] = useState<number | null>(null);
   const choices = step.compute;
-  const write = (next: readonly Choice[]) => set(["compute"], next.map(({ template, wait }) => (wait ? { template, wait: durationOf(wait) } : template)));
+  const write = (next: readonly Choice[]) =>
+    set(
+      ["compute"],
+      next.map(({ template, wait }) => (wait ? { template, wait: durationOf(wait) } : template)),
+    );
   const shift = (from: number, to: number) => {
     const rest = choices.toSpliced(from, 1);
     const moved = choices[from];
@@ -43,17 +47,46 @@ export function ComputeList({ step, set }: { step: Step; set: Set }) {
           >
             <div className="entry">
               <Icon name="grip-vertical" css="grip" />
-              <TextField label={`Template ${index + 1}`} isLabelHidden isCode isLate value={choice.template} suggestions={config.templates} onChange={(text) => text.trim() && write(choices.with(index, { ...choice, template: text.trim() }))} />
-              <SmallButton icon="chevron-up" label={`Try ${choice.template} earlier`} disabled={index === 0} onClick={() => shift(index, index - 1)} />
-              <SmallButton icon="chevron-down" label={`Try ${choice.template} later`} disabled={index === choices.length - 1} onClick={() => shift(index, index + 1)} />
-              <SmallButton icon="x" label={`Remove ${choice.template}`} onClick={() => write(choices.toSpliced(index, 1))} />
+              <TextField
+                label={`Template ${index + 1}`}
+                isLabelHidden
+                isCode
+                isLate
+                value={choice.template}
+                suggestions={config.templates}
+                onChange={(text) => text.trim() && write(choices.with(index, { ...choice, template: text.trim() }))}
+              />
+              <SmallButton
+                icon="chevron-up"
+                label={`Try ${choice.template} earlier`}
+                disabled={index === 0}
+                onClick={() => shift(index, index - 1)}
+              />
+              <SmallButton
+                icon="chevron-down"
+                label={`Try ${choice.template} later`}
+                disabled={index === choices.length - 1}
+                onClick={() => shift(index, index + 1)}
+              />
+              <SmallButton
+                icon="x"
+                label={`Remove ${choice.template}`}
+                onClick={() => write(choices.toSpliced(index, 1))}
+              />
             </div>
             <div className="facts-line">
               <span className="sub small">{config.templates.find(({ name }) => name === choice.template)?.detail}</span>
               {index < choices.length - 1 ? (
                 <label className="wait small">
                   wait up to
-                  <TextField label={`Wait for ${choice.template}`} isLabelHidden isCode value={choice.wait} placeholder="5m" onChange={(text) => write(choices.with(index, { ...choice, wait: text.trim() }))} />
+                  <TextField
+                    label={`Wait for ${choice.template}`}
+                    isLabelHidden
+                    isCode
+                    value={choice.wait}
+                    placeholder="5m"
+                    onChange={(text) => write(choices.with(index, { ...choice, wait: text.trim() }))}
+                  />
                 </label>
               ) : (
                 choices.length > 1 && <span className="sub small">the last one: no limit</span>
@@ -62,7 +95,17 @@ export function ComputeList({ step, set }: { step: Step; set: Set }) {
           </li>
         ))}
       </ol>
-      <TextField key={choices.length} label="Add a template" isLabelHidden isCode isLate value="" placeholder="add a template" suggestions={config.templates} onChange={(text) => text.trim() && write([...choices, { template: text.trim(), wait: "" }])} />
+      <TextField
+        key={choices.length}
+        label="Add a template"
+        isLabelHidden
+        isCode
+        isLate
+        value=""
+        placeholder="add a template"
+        suggestions={config.templates}
+        onChange={(text) => text.trim() && write([...choices, { template: text.trim(), wait: "" }])}
+      />
     </fieldset>
   );
 }

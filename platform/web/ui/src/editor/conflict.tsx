@@ -31,7 +31,8 @@ function Newer({ number }: { number: number }) {
   const { drafting } = useEditor();
   return (
     <div className="note" role="status">
-      <b>Version {number} was kept while you wrote.</b> Your changes began from version {drafting.base}; nothing of either is lost.{" "}
+      <b>Version {number} was kept while you wrote.</b> Your changes began from version {drafting.base}; nothing of
+      either is lost.{" "}
       <button type="button" className="btn" onClick={() => void drafting.compareWithNewest()}>
         <Icon name="arrows-diff" />
         Look at both
@@ -50,12 +51,19 @@ function ConflictDialog({ other, onClose }: { other: Other; onClose: () => void 
     if (host.current) shown.current = showBoth(host.current, other.text, store.now.text, [other.title, "Yours"], true);
     return () => shown.current?.remove();
   }, [other, store]);
-  const keepMine = () => drafting.adopt(other, { text: shown.current?.textOf() ?? store.now.text, layout: store.now.layout });
+  const keepMine = () =>
+    drafting.adopt(other, { text: shown.current?.textOf() ?? store.now.text, layout: store.now.layout });
   const takeOther = () => drafting.adopt(other, { text: other.text, layout: other.layout });
   return (
     <dialog ref={dialog} className="wide-dialog" aria-labelledby="conflict-title" onClose={onClose}>
-      <h2 id="conflict-title">{other.kind === "version" ? `${other.title} was kept while you wrote` : "This draft was changed in another window"}</h2>
-      <p className="sub">The arrows take single places over into yours. Whichever you choose, undo brings the other back.</p>
+      <h2 id="conflict-title">
+        {other.kind === "version"
+          ? `${other.title} was kept while you wrote`
+          : "This draft was changed in another window"}
+      </h2>
+      <p className="sub">
+        The arrows take single places over into yours. Whichever you choose, undo brings the other back.
+      </p>
       <div className="both-titles">
         <b>{other.title}</b>
         <b>Yours</b>

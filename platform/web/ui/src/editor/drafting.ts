@@ -9,7 +9,14 @@ const PAUSE_MS = 1000;
 const AGAIN_MS = 5000;
 
 export type Kept = "clean" | "writing" | "kept" | "here"; // `here`: in this browser only, the server does not answer
-export type Other = { kind: "window" | "version"; title: string; text: string; layout: Layout; revision?: number; number?: number };
+export type Other = {
+  kind: "window" | "version";
+  title: string;
+  text: string;
+  layout: Layout;
+  revision?: number;
+  number?: number;
+};
 
 export type Place = { project: string; key: string; user: string };
 type Local = Draft & { at: number };
@@ -32,7 +39,14 @@ export class Drafting {
   #sending: Promise<void> | null = null;
 
   // `clean` is what the newest version says, `draft` what the server has kept.
-  constructor(store: EditorStore, place: Place, clean: Moment, draft: Draft | null, newest: number | null, mayWrite: boolean) {
+  constructor(
+    store: EditorStore,
+    place: Place,
+    clean: Moment,
+    draft: Draft | null,
+    newest: number | null,
+    mayWrite: boolean,
+  ) {
     this.#store = store;
     this.place = place;
     this.#clean = clean;
@@ -148,8 +162,17 @@ export class Drafting {
     try {
       const { updated_at: _, ...draft } = this.#draft(moment);
       const body = { project: this.place.project, key: this.place.key, ...draft };
-      const kept = await call<{ revision: number; updated_at: string; newest_version: number | null }>("PUT", "/flows/drafts", body);
-      [this.revision, this.at, this.newest, this.kept] = [kept.revision, new Date(kept.updated_at), kept.newest_version, "kept"];
+      const kept = await call<{ revision: number; updated_at: string; newest_version: number | null }>(
+        "PUT",
+        "/flows/drafts",
+        body,
+      );
+      [this.revision, this.at, this.newest, this.kept] = [
+        kept.revision,
+        new Date(kept.updated_at),
+        kept.newest_version,
+        "kept",
+      ];
       this.#sent = moment;
       if (isSame(this.#store.now, moment)) forget(this.place);
       else this.#later(PAUSE_MS);
@@ -201,12 +224,20 @@ function fromWindow(details: Record<string, unknown>): Other {
 }
 
 export function fromVersion(details: Record<string, unknown>): Other {
-  const { text, layout, number, created_by } = details as { text: string; layout?: Layout; number: number; created_by: string };
+  const { text, layout, number, created_by } = details as {
+    text: string;
+    layout?: Layout;
+    number: number;
+    created_by: string;
+  };
   return { kind: "version", title: `Version ${number} by ${created_by}`, text, layout: layout ?? {}, number };
 }
 
 export function isSame(one: Moment, other: Moment): boolean {
-  return one.text === other.text && (one.layout === other.layout || JSON.stringify(sorted(one.layout)) === JSON.stringify(sorted(other.layout)));
+  return (
+    one.text === other.text &&
+    (one.layout === other.layout || JSON.stringify(sorted(one.layout)) === JSON.stringify(sorted(other.layout)))
+  );
 }
 
 function sorted(layout: Layout): [string, readonly number[]][] {

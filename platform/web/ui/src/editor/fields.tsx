@@ -19,7 +19,19 @@ type TextProps = {
   focusKey?: string; // a new value puts the keyboard here
 };
 
-export function TextField({ label, value, onChange, help, placeholder, suggestions, isCode, rows, isLate, isLabelHidden, focusKey }: TextProps) {
+export function TextField({
+  label,
+  value,
+  onChange,
+  help,
+  placeholder,
+  suggestions,
+  isCode,
+  rows,
+  isLate,
+  isLabelHidden,
+  focusKey,
+}: TextProps) {
   const id = useId();
   const [text, setText] = useState(value);
   const typed = useRef<string | null>(null); // what the document does not know yet
@@ -84,9 +96,18 @@ export function TextField({ label, value, onChange, help, placeholder, suggestio
     <div className="field">
       {!isLabelHidden && <label htmlFor={id}>{label}</label>}
       {rows ? (
-        <textarea {...common} rows={Math.min(14, Math.max(rows, text.split("\n").length))} onChange={(event) => onInput(event.target.value)} />
+        <textarea
+          {...common}
+          rows={Math.min(14, Math.max(rows, text.split("\n").length))}
+          onChange={(event) => onInput(event.target.value)}
+        />
       ) : (
-        <input {...common} list={suggestions ? `${id}-list` : undefined} autoComplete="off" onChange={(event) => onInput(event.target.value)} />
+        <input
+          {...common}
+          list={suggestions ? `${id}-list` : undefined}
+          autoComplete="off"
+          onChange={(event) => onInput(event.target.value)}
+        />
       )}
       {suggestions && (
         <datalist id={`${id}-list`}>
@@ -106,12 +127,30 @@ export function TextField({ label, value, onChange, help, placeholder, suggestio
   );
 }
 
-export function SelectField({ label, value, options, onChange, isLabelHidden }: { label: string; value: string; options: readonly (readonly [value: string, word: string])[]; onChange: (value: string) => void; isLabelHidden?: boolean }) {
+export function SelectField({
+  label,
+  value,
+  options,
+  onChange,
+  isLabelHidden,
+}: {
+  label: string;
+  value: string;
+  options: readonly (readonly [value: string, word: string])[];
+  onChange: (value: string) => void;
+  isLabelHidden?: boolean;
+}) {
   const id = useId();
   return (
     <div className="field">
       {!isLabelHidden && <label htmlFor={id}>{label}</label>}
-      <select id={id} className="form-select" value={value} aria-label={isLabelHidden ? label : undefined} onChange={(event) => onChange(event.target.value)}>
+      <select
+        id={id}
+        className="form-select"
+        value={value}
+        aria-label={isLabelHidden ? label : undefined}
+        onChange={(event) => onChange(event.target.value)}
+      >
         {options.map(([option, word]) => (
           <option key={option} value={option}>
             {word}
@@ -122,35 +161,99 @@ export function SelectField({ label, value, options, onChange, isLabelHidden }: 
   );
 }
 
-export function Switch({ label, value, onChange, help }: { label: ReactNode; value: boolean; onChange: (value: boolean) => void; help?: string }) {
+export function Switch({
+  label,
+  value,
+  onChange,
+  help,
+}: {
+  label: ReactNode;
+  value: boolean;
+  onChange: (value: boolean) => void;
+  help?: string;
+}) {
   return (
     <label className="form-switch switch-row" title={help}>
       <span>{label}</span>
-      <input type="checkbox" role="switch" className="form-check-input" checked={value} onChange={(event) => onChange(event.target.checked)} />
+      <input
+        type="checkbox"
+        role="switch"
+        className="form-check-input"
+        checked={value}
+        onChange={(event) => onChange(event.target.checked)}
+      />
     </label>
   );
 }
 
-export function SmallButton({ icon, label, onClick, disabled }: { icon: string; label: string; onClick: () => void; disabled?: boolean }) {
+export function SmallButton({
+  icon,
+  label,
+  onClick,
+  disabled,
+}: {
+  icon: string;
+  label: string;
+  onClick: () => void;
+  disabled?: boolean;
+}) {
   return (
-    <button type="button" className="icon-button" title={label} aria-label={label} onClick={onClick} disabled={disabled}>
+    <button
+      type="button"
+      className="icon-button"
+      title={label}
+      aria-label={label}
+      onClick={onClick}
+      disabled={disabled}
+    >
       <Icon name={icon} />
     </button>
   );
 }
 
 // Texts in a row: names of secrets, globs of outputs. Each can be changed and removed; the last field adds.
-export function TextList({ label, values, onChange, help, suggestions, placeholder }: { label: string; values: readonly string[]; onChange: (values: string[]) => void; help?: string; suggestions?: readonly { name: string }[]; placeholder?: string }) {
+export function TextList({
+  label,
+  values,
+  onChange,
+  help,
+  suggestions,
+  placeholder,
+}: {
+  label: string;
+  values: readonly string[];
+  onChange: (values: string[]) => void;
+  help?: string;
+  suggestions?: readonly { name: string }[];
+  placeholder?: string;
+}) {
   return (
     <fieldset className="group">
       <legend>{label}</legend>
       {values.map((value, index) => (
         <div className="entry" key={index}>
-          <TextField label={`${label} ${index + 1}`} isLabelHidden isCode isLate value={value} onChange={(text) => onChange(text.trim() ? values.with(index, text.trim()) : values.toSpliced(index, 1))} />
+          <TextField
+            label={`${label} ${index + 1}`}
+            isLabelHidden
+            isCode
+            isLate
+            value={value}
+            onChange={(text) => onChange(text.trim() ? values.with(index, text.trim()) : values.toSpliced(index, 1))}
+          />
           <SmallButton icon="x" label={`Remove ${value}`} onClick={() => onChange(values.toSpliced(index, 1))} />
         </div>
       ))}
-      <TextField key={values.length} label={`Add to ${label.toLowerCase()}`} isLabelHidden isCode isLate value="" placeholder={placeholder ?? "add"} {...(suggestions ? { suggestions } : {})} onChange={(text) => text.trim() && onChange([...values, text.trim()])} />
+      <TextField
+        key={values.length}
+        label={`Add to ${label.toLowerCase()}`}
+        isLabelHidden
+        isCode
+        isLate
+        value=""
+        placeholder={placeholder ?? "add"}
+        {...(suggestions ? { suggestions } : {})}
+        onChange={(text) => text.trim() && onChange([...values, text.trim()])}
+      />
       {help && <span className="help">{help}</span>}
     </fieldset>
   );

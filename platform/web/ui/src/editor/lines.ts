@@ -77,7 +77,8 @@ function walkBack(trace: Map<number, number>[], endX: number, endY: number): Mat
   for (let edits = trace.length - 1; edits >= 0; edits--) {
     const reach = trace[edits] as Map<number, number>;
     const diagonal = x - y;
-    const isDown = diagonal === -edits || (diagonal !== edits && (reach.get(diagonal - 1) ?? -1) < (reach.get(diagonal + 1) ?? -1));
+    const isDown =
+      diagonal === -edits || (diagonal !== edits && (reach.get(diagonal - 1) ?? -1) < (reach.get(diagonal + 1) ?? -1));
     const beforeX = reach.get(isDown ? diagonal + 1 : diagonal - 1) ?? 0;
     const beforeY = beforeX - (isDown ? diagonal + 1 : diagonal - 1);
     while (x > beforeX && y > beforeY && x > 0 && y > 0) matches.push([--x, --y]);

@@ -8,7 +8,13 @@ import { basics, shadowIn, writing } from "./code_mirror.ts";
 export type Shown = { textOf: () => string; remove: () => void };
 
 // Only the right one can be written, and only where `isEditable`; arrows between them take over the left one's parts.
-export function showBoth(host: HTMLElement, left: string, right: string, labels: readonly [string, string], isEditable: boolean): Shown {
+export function showBoth(
+  host: HTMLElement,
+  left: string,
+  right: string,
+  labels: readonly [string, string],
+  isEditable: boolean,
+): Shown {
   const root = shadowIn(host);
   const locked = [EditorState.readOnly.of(true), EditorView.editable.of(false)];
   const view = new MergeView({

@@ -85,14 +85,20 @@ function readData(item: unknown): DataInput {
 
 function readChoice(item: unknown): Choice {
   const choice = mapping(item);
-  return typeof item === "string" ? { template: item, wait: "" } : { template: text(choice["template"]), wait: text(choice["wait"]) };
+  return typeof item === "string"
+    ? { template: item, wait: "" }
+    : { template: text(choice["template"]), wait: text(choice["wait"]) };
 }
 
 // One number stands for all kinds, but those of the platform, which are tried three times at least.
 function readRetries(item: unknown): Retries {
-  if (typeof item === "number") return { user_error: item, infrastructure: Math.max(item, 3), out_of_memory: item, timeout: item };
+  if (typeof item === "number")
+    return { user_error: item, infrastructure: Math.max(item, 3), out_of_memory: item, timeout: item };
   const given = mapping(item);
-  return { ...NO_RETRIES, ...Object.fromEntries(Object.entries(given).filter(([, count]) => typeof count === "number")) };
+  return {
+    ...NO_RETRIES,
+    ...Object.fromEntries(Object.entries(given).filter(([, count]) => typeof count === "number")),
+  };
 }
 
 function readAxis(item: unknown): Axis {
@@ -124,7 +130,10 @@ export function folderOf(input: DataInput): string {
 
 // How many tries a step multiplies into; 1 without a grid.
 export function triesOf(step: Step): number {
-  return Object.values(step.grid).reduce((product, axis) => product * (Array.isArray(axis) ? axis.length : axis.steps), 1);
+  return Object.values(step.grid).reduce(
+    (product, axis) => product * (Array.isArray(axis) ? axis.length : axis.steps),
+    1,
+  );
 }
 
 export function datasetsOf(flow: Flow): string[] {

@@ -29,7 +29,11 @@ const Conflict = lazy(() => import("./conflict.tsx").then(({ Conflict }) => ({ d
 export function mount(host: HTMLElement): () => void {
   const config = JSON.parse(host.querySelector("script")?.textContent ?? "null") as Config;
   const editor = open(config);
-  const stops = [keepChecked(editor.store, config.project), keepArranged(editor.store), startShortcuts(editor, document.body)];
+  const stops = [
+    keepChecked(editor.store, config.project),
+    keepArranged(editor.store),
+    startShortcuts(editor, document.body),
+  ];
   const stage = document.createElement("div");
   stage.className = "flow-editor";
   host.append(stage);
@@ -55,7 +59,10 @@ export function mount(host: HTMLElement): () => void {
 function open(config: Config): Editor {
   const given = config.version;
   const clean = { text: asYaml(given.text), layout: given.layout };
-  const store = new EditorStore(config.draft ? { text: config.draft.text, layout: config.draft.layout } : clean, config.view);
+  const store = new EditorStore(
+    config.draft ? { text: config.draft.text, layout: config.draft.layout } : clean,
+    config.view,
+  );
   const place = { project: config.project, key: config.key, user: config.user };
   const drafting = new Drafting(store, place, clean, config.draft, given.number, config.may_write);
   if (!config.draft) drafting.example ||= config.example;
@@ -84,10 +91,16 @@ function Workplace() {
       )}
       {fault && (
         <p className="note" role="status">
-          <b>The YAML cannot be read at line {fault.line}.</b> {fault.message.replace(/[.:]?$/, ".")} The canvas shows what it said before.
+          <b>The YAML cannot be read at line {fault.line}.</b> {fault.message.replace(/[.:]?$/, ".")} The canvas shows
+          what it said before.
         </p>
       )}
-      {flow.isForeign && <p className="note">This file speaks cnvrg’s language (tasks and relations). It runs as it is; the canvas edits flows with steps only.</p>}
+      {flow.isForeign && (
+        <p className="note">
+          This file speaks cnvrg’s language (tasks and relations). It runs as it is; the canvas edits flows with steps
+          only.
+        </p>
+      )}
       <div className={`workplace show-${view} ${isList ? "as-list" : ""}`}>
         {config.may_write && <Palette />}
         <div className="stage">

@@ -14,7 +14,12 @@ import type { Problem, State } from "./store.ts";
 
 const NODE = { type: "card", width: NODE_WIDTH, height: NODE_HEIGHT } as const;
 
-export function nodesOf(state: State, defaultTemplate: string, before: readonly GraphNode[], isEditable: boolean): GraphNode[] {
+export function nodesOf(
+  state: State,
+  defaultTemplate: string,
+  before: readonly GraphNode[],
+  isEditable: boolean,
+): GraphNode[] {
   const { flow, history, arranged, selection, problems } = state;
   const places = placesOf(flow, history.now.layout, arranged);
   const known = new Map(before.map((node) => [node.id, node]));
@@ -23,7 +28,9 @@ export function nodesOf(state: State, defaultTemplate: string, before: readonly 
   const steps = new Map(flow.steps.map((step) => [step.name, step]));
   return [...places].map(([id, place]) => {
     const step = steps.get(id);
-    const data = step ? stepData(step, defaultTemplate, faults.get(id) ?? 0, isEditable) : datasetData(id, flow, used, isEditable);
+    const data = step
+      ? stepData(step, defaultTemplate, faults.get(id) ?? 0, isEditable)
+      : datasetData(id, flow, used, isEditable);
     return reuse(known.get(id), id, place, selection.has(id), data);
   });
 }
@@ -64,8 +71,14 @@ function stepData(step: Step, defaultTemplate: string, problems: number, isConne
     kind: "command",
     title: step.title || step.name,
     subtitle: (step.command.trim().split("\n")[0] ?? "") || "no command yet",
-    note: templates.length > 1 ? `${templates[0]}, then ${templates.slice(1).join(", ")}` : (templates[0] ?? defaultTemplate),
-    badges: [...(Number.isFinite(tries) && tries !== 1 ? [`× ${formatCount(tries)}`] : []), ...(step.when ? ["if"] : [])],
+    note:
+      templates.length > 1
+        ? `${templates[0]}, then ${templates.slice(1).join(", ")}`
+        : (templates[0] ?? defaultTemplate),
+    badges: [
+      ...(Number.isFinite(tries) && tries !== 1 ? [`× ${formatCount(tries)}`] : []),
+      ...(step.when ? ["if"] : []),
+    ],
     problems,
     isConnectable,
   };
@@ -79,14 +92,24 @@ function datasetData(id: string, flow: Flow, used: ReadonlySet<string>, isConnec
   return {
     kind: "dataset",
     title: name.split("/")[1] ?? reference,
-    subtitle: [`dataset${version ? ` · @${version}` : ""}`, used.has(reference) ? (isCached ? "cached" : "own copy") : "not read yet"].join(" · "),
+    subtitle: [
+      `dataset${version ? ` · @${version}` : ""}`,
+      used.has(reference) ? (isCached ? "cached" : "own copy") : "not read yet",
+    ].join(" · "),
     isConnectable,
   };
 }
 
-function reuse(old: GraphNode | undefined, id: string, [x, y]: Place, selected: boolean, data: GraphNodeData): GraphNode {
+function reuse(
+  old: GraphNode | undefined,
+  id: string,
+  [x, y]: Place,
+  selected: boolean,
+  data: GraphNodeData,
+): GraphNode {
   const kept = old && JSON.stringify(old.data) === JSON.stringify(data) ? old.data : data;
-  const isSame = old && kept === old.data && old.position.x === x && old.position.y === y && (old.selected ?? false) === selected;
+  const isSame =
+    old && kept === old.data && old.position.x === x && old.position.y === y && (old.selected ?? false) === selected;
   if (isSame) return old;
   const ariaLabel = `${isDataset(id) ? "" : "step "}${nodeLabel(data)}`;
   return { ...NODE, ...old, id, position: { x, y }, selected, data: kept, ariaLabel };

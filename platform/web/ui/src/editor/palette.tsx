@@ -27,11 +27,16 @@ export function Palette() {
   const [wanted, setWanted] = useState("");
   useEffect(() => {
     const path = `/flows/library?project=${encodeURIComponent(config.project)}`;
-    void call<{ shelves: Shelf[] }>("GET", path).then((library) => setShelves(library.shelves), () => undefined);
+    void call<{ shelves: Shelf[] }>("GET", path).then(
+      (library) => setShelves(library.shelves),
+      () => undefined,
+    );
   }, [config]);
   const others = shelves.filter(({ flow, is_example }) => is_example || flow !== drafting.place.key);
   const items = others.flatMap((shelf) => shelf.steps.map((step) => ({ shelf, step })));
-  const found = items.filter(({ shelf, step }) => `${step["title"] ?? ""} ${step["name"]} ${shelf.flow}`.toLowerCase().includes(wanted.toLowerCase()));
+  const found = items.filter(({ shelf, step }) =>
+    `${step["title"] ?? ""} ${step["name"]} ${shelf.flow}`.toLowerCase().includes(wanted.toLowerCase()),
+  );
   return (
     <section className="palette" aria-label="Add a step">
       <h2>Add a step</h2>
@@ -39,17 +44,26 @@ export function Palette() {
       <Item icon="terminal-2" title="Command" add={(editor, at) => actions.addCommand(editor, at)} />
       <h2>Library</h2>
       {items.length > 6 && (
-        <input type="search" className="form-control" placeholder="Find a step" aria-label="Find a step in the library" value={wanted} onChange={(event) => setWanted(event.target.value)} />
+        <input
+          type="search"
+          className="form-control"
+          placeholder="Find a step"
+          aria-label="Find a step in the library"
+          value={wanted}
+          onChange={(event) => setWanted(event.target.value)}
+        />
       )}
       {items.length === 0 && <p className="sub small">Steps of this project’s flows will stand here.</p>}
-      {(wanted ? found : found.filter(({ shelf, step }) => shelf.steps.indexOf(step) < MOST_PER_SHELF)).slice(0, MOST_SHOWN).map(({ shelf, step }) => (
-        <Item
-          key={`${shelf.is_example} ${shelf.flow} ${step["name"]}`}
-          title={String(step["title"] ?? "") || String(step["name"])}
-          detail={`${shelf.is_example ? "example" : "flow"} ${shelf.flow}${shelf.needs_code && !shelf.is_example ? ", without its code" : ""}`}
-          add={(editor, at) => addFromShelf(editor, shelf, step, at)}
-        />
-      ))}
+      {(wanted ? found : found.filter(({ shelf, step }) => shelf.steps.indexOf(step) < MOST_PER_SHELF))
+        .slice(0, MOST_SHOWN)
+        .map(({ shelf, step }) => (
+          <Item
+            key={`${shelf.is_example} ${shelf.flow} ${step["name"]}`}
+            title={String(step["title"] ?? "") || String(step["name"])}
+            detail={`${shelf.is_example ? "example" : "flow"} ${shelf.flow}${shelf.needs_code && !shelf.is_example ? ", without its code" : ""}`}
+            add={(editor, at) => addFromShelf(editor, shelf, step, at)}
+          />
+        ))}
       {wanted && found.length === 0 && <p className="sub small">No step of that name.</p>}
     </section>
   );
@@ -59,7 +73,8 @@ export function Palette() {
 function addFromShelf(editor: Editor, shelf: Shelf, step: Raw, at?: Place): void {
   if (shelf.is_example && !editor.drafting.example) editor.drafting.example = shelf.flow;
   actions.addStep(editor, step, at);
-  if (shelf.needs_code && !shelf.is_example) editor.store.say(`'${step["name"]}' runs files that came with ${shelf.flow}; they do not come along.`);
+  if (shelf.needs_code && !shelf.is_example)
+    editor.store.say(`'${step["name"]}' runs files that came with ${shelf.flow}; they do not come along.`);
 }
 
 function Item({ title, detail = "", icon, add }: { title: string; detail?: string; icon?: string; add: Add }) {
@@ -75,7 +90,15 @@ function Item({ title, detail = "", icon, add }: { title: string; detail?: strin
     if (event.detail === 0 || isTouch) add(editor);
   };
   return (
-    <button type="button" className="palette-item" draggable title="Drag onto the canvas, double-click, or press Enter" onDragStart={onDragStart} onClick={onClick} onDoubleClick={() => add(editor)}>
+    <button
+      type="button"
+      className="palette-item"
+      draggable
+      title="Drag onto the canvas, double-click, or press Enter"
+      onDragStart={onDragStart}
+      onClick={onClick}
+      onDoubleClick={() => add(editor)}
+    >
       {icon && <Icon name={icon} />}
       <span>
         <b>{title}</b>

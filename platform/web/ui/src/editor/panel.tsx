@@ -38,7 +38,10 @@ function SelectionPanel() {
   const selection = useChosen(({ selection }) => selection);
   const nodes = [...selection].filter((id) => !id.includes(">"));
   const arrows = selection.size - nodes.length;
-  const words = [nodes.length && `${nodes.length} nodes`, arrows && (arrows === 1 ? "1 arrow" : `${arrows} arrows`)].filter(Boolean);
+  const words = [
+    nodes.length && `${nodes.length} nodes`,
+    arrows && (arrows === 1 ? "1 arrow" : `${arrows} arrows`),
+  ].filter(Boolean);
   return (
     <>
       <header>
@@ -46,7 +49,11 @@ function SelectionPanel() {
       </header>
       <div className="row-of">
         {nodes.length > 0 && (
-          <button type="button" className="btn" onClick={() => void navigator.clipboard?.writeText(copySelected(editor))}>
+          <button
+            type="button"
+            className="btn"
+            onClick={() => void navigator.clipboard?.writeText(copySelected(editor))}
+          >
             <Icon name="copy" />
             Copy
           </button>

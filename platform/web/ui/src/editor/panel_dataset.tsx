@@ -22,8 +22,23 @@ export function DatasetPanel({ id }: { id: string }) {
         <h2>{name.split("/")[1] ?? name}</h2>
         <SmallButton icon="trash" label={`Remove ${reference}`} onClick={() => actions.remove(editor, [id])} />
       </header>
-      <TextField label="Dataset" isCode isLate value={name} suggestions={editor.config.datasets} help={detail ?? "project/name"} onChange={(text) => actions.replaceDataset(editor, reference, version ? `${text.trim()}@${version}` : text)} />
-      <TextField label="Branch, tag or commit" isCode isLate value={version} placeholder="the newest of the default branch" onChange={(text) => actions.replaceDataset(editor, reference, text.trim() ? `${name}@${text.trim()}` : name)} />
+      <TextField
+        label="Dataset"
+        isCode
+        isLate
+        value={name}
+        suggestions={editor.config.datasets}
+        help={detail ?? "project/name"}
+        onChange={(text) => actions.replaceDataset(editor, reference, version ? `${text.trim()}@${version}` : text)}
+      />
+      <TextField
+        label="Branch, tag or commit"
+        isCode
+        isLate
+        value={version}
+        placeholder="the newest of the default branch"
+        onChange={(text) => actions.replaceDataset(editor, reference, text.trim() ? `${name}@${text.trim()}` : name)}
+      />
       <fieldset className="group">
         <legend>Read by</legend>
         {readers.map((step) => {
@@ -31,13 +46,35 @@ export function DatasetPanel({ id }: { id: string }) {
           return (
             <div className="entry" key={step.name}>
               <span className="mono">{step.name}</span>
-              <Switch label="cached" value={step.data[index]?.cached ?? true} onChange={(isCached) => editor.store.edit((document) => patches.setStep(document, step.name, ["data", index, "cached"], isCached))} />
-              <SmallButton icon="x" label={`${step.name} reads it no more`} onClick={() => actions.disconnect(editor, id, step.name)} />
+              <Switch
+                label="cached"
+                value={step.data[index]?.cached ?? true}
+                onChange={(isCached) =>
+                  editor.store.edit((document) =>
+                    patches.setStep(document, step.name, ["data", index, "cached"], isCached),
+                  )
+                }
+              />
+              <SmallButton
+                icon="x"
+                label={`${step.name} reads it no more`}
+                onClick={() => actions.disconnect(editor, id, step.name)}
+              />
             </div>
           );
         })}
-        {others.length > 0 && <SelectField label="Let a step read it" isLabelHidden value="" options={[["", "add a step…"], ...others.map((step) => [step.name, step.name] as const)]} onChange={(step) => step && actions.connect(editor, id, step)} />}
-        {readers.length === 0 && others.length === 0 && <p className="sub small">There is no step yet that could read it.</p>}
+        {others.length > 0 && (
+          <SelectField
+            label="Let a step read it"
+            isLabelHidden
+            value=""
+            options={[["", "add a step…"], ...others.map((step) => [step.name, step.name] as const)]}
+            onChange={(step) => step && actions.connect(editor, id, step)}
+          />
+        )}
+        {readers.length === 0 && others.length === 0 && (
+          <p className="sub small">There is no step yet that could read it.</p>
+        )}
       </fieldset>
     </>
   );

@@ -26,7 +26,10 @@ export function StepPanel({ step }: { step: Step }) {
   const { store } = editor;
   const isNew = useChosen(({ fresh }) => fresh === step.name);
   const [tab, setTab] = useState<Tab>(isNew ? "Step" : chosenTab);
-  const set: Set = (path, value) => store.edit((document) => patches.setStep(document, step.name, path, value), { burst: `${step.name} ${path.join(".")}` });
+  const set: Set = (path, value) =>
+    store.edit((document) => patches.setStep(document, step.name, path, value), {
+      burst: `${step.name} ${path.join(".")}`,
+    });
   const choose = (next: Tab) => setTab((chosenTab = next));
   return (
     <>
@@ -58,7 +61,15 @@ function Tabs({ tab, onChoose }: { tab: Tab; onChoose: (tab: Tab) => void }) {
   return (
     <div className="panel-tabs" role="tablist" aria-label="Parts of the step" ref={list} onKeyDown={onKeyDown}>
       {TABS.map((each) => (
-        <button type="button" key={each} role="tab" aria-selected={each === tab} aria-controls="step-tab" tabIndex={each === tab ? 0 : -1} onClick={() => onChoose(each)}>
+        <button
+          type="button"
+          key={each}
+          role="tab"
+          aria-selected={each === tab}
+          aria-controls="step-tab"
+          tabIndex={each === tab ? 0 : -1}
+          onClick={() => onChoose(each)}
+        >
           {each}
         </button>
       ))}
@@ -72,10 +83,28 @@ function Main({ step, set, isNew }: PartProps & { isNew: boolean }) {
   const editor = useEditor();
   return (
     <>
-      <TextField label="Name" value={step.name} isCode isLate onChange={(text) => actions.rename(editor, step, text)} {...(isNew ? { focusKey: step.name } : {})} />
-      <TextField label="Title" value={step.title} placeholder={step.name} onChange={(text) => set(["title"], text || undefined)} />
+      <TextField
+        label="Name"
+        value={step.name}
+        isCode
+        isLate
+        onChange={(text) => actions.rename(editor, step, text)}
+        {...(isNew ? { focusKey: step.name } : {})}
+      />
+      <TextField
+        label="Title"
+        value={step.title}
+        placeholder={step.name}
+        onChange={(text) => set(["title"], text || undefined)}
+      />
       <TextField label="Command" value={step.command} isCode rows={2} onChange={(text) => set(["command"], text)} />
-      <TextField label="Image" value={step.image} isCode placeholder="none: a plain process" onChange={(text) => set(["image"], text.trim() || undefined)} />
+      <TextField
+        label="Image"
+        value={step.image}
+        isCode
+        placeholder="none: a plain process"
+        onChange={(text) => set(["image"], text.trim() || undefined)}
+      />
       <ParameterRows step={step} set={set} />
       <ComputeList step={step} set={set} />
       {step.data.length > 0 && (
@@ -83,7 +112,13 @@ function Main({ step, set, isNew }: PartProps & { isNew: boolean }) {
           label="Use cached datasets"
           value={step.data.every(({ cached }) => cached)}
           help="On: the shared cached copy near the compute. Off: a copy of its own for every job."
-          onChange={(isCached) => editor.store.edit((document) => step.data.forEach((_, index) => patches.setStep(document, step.name, ["data", index, "cached"], isCached)))}
+          onChange={(isCached) =>
+            editor.store.edit((document) =>
+              step.data.forEach((_, index) =>
+                patches.setStep(document, step.name, ["data", index, "cached"], isCached),
+              ),
+            )
+          }
         />
       )}
     </>
@@ -107,7 +142,11 @@ function Conditions({ step, set }: PartProps) {
         isCode
         rows={2}
         placeholder={step.after[0] ? `${step.after[0]}.accuracy >= 0.9` : "train.accuracy >= 0.9"}
-        help={step.after.length > 0 ? `Looks at what ${step.after.join(", ")} measured, and at parameters.NAME. and, or, not, max(…), min(…).` : "A condition looks at steps that this one waits for; it waits for none yet."}
+        help={
+          step.after.length > 0
+            ? `Looks at what ${step.after.join(", ")} measured, and at parameters.NAME. and, or, not, max(…), min(…).`
+            : "A condition looks at steps that this one waits for; it waits for none yet."
+        }
         onChange={(text) => set(["when"], text.trim() || undefined)}
       />
       <fieldset className="group">
@@ -121,13 +160,29 @@ function Conditions({ step, set }: PartProps) {
               max={100}
               className="form-control"
               value={step.retries[kind]}
-              onChange={(event) => store.edit((document) => patches.setRetries(document, step.name, { ...step.retries, [kind]: Math.max(0, Math.round(event.target.valueAsNumber) || 0) }), { burst: `${step.name} retries` })}
+              onChange={(event) =>
+                store.edit(
+                  (document) =>
+                    patches.setRetries(document, step.name, {
+                      ...step.retries,
+                      [kind]: Math.max(0, Math.round(event.target.valueAsNumber) || 0),
+                    }),
+                  { burst: `${step.name} retries` },
+                )
+              }
             />
             <span className="sub small">times</span>
           </label>
         ))}
       </fieldset>
-      <TextField label="Timeout" value={step.timeout} isCode placeholder="none" help="How long one try may take: 90, 30m, 2h." onChange={(text) => set(["timeout"], durationOf(text))} />
+      <TextField
+        label="Timeout"
+        value={step.timeout}
+        isCode
+        placeholder="none"
+        help="How long one try may take: 90, 30m, 2h."
+        onChange={(text) => set(["timeout"], durationOf(text))}
+      />
     </>
   );
 }
@@ -137,11 +192,36 @@ function Advanced({ step, set }: PartProps) {
   const outputs = step.outputs.length === 1 && step.outputs[0] === "**" ? [] : step.outputs;
   return (
     <>
-      <TextList label="Outputs" values={outputs} placeholder="everything: **" help="Which files of $NEARLINE_OUTPUT are kept, as globs." onChange={(values) => set(["outputs"], values)} />
+      <TextList
+        label="Outputs"
+        values={outputs}
+        placeholder="everything: **"
+        help="Which files of $NEARLINE_OUTPUT are kept, as globs."
+        onChange={(values) => set(["outputs"], values)}
+      />
       <Pairs label="Environment" keys="Variable" values={step.env} path={["env"]} step={step} set={set} />
-      <TextList label="Secrets" values={step.secrets} suggestions={config.secrets.map((name) => ({ name }))} placeholder="name of a secret" help="By name; their values are never part of a flow." onChange={(values) => set(["secrets"], values)} />
-      <Switch label="Append parameters to the command" value={step.append_parameters} onChange={(isOn) => set(["append_parameters"], isOn || undefined)} help="Adds --name value for each parameter." />
-      <TextField label="Simulated duration" value={step.simulated_duration} isCode placeholder="5s" help="How long it takes on simulated nodes." onChange={(text) => set(["simulated_duration"], durationOf(text))} />
+      <TextList
+        label="Secrets"
+        values={step.secrets}
+        suggestions={config.secrets.map((name) => ({ name }))}
+        placeholder="name of a secret"
+        help="By name; their values are never part of a flow."
+        onChange={(values) => set(["secrets"], values)}
+      />
+      <Switch
+        label="Append parameters to the command"
+        value={step.append_parameters}
+        onChange={(isOn) => set(["append_parameters"], isOn || undefined)}
+        help="Adds --name value for each parameter."
+      />
+      <TextField
+        label="Simulated duration"
+        value={step.simulated_duration}
+        isCode
+        placeholder="5s"
+        help="How long it takes on simulated nodes."
+        onChange={(text) => set(["simulated_duration"], durationOf(text))}
+      />
     </>
   );
 }

@@ -37,7 +37,18 @@ export function ParameterRows({ step, set }: { step: Step; set: Set }) {
         return (
           <div className="parameter" key={`${key} ${index}`}>
             <div className="entry">
-              <TextField label={`Parameter ${index + 1}`} isLabelHidden isCode isLate value={name} onChange={(text) => store.edit((document) => patches.renameKey(document, ["steps", step.index, key], name, text.trim() || name))} />
+              <TextField
+                label={`Parameter ${index + 1}`}
+                isLabelHidden
+                isCode
+                isLate
+                value={name}
+                onChange={(text) =>
+                  store.edit((document) =>
+                    patches.renameKey(document, ["steps", step.index, key], name, text.trim() || name),
+                  )
+                }
+              />
               {kind !== "range" && (
                 <TextField
                   label={`${kind === "list" ? "Values" : "Value"} of ${name}`}
@@ -46,17 +57,36 @@ export function ParameterRows({ step, set }: { step: Step; set: Set }) {
                   isLate
                   value={Array.isArray(content) ? textsOf(content) : textOf(content as Value)}
                   placeholder={kind === "list" ? "0.1, 0.01" : ""}
-                  onChange={(text) => (kind === "list" ? valuesOf(text).length > 0 && set(["grid", name], valuesOf(text)) : set(["parameters", name], valueOf(text)))}
+                  onChange={(text) =>
+                    kind === "list"
+                      ? valuesOf(text).length > 0 && set(["grid", name], valuesOf(text))
+                      : set(["parameters", name], valueOf(text))
+                  }
                 />
               )}
-              <SelectField label={`Kind of ${name}`} isLabelHidden value={kind} options={KINDS} onChange={(next) => change(name, next, content)} />
+              <SelectField
+                label={`Kind of ${name}`}
+                isLabelHidden
+                value={kind}
+                options={KINDS}
+                onChange={(next) => change(name, next, content)}
+              />
               <SmallButton icon="x" label={`Remove ${name}`} onClick={() => set([key, name], undefined)} />
             </div>
             {kind === "range" && <RangeFields name={name} range={content as Range} set={set} />}
           </div>
         );
       })}
-      <TextField key={rows.length} label="Add a parameter" isLabelHidden isCode isLate value="" placeholder="add a parameter" onChange={(text) => text.trim() && set(["parameters", text.trim()], "")} />
+      <TextField
+        key={rows.length}
+        label="Add a parameter"
+        isLabelHidden
+        isCode
+        isLate
+        value=""
+        placeholder="add a parameter"
+        onChange={(text) => text.trim() && set(["parameters", text.trim()], "")}
+      />
     </fieldset>
   );
 }
@@ -65,7 +95,14 @@ function RangeFields({ name, range, set }: { name: string; range: Range; set: Se
   const number = (key: "min" | "max" | "steps", label: string) => (
     <label className="small">
       {label}
-      <TextField label={`${label} of ${name}`} isLabelHidden isCode isLate value={Number.isFinite(range[key]) ? String(range[key]) : ""} onChange={(text) => set(["grid", name, key], valueOf(text))} />
+      <TextField
+        label={`${label} of ${name}`}
+        isLabelHidden
+        isCode
+        isLate
+        value={Number.isFinite(range[key]) ? String(range[key]) : ""}
+        onChange={(text) => set(["grid", name, key], valueOf(text))}
+      />
     </label>
   );
   return (
@@ -73,8 +110,26 @@ function RangeFields({ name, range, set }: { name: string; range: Range; set: Se
       {number("min", "from")}
       {number("max", "below")}
       {number("steps", "steps")}
-      <SelectField label={`Numbers of ${name}`} isLabelHidden value={range.type} options={[["float", "numbers"], ["integer", "whole"]]} onChange={(type) => set(["grid", name, "type"], type === "float" ? undefined : type)} />
-      <SelectField label={`Scale of ${name}`} isLabelHidden value={range.scale} options={[["linear", "linear"], ["log", "log"]]} onChange={(scale) => set(["grid", name, "scale"], scale === "linear" ? undefined : scale)} />
+      <SelectField
+        label={`Numbers of ${name}`}
+        isLabelHidden
+        value={range.type}
+        options={[
+          ["float", "numbers"],
+          ["integer", "whole"],
+        ]}
+        onChange={(type) => set(["grid", name, "type"], type === "float" ? undefined : type)}
+      />
+      <SelectField
+        label={`Scale of ${name}`}
+        isLabelHidden
+        value={range.scale}
+        options={[
+          ["linear", "linear"],
+          ["log", "log"],
+        ]}
+        onChange={(scale) => set(["grid", name, "scale"], scale === "linear" ? undefined : scale)}
+      />
     </div>
   );
 }

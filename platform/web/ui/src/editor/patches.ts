@@ -12,7 +12,8 @@ export function addSteps(document: Document, steps: readonly Raw[]): void {
   for (const step of steps) {
     const node = document.createNode(step) as YAMLMap;
     for (const { key, value } of node.items) tidy(String(key), value as Node | null);
-    if (list.items.length > 0) node.spaceBefore = isSeq(list) && (list.items.at(-1) as YAMLMap | undefined)?.spaceBefore === true;
+    if (list.items.length > 0)
+      node.spaceBefore = isSeq(list) && (list.items.at(-1) as YAMLMap | undefined)?.spaceBefore === true;
     list.add(node);
   }
 }
@@ -24,7 +25,11 @@ export function removeSteps(document: Document, names: ReadonlySet<string>): voi
   for (const [index, step] of list.items.entries()) {
     const after = isMap(step) ? textsOf(step.get("after", true)) : [];
     if (after.some((parent) => names.has(parent))) {
-      setIn(document, ["steps", index, "after"], after.filter((parent) => !names.has(parent)));
+      setIn(
+        document,
+        ["steps", index, "after"],
+        after.filter((parent) => !names.has(parent)),
+      );
     }
   }
 }
@@ -40,7 +45,8 @@ export function renameStep(document: Document, before: string, now: string): voi
     const path = ["steps", index];
     const after = textsOf(step.get("after", true));
     if (after.includes(before)) {
-      for (const [position, parent] of after.entries()) if (parent === before) document.setIn([...path, "after", position], now);
+      for (const [position, parent] of after.entries())
+        if (parent === before) document.setIn([...path, "after", position], now);
       replaceText(document, [...path, "when"], inCondition, () => now);
       replaceText(document, [...path, "command"], inFolder, (_, start: string) => start + now);
     }
@@ -57,7 +63,12 @@ export function connect(document: Document, parent: string, child: string): void
 export function disconnect(document: Document, parent: string, child: string): void {
   const index = indexOf(document, child);
   const after = textsOf(document.getIn(["steps", index, "after"], true));
-  if (index >= 0) setIn(document, ["steps", index, "after"], after.filter((name) => name !== parent));
+  if (index >= 0)
+    setIn(
+      document,
+      ["steps", index, "after"],
+      after.filter((name) => name !== parent),
+    );
 }
 
 export function addData(document: Document, dataset: string, child: string): void {
@@ -136,7 +147,8 @@ export function setIn(document: Document, path: Path, value: unknown): void {
   for (let length = 1; length < path.length; length++) {
     const here = document.getIn(path.slice(0, length), true);
     // `data:` with nothing behind it, or a scalar where a collection has to be.
-    if (!isMap(here) && !isSeq(here)) document.setIn(path.slice(0, length), document.createNode(typeof path[length] === "number" ? [] : {}));
+    if (!isMap(here) && !isSeq(here))
+      document.setIn(path.slice(0, length), document.createNode(typeof path[length] === "number" ? [] : {}));
   }
   document.setIn(path, node);
 }

@@ -26,7 +26,10 @@ export function parentsOf(flow: Flow, layout: Layout): Record<string, string[]> 
 
 // Nobody has moved a node: all follow the server's layout.
 export function isAutomatic(flow: Flow, layout: Layout): boolean {
-  const used = new Set([...flow.steps.map(({ name }) => name), ...datasetsOf(flow).map((dataset) => DATASET + dataset)]);
+  const used = new Set([
+    ...flow.steps.map(({ name }) => name),
+    ...datasetsOf(flow).map((dataset) => DATASET + dataset),
+  ]);
   return !Object.keys(layout).some((id) => used.has(id));
 }
 
@@ -70,7 +73,10 @@ export function keepArranged(store: EditorStore): () => void {
     if (graph === asked) return;
     asked = graph;
     // Without an answer the nodes stay beside what they follow; the next change asks again.
-    void arrange(parents).then((arranged) => graph === asked && store.set({ arranged }), () => undefined);
+    void arrange(parents).then(
+      (arranged) => graph === asked && store.set({ arranged }),
+      () => undefined,
+    );
   };
   look();
   return store.subscribe(look);

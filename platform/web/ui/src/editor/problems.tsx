@@ -17,9 +17,14 @@ export function ProblemBar() {
   const goTo = (problem: Problem) => {
     const step = stepOf(problem, flow);
     if (step) store.select(step.name);
-    if (problem.line !== null) store.set({ line: { number: problem.line, at: Date.now() }, view: step || store.state.view !== "canvas" ? store.state.view : "split" });
+    if (problem.line !== null)
+      store.set({
+        line: { number: problem.line, at: Date.now() },
+        view: step || store.state.view !== "canvas" ? store.state.view : "split",
+      });
   };
-  const word = faults.length > 0 ? `${formatCounted(faults.length, "problem")}` : isChecked ? "No problem found" : "Checking…";
+  const word =
+    faults.length > 0 ? `${formatCounted(faults.length, "problem")}` : isChecked ? "No problem found" : "Checking…";
   return (
     <section className="problem-bar" aria-label="Problems">
       <div className="row-of">
@@ -27,7 +32,9 @@ export function ProblemBar() {
           <Icon name={faults.length > 0 ? "alert-triangle" : isChecked ? "circle-check" : "clock"} />
           {word}
         </span>
-        {first && !isOpen && <ProblemLine problem={first} onClick={() => goTo(first)} stepName={stepOf(first, flow)?.name} />}
+        {first && !isOpen && (
+          <ProblemLine problem={first} onClick={() => goTo(first)} stepName={stepOf(first, flow)?.name} />
+        )}
         {faults.length + notes.length > 1 && (
           <button type="button" className="btn-link btn" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
             {isOpen ? "Show less" : `Show all ${faults.length + notes.length}`}
@@ -48,7 +55,15 @@ export function ProblemBar() {
   );
 }
 
-function ProblemLine({ problem, stepName, onClick }: { problem: Problem; stepName: string | undefined; onClick: () => void }) {
+function ProblemLine({
+  problem,
+  stepName,
+  onClick,
+}: {
+  problem: Problem;
+  stepName: string | undefined;
+  onClick: () => void;
+}) {
   return (
     <button type="button" className="problem-line" onClick={onClick}>
       {problem.is_note && <Icon name="info-circle" css="tiny" />}

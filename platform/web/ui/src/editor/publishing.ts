@@ -13,7 +13,14 @@ export async function publish({ store, drafting, config }: Editor): Promise<Publ
   await drafting.hush();
   const moment = store.now;
   const { key } = drafting.place;
-  const body = { project: config.project, key, text: moment.text, layout: moment.layout, base_version: drafting.base, example: drafting.example };
+  const body = {
+    project: config.project,
+    key,
+    text: moment.text,
+    layout: moment.layout,
+    base_version: drafting.base,
+    example: drafting.example,
+  };
   try {
     const published = await call<Published>("POST", "/flows/publish", body);
     drafting.settle(published.flow, moment, published.newest_version);
@@ -30,7 +37,12 @@ export async function publish({ store, drafting, config }: Editor): Promise<Publ
     if (!(error instanceof ApiError)) throw error;
     const isMoved = error.code === "flows.flow_moved";
     if (isMoved && error.details["flow"] === key) drafting.other = fromVersion(error.details);
-    else store.say(isMoved ? `There is a flow called ${String(error.details["flow"])} already; give yours another name.` : error.message);
+    else
+      store.say(
+        isMoved
+          ? `There is a flow called ${String(error.details["flow"])} already; give yours another name.`
+          : error.message,
+      );
     drafting.resume();
     return null;
   }
@@ -39,7 +51,9 @@ export async function publish({ store, drafting, config }: Editor): Promise<Publ
 // Starts a run: at once when nothing has to be filled in, else by the form that the server makes of the parameters.
 export async function run(editor: Editor, { asks = false }: { asks?: boolean } = {}): Promise<void> {
   const { store, drafting, config } = editor;
-  const version = drafting.isDirty ? await publish(editor) : { flow: drafting.place.key, number: drafting.base, hash: "" };
+  const version = drafting.isDirty
+    ? await publish(editor)
+    : { flow: drafting.place.key, number: drafting.base, hash: "" };
   if (!version) return;
   const needsForm = asks || Object.values(store.state.flow.parameters).some(isRequired);
   if (needsForm) {

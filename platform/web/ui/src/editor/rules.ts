@@ -27,7 +27,8 @@ export function whyNot(flow: Flow, source: string, target: string): string | nul
 // The steps on a way along arrows, both ends included; null when there is none.
 function wayFrom(flow: Flow, start: string, end: string): string[] | null {
   const children = new Map<string, string[]>();
-  for (const step of flow.steps) for (const parent of step.after) children.set(parent, [...(children.get(parent) ?? []), step.name]);
+  for (const step of flow.steps)
+    for (const parent of step.after) children.set(parent, [...(children.get(parent) ?? []), step.name]);
   const cameFrom = new Map<string, string>([[start, ""]]);
   const open = [start];
   for (const here of open) {

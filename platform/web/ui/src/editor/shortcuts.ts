@@ -19,7 +19,8 @@ export function startShortcuts(editor: Editor, host: HTMLElement): () => void {
     if (isCommand && key === "z") act(event, () => (event.shiftKey ? store.redo() : store.undo()));
     else if (isCommand && key === "y") act(event, () => store.redo());
     else if (isCommand && key === "a") act(event, () => actions.selectAll(editor));
-    else if ((event.key === "Delete" || event.key === "Backspace") && store.state.selection.size > 0) act(event, () => actions.removeSelected(editor));
+    else if ((event.key === "Delete" || event.key === "Backspace") && store.state.selection.size > 0)
+      act(event, () => actions.removeSelected(editor));
     else if (event.key === "Escape") store.select();
   };
   const onCopy = (event: ClipboardEvent) => {
@@ -53,5 +54,8 @@ function act(event: Event, deed: () => void): void {
 // The text of the file lives in a shadow tree: the first element of the path is what really has the focus.
 function isTyping(event: Event): boolean {
   const target = event.composedPath()[0];
-  return target instanceof HTMLElement && target.closest("input:not([type=checkbox]), textarea, select, [contenteditable=true]") !== null;
+  return (
+    target instanceof HTMLElement &&
+    target.closest("input:not([type=checkbox]), textarea, select, [contenteditable=true]") !== null
+  );
 }

@@ -37,7 +37,12 @@ export function StepsList() {
           {flow.steps.map((step) => (
             <tr key={step.index} className={selection.has(step.name) ? "selected" : ""}>
               <td>
-                <button type="button" className="btn btn-link strong" aria-pressed={selection.has(step.name)} onClick={() => store.select(step.name)}>
+                <button
+                  type="button"
+                  className="btn btn-link strong"
+                  aria-pressed={selection.has(step.name)}
+                  onClick={() => store.select(step.name)}
+                >
                   {step.name || `step ${step.index + 1}`}
                 </button>
                 {step.title && <div className="sub small">{step.title}</div>}
@@ -45,12 +50,19 @@ export function StepsList() {
               <td>{step.after.join(", ") || <span className="sub">nothing</span>}</td>
               <td>
                 {step.data.map(({ dataset }) => (
-                  <button type="button" className="btn btn-link" key={dataset} onClick={() => store.select(DATASET + dataset)}>
+                  <button
+                    type="button"
+                    className="btn btn-link"
+                    key={dataset}
+                    onClick={() => store.select(DATASET + dataset)}
+                  >
                     {dataset}
                   </button>
                 ))}
               </td>
-              <td className="sub">{step.compute.map(({ template }) => template).join(", then ") || config.default_template}</td>
+              <td className="sub">
+                {step.compute.map(({ template }) => template).join(", then ") || config.default_template}
+              </td>
               <td className="num">{Number.isFinite(triesOf(step)) ? formatCount(triesOf(step)) : "–"}</td>
               <td>
                 {(faults.get(step.name) ?? 0) > 0 && (
@@ -61,7 +73,11 @@ export function StepsList() {
                 )}
               </td>
               <td className="acts">
-                <SmallButton icon="trash" label={`Remove ${step.name}`} onClick={() => actions.remove(editor, [step.name])} />
+                <SmallButton
+                  icon="trash"
+                  label={`Remove ${step.name}`}
+                  onClick={() => actions.remove(editor, [step.name])}
+                />
               </td>
             </tr>
           ))}

@@ -5,7 +5,15 @@ import { begin, type History, type Layout, type Moment, push, redo, undo } from 
 import { EMPTY, type Flow, readFlow } from "./model.ts";
 import type * as patches from "./patches.ts";
 
-export type Problem = { line: number | null; column: number | null; path: string; code: string; message: string; is_note: boolean; step?: string };
+export type Problem = {
+  line: number | null;
+  column: number | null;
+  path: string;
+  code: string;
+  message: string;
+  is_note: boolean;
+  step?: string;
+};
 
 export type State = {
   history: History;
@@ -54,7 +62,10 @@ export class EditorStore {
   }
 
   // Changes the document. `layout` comes along where nodes are added, moved or named anew.
-  edit(change: (document: Parameters<typeof patches.setIn>[0]) => void, options: { burst?: string; layout?: Layout } = {}): void {
+  edit(
+    change: (document: Parameters<typeof patches.setIn>[0]) => void,
+    options: { burst?: string; layout?: Layout } = {},
+  ): void {
     if (this.state.fault) {
       this.say(`The YAML cannot be read at line ${this.state.fault.line}; mend it there first.`);
       return;
@@ -116,7 +127,13 @@ export class EditorStore {
     const known = new Set(flow.steps.map(({ name }) => name));
     const selection = new Set([...this.state.selection].filter((id) => known.has(id) || id.startsWith("data:")));
     const isSame = selection.size === this.state.selection.size;
-    this.set({ history, flow, fault: found.fault, isChecked: false, selection: isSame ? this.state.selection : selection });
+    this.set({
+      history,
+      flow,
+      fault: found.fault,
+      isChecked: false,
+      selection: isSame ? this.state.selection : selection,
+    });
   }
 }
 

@@ -34,12 +34,24 @@ export function Toolbar() {
         <Icon name="list" />
         List
       </button>
-      <button type="button" className="btn" aria-pressed={view !== "canvas"} onClick={() => store.set({ view: view === "canvas" ? "split" : "canvas" })}>
+      <button
+        type="button"
+        className="btn"
+        aria-pressed={view !== "canvas"}
+        onClick={() => store.set({ view: view === "canvas" ? "split" : "canvas" })}
+      >
         <Icon name="code" />
         YAML
       </button>
       {view !== "canvas" && (
-        <button type="button" className="btn" aria-pressed={view === "yaml"} aria-label="Text alone" title="Text alone" onClick={() => store.set({ view: view === "yaml" ? "split" : "yaml" })}>
+        <button
+          type="button"
+          className="btn"
+          aria-pressed={view === "yaml"}
+          aria-label="Text alone"
+          title="Text alone"
+          onClick={() => store.set({ view: view === "yaml" ? "split" : "yaml" })}
+        >
           <Icon name="maximize" />
         </button>
       )}
@@ -50,16 +62,35 @@ export function Toolbar() {
               Discard
             </button>
           )}
-          <button type="button" className="btn" disabled={!isSavable} title={why} onClick={() => void busily(() => publish(editor))}>
+          <button
+            type="button"
+            className="btn"
+            disabled={!isSavable}
+            title={why}
+            onClick={() => void busily(() => publish(editor))}
+          >
             Save{isDirty ? ` as version ${(drafting.newest ?? 0) + 1}` : "d"}
           </button>
           <span className="btn-pair">
-            <button type="button" className="btn btn-primary" disabled={isBusy || faults > 0 || fault !== null} title={isDirty ? why || "Keeps it as a version, then runs it" : ""} onClick={() => void busily(() => run(editor))}>
+            <button
+              type="button"
+              className="btn btn-primary"
+              disabled={isBusy || faults > 0 || fault !== null}
+              title={isDirty ? why || "Keeps it as a version, then runs it" : ""}
+              onClick={() => void busily(() => run(editor))}
+            >
               <Icon name="player-play" />
               Run
             </button>
             {Object.keys(flow.parameters).length > 0 && (
-              <button type="button" className="btn btn-primary" aria-label="Run with other values" title="Run with other values" disabled={isBusy || faults > 0 || fault !== null} onClick={() => void busily(() => run(editor, { asks: true }))}>
+              <button
+                type="button"
+                className="btn btn-primary"
+                aria-label="Run with other values"
+                title="Run with other values"
+                disabled={isBusy || faults > 0 || fault !== null}
+                onClick={() => void busily(() => run(editor, { asks: true }))}
+              >
                 <Icon name="adjustments" />
               </button>
             )}

@@ -39,7 +39,10 @@ export function valuesOf(text: string): Value[] {
     }
   }
   parts.push(text.slice(start));
-  return parts.map((part) => part.trim()).filter(Boolean).map(valueOf);
+  return parts
+    .map((part) => part.trim())
+    .filter(Boolean)
+    .map(valueOf);
 }
 
 // Where the quote at `at` is closed; -1 where it never is, and then none of its kind behind it is either.
@@ -53,7 +56,9 @@ function endOfQuote(text: string, at: number): number {
 }
 
 export function textsOf(values: readonly Value[]): string {
-  return values.map((value) => (typeof value === "string" && value.includes(",") ? JSON.stringify(value) : textOf(value))).join(", ");
+  return values
+    .map((value) => (typeof value === "string" && value.includes(",") ? JSON.stringify(value) : textOf(value)))
+    .join(", ");
 }
 
 // "90" becomes a number of seconds, "30m" stays: both are durations.

@@ -44,7 +44,16 @@ export function YamlPane() {
   useEffect(() => {
     const shown = view.current;
     if (!shown) return;
-    const own = fault ? [{ line: fault.line, column: fault.column, message: `This is not YAML: ${fault.message}`, is_note: false }] : [];
+    const own = fault
+      ? [
+          {
+            line: fault.line,
+            column: fault.column,
+            message: `This is not YAML: ${fault.message}`,
+            is_note: false,
+          },
+        ]
+      : [];
     const marks = (own.length > 0 ? own : problems).map((problem) => markOf(problem, shown.state.doc));
     shown.dispatch(setDiagnostics(shown.state, marks));
   }, [problems, fault, text]);
@@ -71,7 +80,12 @@ function makeView(editor: Editor, root: ShadowRoot) {
   const { store, config } = editor;
   let timer = 0;
   let known: Schema = {};
-  const names = { steps: () => store.state.flow.steps.map(({ name }) => name), templates: config.templates, datasets: config.datasets, secrets: config.secrets };
+  const names = {
+    steps: () => store.state.flow.steps.map(({ name }) => name),
+    templates: config.templates,
+    datasets: config.datasets,
+    secrets: config.secrets,
+  };
   const take = () => {
     clearTimeout(timer);
     timer = 0;
@@ -90,7 +104,12 @@ function makeView(editor: Editor, root: ShadowRoot) {
       extensions: [
         Prec.high(
           keymap.of([
-            { key: "Mod-z", run: back(() => store.undo()), shift: back(() => store.redo()), preventDefault: true },
+            {
+              key: "Mod-z",
+              run: back(() => store.undo()),
+              shift: back(() => store.redo()),
+              preventDefault: true,
+            },
             { key: "Mod-y", run: back(() => store.redo()), preventDefault: true },
           ]),
         ),
@@ -125,14 +144,23 @@ function replaceText(view: EditorView, text: string): void {
   let start = 0;
   while (start < Math.min(old.length, text.length) && old[start] === text[start]) start++;
   let end = 0;
-  while (end < Math.min(old.length, text.length) - start && old[old.length - 1 - end] === text[text.length - 1 - end]) end++;
-  view.dispatch({ changes: { from: start, to: old.length - end, insert: text.slice(start, text.length - end) }, annotations: fromOutside.of(true) });
+  while (end < Math.min(old.length, text.length) - start && old[old.length - 1 - end] === text[text.length - 1 - end])
+    end++;
+  view.dispatch({
+    changes: { from: start, to: old.length - end, insert: text.slice(start, text.length - end) },
+    annotations: fromOutside.of(true),
+  });
 }
 
 function markOf(problem: Pick<Problem, "line" | "column" | "message" | "is_note">, text: Text) {
   const line = text.line(Math.min(Math.max(1, problem.line ?? 1), text.lines));
   const from = Math.min(line.from + Math.max(0, (problem.column ?? 1) - 1), line.to);
-  return { from, to: line.to, severity: problem.is_note ? ("info" as const) : ("error" as const), message: problem.message };
+  return {
+    from,
+    to: line.to,
+    severity: problem.is_note ? ("info" as const) : ("error" as const),
+    message: problem.message,
+  };
 }
 
 function goTo(view: EditorView, number: number): void {

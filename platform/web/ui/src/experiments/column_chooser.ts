@@ -14,7 +14,10 @@ export class ColumnChooser extends HTMLElement {
   }
 
   #move(event: Event): void {
-    const button = event.target instanceof Element ? event.target.closest<HTMLButtonElement>("button[name=up], button[name=down]") : null;
+    const button =
+      event.target instanceof Element
+        ? event.target.closest<HTMLButtonElement>("button[name=up], button[name=down]")
+        : null;
     const item = button?.closest("li");
     if (!button || !item) return;
     event.preventDefault();

@@ -20,7 +20,10 @@ export class CurveBoard extends HTMLElement {
     this.addEventListener("click", this);
     for (const name of ["pointerover", "pointerout", "focusin", "focusout"]) this.addEventListener(name, this);
     document.addEventListener("theme-changed", this.#redraw);
-    this.#watcher = new IntersectionObserver((entries) => entries.forEach((entry) => entry.isIntersecting && this.#load(entry.target)), { rootMargin: NEAR });
+    this.#watcher = new IntersectionObserver(
+      (entries) => entries.forEach((entry) => entry.isIntersecting && this.#load(entry.target)),
+      { rootMargin: NEAR },
+    );
     for (const box of this.querySelectorAll("[data-key]")) this.#watcher.observe(box);
   }
 
@@ -38,7 +41,8 @@ export class CurveBoard extends HTMLElement {
     else if (event.type === "click" && button) this.#toggle(button);
     else if (button && /over|in$/.test(event.type)) this.#focus(button.dataset["series"] ?? null);
     else if (button) this.#focus(null);
-    else if (event.type === "click" && target?.matches("[data-again]")) void this.#load(target.closest("[data-key]") as Element);
+    else if (event.type === "click" && target?.matches("[data-again]"))
+      void this.#load(target.closest("[data-key]") as Element);
   }
 
   get #members(): Member[] {
@@ -82,7 +86,8 @@ export class CurveBoard extends HTMLElement {
       this.#plots.set(box, plot);
       plot.draw(this.#look);
     } catch {
-      stage.innerHTML = '<p class="sub">The curve could not be loaded. <button type="button" class="btn" data-again>Try again</button></p>';
+      stage.innerHTML =
+        '<p class="sub">The curve could not be loaded. <button type="button" class="btn" data-again>Try again</button></p>';
     }
   }
 
@@ -120,7 +125,11 @@ export class CurveBoard extends HTMLElement {
   #change(): void {
     const address = new URL(location.href);
     const { smoothing, along, isLog } = this.#look;
-    const said = { smoothing: smoothing ? String(smoothing) : "", x: along === "step" ? "" : along, log: isLog ? "1" : "" };
+    const said = {
+      smoothing: smoothing ? String(smoothing) : "",
+      x: along === "step" ? "" : along,
+      log: isLog ? "1" : "",
+    };
     for (const [field, value] of Object.entries(said)) {
       const name = NAMES[field as keyof typeof NAMES];
       if (value) address.searchParams.set(name, value);

@@ -31,7 +31,9 @@ export class CurvePlot {
   #series: Series[];
   #members: Member[];
   #read: (reading: Reading) => void;
-  #watcher = new ResizeObserver(() => this.#plot?.setSize({ width: this.#stage.clientWidth, height: this.#stage.clientHeight }));
+  #watcher = new ResizeObserver(() =>
+    this.#plot?.setSize({ width: this.#stage.clientWidth, height: this.#stage.clientHeight }),
+  );
 
   constructor(stage: HTMLElement, series: Series[], members: Member[], read: (reading: Reading) => void) {
     this.#stage = stage;
@@ -79,7 +81,10 @@ export class CurvePlot {
       grid: { stroke: colour("--nl-line"), width: 1 },
       ticks: { show: false },
     };
-    const lines = this.#shown.map(({ id, hue }) => ({ stroke: colour(`--nl-hue-${hue}`), points: { show: this.#isShort(id) } }));
+    const lines = this.#shown.map(({ id, hue }) => ({
+      stroke: colour(`--nl-hue-${hue}`),
+      points: { show: this.#isShort(id) },
+    }));
     return {
       width: this.#stage.clientWidth,
       height: this.#stage.clientHeight,
@@ -89,13 +94,22 @@ export class CurvePlot {
       focus: { alpha: 0.2 },
       scales: { x: { time: look.along === "time" }, y: look.isLog ? { distr: 3 } : {} },
       axes: [
-        { ...axis, size: AXIS_PX, grid: { show: false }, ...(look.along === "relative" ? { values: (_plot: uPlot, ticks: number[]) => ticks.map(formatDuration) } : {}) },
+        {
+          ...axis,
+          size: AXIS_PX,
+          grid: { show: false },
+          ...(look.along === "relative"
+            ? { values: (_plot: uPlot, ticks: number[]) => ticks.map(formatDuration) }
+            : {}),
+        },
         { ...axis, size: 60, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : formatNumber(tick))) },
       ],
       series: [
         {},
         ...lines.map((line) => ({ ...line, width: 1.6, spanGaps: false })),
-        ...lines.slice(0, faint).map((line) => ({ ...line, stroke: line.stroke + FAINT, width: 1, points: { show: false } })),
+        ...lines
+          .slice(0, faint)
+          .map((line) => ({ ...line, stroke: line.stroke + FAINT, width: 1, points: { show: false } })),
       ],
       hooks: {
         draw: [(plot) => this.#number(plot)],
@@ -116,11 +130,18 @@ export class CurvePlot {
       const column = this.#columns[place] ?? [];
       const row = column.findLastIndex((value) => value != null);
       const x = this.#rows[row];
-      return x === undefined ? [] : [{ member, x: plot.valToPos(x, "x", true), y: plot.valToPos(column[row] as number, "y", true) }];
+      return x === undefined
+        ? []
+        : [{ member, x: plot.valToPos(x, "x", true), y: plot.valToPos(column[row] as number, "y", true) }];
     });
     const { top, height, left, width } = plot.bbox;
     const gap = Math.min(LABEL_GAP_PX * ratio, height / ends.length);
-    const ys = spread(ends.map(({ y }) => y), gap, top, top + height);
+    const ys = spread(
+      ends.map(({ y }) => y),
+      gap,
+      top,
+      top + height,
+    );
     plot.ctx.save();
     plot.ctx.font = `600 ${11 * ratio}px Inter, system-ui, sans-serif`;
     plot.ctx.textBaseline = "middle";
@@ -143,7 +164,11 @@ export class CurvePlot {
       const value = valueAt(this.#columns[number] ?? [], row);
       return [id, value === null ? "–" : formatNumber(value)] as const;
     });
-    const told = { step: `step ${place}`, relative: `after ${formatDuration(place)}`, time: formatMoment(new Date(place * 1000)) };
+    const told = {
+      step: `step ${place}`,
+      relative: `after ${formatDuration(place)}`,
+      time: formatMoment(new Date(place * 1000)),
+    };
     this.#read({ at: told[along], values: new Map(values) });
   }
 

@@ -16,7 +16,13 @@ export class FilterBox extends HTMLElement {
     this.#words = JSON.parse(source.textContent ?? "null") as Words;
     Object.assign(this.#list, { id: "filter-offers", role: "listbox", hidden: true, ariaLabel: "What may come next" });
     this.append(this.#list);
-    for (const [name, value] of Object.entries({ role: "combobox", "aria-autocomplete": "list", "aria-controls": this.#list.id, "aria-expanded": "false" })) field.setAttribute(name, value);
+    for (const [name, value] of Object.entries({
+      role: "combobox",
+      "aria-autocomplete": "list",
+      "aria-controls": this.#list.id,
+      "aria-expanded": "false",
+    }))
+      field.setAttribute(name, value);
     field.addEventListener("input", () => this.#open());
     field.addEventListener("click", () => this.#open());
     field.addEventListener("keydown", (event) => this.#press(event));
@@ -39,7 +45,12 @@ export class FilterBox extends HTMLElement {
     this.#list.replaceChildren(
       ...this.#offer.options.map((option, number) => {
         const item = document.createElement("li");
-        Object.assign(item, { id: `filter-offer-${number}`, role: "option", textContent: option, ariaSelected: "false" });
+        Object.assign(item, {
+          id: `filter-offer-${number}`,
+          role: "option",
+          textContent: option,
+          ariaSelected: "false",
+        });
         return item;
       }),
     );
@@ -82,7 +93,8 @@ export class FilterBox extends HTMLElement {
     const isOpen = !this.#list.hidden;
     if ((event.key === "ArrowDown" || event.key === "ArrowUp") && !isOpen) this.#open();
     else if (event.key === "ArrowDown" && isOpen) this.#choose((this.#chosen + 1) % count);
-    else if (event.key === "ArrowUp" && isOpen) this.#choose((this.#chosen + count - 1 + (this.#chosen < 0 ? 1 : 0)) % count);
+    else if (event.key === "ArrowUp" && isOpen)
+      this.#choose((this.#chosen + count - 1 + (this.#chosen < 0 ? 1 : 0)) % count);
     else if (event.key === "Escape" && isOpen) this.#close();
     else if ((event.key === "Enter" || event.key === "Tab") && isOpen && this.#chosen >= 0) this.#accept(this.#chosen);
     else return;

@@ -3,7 +3,8 @@
 export type Words = { columns: string[]; natures: Record<string, string>; values: Record<string, string[]> };
 export type Offer = { from: number; to: number; options: string[] };
 
-const TOKEN = /\s+|>=|<=|!=|==|[<>=(),]|(?:[^\s<>=!(),"']|\."(?:[^"\\]|\\.)*")+|"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|!/g;
+const TOKEN =
+  /\s+|>=|<=|!=|==|[<>=(),]|(?:[^\s<>=!(),"']|\."(?:[^"\\]|\\.)*")+|"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|!/g;
 const ORDERS = ["<", "<=", ">", ">="];
 const MOST = 12;
 
@@ -15,7 +16,11 @@ export function offerAt(text: string, at: number, words: Words): Offer {
   const tokens = [...before.matchAll(TOKEN)].map((match) => ({ text: match[0], start: match.index }));
   const last = tokens.at(-1);
   const isTyping = last !== undefined && !/^(?:\s+|[(),]|[<>=!]+)$/.test(last.text);
-  const state = (isTyping ? tokens.slice(0, -1) : tokens).reduce(after, { expects: "column", column: "", isList: false });
+  const state = (isTyping ? tokens.slice(0, -1) : tokens).reduce(after, {
+    expects: "column",
+    column: "",
+    isList: false,
+  });
   const from = isTyping ? last.start : at;
   const prefix = before.slice(from);
   const rest = /^[^\s<>=!(),"']*/.exec(text.slice(at))?.[0].length ?? 0;
@@ -50,8 +55,10 @@ function candidates(state: State, words: Words): string[] {
   const { expects, column, isList } = state;
   if (expects === "column") return [...words.columns, "not"];
   if (expects === "join") return isList ? [] : ["and", "or"];
-  if (expects === "value") return (words.values[column] ?? []).map((value) => (/^[\w.+-]+$/.test(value) ? value : JSON.stringify(value)));
-  const nature = words.natures[column] ?? (/^metrics?\./.test(column) ? "number" : /^data\./.test(column) ? "text" : "mixed");
+  if (expects === "value")
+    return (words.values[column] ?? []).map((value) => (/^[\w.+-]+$/.test(value) ? value : JSON.stringify(value)));
+  const nature =
+    words.natures[column] ?? (/^metrics?\./.test(column) ? "number" : /^data\./.test(column) ? "text" : "mixed");
   const equal = nature === "moment" ? [] : ["=", "!="];
   const orders = nature === "text" ? [] : ORDERS;
   const lists = nature === "moment" ? [] : ["in (", "not in ("];
@@ -67,4 +74,3 @@ function matching(options: string[], prefix: string): string[] {
   const found = [...starting, ...holding];
   return found.length === 1 && found[0] === prefix ? [] : found.slice(0, MOST);
 }
-

@@ -15,9 +15,12 @@ export function scaleOf(axis: Axis): Scale {
   const numbers = known.filter((value) => typeof value === "number");
   if (numbers.length < known.length || numbers.length === 0) return named([...new Set(known.map(String))]);
   const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
-  if (low === high) return { place: (value) => (value === null ? null : 0.5), ticks: [{ at: 0.5, label: brief(low, 0) }], step: 0.5 };
+  if (low === high)
+    return { place: (value) => (value === null ? null : 0.5), ticks: [{ at: 0.5, label: brief(low, 0) }], step: 0.5 };
   const distinct = [...new Set(numbers)];
-  return low > 0 && high / low >= LOG_RATIO ? numeric(distinct, Math.log10, (at) => 10 ** at) : numeric(distinct, same, same);
+  return low > 0 && high / low >= LOG_RATIO
+    ? numeric(distinct, Math.log10, (at) => 10 ** at)
+    : numeric(distinct, same, same);
 }
 
 /** Whether a line goes through the chosen range of every axis that has one. What was not recorded is in no range. */
@@ -34,12 +37,25 @@ export function pathOf(places: readonly (number | null)[], xs: readonly number[]
 }
 
 /** The path that bridges what was not recorded, to be drawn apart. */
-export function bridgesOf(places: readonly (number | null)[], xs: readonly number[], top: number, height: number): string {
+export function bridgesOf(
+  places: readonly (number | null)[],
+  xs: readonly number[],
+  top: number,
+  height: number,
+): string {
   return joined(places, xs, top, height, (gap) => gap > 1);
 }
 
-function joined(places: readonly (number | null)[], xs: readonly number[], top: number, height: number, isDrawn: (gap: number) => boolean): string {
-  const known = places.flatMap((place, axis) => (place === null ? [] : [{ axis, at: `${round(xs[axis] as number)},${round(top + (1 - place) * height)}` }]));
+function joined(
+  places: readonly (number | null)[],
+  xs: readonly number[],
+  top: number,
+  height: number,
+  isDrawn: (gap: number) => boolean,
+): string {
+  const known = places.flatMap((place, axis) =>
+    place === null ? [] : [{ axis, at: `${round(xs[axis] as number)},${round(top + (1 - place) * height)}` }],
+  );
   return known
     .slice(1)
     .map(({ axis, at }, before) => {
@@ -51,7 +67,10 @@ function joined(places: readonly (number | null)[], xs: readonly number[], top: 
 
 /** A range from two places in any order, within the axis; null when it is too small to be meant. */
 export function rangeOf(from: number, to: number, least = 0.01): Range | null {
-  const [low, high] = [from, to].map((place) => Math.min(1, Math.max(0, place))).sort((a, b) => a - b) as [number, number];
+  const [low, high] = [from, to].map((place) => Math.min(1, Math.max(0, place))).sort((a, b) => a - b) as [
+    number,
+    number,
+  ];
   return high - low < least ? null : { low, high };
 }
 
@@ -70,7 +89,10 @@ function numeric(values: number[], there: (value: number) => number, back: (at: 
   const [start, end] = [there(Math.min(...values)), there(Math.max(...values))];
   const place = (value: number) => (there(value) - start) / (end - start);
   const even = Array.from({ length: TICKS }, (_, number) => back(start + (number / (TICKS - 1)) * (end - start)));
-  const marks = (values.length <= TICKS ? [...values].sort((a, b) => a - b) : even).map((value) => ({ at: place(value), label: brief(value, Math.abs(back(end) - back(start))) }));
+  const marks = (values.length <= TICKS ? [...values].sort((a, b) => a - b) : even).map((value) => ({
+    at: place(value),
+    label: brief(value, Math.abs(back(end) - back(start))),
+  }));
   return { place: (value) => (typeof value === "number" ? place(value) : null), ticks: marks, step: 0.05 };
 }
 

@@ -11,7 +11,14 @@ const [TOP, HEIGHT, BELOW, LEFT, RIGHT, MIN_GAP] = [46, 230, 14, 46, 100, 88];
 const [TICK_PX, NUMBER_PX] = [12, 70];
 const LONGEST = 13;
 const FULL: Range = { low: 0, high: 1 };
-const STEPS: Record<string, number> = { ArrowUp: 1, ArrowDown: -1, ArrowRight: 1, ArrowLeft: -1, PageUp: 4, PageDown: -4 };
+const STEPS: Record<string, number> = {
+  ArrowUp: 1,
+  ArrowDown: -1,
+  ArrowRight: 1,
+  ArrowLeft: -1,
+  PageUp: 4,
+  PageDown: -4,
+};
 
 export class ParallelCoordinates extends HTMLElement {
   #source: Source = { axes: [], lines: [] };
@@ -26,7 +33,9 @@ export class ParallelCoordinates extends HTMLElement {
     if (!text) return;
     this.#source = JSON.parse(text) as Source;
     this.#scales = this.#source.axes.map(scaleOf);
-    this.#places = this.#source.lines.map((_, line) => this.#source.axes.map((axis, number) => this.#scales[number]?.place(axis.values[line] ?? null) ?? null));
+    this.#places = this.#source.lines.map((_, line) =>
+      this.#source.axes.map((axis, number) => this.#scales[number]?.place(axis.values[line] ?? null) ?? null),
+    );
     this.append(this.#svg);
     this.#watcher.observe(this);
   }
@@ -42,7 +51,11 @@ export class ParallelCoordinates extends HTMLElement {
     this.#svg.setAttribute("viewBox", `0 0 ${width} ${TOP + HEIGHT + BELOW}`);
     this.#svg.setAttribute("width", String(width));
     this.#svg.setAttribute("height", String(TOP + HEIGHT + BELOW));
-    this.#svg.replaceChildren(...this.#lines(xs), ...this.#source.axes.map((axis, number) => this.#axis(axis, number, xs[number] as number)), ...this.#numbers(xs));
+    this.#svg.replaceChildren(
+      ...this.#lines(xs),
+      ...this.#source.axes.map((axis, number) => this.#axis(axis, number, xs[number] as number)),
+      ...this.#numbers(xs),
+    );
     this.#mark();
   }
 
@@ -63,10 +76,25 @@ export class ParallelCoordinates extends HTMLElement {
   #numbers(xs: number[]): SVGElement[] {
     return [xs.length - 1, 0].flatMap((axis) => {
       const standing = this.#source.lines.map((_, line) => line).filter((line) => this.#places[line]?.[axis] != null);
-      const ys = spread(standing.map((line) => y(this.#places[line]?.[axis] as number)), Math.min(11, HEIGHT / standing.length), TOP, TOP + HEIGHT);
+      const ys = spread(
+        standing.map((line) => y(this.#places[line]?.[axis] as number)),
+        Math.min(11, HEIGHT / standing.length),
+        TOP,
+        TOP + HEIGHT,
+      );
       const isLast = axis > 0;
       return standing.map((line, place) =>
-        make("text", { x: (xs[axis] as number) + (isLast ? NUMBER_PX : -TICK_PX), y: (ys[place] as number) + 4, "text-anchor": isLast ? "start" : "end", class: "number", "data-line": line }, String(line + 1)),
+        make(
+          "text",
+          {
+            x: (xs[axis] as number) + (isLast ? NUMBER_PX : -TICK_PX),
+            y: (ys[place] as number) + 4,
+            "text-anchor": isLast ? "start" : "end",
+            class: "number",
+            "data-line": line,
+          },
+          String(line + 1),
+        ),
       );
     });
   }
@@ -76,7 +104,11 @@ export class ParallelCoordinates extends HTMLElement {
     const ticks = this.#scales[number]?.ticks ?? [];
     group.append(
       named(axis.label),
-      make("text", { x: 0, y: 29, "text-anchor": "middle", class: "kind" }, axis.kind === "metrics" ? `${axis.low_is_good ? "low" : "high"} is good` : "parameter"),
+      make(
+        "text",
+        { x: 0, y: 29, "text-anchor": "middle", class: "kind" },
+        axis.kind === "metrics" ? `${axis.low_is_good ? "low" : "high"} is good` : "parameter",
+      ),
       make("line", { x1: 0, x2: 0, y1: TOP, y2: TOP + HEIGHT }),
       ...ticks.map(({ at, label }) => make("text", { x: TICK_PX, y: y(at) + 4, class: "tick" }, label.slice(0, 14))),
       this.#brush(number),
@@ -101,7 +133,20 @@ export class ParallelCoordinates extends HTMLElement {
   }
 
   #handle(axis: Axis, number: number, end: "low" | "high"): SVGElement {
-    const handle = make("rect", { class: "handle", x: -9, width: 18, height: 6, rx: 2, role: "slider", tabindex: 0, "aria-orientation": "vertical", "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": `${axis.label}: ${end === "low" ? "from" : "up to"}`, "data-handle": `${number} ${end}` });
+    const handle = make("rect", {
+      class: "handle",
+      x: -9,
+      width: 18,
+      height: 6,
+      rx: 2,
+      role: "slider",
+      tabindex: 0,
+      "aria-orientation": "vertical",
+      "aria-valuemin": 0,
+      "aria-valuemax": 100,
+      "aria-label": `${axis.label}: ${end === "low" ? "from" : "up to"}`,
+      "data-handle": `${number} ${end}`,
+    });
     handle.addEventListener("keydown", (event) => {
       const range = { ...(this.#ranges.get(number) ?? FULL) };
       const step = STEPS[event.key];
@@ -124,19 +169,32 @@ export class ParallelCoordinates extends HTMLElement {
   /** Dims what is outside, moves handles to their ranges, and says how many lines are left. */
   #mark(): void {
     const within = this.#places.map((places) => isWithin(places, this.#ranges));
-    for (const part of this.#svg.querySelectorAll<SVGElement>("[data-line]")) part.classList.toggle("off", !within[Number(part.dataset["line"])]);
+    for (const part of this.#svg.querySelectorAll<SVGElement>("[data-line]"))
+      part.classList.toggle("off", !within[Number(part.dataset["line"])]);
     this.#source.axes.forEach((_, axis) => {
       const { low, high } = this.#ranges.get(axis) ?? FULL;
       const rect = this.#svg.querySelector(`[data-range="${axis}"]`);
-      set(rect, { y: y(high), height: (high - low) * HEIGHT, visibility: this.#ranges.has(axis) ? "visible" : "hidden" });
-      for (const [end, at] of [["low", low], ["high", high]] as const) {
+      set(rect, {
+        y: y(high),
+        height: (high - low) * HEIGHT,
+        visibility: this.#ranges.has(axis) ? "visible" : "hidden",
+      });
+      for (const [end, at] of [
+        ["low", low],
+        ["high", high],
+      ] as const) {
         const handle = this.#svg.querySelector(`[data-handle="${axis} ${end}"]`);
-        set(handle, { y: y(at) - (end === "high" ? 6 : 0), "aria-valuenow": Math.round(at * 100), "aria-valuetext": this.#nearest(axis, at) });
+        set(handle, {
+          y: y(at) - (end === "high" ? 6 : 0),
+          "aria-valuenow": Math.round(at * 100),
+          "aria-valuetext": this.#nearest(axis, at),
+        });
       }
     });
     const kept = within.filter(Boolean).length;
     const said = this.parentElement?.querySelector("[data-said]");
-    if (said && this.#ranges.size) said.textContent = `${kept} of ${within.length} within: ${within.flatMap((isIn, line) => (isIn ? [line + 1] : [])).join(", ") || "none"}`;
+    if (said && this.#ranges.size)
+      said.textContent = `${kept} of ${within.length} within: ${within.flatMap((isIn, line) => (isIn ? [line + 1] : [])).join(", ") || "none"}`;
     else if (said) said.textContent = "drag along an axis, or use its handles, to narrow";
   }
 
@@ -151,7 +209,11 @@ function y(place: number): number {
 }
 
 function named(label: string): SVGElement {
-  const name = make("text", { x: 0, y: 14, "text-anchor": "middle", class: "name" }, label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}…` : label);
+  const name = make(
+    "text",
+    { x: 0, y: 14, "text-anchor": "middle", class: "name" },
+    label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}…` : label,
+  );
   name.append(make("title", {}, label));
   return name;
 }

@@ -41,7 +41,8 @@ export class PickedCurves extends HTMLElement {
     board.append(legend);
     const charts = document.createElement("div");
     charts.className = "two even";
-    for (const key of (this.dataset["keys"] ?? "").split("\n").slice(0, MOST_CHARTS)) charts.append(this.#chart(key, ids));
+    for (const key of (this.dataset["keys"] ?? "").split("\n").slice(0, MOST_CHARTS))
+      charts.append(this.#chart(key, ids));
     board.append(charts);
     return board;
   }
@@ -50,7 +51,8 @@ export class PickedCurves extends HTMLElement {
     const box = document.createElement("section");
     box.className = "box";
     box.dataset["key"] = key;
-    box.innerHTML = '<h2><span class="break"></span><span class="aside"><span data-axis>by step</span> · <a>Numbers</a></span></h2><div class="chart" role="group"></div>';
+    box.innerHTML =
+      '<h2><span class="break"></span><span class="aside"><span data-axis>by step</span> · <a>Numbers</a></span></h2><div class="chart" role="group"></div>';
     const [title, link, stage] = [box.querySelector(".break"), box.querySelector("a"), box.querySelector(".chart")];
     if (title) title.textContent = key;
     if (link) link.href = `${this.dataset["numbers"]}?${new URLSearchParams({ ids, key })}`;
@@ -61,7 +63,8 @@ export class PickedCurves extends HTMLElement {
 
 function member({ value, dataset }: HTMLInputElement, place: number): HTMLElement {
   const item = document.createElement("li");
-  item.innerHTML = '<button type="button" aria-pressed="true"><svg class="swatch" viewBox="0 0 10 10" aria-hidden="true"><rect width="10" height="10"></rect></svg><b></b> <span></span><output></output></button>';
+  item.innerHTML =
+    '<button type="button" aria-pressed="true"><svg class="swatch" viewBox="0 0 10 10" aria-hidden="true"><rect width="10" height="10"></rect></svg><b></b> <span></span><output></output></button>';
   const [button, number, title] = [item.querySelector("button"), item.querySelector("b"), item.querySelector("span")];
   Object.assign(button?.dataset ?? {}, { series: value, hue: dataset["hue"] });
   item.querySelector("svg")?.classList.add(`hue-${dataset["hue"]}`);

@@ -33,7 +33,9 @@ export const nodeTypes = { card: memo(Card) };
 function Card({ data, selected }: NodeProps<GraphNode>) {
   const { title, kind, subtitle, note, state, badges, problems, isConnectable = false, bar, isCritical } = data;
   return (
-    <div className={`card-node is-${kind} ${state?.css ?? ""} ${selected ? "selected" : ""} ${problems ? "broken" : ""} ${isCritical ? "critical" : ""}`}>
+    <div
+      className={`card-node is-${kind} ${state?.css ?? ""} ${selected ? "selected" : ""} ${problems ? "broken" : ""} ${isCritical ? "critical" : ""}`}
+    >
       {kind !== "dataset" && <Handle type="target" position={Position.Left} isConnectable={isConnectable} />}
       <div className="title">
         <Icon name={ICONS[kind]} />

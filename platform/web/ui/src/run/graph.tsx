@@ -25,7 +25,10 @@ export class RunGraph extends HTMLElement {
     const stage = document.createElement("div");
     stage.className = "run-canvas";
     const width = this.clientWidth;
-    const height = Math.max(LEAST_HEIGHT, Math.min(MOST_HEIGHT, picture.height * Math.max(READABLE_ZOOM, Math.min(1, width / picture.width))));
+    const height = Math.max(
+      LEAST_HEIGHT,
+      Math.min(MOST_HEIGHT, picture.height * Math.max(READABLE_ZOOM, Math.min(1, width / picture.width))),
+    );
     stage.style.height = `${height}px`;
     this.querySelector(".canvas")?.replaceWith(stage);
     this.#root = createRoot(stage);
@@ -95,7 +98,9 @@ function Graph({ first, size: [width, height] }: { first: Picture; size: [number
     >
       <Background variant={BackgroundVariant.Dots} gap={18} size={1} />
       <Controls showInteractive={false} />
-      {first.nodes.length > WITH_MAP && <MiniMap pannable zoomable nodeClassName={(node) => cssOf(node as GraphNode)} />}
+      {first.nodes.length > WITH_MAP && (
+        <MiniMap pannable zoomable nodeClassName={(node) => cssOf(node as GraphNode)} />
+      )}
     </ReactFlow>
   );
 }
@@ -110,7 +115,10 @@ function cssOf(node: GraphNode): string {
 }
 
 function sameEdges(a: readonly { id: string; className?: string }[], b: typeof a): boolean {
-  return a.length === b.length && a.every((edge, place) => edge.id === b[place]?.id && edge.className === b[place]?.className);
+  return (
+    a.length === b.length &&
+    a.every((edge, place) => edge.id === b[place]?.id && edge.className === b[place]?.className)
+  );
 }
 
 function readPicture(): Picture | null {

@@ -59,13 +59,21 @@ export function edgesOf(picture: Picture): Edge[] {
 }
 
 /** Where to look at first: all of it where that can be read, else what is shown, or runs, or the beginning. */
-export function firstView(picture: Picture, shown: string, width: number, height: number): { x: number; y: number; zoom: number } {
+export function firstView(
+  picture: Picture,
+  shown: string,
+  width: number,
+  height: number,
+): { x: number; y: number; zoom: number } {
   const fit = Math.min(1, width / picture.width, height / picture.height);
   if (fit >= READABLE_ZOOM) {
     return { x: (width - picture.width * fit) / 2, y: (height - picture.height * fit) / 2, zoom: fit };
   }
   const boxes = picture.nodes;
-  const box = boxes.find((each) => nameOf(each) === shown) ?? boxes.find((each) => picture.looks[each.state]?.css === "running") ?? boxes[0];
+  const box =
+    boxes.find((each) => nameOf(each) === shown) ??
+    boxes.find((each) => picture.looks[each.state]?.css === "running") ??
+    boxes[0];
   if (!box) return { x: 0, y: 0, zoom: 1 };
   const x = width / 2 - (box.x + NODE_WIDTH / 2) * CLOSE;
   const y = height / 2 - (box.y + NODE_HEIGHT / 2) * CLOSE;

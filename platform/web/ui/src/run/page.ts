@@ -70,7 +70,8 @@ function onClick(event: MouseEvent): void {
 
 function onKeyDown(event: KeyboardEvent): void {
   const panel = document.getElementById("run-step");
-  if (event.key !== "Escape" || !panel?.contains(document.activeElement) || document.querySelector("dialog[open]")) return;
+  if (event.key !== "Escape" || !panel?.contains(document.activeElement) || document.querySelector("dialog[open]"))
+    return;
   const back = cameFrom?.isConnected ? cameFrom : cameFrom?.id ? document.getElementById(cameFrom.id) : null;
   if (back instanceof HTMLElement || back instanceof SVGElement) back.focus();
 }
@@ -88,7 +89,8 @@ function tellParts(event: Event): void {
 /** A part in which somebody works stays as it is; it is sent again with the next change. */
 function spareWork(event: Event): void {
   const { detail } = event as CustomEvent<{ target: Element; shouldSwap: boolean }>;
-  if (arrivingChoice <= shownChoice && detail.target.hasAttribute("data-part") && isAtWork(detail.target)) detail.shouldSwap = false;
+  if (arrivingChoice <= shownChoice && detail.target.hasAttribute("data-part") && isAtWork(detail.target))
+    detail.shouldSwap = false;
 }
 
 function finish(choice: number): void {
