@@ -40,13 +40,13 @@ _REFUSED = {"403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"
 def classify(error: Exception) -> Failure:
     """Return whether another attempt at a request to an S3 server may cure an error."""
     if not isinstance(error, StoreUnreachable):
-        return Failure.FINAL
+        return Failure.PERMANENT
     if isinstance(error.__cause__, ClientError):
         answer = error.__cause__.response
         status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         is_passing = status >= _BROKEN or status in _PASSING or answer.get("Error", {}).get("Code") in _SLOW
-        return Failure.BROKEN if is_passing else Failure.FINAL
-    return Failure.BROKEN
+        return Failure.SERVER_ERROR if is_passing else Failure.PERMANENT
+    return Failure.SERVER_ERROR
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class S3Store:
         policy: RetryPolicy | None = None,
     ) -> None:
         self.put_proof = put_proof
-        self._policy = policy or RetryPolicy(classify, attempts=_ATTEMPTS, longest_s=_LONGEST_WAIT_S)
+        self._policy = policy or RetryPolicy(classify, max_attempts=_ATTEMPTS, max_delay_s=_LONGEST_WAIT_S)
         self._bucket = location.bucket
         self._prefix = location.prefix
         self._endpoint = location.endpoint

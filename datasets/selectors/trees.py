@@ -66,7 +66,7 @@ class TreeReader:
     def _read_range(self, range_id: str) -> RangeEntries:
         try:
             # Every range of a commit was checked before the commit was made.
-            decoded = read_range(self._store.get(range_key(range_id)), is_vouched=True)
+            decoded = read_range(self._store.get(range_key(range_id)), is_verified=True)
         except ContentError as error:
             raise ContentCorrupt(f"The store's copy of the range {range_id[:12]} is damaged: {error}") from error
         if decoded.range_id != range_id:

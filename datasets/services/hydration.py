@@ -306,7 +306,7 @@ def _run_all(futures: Sequence[Future[None]]) -> None:
 
 
 def _classify(error: Exception) -> Failure:
-    return Failure.AWAY if isinstance(error, StoreUnreachable) else Failure.FINAL
+    return Failure.UNAVAILABLE if isinstance(error, StoreUnreachable) else Failure.PERMANENT
 
 
 def _write_at(descriptor: int, content: bytes | memoryview, offset: int) -> None:

@@ -33,19 +33,19 @@ _TIMEOUT = httpx.Timeout(60, connect=10)
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=64)
 _PAGE = 1000
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
-_SHORT_PATIENCE_S, _PATIENCE_S = 30.0, 600.0
+_SHORT_RETRY_S, _LONG_RETRY_S = 30.0, 600.0
 _REPEATABLE = {"GET", "HEAD", "PUT", "DELETE", "PATCH"}
 
 
 def api_policy(on_wait: Callable[[Waiting], None] = ignore_waiting) -> RetryPolicy:
     """Return how calls of the API try again; each call says for itself what its failures mean."""
-    return RetryPolicy(lambda _: Failure.FINAL, patience_s=_SHORT_PATIENCE_S, on_wait=on_wait)
+    return RetryPolicy(lambda _: Failure.PERMANENT, max_elapsed_s=_SHORT_RETRY_S, on_wait=on_wait)
 
 
 class Http:
     """A connection to one server as one caller. Safe to share between threads.
 
-    A server that has never answered is given up after `first_attempts`: its address may be wrong.
+    A server that has never answered is given up after `max_first_attempts`: its address may be wrong.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class Http:
         transport: httpx.BaseTransport | None = None,
         store: "StoreConnections | None" = None,
         policy: RetryPolicy | None = None,
-        first_attempts: int = 2,
+        max_first_attempts: int = 2,
     ) -> None:
         self.url = url
         self.policy = policy or api_policy()
         self._token = token
-        self._first_attempts = first_attempts
+        self._max_first_attempts = max_first_attempts
         self._has_answered = False
         if store is not None:
             self._store = store
@@ -74,10 +74,12 @@ class Http:
             trust_env=urlsplit(url).hostname not in _LOOPBACK,
         )
 
-    def patient(self, limit_s: float | None = None) -> Self:
+    def with_long_retries(self, limit_s: float | None = None) -> Self:
         """Return the same connection for work that is worth waiting for minutes, `limit_s` at most."""
         longer = copy(self)
-        longer.policy = replace(self.policy, patience_s=_PATIENCE_S if limit_s is None else min(limit_s, _PATIENCE_S))
+        longer.policy = replace(
+            self.policy, max_elapsed_s=_LONG_RETRY_S if limit_s is None else min(limit_s, _LONG_RETRY_S)
+        )
         return longer
 
     def close(self) -> None:
@@ -197,11 +199,11 @@ class Http:
             nonlocal failures
             failures += 1
             if not isinstance(error, errors.Unavailable):
-                return Failure.FINAL
+                return Failure.PERMANENT
             # Where nothing was sent, even what must not happen twice may be tried again.
             is_unsent = isinstance(error.__cause__, httpx.ConnectError | httpx.ConnectTimeout)
-            is_unknown = not self._has_answered and failures >= self._first_attempts
-            return Failure.AWAY if (may_repeat or is_unsent) and not is_unknown else Failure.FINAL
+            is_unknown = not self._has_answered and failures >= self._max_first_attempts
+            return Failure.UNAVAILABLE if (may_repeat or is_unsent) and not is_unknown else Failure.PERMANENT
 
         return replace(self.policy, classify=classify).repeat(lambda: self._attempt(request, is_stream=is_stream))
 

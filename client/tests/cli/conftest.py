@@ -117,8 +117,8 @@ def connect(handler: Callable[[httpx.Request], httpx.Response]) -> Cli:
             "secret",
             transport=httpx.MockTransport(handler),
             store=ScriptedStore(handler),
-            policy=replace(api_policy(), patience_s=0),
-            first_attempts=1,
+            policy=replace(api_policy(), max_elapsed_s=0),
+            max_first_attempts=1,
         )
         session = Session(url=URL, token="secret", _client=Client(http=http))
         return CliRunner().invoke(app, list(arguments), obj=session, input=stdin)

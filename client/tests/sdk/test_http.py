@@ -32,14 +32,14 @@ class Script:
         return httpx.Response(answer[0], content=json.dumps(answer[1]), headers=headers)
 
 
-def connect(script, *, token="secret", waits=None, first_attempts=2, **policy) -> Http:
+def connect(script, *, token="secret", waits=None, max_first_attempts=2, **policy) -> Http:
     sleep = [].append if waits is None else waits.append
     return Http(
         URL,
         token,
         transport=httpx.MockTransport(script),
-        policy=replace(api_policy(), sleep=sleep, chance=lambda: 1.0, clock=lambda: 0.0, **policy),
-        first_attempts=first_attempts,
+        policy=replace(api_policy(), sleep=sleep, jitter=lambda: 1.0, clock=lambda: 0.0, **policy),
+        max_first_attempts=max_first_attempts,
     )
 
 
@@ -73,7 +73,7 @@ def test_every_call_carries_the_token_and_goes_to_the_api():
     ],
 )
 def test_a_problem_becomes_the_exception_of_its_kind(status, kind, exit_code):
-    http = connect(Script(problem(status, head="abc")), patience_s=0)
+    http = connect(Script(problem(status, head="abc")), max_elapsed_s=0)
 
     with pytest.raises(errors.NearlineError) as raised:
         http.get("/x")
@@ -132,7 +132,7 @@ def test_a_write_that_never_left_is_repeated():
 def test_a_write_that_may_be_sent_twice_is_repeated():
     script = Script(httpx.ReadTimeout("slow"), httpx.ReadTimeout("slow"), (201, {"id": "1"}))
 
-    assert connect(script, first_attempts=5).post("/x", {}, may_repeat=True) == {"id": "1"}
+    assert connect(script, max_first_attempts=5).post("/x", {}, may_repeat=True) == {"id": "1"}
 
 
 def test_a_server_never_heard_of_is_given_up_soon():
@@ -145,21 +145,21 @@ def test_a_server_never_heard_of_is_given_up_soon():
 
 
 @pytest.mark.parametrize(
-    ("is_patient", "waits"),
+    ("has_long_retries", "waits"),
     [(False, [0.5, 1.0, 2.0, 4.0, 8.0]), (True, [0.5, 1.0, 2.0, 4.0, 8.0, *[15.0] * 38])],
 )
-def test_a_server_that_answered_before_is_waited_for_and_for_longer_by_transfers(is_patient, waits):
+def test_a_server_that_answered_before_is_waited_for_and_for_longer_by_transfers(has_long_retries, waits):
     slept, told = [], []
     script = Script((200, {}), httpx.ConnectError("refused"))
     http = connect(script, waits=slept, on_wait=told.append)
     http.get("/x")
 
     with pytest.raises(errors.Unavailable):
-        (http.patient() if is_patient else http).get("/x")
+        (http.with_long_retries() if has_long_retries else http).get("/x")
 
     assert slept == waits
     assert {wait.reason for wait in told} == {"Cannot reach http://server: refused."}
-    assert {wait.limit_s for wait in told} == {600.0 if is_patient else 30.0}
+    assert {wait.limit_s for wait in told} == {600.0 if has_long_retries else 30.0}
     assert [wait.waited_s for wait in told[:4]] == [0.0, 0.5, 1.5, 3.5]
 
 

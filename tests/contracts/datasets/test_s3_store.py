@@ -175,7 +175,7 @@ def test_clocks_that_differ_are_told_in_a_sentence(store):
 
 
 def trying(location, waits):
-    policy = RetryPolicy(classify, attempts=5, sleep=waits.append, chance=lambda: 1.0)
+    policy = RetryPolicy(classify, max_attempts=5, sleep=waits.append, jitter=lambda: 1.0)
     return S3Store(
         location, access_key=ACCESS_KEY, secret_key=SECRET_KEY, put_proof=PutProof.CHECKSUM_SHA256, policy=policy
     )

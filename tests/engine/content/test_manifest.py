@@ -214,8 +214,8 @@ def test_any_bytes_are_refused_when_peeked_at_or_seen(data):
 
 
 @given(trees(max_size=20).filter(bool), st.booleans())
-def test_entries_made_one_by_one_are_those_made_at_once(entries, is_vouched):
-    found = range_codec.read_range(manifest.encode_range(entries), is_vouched=is_vouched).entries
+def test_entries_made_one_by_one_are_those_made_at_once(entries, is_verified):
+    found = range_codec.read_range(manifest.encode_range(entries), is_verified=is_verified).entries
 
     assert [found[index] for index in range(len(found))] == list(found) == entries
     assert found[-1] == entries[-1]

@@ -17,7 +17,7 @@ class Stale(Exception):
     pass
 
 
-KINDS = {Away: Failure.AWAY, Broken: Failure.BROKEN, Stale: Failure.STALE}
+KINDS = {Away: Failure.UNAVAILABLE, Broken: Failure.SERVER_ERROR, Stale: Failure.EXPIRED}
 
 
 class Line:
@@ -31,9 +31,9 @@ class Line:
 
     def policy(self, **options):
         return RetryPolicy(
-            lambda error: KINDS.get(type(error), Failure.FINAL),
+            lambda error: KINDS.get(type(error), Failure.PERMANENT),
             sleep=self.waits.append,
-            chance=lambda: 1.0,
+            jitter=lambda: 1.0,
             clock=lambda: sum(self.waits),
             on_wait=self.told.append,
             **options,
@@ -59,11 +59,11 @@ def test_who_is_away_is_waited_for_with_growing_waits():
     assert line.told[2].left_s == 598.5
 
 
-def test_waiting_ends_when_patience_is_over():
+def test_waiting_ends_after_the_longest_time():
     line = Line(*[Away("no answer") for _ in range(1000)])
 
     with pytest.raises(Away):
-        line.policy(patience_s=60.0).repeat(line.call)
+        line.policy(max_elapsed_s=60.0).repeat(line.call)
 
     assert line.waits == [0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0]
 
@@ -72,7 +72,7 @@ def test_what_is_broken_is_tried_a_few_times():
     line = Line(*[Broken() for _ in range(1000)])
 
     with pytest.raises(Broken):
-        line.policy(attempts=4).repeat(line.call)
+        line.policy(max_attempts=4).repeat(line.call)
 
     assert (line.calls, line.waits) == (4, [0.5, 1.0, 2.0])
 
@@ -81,7 +81,7 @@ def test_what_is_stale_is_made_again_at_once_but_not_for_ever():
     line = Line(*[Stale() for _ in range(1000)])
 
     with pytest.raises(Stale):
-        line.policy(attempts=4).repeat(line.call)
+        line.policy(max_attempts=4).repeat(line.call)
 
     assert (line.calls, line.waits) == (4, [])
 
@@ -89,7 +89,7 @@ def test_what_is_stale_is_made_again_at_once_but_not_for_ever():
 def test_a_long_absence_leaves_what_became_stale_its_attempts():
     line = Line(*[Away() for _ in range(30)], Stale())
 
-    assert line.policy(attempts=2).repeat(line.call) == "done"
+    assert line.policy(max_attempts=2).repeat(line.call) == "done"
 
 
 def test_what_cannot_succeed_is_not_repeated():
@@ -106,7 +106,7 @@ def test_an_error_says_how_long_to_wait_up_to_the_longest_wait():
     soon.retry_after_s, late.retry_after_s = 3.0, 3600.0
     line = Line(soon, late)
 
-    assert line.policy(longest_s=20.0).repeat(line.call) == "done"
+    assert line.policy(max_delay_s=20.0).repeat(line.call) == "done"
     assert line.waits == [3.0, 20.0]
 
 
@@ -115,5 +115,5 @@ def test_waits_are_random():
     chances = [0.5, 0.25]
     policy = line.policy()
 
-    assert RetryPolicy(policy.classify, sleep=line.waits.append, chance=lambda: chances.pop(0)).repeat(line.call)
+    assert RetryPolicy(policy.classify, sleep=line.waits.append, jitter=lambda: chances.pop(0)).repeat(line.call)
     assert line.waits == [0.25, 0.25]

@@ -109,10 +109,10 @@ def range_id(data: bytes) -> str:
     return read_range(data).range_id
 
 
-def read_range(data: bytes, *, is_vouched: bool = False) -> DecodedRange:
+def read_range(data: bytes, *, is_verified: bool = False) -> DecodedRange:
     """Return the id and the entries of a range: both for the price of one reading.
 
-    With `is_vouched`, the caller compares the id with that of a range which was checked before; what then needs no
+    With `is_verified`, the caller compares the id with that of a range which was checked before; what then needs no
     second check is left out, and nothing may be done with the entries where the ids differ.
     """
     header = _read_header(data)
@@ -164,7 +164,7 @@ def read_range(data: bytes, *, is_vouched: bool = False) -> DecodedRange:
         packs,
     )
     entries = RangeEntries(columns)
-    if not is_vouched:
+    if not is_verified:
         entries.check()
         if list(shared) != _shared_folders(paths) or _total(paths) + target_bytes > MAX_RANGE_NAME_BYTES:
             raise BadManifest("The names of this range are not encoded as this format demands.")

@@ -1,7 +1,7 @@
-"""Trying again: what is worth another attempt, how long to wait before it, and when to give up.
+"""Retries: which failures are worth another attempt, how long to wait before it, and when to give up.
 
-Client and server move content by this one policy. Waits are random and grow (full jitter), so that many who were
-refused at the same moment do not come back at the same moment.
+Client and server move content by this one policy. Waits grow and are random (full jitter), so that many callers that
+were refused at the same moment do not retry at the same moment.
 """
 
 import random
@@ -19,14 +19,14 @@ _LARGEST_EXPONENT = 30
 class Failure(Enum):
     """What a failure says about another attempt.
 
-    FINAL: it would fail too. STALE: what it needs is replaced first, then it may be made at once. BROKEN: the other
-    side failed by itself; a few attempts. AWAY: the other side is out of reach or busy; it is waited for.
+    PERMANENT: it would fail too. EXPIRED: a permission is renewed first, then it may be made at once. SERVER_ERROR: the
+    other side failed by itself; a few attempts. UNAVAILABLE: the other side is out of reach or busy; it is waited for.
     """
 
-    FINAL = "final"
-    STALE = "stale"
-    BROKEN = "broken"
-    AWAY = "away"
+    PERMANENT = "permanent"
+    EXPIRED = "expired"
+    SERVER_ERROR = "server error"
+    UNAVAILABLE = "unavailable"
 
 
 @dataclass(frozen=True)
@@ -44,54 +44,54 @@ class Waiting:
 
 
 def ignore_waiting(_: Waiting) -> None:
-    """Take no note of a wait."""
+    """Report no wait."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how long to try. `classify` tells what an exception means; `on_wait` is told of each wait.
+    """How often and how long to try. `classify` says what an exception means; `on_wait` is called before each wait.
 
-    `attempts` bounds how often something may be STALE or BROKEN; who is AWAY is waited for until `patience_s` has
-    passed. Time and chance can be replaced by tests.
+    `max_attempts` bounds failures that are EXPIRED or SERVER_ERROR; UNAVAILABLE is waited for until `max_elapsed_s`
+    have passed. `jitter` returns a number from 0 to 1. Tests replace it, the clock and the sleep.
     """
 
     classify: Callable[[Exception], Failure]
-    attempts: int = 8
-    patience_s: float = 600.0
-    base_s: float = 0.25
-    longest_s: float = 15.0
+    max_attempts: int = 8
+    max_elapsed_s: float = 600.0
+    base_delay_s: float = 0.25
+    max_delay_s: float = 15.0
     on_wait: Callable[[Waiting], None] = ignore_waiting
     sleep: Callable[[float], None] = time.sleep
-    chance: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.random
     clock: Callable[[], float] = time.monotonic
 
     def repeat(self, attempt: Callable[[], T]) -> T:
         """Return what `attempt` returns, repeating it while it fails for reasons that may pass.
 
-        An exception may say by `retry_after_s` how long the other side asks to be left alone.
+        An exception may have `retry_after_s`: for how many seconds the other side asks for no request.
         """
         began_at, slept_s = self.clock(), 0.0
-        failures = of_its_own = 0
+        failures = counted_failures = 0
         while True:
             try:
                 return attempt()
             except Exception as error:
                 failure = self.classify(error)
                 failures += 1
-                of_its_own += failure is not Failure.AWAY
-                if failure is Failure.FINAL or of_its_own >= self.attempts:
+                counted_failures += failure is not Failure.UNAVAILABLE
+                if failure is Failure.PERMANENT or counted_failures >= self.max_attempts:
                     raise
-                if failure is Failure.STALE:
+                if failure is Failure.EXPIRED:
                     continue
                 # By both, since the clock and the sleep of a test may stand still.
                 waited_s = max(self.clock() - began_at, slept_s)
                 wait_s = self._wait_s(failures, getattr(error, "retry_after_s", 0.0))
-                if waited_s + wait_s > self.patience_s:
+                if waited_s + wait_s > self.max_elapsed_s:
                     raise
-                self.on_wait(Waiting(str(error), waited_s, self.patience_s))
+                self.on_wait(Waiting(str(error), waited_s, self.max_elapsed_s))
             self.sleep(wait_s)
             slept_s += wait_s
 
     def _wait_s(self, failures: int, retry_after_s: float) -> float:
-        longest_s = min(self.longest_s, self.base_s * 2.0 ** min(failures, _LARGEST_EXPONENT))
-        return max(self.chance() * longest_s, min(retry_after_s, self.longest_s))
+        max_delay_s = min(self.max_delay_s, self.base_delay_s * 2.0 ** min(failures, _LARGEST_EXPONENT))
+        return max(self.jitter() * max_delay_s, min(retry_after_s, self.max_delay_s))

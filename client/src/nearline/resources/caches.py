@@ -67,7 +67,7 @@ class Caches:
     ) -> Iterator[CachedCommit]:
         """Yield how it stands now and again, until `timeout_s` is over."""
         started, pause = time.monotonic(), 0.05
-        caches = Caches(self._http.patient(timeout_s))
+        caches = Caches(self._http.with_long_retries(timeout_s))
         while True:
             yield cached
             if timeout_s is not None and time.monotonic() - started > timeout_s:

@@ -47,7 +47,7 @@ class Runs:
         """Return the run once nothing more will happen in it. Raises Unavailable when `timeout_s` is over."""
         started = time.monotonic()
         pause = 0.1
-        runs = Runs(self._http.patient(timeout_s))
+        runs = Runs(self._http.with_long_retries(timeout_s))
         while True:
             run = runs.get(run_id)
             if on_change:

@@ -25,7 +25,7 @@ class SyncRoutes:
     def __init__(self, http: Http, reference: Reference) -> None:
         self._http = http
         # A transfer has done much already when its server goes away: it waits for longer than other commands.
-        self._api = http.patient()
+        self._api = http.with_long_retries()
         self._path = "/datasets" + quoted(reference.project, reference.name)
 
     def list_branches(self) -> list[BranchHead]:

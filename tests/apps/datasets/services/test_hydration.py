@@ -202,11 +202,11 @@ class AwayStore(MemoryStore):
         return super().get_range(key, offset, size)
 
 
-def patience(waits, **options):
+def retry_policy(waits, **options):
     return RetryPolicy(
-        lambda error: Failure.AWAY if isinstance(error, StoreUnreachable) else Failure.FINAL,
+        lambda error: Failure.UNAVAILABLE if isinstance(error, StoreUnreachable) else Failure.PERMANENT,
         sleep=waits.append,
-        chance=lambda: 1.0,
+        jitter=lambda: 1.0,
         **options,
     )
 
@@ -216,7 +216,7 @@ def test_a_store_that_is_away_for_a_while_is_waited_for_and_that_is_told(tmp_pat
     packed = PackedTree(FILES)
     packed.put_into(store)
 
-    hydrate(store, packed.entries, tmp_path / "out", policy=patience(waits), on_wait=told.append)
+    hydrate(store, packed.entries, tmp_path / "out", policy=retry_policy(waits), on_wait=told.append)
 
     assert read_tree(tmp_path / "out") == CONTENT
     assert waits == [0.5, 1.0, 2.0]
@@ -229,7 +229,7 @@ def test_a_store_that_stays_away_is_given_up_with_its_reason_and_no_half_file(tm
     packed.put_into(store)
 
     with pytest.raises(StoreUnreachable, match="SlowDown"):
-        hydrate(store, packed.entries, tmp_path / "out", policy=patience([], patience_s=5.0))
+        hydrate(store, packed.entries, tmp_path / "out", policy=retry_policy([], max_elapsed_s=5.0))
 
     assert list((tmp_path / "out").iterdir()) == []
 

@@ -87,7 +87,7 @@ class Manifests:
         if kept is not None:
             try:
                 # It was checked when it came here, or made here: its id says that it still is what it was then.
-                return _check_range(range_id, kept, is_vouched=True)
+                return _check_range(range_id, kept, is_verified=True)
             except ContentError:
                 self._drop(range_id)
         return _check_range(range_id, self._fetch(ObjectKind.RANGE, [range_id])[range_id])
@@ -146,8 +146,8 @@ def _check_root(root: str, data: bytes) -> list[RootRange]:
     return decode_root(data)
 
 
-def _check_range(range_id: str, data: bytes, *, is_vouched: bool = False) -> RangeEntries:
-    found = read_range(data, is_vouched=is_vouched)
+def _check_range(range_id: str, data: bytes, *, is_verified: bool = False) -> RangeEntries:
+    found = read_range(data, is_verified=is_verified)
     if found.range_id != range_id:
         raise BadManifest(f"These bytes are not the range {range_id[:12]}.")
     return found.entries

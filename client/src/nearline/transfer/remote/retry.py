@@ -21,10 +21,10 @@ def transfer_policy(on_wait: Callable[[Waiting], None] = ignore_waiting) -> Retr
 def classify(error: Exception) -> Failure:
     """Return what an error means for another attempt."""
     if is_expired(error):
-        return Failure.STALE
+        return Failure.EXPIRED
     if isinstance(error, Unavailable):
-        return Failure.AWAY
-    return Failure.BROKEN if isinstance(error, ServerFailure) else Failure.FINAL
+        return Failure.UNAVAILABLE
+    return Failure.SERVER_ERROR if isinstance(error, ServerFailure) else Failure.PERMANENT
 
 
 def is_expired(error: Exception) -> bool:
