@@ -2,21 +2,23 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store
 from datasets.errors import ReferenceNotFound, TargetNotEmpty, TargetUnwritable
 from datasets.models import Commit
 from datasets.selectors.trees import TreeReader
-from datasets.services.hydration import HydrationProgress, OnProgress, ShouldStop, hydrate
+from nearline.hydrate.ports import HydrationProgress, OnProgress, ignore_progress
 
 
 def write_tree(
     commit_id: str,
     target: Path,
-    on_progress: OnProgress = lambda _: None,
+    on_progress: OnProgress = ignore_progress,
     *,
-    should_stop: ShouldStop = lambda: False,
+    should_stop: Callable[[], bool] = lambda: False,
     threads: int = 4,
 ) -> HydrationProgress:
     """Write the whole tree of a commit as the folder `target`, every file verified; return what it took.

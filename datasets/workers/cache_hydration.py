@@ -15,6 +15,7 @@ from core import clock, isolation
 from core.errors import PlatformError
 from core.tasks import enqueue, enqueue_reliably
 from core.units import format_bytes
+from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites.registry import open_volume
 from datasets.engine.cache_ports import CopyFolder, Staging
@@ -26,11 +27,11 @@ from datasets.selectors import cache_plans, caches, failures
 from datasets.selectors.trees import TreeReader
 from datasets.services import cache_space, damage
 from datasets.services.cache_events import change_state, record
-from datasets.services.hydration import HydrationProgress, hydrate
 from datasets.workers import cache_leases
 from datasets.workers.cache_leases import Heartbeat
 from nearline.content.manifest import Entry
 from nearline.content.retry import Waiting
+from nearline.hydrate.ports import HydrationProgress
 
 log = structlog.get_logger(__name__)
 

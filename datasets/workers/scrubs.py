@@ -17,6 +17,7 @@ from core import clock, isolation
 from core.errors import PlatformError
 from core.models import give_back_lease, take_lease
 from core.tasks import enqueue_reliably
+from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites.registry import open_volume
 from datasets.engine.cache_ports import CopyFolder, Damage, DamageKind
@@ -26,7 +27,6 @@ from datasets.selectors import caches, failures
 from datasets.selectors.trees import TreeReader
 from datasets.services import damage
 from datasets.services.cache_events import record
-from datasets.services.hydration import hydrate
 from datasets.workers import cache_leases
 from datasets.workers.evictions import HEALING
 from nearline.content.manifest import Entry

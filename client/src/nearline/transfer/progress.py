@@ -59,16 +59,24 @@ class Meter:
         with self._lock:
             self._files += files
             self._bytes += size_bytes
-            now = self._clock()
-            if now - self._told_at < 0.1:  # noqa: PLR2004 (seconds)
-                return
-            self._told_at = now
-            self._tell(now)
+            self._tell_now_and_then()
+
+    def show(self, *, files: int, size_bytes: int) -> None:
+        """Say how much is done in all."""
+        with self._lock:
+            self._files, self._bytes = files, size_bytes
+            self._tell_now_and_then()
 
     def finish(self) -> None:
         """Tell the final state."""
         with self._lock:
             self._tell(self._clock())
+
+    def _tell_now_and_then(self) -> None:
+        now = self._clock()
+        if now - self._told_at >= 0.1:  # noqa: PLR2004 (seconds)
+            self._told_at = now
+            self._tell(now)
 
     def _tell(self, now: float) -> None:
         passed = now - self._measured_at

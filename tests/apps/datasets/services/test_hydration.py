@@ -6,11 +6,12 @@ import threading
 
 import pytest
 
+from datasets.adapters.hydration import hydrate
 from datasets.adapters.memory import MemoryStore
 from datasets.engine.layout import pack_key
 from datasets.errors import ContentCorrupt, HydrationStopped, StoreUnreachable, TargetUnwritable
-from datasets.services.hydration import HydrationProgress, hydrate
 from nearline.content.retry import Failure, RetryPolicy
+from nearline.hydrate.ports import HydrationProgress
 from tests.factories.datasets import MTIME_NS, PackedTree, read_tree
 
 FILES = {

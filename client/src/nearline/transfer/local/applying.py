@@ -2,14 +2,16 @@
 
 import os
 import threading
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from nearline.content.diff import Change, Conflict
 from nearline.content.entries import Entry
+from nearline.content.hashing import Buffer
 from nearline.content.paths import MAX_COMPONENT_BYTES
 from nearline.content.retry import RetryPolicy
+from nearline.hydrate.engine import hydrate
+from nearline.hydrate.ports import HydrationProgress, PackSource
 from nearline.transfer.local import reading
 from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.scan import is_same
@@ -17,9 +19,6 @@ from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.target import TargetFolder
 from nearline.transfer.local.walk import Found
 from nearline.transfer.progress import Meter, OnProgress
-from nearline.transfer.remote import download
-from nearline.transfer.remote.download import Fetched, Wanted
-from nearline.transfer.remote.server import Server
 
 _CONFLICT = b".conflict"
 
@@ -49,10 +48,12 @@ class FolderUpdate:
         self._rules = rules
         self._lock = threading.Lock()
         self._late: list[bytes] = []
+        # What the merge took each path of a change for.
+        self._before: dict[bytes, Entry | None] = {}
 
     def apply(
         self,
-        server: Server,
+        source: PackSource,
         changes: Sequence[Change],
         conflicts: Sequence[Conflict] = (),
         *,
@@ -63,40 +64,24 @@ class FolderUpdate:
         """Remove and write what the changes say; of conflicts, write theirs beside ours."""
         changes = [change for change in changes if not self._rules.covers(change.path)]
         removed = sum(self._remove(change) for change in reversed(changes) if change.after is None)
-        wanted = [
-            Wanted(change.after, partial(self._choose_path, change.after, change.before))
-            for change in changes
-            if change.after is not None
-        ]
-        kept = [conflict for conflict in conflicts if not self._rules.covers(conflict.path)]
-        wanted += [
-            Wanted(conflict.theirs, partial(self._conflict_path, conflict.path))
-            for conflict in kept
-            if conflict.theirs is not None
-        ]
-        meter = Meter(
-            on_progress,
-            "Downloading",
-            files_total=len(wanted),
-            bytes_total=sum(item.entry.size for item in wanted if item.entry.blobs),
-        )
-        fetched: list[Fetched] = []
+        conflicts = [conflict for conflict in conflicts if not self._rules.covers(conflict.path)]
+        files = _MergedFiles(self._target, self._cache, self._choose_path)
+        entries = [change.after for change in changes if change.after is not None]
+        entries += [conflict.theirs for conflict in conflicts if conflict.theirs is not None]
+        self._before = {change.path: change.before for change in changes}
+        if entries:
+            size = sum(entry.size for entry in entries)
+            meter = Meter(on_progress, "Downloading", files_total=len(entries), bytes_total=size)
 
-        def note(group: list[Fetched]) -> None:
-            with self._lock:
-                fetched.extend(group)
-            if self._cache is not None:
-                mine = [(item.found, item.entry.content_id) for item in group if item.found.path == item.entry.path]
-                self._cache.remember(mine)
+            def note(progress: HydrationProgress) -> None:
+                files.remember()
+                meter.show(files=progress.files, size_bytes=progress.size_bytes)
 
-        if wanted:
-            download.fetch_files(
-                server, self._target, wanted, threads=threads, policy=policy, meter=meter, on_fetched=note
-            )
+            done = hydrate(source, files, entries, policy=policy, threads=threads, on_progress=note)
+            note(done)
             meter.finish()
-        size = sum(item.entry.size for item in fetched if item.entry.blobs)
-        paths = sorted({*(conflict.path for conflict in kept), *self._late})
-        return Applied(len(fetched), size, paths, removed)
+        paths = sorted({*(conflict.path for conflict in conflicts), *self._late})
+        return Applied(files.count, files.size_bytes, paths, removed)
 
     def _remove(self, change: Change) -> bool:
         if not self._is_as_expected(change.path, change.before):
@@ -104,9 +89,11 @@ class FolderUpdate:
             return False
         return self._target.remove(change.path)
 
-    def _choose_path(self, entry: Entry, before: Entry | None) -> bytes | None:
+    def _choose_path(self, entry: Entry) -> bytes | None:
+        if entry.path not in self._before:
+            return self._conflict_path(entry.path)
         found = self._target.find(entry.path)
-        if found is not None and not self._is_as_expected(entry.path, before):
+        if found is not None and not self._is_as_expected(entry.path, self._before[entry.path]):
             if self._is_content_of(found, entry):
                 return None
             with self._lock:
@@ -141,3 +128,75 @@ class FolderUpdate:
                 parts[index] = parts[index][: MAX_COMPONENT_BYTES - len(_CONFLICT)] + _CONFLICT
                 break
         return b"/".join(parts)
+
+
+class _MergedFiles:
+    """Files on their way into a linked folder. Implements `nearline.hydrate.ports.Target`.
+
+    `choose_path` is asked just before a file becomes visible; None leaves it out.
+    """
+
+    def __init__(
+        self, folder: TargetFolder, cache: StatCache | None, choose_path: Callable[[Entry], bytes | None]
+    ) -> None:
+        self.count = self.size_bytes = 0
+        self._folder = folder
+        self._cache = cache
+        self._choose_path = choose_path
+        self._lock = threading.Lock()
+        self._written: list[tuple[Found, bytes]] = []
+
+    def prepare(self, _entries: Sequence[Entry]) -> None:
+        """Make nothing yet: folders are made for the files that are not left out."""
+
+    def is_in_place(self, _entry: Entry) -> bool:
+        """Return False: the merge lists only what is not."""
+        return False
+
+    def write_file(self, entry: Entry, content: Buffer) -> None:
+        """Make a small file visible."""
+        path = self._choose_path(entry)
+        if path is not None:
+            self._note(entry, self._folder.write_file(path, entry, content))
+
+    def write_piece(self, entry: Entry, offset: int, content: Buffer) -> None:
+        """Write a piece of a hidden file."""
+        self._folder.write_piece(entry, offset, content)
+
+    def publish(self, entry: Entry) -> bool:
+        """Make a large file visible if it is whole."""
+        if not self._folder.is_whole(entry):
+            return False
+        path = self._choose_path(entry)
+        if path is not None:
+            self._note(entry, self._folder.publish(path, entry))
+        else:
+            self._folder.discard(entry)
+        return True
+
+    def discard(self, entry: Entry) -> None:
+        """Remove a hidden file."""
+        self._folder.discard(entry)
+
+    def write_link(self, entry: Entry) -> None:
+        """Make a link visible."""
+        path = self._choose_path(entry)
+        if path is not None:
+            self._note(entry, self._folder.write_link(path, entry))
+
+    def finish(self) -> None:
+        """End with nothing left to do."""
+
+    def remember(self) -> None:
+        """Note in the cache what was written since."""
+        with self._lock:
+            written, self._written = self._written, []
+        if self._cache is not None:
+            self._cache.remember(written)
+
+    def _note(self, entry: Entry, found: Found) -> None:
+        with self._lock:
+            self.count += 1
+            self.size_bytes += entry.size if entry.blobs else 0
+            if found.path == entry.path:
+                self._written.append((found, entry.content_id))

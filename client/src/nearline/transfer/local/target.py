@@ -4,12 +4,14 @@ import contextlib
 import itertools
 import os
 import stat
+from collections.abc import Iterator
 
 from nearline.content.entries import Entry
 from nearline.content.hashing import Buffer
 from nearline.content.paths import check_path
 from nearline.content.symlinks import check_target
 from nearline.errors import Conflict, NearlineError
+from nearline.hydrate.hidden_files import HiddenFiles, hidden_name, write_at
 from nearline.transfer.local.walk import Found, cannot, describe
 
 
@@ -44,55 +46,53 @@ class TargetFolder:
             return describe(path, status)
         raise _in_the_way(path)
 
-    def open_new(self, entry: Entry) -> tuple[int, bytes]:
-        """Open a new file that is not visible yet; return its descriptor and its place for `publish`."""
-        place = os.path.join(self._temporary, b"%d-%d" % (os.getpid(), next(self._numbers)))
+    def write_file(self, path: bytes, entry: Entry, content: Buffer) -> Found:
+        """Make a file visible at `path`, at once and complete, with the mode and time of its entry."""
+        place = self._new_place()
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            return os.open(place, flags, 0o777 if entry.mode & 0o100 else 0o666), place
+            descriptor = os.open(place, flags, 0o777 if entry.mode & 0o100 else 0o666)
+            try:
+                write_at(descriptor, content)
+                os.utime(descriptor, ns=(entry.mtime_ns, entry.mtime_ns))
+            finally:
+                os.close(descriptor)
         except OSError as error:
-            raise cannot("write", entry.path, error) from error
-
-    def write_file(self, path: bytes, entry: Entry, data: Buffer) -> Found:
-        """Make a file visible at `path`, at once and complete, with the mode and time of its entry."""
-        descriptor, place = self.open_new(entry)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-        except OSError as error:
-            os.close(descriptor)
-            self.discard(place)
+            self._remove_hidden(place)
             raise cannot("write", path, error) from error
-        return self.publish(descriptor, place, path, entry)
+        return self._move(place, path)
+
+    def write_piece(self, entry: Entry, offset: int, content: Buffer) -> None:
+        """Write a piece of a large file, which stays hidden until `publish`."""
+        with self._hidden_files(entry) as hidden:
+            hidden.write(entry, offset, content)
+
+    def is_whole(self, entry: Entry) -> bool:
+        """Return whether a hidden file has the content of its entry."""
+        with self._hidden_files(entry) as hidden:
+            return hidden.is_whole(entry)
+
+    def publish(self, path: bytes, entry: Entry) -> Found:
+        """Make a hidden file visible at `path`."""
+        with self._hidden_files(entry) as hidden, hidden.open(entry) as descriptor:
+            os.utime(descriptor, ns=(entry.mtime_ns, entry.mtime_ns))
+        return self._move(os.path.join(self._temporary, os.fsencode(hidden_name(entry))), path)
+
+    def discard(self, entry: Entry) -> None:
+        """Remove a hidden file that will not be made visible."""
+        with self._hidden_files(entry) as hidden:
+            hidden.discard(entry)
 
     def write_link(self, path: bytes, entry: Entry) -> Found:
         """Make a symbolic link visible at `path`."""
         check_target(path, entry.target)
-        place = os.path.join(self._temporary, b"%d-%d" % (os.getpid(), next(self._numbers)))
+        place = self._new_place()
         try:
             os.symlink(entry.target, place)
             os.utime(place, ns=(entry.mtime_ns, entry.mtime_ns), follow_symlinks=False)
         except OSError as error:
             raise cannot("write", path, error) from error
         return self._move(place, path)
-
-    def publish(self, descriptor: int, place: bytes, path: bytes, entry: Entry) -> Found:
-        """Close a file made by `open_new` and make it visible at `path`."""
-        try:
-            try:
-                os.utime(descriptor, ns=(entry.mtime_ns, entry.mtime_ns))
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            self.discard(place)
-            raise cannot("write", path, error) from error
-        return self._move(place, path)
-
-    def discard(self, place: bytes) -> None:
-        """Remove a file that will not be made visible."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(place)
 
     def remove(self, path: bytes) -> bool:
         """Remove a file, and the folders that it leaves empty; return False when there was none."""
@@ -113,6 +113,24 @@ class TargetFolder:
             folder = folder.rpartition(b"/")[0]
         return True
 
+    def _new_place(self) -> bytes:
+        return os.path.join(self._temporary, b"%d-%d" % (os.getpid(), next(self._numbers)))
+
+    def _remove_hidden(self, place: bytes) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(place)
+
+    @contextlib.contextmanager
+    def _hidden_files(self, entry: Entry) -> Iterator[HiddenFiles]:
+        try:
+            descriptor = os.open(self._temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                yield HiddenFiles(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise cannot("write", entry.path, error) from error
+
     def _move(self, place: bytes, path: bytes) -> Found:
         try:
             check_path(path)
@@ -125,10 +143,10 @@ class TargetFolder:
                 os.replace(place, full)
             status = os.lstat(full)
         except OSError as error:
-            self.discard(place)
+            self._remove_hidden(place)
             raise cannot("write", path, error) from error
         except NearlineError:
-            self.discard(place)
+            self._remove_hidden(place)
             raise
         target = os.readlink(full) if stat.S_ISLNK(status.st_mode) else b""
         return describe(path, status, target)

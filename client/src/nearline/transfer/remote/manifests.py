@@ -93,7 +93,8 @@ class Manifests:
         return _check_range(range_id, self._fetch(ObjectKind.RANGE, [range_id])[range_id])
 
     def _fetch(self, kind: ObjectKind, names: Sequence[str]) -> dict[str, bytes]:
-        reader = ObjectReader(self._server, self._policy, [(kind, name) for name in names])
+        reader = ObjectReader(self._server, self._policy)
+        reader.announce([(kind, name) for name in names])
 
         def fetch(name: str) -> bytes:
             def check(view: memoryview) -> bytes:

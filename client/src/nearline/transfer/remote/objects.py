@@ -23,16 +23,21 @@ Key = tuple[ObjectKind, str]
 class ObjectReader:
     """Reads objects of one dataset. Safe to use from several threads."""
 
-    def __init__(self, server: Server, policy: RetryPolicy, expected: Sequence[Key] = ()) -> None:
+    def __init__(self, server: Server, policy: RetryPolicy) -> None:
         self._server = server
         self._policy = policy
         self._memory = _Memory()
         self._refusals = Refusals()
         self._lock = threading.Lock()
         self._signed: dict[Key, SignedRequest] = {}
-        # In the order in which they will be read, so that one call signs the next ones too.
-        self._expected = list(dict.fromkeys(expected))
-        self._position = {key: index for index, key in enumerate(self._expected)}
+        self._expected: list[Key] = []
+        self._position: dict[Key, int] = {}
+
+    def announce(self, keys: Sequence[Key]) -> None:
+        """Learn what is read next, in this order, so that one call signs the next requests too."""
+        with self._lock:
+            self._expected = list(dict.fromkeys(keys))
+            self._position = {key: index for index, key in enumerate(self._expected)}
 
     def read(self, key: Key, check: Callable[[memoryview], T], byte_range: tuple[int, int] | None = None) -> T:
         """Return what `check` makes of the object, or of a part of it given by first byte and length.
@@ -42,42 +47,43 @@ class ObjectReader:
         """
         for attempt in range(1, _READS + 1):
             try:
-                return check(self._read(key, byte_range))
-            except NotFound:
-                self._report(key)
-                raise
+                return check(self._policy.repeat(lambda: self.read_once(key, byte_range)))
             except ContentError as error:
                 if attempt == _READS:
-                    kind, name = key
-                    self._report(key)
-                    raise Failed(
-                        f"The {kind} {name[:12]} is damaged in the store: {error}",
-                        code="client.damaged",
-                        hint="Nothing damaged was written. `nearline data sync` or `data put` with a good copy of the "
-                        "files sends again what is damaged; `nearline data damage` lists it.",
-                        details={"kind": str(kind), "id": name},
-                    ) from error
+                    raise self.damage_error(key, str(error)) from error
         raise AssertionError
+
+    def read_once(self, key: Key, byte_range: tuple[int, int] | None) -> memoryview:
+        """Make one attempt at reading an object, or a part of it. The bytes are not checked."""
+        request = self._sign(key)
+        try:
+            with self._refusals.watch(key[1], request):
+                return self._server.receive(request, self._memory.allocate, byte_range)
+        except NearlineError as error:
+            if isinstance(error, NotFound):
+                self._report(key)
+            if is_expired(error):
+                with self._lock:
+                    self._signed.pop(key, None)
+            raise
+
+    def damage_error(self, key: Key, reason: str) -> Failed:
+        """Return the error for an object that stays damaged, after reporting it."""
+        kind, name = key
+        self._report(key)
+        return Failed(
+            f"The {kind} {name[:12]} is damaged in the store: {reason}",
+            code="client.damaged",
+            hint="Nothing damaged was written. `nearline data sync` or `data put` with a good copy of the "
+            "files sends again what is damaged; `nearline data damage` lists it.",
+            details={"kind": str(kind), "id": name},
+        )
 
     def _report(self, key: Key) -> None:
         """Let the server find what we found, so that good copies are asked for."""
         if key[0] is ObjectKind.PACK:
             with contextlib.suppress(NearlineError):
                 self._server.report_damaged_packs([key[1]])
-
-    def _read(self, key: Key, byte_range: tuple[int, int] | None) -> memoryview:
-        def attempt() -> memoryview:
-            request = self._sign(key)
-            try:
-                with self._refusals.watch(key[1], request):
-                    return self._server.receive(request, self._memory.allocate, byte_range)
-            except NearlineError as error:
-                if is_expired(error):
-                    with self._lock:
-                        self._signed.pop(key, None)
-                raise
-
-        return self._policy.repeat(attempt)
 
     def _sign(self, key: Key) -> SignedRequest:
         with self._lock:
@@ -86,6 +92,30 @@ class ObjectReader:
                 batch = [key] if start is None else self._expected[start : start + _SIGNED_AT_ONCE]
                 self._signed.update(zip(batch, self._server.sign_downloads(batch), strict=True))
             return self._signed[key]
+
+
+class SignedPacks:
+    """Packs of one dataset, read by signed requests. Implements `nearline.hydrate.ports.PackSource`."""
+
+    def __init__(self, server: Server, policy: RetryPolicy) -> None:
+        self._objects = ObjectReader(server, policy)
+
+    def announce(self, packs: Sequence[str]) -> None:
+        """Learn which packs are read next."""
+        self._objects.announce([(ObjectKind.PACK, pack) for pack in packs])
+
+    def read(self, pack: str, offset: int, size: int) -> memoryview:
+        """Make one attempt at reading a part of a pack."""
+        return self._objects.read_once((ObjectKind.PACK, pack), (offset, size))
+
+    def damage_error(self, path: bytes, pack: str | None) -> Failed:
+        """Return the error for a file whose content stays damaged."""
+        name = path.decode("utf-8", "backslashreplace")
+        if pack is None:
+            return Failed(
+                f"'{name}' is damaged: its pieces are right, but do not make the file.", code="client.damaged"
+            )
+        return self._objects.damage_error((ObjectKind.PACK, pack), f"'{name}' cannot be read from it.")
 
 
 class _Memory(threading.local):

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from nearline.content.entries import BlobRef
 from nearline.content.hashing import md5_base64, sha256_hex
 from nearline.content.packs import TARGET_PACK_BYTES, Pack, PackBuilder
 from nearline.content.retry import RetryPolicy
 from nearline.errors import NearlineError
-from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.progress import Meter
 from nearline.transfer.remote.known import KnownContent
 from nearline.transfer.remote.retry import Refusals, is_expired
@@ -54,6 +53,16 @@ class Upload:
             return self._session
 
 
+class Journal(Protocol):
+    """Remembers between two programs where blobs lie that are stored but not yet part of a commit."""
+
+    def list_stored(self) -> Sequence[BlobRef]:
+        """Return the blobs that were stored since the last commit."""
+
+    def note_stored(self, blobs: Iterable[BlobRef]) -> None:
+        """Note where blobs lie."""
+
+
 class PackSender:
     """Takes blobs in a fixed order, sends the new ones in packs, and knows afterwards where each lies.
 
@@ -68,7 +77,7 @@ class PackSender:
         *,
         threads: int,
         policy: RetryPolicy,
-        journal: StatCache | None = None,
+        journal: Journal | None = None,
         meter: Meter | None = None,
         target_bytes: int = TARGET_PACK_BYTES,
     ) -> None:

@@ -22,6 +22,7 @@ from nearline.transfer.local.target import TargetFolder
 from nearline.transfer.local.workspace import State, Workspace
 from nearline.transfer.progress import Meter
 from nearline.transfer.remote.manifests import Manifests
+from nearline.transfer.remote.objects import SignedPacks
 from nearline.transfer.remote.server import Server
 from nearline.transfer.sync import local_changes
 from nearline.transfer.sync.collector import collecting_rarely
@@ -112,7 +113,7 @@ class LinkedFolder:
         update = FolderUpdate(self.root, target, self.cache, self.rules)
         options = self.options
         return update.apply(
-            self.server,
+            SignedPacks(self.server, options.policy),
             changes,
             conflicts,
             threads=options.threads,

@@ -1,0 +1,189 @@
+"""Hydration: files of a tree out of packs. Reads are few, large and parallel; every file is verified before it shows.
+
+The one engine for clones, for cached copies and for pods. It knows neither HTTP nor commits: packs come from a source,
+files go to a target.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import islice
+
+from nearline.content.entries import Entry, EntryKind
+from nearline.content.hashing import file_id
+from nearline.content.retry import RetryPolicy
+from nearline.hydrate.cancellation import Cancellation, Cancelled
+from nearline.hydrate.plan import PackSpan, Piece, plan_reads, span_of
+from nearline.hydrate.ports import HydrationProgress, OnProgress, PackSource, Target, ignore_progress
+
+DEFAULT_THREADS = 4
+# So many files are planned at a time: bounds memory, and makes few packs be read twice at the seams.
+_BATCH_FILES = 50_000
+# Bytes may be damaged on their way. When they come damaged for the last time, the stored copy is.
+_READS = 3
+_CHECK_EVERY = 64
+
+
+def hydrate(
+    source: PackSource,
+    target: Target,
+    entries: Iterable[Entry],
+    *,
+    policy: RetryPolicy,
+    threads: int = DEFAULT_THREADS,
+    on_progress: OnProgress = ignore_progress,
+    cancellation: Cancellation | None = None,
+) -> HydrationProgress:
+    """Write `entries` (sorted, of one tree) to the target and return what was written.
+
+    Memory is bounded by one batch of entries, which may come from a generator, and by one pack for each thread. Links
+    are made last. `on_progress` gets running totals after every read, from any thread but never from two at once. Reads
+    are repeated as `policy` says; a policy that sleeps by `cancellation.sleep` ends its wait when the work ends.
+
+    Raises Cancelled, what `source` raises, and what `target` raises. Files that are visible by then are right.
+    """
+    work = _Hydration(source, target, policy, on_progress, cancellation or Cancellation())
+    try:
+        with ThreadPoolExecutor(threads, thread_name_prefix="hydrate") as pool:
+            work.run(entries, pool)
+    finally:
+        work.discard_unfinished()
+    work.finish()
+    return work.progress
+
+
+class _Hydration:
+    """The state of one call: totals, links to be made, and large files under way."""
+
+    def __init__(
+        self,
+        source: PackSource,
+        target: Target,
+        policy: RetryPolicy,
+        on_progress: OnProgress,
+        cancellation: Cancellation,
+    ) -> None:
+        self.progress = HydrationProgress()
+        self._source = source
+        self._target = target
+        self._policy = policy
+        self._on_progress = on_progress
+        self._cancellation = cancellation
+        self._lock = threading.Lock()
+        self._links: list[Entry] = []
+        self._unfinished: dict[bytes, Entry] = {}
+        self._missing_pieces: dict[bytes, int] = {}
+
+    def run(self, entries: Iterable[Entry], pool: ThreadPoolExecutor) -> None:
+        """Write everything but links."""
+        source = iter(entries)
+        try:
+            while batch := list(islice(source, _BATCH_FILES)):
+                _wait_for_all([pool.submit(self._fetch, span) for span in self._plan(batch)])
+        except BaseException:
+            self._cancellation.cancel()
+            raise
+
+    def finish(self) -> None:
+        """Make the links."""
+        for entry in self._links:
+            if not self._target.is_in_place(entry):
+                self._target.write_link(entry)
+            self._count(files=1, size_bytes=entry.size)
+        self._target.finish()
+
+    def discard_unfinished(self) -> None:
+        """Remove the pieces of large files that did not become whole."""
+        for entry in self._unfinished.values():
+            self._target.discard(entry)
+
+    def _plan(self, batch: Sequence[Entry]) -> list[PackSpan]:
+        """Write what needs no reading; return the reads for the rest."""
+        self._target.prepare(batch)
+        missing = []
+        for entry in batch:
+            self._cancellation.check()
+            if entry.kind is EntryKind.SYMLINK:
+                self._links.append(entry)
+            elif self._target.is_in_place(entry):
+                self._count(files=1, size_bytes=entry.size)
+            elif entry.blobs:
+                missing.append(entry)
+            else:
+                self._target.write_file(entry, b"")
+                self._count(files=1)
+        self._unfinished = {entry.path: entry for entry in missing if len(entry.blobs) > 1}
+        self._missing_pieces = {path: len(entry.blobs) for path, entry in self._unfinished.items()}
+        spans = plan_reads(missing)
+        self._source.announce(list(dict.fromkeys(span.pack for span in spans)))
+        return spans
+
+    def _fetch(self, span: PackSpan) -> None:
+        try:
+            self._write_pieces_of(span)
+        except BaseException:
+            self._cancellation.cancel()
+            raise
+
+    def _write_pieces_of(self, span: PackSpan) -> None:
+        for _ in range(_READS):
+            damaged = self._write_intact_pieces_of(span)
+            if not damaged:
+                return
+            span = span_of(span.pack, damaged)
+        raise self._source.damage_error(span.pieces[0].entry.path, span.pack)
+
+    def _write_intact_pieces_of(self, span: PackSpan) -> list[Piece]:
+        """Read a part of a pack and write what is in it; return the pieces that came damaged."""
+        self._cancellation.check()
+        view = memoryview(self._policy.repeat(lambda: self._source.read(span.pack, span.offset, span.size)))
+        damaged = []
+        files = size_bytes = 0
+        for number, piece in enumerate(span.pieces):
+            if number % _CHECK_EVERY == 0:
+                self._cancellation.check()
+            start = piece.blob.offset - span.offset
+            content = view[start : start + piece.blob.size]
+            if file_id(content) != piece.blob.content_id:
+                damaged.append(piece)
+                continue
+            if len(piece.entry.blobs) == 1:
+                self._target.write_file(piece.entry, content)
+                files += 1
+            else:
+                files += self._write_piece(piece, content)
+            size_bytes += piece.blob.size
+        self._count(files=files, size_bytes=size_bytes, bytes_moved=span.size)
+        return damaged
+
+    def _write_piece(self, piece: Piece, content: memoryview) -> int:
+        """Write a piece of a large file; return 1 when it was the last and the file is visible."""
+        entry = piece.entry
+        self._target.write_piece(entry, piece.file_offset, content)
+        with self._lock:
+            self._missing_pieces[entry.path] -= 1
+            if self._missing_pieces[entry.path]:
+                return 0
+        # Each piece was right; that they are the right pieces in the right order only the whole can say.
+        if not self._target.publish(entry):
+            raise self._source.damage_error(entry.path, None)
+        with self._lock:
+            del self._unfinished[entry.path]
+        return 1
+
+    def _count(self, *, files: int = 0, size_bytes: int = 0, bytes_moved: int = 0) -> None:
+        with self._lock:
+            done = self.progress
+            self.progress = HydrationProgress(
+                done.files + files, done.size_bytes + size_bytes, done.bytes_moved + bytes_moved
+            )
+            if bytes_moved:
+                self._on_progress(self.progress)
+
+
+def _wait_for_all(futures: Sequence[Future[None]]) -> None:
+    """Return when all have ended. Raises the error of the one that failed first, not Cancelled of the others."""
+    wait(futures)
+    errors = [error for future in futures if (error := future.exception())]
+    for error in sorted(errors, key=lambda error: isinstance(error, Cancelled)):
+        raise error

@@ -1,0 +1,257 @@
+"""A folder that receives a tree. Nothing is ever written through a link, or outside of the folder.
+
+Every step of a path is opened in the folder before it, and no step may be a link.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TypeVar
+
+from nearline.content.entries import Entry, EntryKind
+from nearline.content.hashing import Buffer
+from nearline.content.paths import check_paths
+from nearline.content.symlinks import check_target
+from nearline.hydrate.hidden_files import HiddenFiles, hash_open_file, hidden_name, write_at
+
+T = TypeVar("T")
+
+# No file of a dataset can lie in this folder: the name is reserved for the client's own files.
+_OWN_FOLDER, _HIDDEN_FOLDER = b".nearline", b".nearline/parts"
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FOLDERS = 128
+
+
+class Existing(Enum):
+    """What to do where a path of the tree is there already.
+
+    REFUSE: it is an error. KEEP: it is kept if it is right, which costs reading it, and an error if not. REPLACE: it is
+    kept if it is right, and replaced if not. What is kept gets the mode and time of its entry.
+    """
+
+    REFUSE = "refuse"
+    KEEP = "keep"
+    REPLACE = "replace"
+
+
+class FolderTarget:
+    """A folder that nobody else writes to meanwhile; it is made if need be. Implements `ports.Target`.
+
+    - A small file is created under its name and removed if it cannot be written to its end. A process that is killed
+      may leave a part of it, which REPLACE mends. A large file appears at once.
+    - With `read_only`, files get mode 0444 or 0555 and folders 0555; otherwise 0644, 0755 and 0755. Times are those of
+      the entries.
+    - When the folder is renamed meanwhile, nothing more is written to it.
+
+    Nothing is synced to disk. Raises OSError, with the whole path as text in `filename`.
+    """
+
+    def __init__(self, root: Path, *, read_only: bool = False, existing: Existing = Existing.REFUSE) -> None:
+        self._root = os.fsencode(root)
+        self._read_only = read_only
+        self._existing = existing
+        self._paths: set[bytes] = set()
+        self._folders = _OpenFolders(self._root)
+
+    def prepare(self, entries: Sequence[Entry]) -> None:
+        """Make the folders of the entries, and the one of hidden files where there are large ones."""
+        check_paths([entry.path for entry in entries])
+        if not self._paths:
+            with self._naming(b""):
+                os.makedirs(self._root, exist_ok=True)
+            self._make_folder(b"")
+        for entry in entries:
+            self._make_folder(entry.path.rpartition(b"/")[0])
+        if any(len(entry.blobs) > 1 for entry in entries):
+            self._make_folder(_HIDDEN_FOLDER)
+
+    def is_in_place(self, entry: Entry) -> bool:
+        """Return whether the entry is there and right; otherwise remove what is there, where it may be replaced."""
+        if self._existing is Existing.REFUSE:
+            return False
+        with self._parent_of(entry.path) as (folder, name):
+            try:
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            except FileNotFoundError:
+                return False
+            is_right = self._is_right(entry, folder, name, status)
+            if not is_right and self._existing is Existing.REPLACE:
+                os.unlink(name, dir_fd=folder)
+            return is_right
+
+    def write_file(self, entry: Entry, content: Buffer) -> None:
+        """Create a file with the content, mode and time of its entry."""
+        with self._parent_of(entry.path) as (folder, name):
+            descriptor = self._create(lambda: os.open(name, _NEW_FILE_FLAGS, 0o600, dir_fd=folder), folder, name)
+            try:
+                write_at(descriptor, content)
+                self._set_mode_and_time(descriptor, entry)
+            except BaseException:
+                os.unlink(name, dir_fd=folder)
+                raise
+            finally:
+                os.close(descriptor)
+
+    def write_piece(self, entry: Entry, offset: int, content: Buffer) -> None:
+        """Write a piece of a hidden file."""
+        with self._hidden_files(entry) as hidden:
+            hidden.write(entry, offset, content)
+
+    def publish(self, entry: Entry) -> bool:
+        """Give a hidden file its name if its content is right."""
+        with self._hidden_files(entry) as hidden, self._parent_of(entry.path) as (folder, name):
+            if not hidden.is_whole(entry):
+                return False
+            with hidden.open(entry) as descriptor:
+                self._set_mode_and_time(descriptor, entry)
+            source = hidden_name(entry)
+            self._create(lambda: os.link(source, name, src_dir_fd=hidden.folder, dst_dir_fd=folder), folder, name)
+            hidden.discard(entry)
+        return True
+
+    def discard(self, entry: Entry) -> None:
+        """Remove a hidden file."""
+        with self._hidden_files(entry) as hidden:
+            hidden.discard(entry)
+
+    def write_link(self, entry: Entry) -> None:
+        """Make a symbolic link, with its time."""
+        check_target(entry.path, entry.target)
+        with self._parent_of(entry.path) as (folder, name):
+            os.symlink(entry.target, name, dir_fd=folder)
+            os.utime(name, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=folder, follow_symlinks=False)
+
+    def finish(self) -> None:
+        """Remove the folder of hidden files and close the folders to writing."""
+        for path in (_HIDDEN_FOLDER, _OWN_FOLDER):
+            self._paths.discard(path)
+            # It may never have been made, or hold something else.
+            with contextlib.suppress(OSError), self._parent_of(path) as (folder, name):
+                os.rmdir(name, dir_fd=folder)
+        if self._read_only:
+            for path in self._paths:
+                with self._naming(path):
+                    os.fchmod(self._folders.open(path).descriptor, 0o555)
+
+    def _is_right(self, entry: Entry, folder: int, name: bytes, status: os.stat_result) -> bool:
+        if entry.kind is EntryKind.SYMLINK:
+            return stat.S_ISLNK(status.st_mode) and os.readlink(name, dir_fd=folder) == entry.target
+        if not stat.S_ISREG(status.st_mode) or status.st_size != entry.size:
+            return False
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            if hash_open_file(descriptor) != entry.content_id:
+                return False
+            # A file with other names belongs to other copies too, which rely on its time.
+            if status.st_nlink == 1:
+                self._set_mode_and_time(descriptor, entry)
+            return True
+        finally:
+            os.close(descriptor)
+
+    def _create(self, create: Callable[[], T], folder: int, name: bytes) -> T:
+        try:
+            return create()
+        except FileExistsError:
+            if self._existing is not Existing.REPLACE:
+                raise
+            # A process that lost its right to this folder had begun the same file.
+            os.unlink(name, dir_fd=folder)
+            return create()
+
+    def _set_mode_and_time(self, descriptor: int, entry: Entry) -> None:
+        mode = 0o444 if self._read_only else 0o644
+        os.fchmod(descriptor, mode | (0o111 if entry.mode & 0o111 else 0))
+        os.utime(descriptor, ns=(entry.mtime_ns, entry.mtime_ns))
+
+    def _make_folder(self, path: bytes) -> None:
+        if path in self._paths:
+            return
+        if path:
+            self._make_folder(path.rpartition(b"/")[0])
+            with self._parent_of(path) as (folder, name), contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=folder)
+        with self._naming(path):
+            # Whatever the umask is, and though an earlier call closed it.
+            os.fchmod(self._folders.open(path).descriptor, 0o755)
+        self._paths.add(path)
+
+    @contextlib.contextmanager
+    def _parent_of(self, path: bytes) -> Iterator[tuple[int, bytes]]:
+        """Open the folder of a path; give its descriptor and the name of the path in it."""
+        parent, _, name = path.rpartition(b"/")
+        with self._naming(path):
+            folder = self._folders.open(parent)
+            yield folder.descriptor, name
+
+    @contextlib.contextmanager
+    def _hidden_files(self, entry: Entry) -> Iterator[HiddenFiles]:
+        with self._naming(entry.path):
+            folder = self._folders.open(_HIDDEN_FOLDER)
+            yield HiddenFiles(folder.descriptor)
+
+    @contextlib.contextmanager
+    def _naming(self, path: bytes) -> Iterator[None]:
+        """Let an OSError name the whole path."""
+        try:
+            yield
+        except OSError as error:
+            full = os.path.join(self._root, path) if path else self._root
+            error.filename, error.filename2 = full.decode("utf-8", "backslashreplace"), None
+            raise
+
+
+class _OpenFolder:
+    """An open folder, closed with its last reference: another thread may still use what was dropped here."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+class _OpenFolders:
+    """The folders used last, open. Safe to use from several threads."""
+
+    def __init__(self, root: bytes) -> None:
+        self._root = root
+        self._root_key: tuple[int, int] | None = None
+        self._lock = threading.RLock()
+        self._folders: OrderedDict[bytes, _OpenFolder] = OrderedDict()
+
+    def open(self, path: bytes) -> _OpenFolder:
+        """Return an open folder. Raises OSError where a step to it is no folder, and where the root was renamed."""
+        with self._lock:
+            self._check_root()
+            return self._open(path)
+
+    def _check_root(self) -> None:
+        status = os.stat(self._root)
+        key = status.st_dev, status.st_ino
+        self._root_key = self._root_key or key
+        if key != self._root_key:
+            raise FileNotFoundError(errno.ENOENT, "Another folder took its place")
+
+    def _open(self, path: bytes) -> _OpenFolder:
+        folder = self._folders.get(path)
+        if folder is not None:
+            self._folders.move_to_end(path)
+            return folder
+        if path:
+            parent, _, name = path.rpartition(b"/")
+            folder = _OpenFolder(os.open(name, _FOLDER_FLAGS, dir_fd=self._open(parent).descriptor))
+        else:
+            # The way to the target itself may lead through links.
+            folder = _OpenFolder(os.open(self._root, _FOLDER_FLAGS & ~os.O_NOFOLLOW))
+        self._folders[path] = folder
+        if len(self._folders) > _OPEN_FOLDERS:
+            self._folders.popitem(last=False)
+        return folder
