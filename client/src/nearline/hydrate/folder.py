@@ -7,10 +7,9 @@ import contextlib
 import errno
 import os
 import stat
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -76,65 +75,78 @@ class FolderTarget:
         """Return whether the entry is there and right; otherwise remove what is there, where it may be replaced."""
         if self._existing is Existing.REFUSE:
             return False
-        with self._parent_of(entry.path) as (folder, name):
+        with self._naming(entry.path):
+            folder, name = self._parent_of(entry.path)
             try:
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                status = os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False)
             except FileNotFoundError:
                 return False
-            is_right = self._is_right(entry, folder, name, status)
+            is_right = self._is_right(entry, folder.descriptor, name, status)
             if not is_right and self._existing is Existing.REPLACE:
-                os.unlink(name, dir_fd=folder)
+                os.unlink(name, dir_fd=folder.descriptor)
             return is_right
 
     def write_file(self, entry: Entry, content: Buffer) -> None:
         """Create a file with the content, mode and time of its entry."""
-        with self._parent_of(entry.path) as (folder, name):
-            descriptor = self._create(lambda: os.open(name, _NEW_FILE_FLAGS, 0o600, dir_fd=folder), folder, name)
+        with self._naming(entry.path):
+            folder, name = self._parent_of(entry.path)
+            descriptor = self._create(folder, name, partial(os.open, name, _NEW_FILE_FLAGS, 0o600))
             try:
                 write_at(descriptor, content)
                 self._set_mode_and_time(descriptor, entry)
             except BaseException:
-                os.unlink(name, dir_fd=folder)
+                os.unlink(name, dir_fd=folder.descriptor)
                 raise
             finally:
                 os.close(descriptor)
 
     def write_piece(self, entry: Entry, offset: int, content: Buffer) -> None:
         """Write a piece of a hidden file."""
-        with self._hidden_files(entry) as hidden:
+        with self._naming(entry.path):
+            _folder, hidden = self._open_hidden_files()
             hidden.write(entry, offset, content)
 
     def publish(self, entry: Entry) -> bool:
         """Give a hidden file its name if its content is right."""
-        with self._hidden_files(entry) as hidden, self._parent_of(entry.path) as (folder, name):
+        with self._naming(entry.path):
+            hidden_folder, hidden = self._open_hidden_files()
             if not hidden.is_whole(entry):
                 return False
             with hidden.open(entry) as descriptor:
                 self._set_mode_and_time(descriptor, entry)
+            folder, name = self._parent_of(entry.path)
             source = hidden_name(entry)
-            self._create(lambda: os.link(source, name, src_dir_fd=hidden.folder, dst_dir_fd=folder), folder, name)
+            self._create(
+                folder,
+                name,
+                lambda dir_fd: os.link(source, name, src_dir_fd=hidden_folder.descriptor, dst_dir_fd=dir_fd),
+            )
             hidden.discard(entry)
         return True
 
     def discard(self, entry: Entry) -> None:
         """Remove a hidden file."""
-        with self._hidden_files(entry) as hidden:
+        with self._naming(entry.path):
+            _folder, hidden = self._open_hidden_files()
             hidden.discard(entry)
 
     def write_link(self, entry: Entry) -> None:
         """Make a symbolic link, with its time."""
         check_target(entry.path, entry.target)
-        with self._parent_of(entry.path) as (folder, name):
-            os.symlink(entry.target, name, dir_fd=folder)
-            os.utime(name, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=folder, follow_symlinks=False)
+        with self._naming(entry.path):
+            folder, name = self._parent_of(entry.path)
+            os.symlink(entry.target, name, dir_fd=folder.descriptor)
+            times = (entry.mtime_ns, entry.mtime_ns)
+            os.utime(name, ns=times, dir_fd=folder.descriptor, follow_symlinks=False)
 
     def finish(self) -> None:
         """Remove the folder of hidden files and close the folders to writing."""
         for path in (_HIDDEN_FOLDER, _OWN_FOLDER):
             self._paths.discard(path)
             # It may never have been made, or hold something else.
-            with contextlib.suppress(OSError), self._parent_of(path) as (folder, name):
-                os.rmdir(name, dir_fd=folder)
+            with contextlib.suppress(OSError):
+                folder, name = self._parent_of(path)
+                os.rmdir(name, dir_fd=folder.descriptor)
         if self._read_only:
             for path in self._paths:
                 with self._naming(path):
@@ -156,15 +168,16 @@ class FolderTarget:
         finally:
             os.close(descriptor)
 
-    def _create(self, create: Callable[[], T], folder: int, name: bytes) -> T:
+    def _create(self, folder: "_OpenFolder", name: bytes, create: Callable[..., T]) -> T:
+        """Return what `create` returns; it is called with `dir_fd`."""
         try:
-            return create()
+            return create(dir_fd=folder.descriptor)
         except FileExistsError:
             if self._existing is not Existing.REPLACE:
                 raise
             # A process that lost its right to this folder had begun the same file.
-            os.unlink(name, dir_fd=folder)
-            return create()
+            os.unlink(name, dir_fd=folder.descriptor)
+            return create(dir_fd=folder.descriptor)
 
     def _set_mode_and_time(self, descriptor: int, entry: Entry) -> None:
         mode = 0o444 if self._read_only else 0o644
@@ -176,26 +189,23 @@ class FolderTarget:
             return
         if path:
             self._make_folder(path.rpartition(b"/")[0])
-            with self._parent_of(path) as (folder, name), contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o755, dir_fd=folder)
         with self._naming(path):
+            if path:
+                folder, name = self._parent_of(path)
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o755, dir_fd=folder.descriptor)
             # Whatever the umask is, and though an earlier call closed it.
             os.fchmod(self._folders.open(path).descriptor, 0o755)
         self._paths.add(path)
 
-    @contextlib.contextmanager
-    def _parent_of(self, path: bytes) -> Iterator[tuple[int, bytes]]:
-        """Open the folder of a path; give its descriptor and the name of the path in it."""
+    def _parent_of(self, path: bytes) -> tuple["_OpenFolder", bytes]:
+        """Return the open folder of a path and the name of the path in it."""
         parent, _, name = path.rpartition(b"/")
-        with self._naming(path):
-            folder = self._folders.open(parent)
-            yield folder.descriptor, name
+        return self._folders.open(parent), name
 
-    @contextlib.contextmanager
-    def _hidden_files(self, entry: Entry) -> Iterator[HiddenFiles]:
-        with self._naming(entry.path):
-            folder = self._folders.open(_HIDDEN_FOLDER)
-            yield HiddenFiles(folder.descriptor)
+    def _open_hidden_files(self) -> tuple["_OpenFolder", HiddenFiles]:
+        folder = self._folders.open(_HIDDEN_FOLDER)
+        return folder, HiddenFiles(folder.descriptor)
 
     @contextlib.contextmanager
     def _naming(self, path: bytes) -> Iterator[None]:
@@ -219,31 +229,25 @@ class _OpenFolder:
 
 
 class _OpenFolders:
-    """The folders used last, open. Safe to use from several threads."""
+    """Folders that were used, open. Safe to use from several threads."""
 
     def __init__(self, root: bytes) -> None:
         self._root = root
         self._root_key: tuple[int, int] | None = None
-        self._lock = threading.RLock()
-        self._folders: OrderedDict[bytes, _OpenFolder] = OrderedDict()
+        self._folders: dict[bytes, _OpenFolder] = {}
 
     def open(self, path: bytes) -> _OpenFolder:
         """Return an open folder. Raises OSError where a step to it is no folder, and where the root was renamed."""
-        with self._lock:
-            self._check_root()
-            return self._open(path)
-
-    def _check_root(self) -> None:
         status = os.stat(self._root)
         key = status.st_dev, status.st_ino
         self._root_key = self._root_key or key
         if key != self._root_key:
             raise FileNotFoundError(errno.ENOENT, "Another folder took its place")
+        return self._open(path)
 
     def _open(self, path: bytes) -> _OpenFolder:
         folder = self._folders.get(path)
         if folder is not None:
-            self._folders.move_to_end(path)
             return folder
         if path:
             parent, _, name = path.rpartition(b"/")
@@ -251,7 +255,7 @@ class _OpenFolders:
         else:
             # The way to the target itself may lead through links.
             folder = _OpenFolder(os.open(self._root, _FOLDER_FLAGS & ~os.O_NOFOLLOW))
+        if len(self._folders) >= _OPEN_FOLDERS:
+            self._folders.clear()
         self._folders[path] = folder
-        if len(self._folders) > _OPEN_FOLDERS:
-            self._folders.popitem(last=False)
         return folder
