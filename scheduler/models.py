@@ -1,4 +1,4 @@
-"""What the scheduler knows: queues with quotas, nodes with GPUs, workloads, and the room that each of them holds."""
+"""What the scheduler stores: queues with quotas, nodes with GPUs, workloads, placements and reservations."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from scheduler.engine.states import WorkloadState
 
 
 class Queue(BaseModel):
-    """Where the workloads of one project wait, and what is guaranteed to them."""
+    """The queue of one project, and its quota."""
 
     id_prefix = "queue"
 
@@ -89,7 +89,7 @@ class Workload(BaseModel):
     `title` is what people call it; empty: as its name.
     `gpu_milli` is 500 for half of one device and 2000 for two whole devices. `reason` is text for people and
     `reason_code` its name for programs; both are empty, and there is no `answer`, once nothing holds the workload back.
-    `evictions` counts how often it lost its room to others; since the last time it has waited from `requeued_at` on.
+    `evictions` counts its evictions; it was requeued after the last one at `requeued_at`.
     """
 
     id_prefix = "work"
@@ -137,10 +137,10 @@ class Workload(BaseModel):
 
 
 class Placement(BaseModel):
-    """The room that a workload holds now: `gpus` lists pairs of device index and thousandths of that device.
+    """The capacity that a workload holds: `gpus` lists pairs of device index and thousandths of that device.
 
-    The row exists exactly as long as the workload is `placed` or `leaving`, which it is since `leaving_at`, so the sum
-    over all rows is what is in use. `is_taken`: the app that runs jobs knows of it.
+    The row exists exactly as long as the workload is `placed` or `leaving`, so the sum over all rows is what is in use.
+    `evicting_since` is when it was evicted. `is_claimed`: the app that runs jobs knows of it.
     """
 
     id_prefix = "place"
@@ -148,43 +148,43 @@ class Placement(BaseModel):
     workload = models.OneToOneField(Workload, on_delete=models.CASCADE, related_name="placement")
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")
     gpus = models.JSONField(default=list)
-    is_taken = models.BooleanField(default=False)
-    leaving_at = models.DateTimeField(null=True)
+    is_claimed = models.BooleanField(default=False)
+    evicting_since = models.DateTimeField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["id"], name="placements_to_take", condition=models.Q(is_taken=False))]
+        indexes = [models.Index(fields=["id"], name="unclaimed_placements", condition=models.Q(is_claimed=False))]
 
     def __str__(self) -> str:
         return f"{self.workload_id} on {self.node_id}"
 
 
-class Promise(BaseModel):
-    """Room that is kept for a workload until those who hold it have left. `devices` names GPUs where it matters."""
+class Reservation(BaseModel):
+    """Capacity reserved for a workload until its holders have terminated. `devices` names GPUs where it matters."""
 
     id_prefix = "prom"
 
-    workload = models.OneToOneField(Workload, on_delete=models.CASCADE, related_name="promise")
-    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="promises")
+    workload = models.OneToOneField(Workload, on_delete=models.CASCADE, related_name="reservation")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="reservations")
     devices = models.JSONField(default=list)
 
     reason_code = "promised"
-    """What its workload is told, for programs."""
+    """The reason code of its workload."""
 
     def __str__(self) -> str:
         return f"{self.node_id} for {self.workload_id}"
 
     @property
     def reason(self) -> str:
-        """What its workload is told. Needs the node at hand."""
-        return f"room on {self.node.name} is kept for it until those who hold it have left"
+        """The reason of its workload. Needs the node loaded."""
+        return f"capacity on {self.node.name} is reserved for it until the work that holds it has stopped"
 
 
-class Stay(BaseModel):
-    """Room that a workload held until it was evicted, for the history of who held what."""
+class PastPlacement(BaseModel):
+    """Capacity that a workload held until it was evicted, for the history of what each queue held."""
 
     id_prefix = "stay"
 
-    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="stays")
+    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="past_placements")
     gpu_milli = models.PositiveBigIntegerField()
     placed_at = models.DateTimeField()
     released_at = models.DateTimeField(db_index=True)
@@ -194,7 +194,7 @@ class Stay(BaseModel):
 
 
 class Packing(BaseModel):
-    """What room is worth to the work that is asked for lately. One row, or none while too little was asked for.
+    """What capacity is worth to the work that is asked for lately. One row, or none while too little was asked for.
 
     `mix` lists how many GPU requests there were of each shape: thousandths of GPUs, millicores, bytes, count. `prices`
     is the engine's, as JSON; `requests` is how many they were learnt from.

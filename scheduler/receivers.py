@@ -1,4 +1,4 @@
-"""News from other apps: a new project gets its queue, in the same transaction."""
+"""Signals of other apps: a new project gets its queue, in the same transaction."""
 
 from django.dispatch import receiver
 

@@ -37,7 +37,7 @@ def _measure() -> None:
     from scheduler.models import Queue, Workload
     from scheduler.services import nodes, queues, workloads
     from scheduler.workers import cycle
-    from scheduler.workers.session_cache import SessionKeeper
+    from scheduler.workers.session_cache import SessionCache
 
     dice = random.Random(1)
     gpus = [nodes.GpuReport(index, f"GPU-{index}", "V100", 32 * GIB) for index in range(8)]
@@ -66,11 +66,11 @@ def _measure() -> None:
         workloads.release_many(Workload.objects.filter(state="placed").order_by("pk").values_list("pk", flat=True)[:1])
 
     def forget() -> None:
-        cycle._keeper = SessionKeeper()  # noqa: SLF001 (a process that has just started)
+        cycle._sessions = SessionCache()  # noqa: SLF001 (a process that has just started)
 
     enqueue(WAITING + 8 * NODES)
     while (report := cycle.run_once()) != cycle.CycleReport(waiting=report.waiting):
-        workloads.requeue_many(workloads.list_leaving())
+        workloads.requeue_many(workloads.list_terminating())
     print(f"{NODES} nodes of 8 GPUs, {report.waiting:,} waiting; CPU of one cycle, median of {ROUNDS}")
     anew = _time(cycle.run_once, forget)
     for label, before in (

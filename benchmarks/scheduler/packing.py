@@ -28,12 +28,12 @@ from scheduler.engine.snapshot import (
     JobView,
     NodeView,
     PodSetView,
+    PodState,
+    PodView,
     Policy,
     QueueView,
     Request,
     Snapshot,
-    TaskState,
-    TaskView,
 )
 
 FIRST_SEED = 42
@@ -110,7 +110,7 @@ def place_by_engine(order: Sequence[Machine], pods: Sequence[Kind], stream: Sequ
             machine.memory,
             devices=tuple(range(machine.gpus)),
             device_mib=DEVICE_MIB,
-            max_tasks=1001,
+            max_pods=1001,
             pool=machine.model,
         )
         for position, machine in enumerate(order)
@@ -121,7 +121,7 @@ def place_by_engine(order: Sequence[Machine], pods: Sequence[Kind], stream: Sequ
         gpu_nodes=Fill.MIX,
         cpu_nodes=Fill.MIX,
         devices=Fill.PACK if as_product else Fill.MIX,
-        prices=packing.price_room([part for kind, count in mix for part in _parts(kind, count, order)], nodes),
+        prices=packing.price_capacity([part for kind, count in mix for part in _parts(kind, count, order)], nodes),
         prefers_shared_devices=as_product,
     )
     jobs = [_job(position, kind, nodes) for position, kind in enumerate(stream)]
@@ -156,15 +156,15 @@ def _request(kind: Kind, pool: str) -> Request:
 
 def _job(position: int, kind: Kind, nodes: Sequence[NodeView]) -> JobView:
     is_one_model = len(kind.models) == 1
-    task = TaskView(
+    pod = PodView(
         f"t{position}",
-        TaskState.PENDING,
+        PodState.PENDING,
         _request(kind, next(iter(kind.models)) if is_one_model else ""),
         allowed_nodes=frozenset(node.id for node in nodes if node.pool in kind.models)
         if kind.models and not is_one_model
         else None,
     )
-    return JobView(f"j{position}", "q", (task,), GroupView((PodSetView("", 1),)), rank=(position,))
+    return JobView(f"j{position}", "q", (pod,), GroupView((PodSetView("", 1),)), rank=(position,))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from scheduler.engine.cycle import ACTIONS
-from scheduler.engine.jobs import Job, Task
+from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.resources import Quota
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
@@ -18,12 +18,12 @@ from scheduler.engine.snapshot import (
     JobView,
     NodeView,
     PodSetView,
+    PodState,
+    PodView,
     Policy,
     QueueView,
     Request,
     Snapshot,
-    TaskState,
-    TaskView,
 )
 
 NODE_GPUS = 8
@@ -204,7 +204,7 @@ class Replay:
             self._gone.clear()
             self._run_cycle()
             self.measures.cycles += 1
-            moved = dict.fromkeys(task.job for task in self._session.moved_since(0))
+            moved = dict.fromkeys(pod.job for pod in self._session.moved_since(0))
             if not sum(self._follow(job) for job in moved):
                 return
         raise RuntimeError(f"the cycles at {self._now_s} s do not come to rest")
@@ -239,17 +239,17 @@ class Replay:
     def _follow(self, job: Job) -> bool:
         """Do with a job what was decided; return whether it was promised room."""
         work = self._works[int(job.view.id)]
-        tasks = tuple(_as_told(task) for task in job.tasks)
-        if tasks == work.view.tasks:
+        pods = tuple(_as_told(pod) for pod in job.pods)
+        if pods == work.view.pods:
             return False
         self._changed[work.number] = work
-        is_promised = any(task.state is TaskState.PLANNED for task in tasks)
+        is_promised = any(pod.state is PodState.RESERVED for pod in pods)
         if work.started_s is not None:
             self._stop(work, is_move=is_promised)
-        work.view = replace(work.view, tasks=tasks)
-        if all(task.state is TaskState.RUNNING for task in tasks):
+        work.view = replace(work.view, pods=pods)
+        if all(pod.state is PodState.RUNNING for pod in pods):
             self._start(work)
-        elif any(task.state is TaskState.RUNNING for task in tasks) and not is_promised:
+        elif any(pod.state is PodState.RUNNING for pod in pods) and not is_promised:
             raise RuntimeError(f"half of job {job.view.id} runs")  # of one that moves a part may stay where it is
         return is_promised
 
@@ -278,16 +278,16 @@ class Replay:
         self._line_up(work)
 
 
-def _as_told(task: Task) -> TaskView:
+def _as_told(pod: Pod) -> PodView:
     """Return a task as it is once what was decided has happened; who has to leave leaves at once."""
-    node_id = task.node.view.id if task.node is not None else None
-    match task.state:
-        case TaskState.STARTING | TaskState.RUNNING:
-            return replace(task.view, state=TaskState.RUNNING, node_id=node_id, devices=task.devices)
-        case TaskState.PLANNED:
-            return replace(task.view, state=TaskState.PLANNED, node_id=node_id, devices=task.devices)
+    node_id = pod.node.view.id if pod.node is not None else None
+    match pod.state:
+        case PodState.STARTING | PodState.RUNNING:
+            return replace(pod.view, state=PodState.RUNNING, node_id=node_id, devices=pod.devices)
+        case PodState.RESERVED:
+            return replace(pod.view, state=PodState.RESERVED, node_id=node_id, devices=pod.devices)
         case _:
-            return replace(task.view, state=TaskState.PENDING, node_id=None, devices=())
+            return replace(pod.view, state=PodState.PENDING, node_id=None, devices=())
 
 
 def _node(index: int) -> NodeView:
@@ -310,6 +310,6 @@ def _work(number: int, arrival: Arrival) -> Work:
     """Return a job as one task, or as a gang of equal tasks where one node is not enough."""
     count = -(-arrival.gpus // NODE_GPUS)
     request = Request(gpus=arrival.gpus // count)
-    tasks = tuple(TaskView(f"{number}-{index}", TaskState.PENDING, request) for index in range(count))
-    view = JobView(str(number), arrival.queue, tasks, GroupView((PodSetView("", count),)), rank=(number,))
+    pods = tuple(PodView(f"{number}-{index}", PodState.PENDING, request) for index in range(count))
+    view = JobView(str(number), arrival.queue, pods, GroupView((PodSetView("", count),)), rank=(number,))
     return Work(arrival, number, view)

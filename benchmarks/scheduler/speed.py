@@ -24,12 +24,12 @@ from scheduler.engine.snapshot import (
     JobView,
     NodeView,
     PodSetView,
+    PodState,
+    PodView,
     Policy,
     QueueView,
     Request,
     Snapshot,
-    TaskState,
-    TaskView,
 )
 
 GPUS = 8
@@ -75,7 +75,7 @@ def mass_reclaim() -> Iterator[Result]:
         waiting = [_job(f"p{i:05}", "starved", rank=10**6 + i) for i in range(GPUS * nodes)]
         snapshot = Snapshot(_nodes(nodes), _queues(holder=0, starved=GPUS * nodes), [*_full(nodes), *waiting])
         seconds, session = _cycle(snapshot)
-        note = f"{_count(session, TaskState.PLANNED)} promised"
+        note = f"{_count(session, PodState.RESERVED)} promised"
         yield Result("mass reclaim, full cycle", nodes, seconds, kai, note, 0.6 if nodes == 500 else None)
 
 
@@ -96,7 +96,7 @@ def gang_reclaim() -> Iterator[Result]:
         gang = _job("gang", "starved", gpus=GPUS, count=nodes // 2, rank=10**6)
         snapshot = Snapshot(_nodes(nodes), _queues(holder=0, starved=GPUS * nodes), [*_full(nodes), gang])
         seconds, session = _cycle(snapshot)
-        note, asked = f"{_count(session, TaskState.PLANNED)} promised", 0.5 if nodes == 1000 else None
+        note, asked = f"{_count(session, PodState.RESERVED)} promised", 0.5 if nodes == 1000 else None
         yield Result(f"gang of N/2 x {GPUS} GPUs reclaims", nodes, seconds, kai, note, asked)
 
 
@@ -118,7 +118,7 @@ def allocate() -> Iterator[Result]:
         started = time.perf_counter()
         ACTIONS["allocate"](session)
         seconds = time.perf_counter() - started
-        placed = _count(session, TaskState.STARTING)
+        placed = _count(session, PodState.STARTING)
         yield Result(
             "allocate",
             nodes,
@@ -137,7 +137,7 @@ def single_placements() -> Iterator[Result]:
         times = []
         for job in list(session.jobs.values()):
             started = time.perf_counter()
-            place(session, job, job.next_tasks())
+            place(session, job, job.next_pods())
             times.append(time.perf_counter() - started)
         note = f"the first, which ranks all nodes: {_show(times[0])}"
         p99 = sorted(times)[len(times) * 99 // 100]
@@ -226,14 +226,14 @@ def _job(  # noqa: PLR0917 (the parts of a row)
     name: str, queue: str, gpus: int = 1, count: int = 1, node: int | None = None, device: int = 0, rank: int = 0
 ) -> JobView:
     request = Request(gpus=gpus, cpu_millicores=1000, memory_bytes=10**9)
-    state = TaskState.PENDING if node is None else TaskState.RUNNING
+    state = PodState.PENDING if node is None else PodState.RUNNING
     at = {} if node is None else {"node_id": f"n{node:05}", "devices": (str(device),) if gpus else ()}
-    tasks = tuple(TaskView(f"{name}-{i}", state, request, **at) for i in range(count))
-    return JobView(name, queue, tasks, GroupView((PodSetView("", count),)), rank=(rank,), running_for_s=3600)
+    pods = tuple(PodView(f"{name}-{i}", state, request, **at) for i in range(count))
+    return JobView(name, queue, pods, GroupView((PodSetView("", count),)), rank=(rank,), running_for_s=3600)
 
 
-def _count(session: Session, state: TaskState) -> int:
-    return sum(task.state is state for job in session.jobs.values() for task in job.tasks)
+def _count(session: Session, state: PodState) -> int:
+    return sum(pod.state is state for job in session.jobs.values() for pod in job.pods)
 
 
 def _show(seconds: float) -> str:

@@ -33,7 +33,7 @@ _MOST_STARTS = 3
 def start_placed_jobs() -> None:
     """Start all jobs whose workload has got its room."""
     # Asked without a lock first: most ticks find nothing.
-    for placement_ids in journal.batches(workloads.list_untaken()):
+    for placement_ids in journal.batches(workloads.list_unclaimed()):
         for job_ids in isolation.in_batch(failures.CLAIM, placement_ids, _claim):
             _start(job_ids)
 
@@ -66,7 +66,7 @@ def void_leases() -> None:
 def _claim(placement_ids: Sequence[str]) -> list[str]:
     """Take rooms: the jobs that wait for them go from pending to starting."""
     now = clock.now()
-    rooms = {room.workload_id: room for room in workloads.take_rooms(placement_ids)}
+    rooms = {room.workload_id: room for room in workloads.claim_placements(placement_ids)}
     waiting = Job.objects.filter(workload_id__in=rooms, state=JobState.PENDING).order_by("pk")
     steps = []
     for job_id, token, workload_id in waiting.values_list("pk", "token", "workload_id"):

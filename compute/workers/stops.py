@@ -20,7 +20,7 @@ GRACE_S = 10.0
 def evict_jobs() -> None:
     """Stop the jobs that are to give their room to others. They wait again once they have stopped."""
     # Asked without a lock first: most ticks find nothing.
-    reasons = workloads.list_leaving()
+    reasons = workloads.list_terminating()
     if not reasons:
         return
 

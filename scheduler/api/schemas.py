@@ -6,7 +6,7 @@ from typing import Annotated
 from ninja import Field, Schema
 
 from core import bounds
-from scheduler.engine.proof import BoundKind, Cause, Resource, Way
+from scheduler.engine.proof import BoundKind, Cause, Remedy, Resource
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Queue, Workload
 from scheduler.selectors.nodes import held_on
@@ -156,7 +156,7 @@ class UnblockOut(Schema):
     `profile` says which MIG slices, if it is those.
     """
 
-    way: Way
+    way: Remedy
     where: str
     resource: Resource | None
     amount: int
@@ -204,7 +204,7 @@ class WorkloadOut(Schema):
 
     @staticmethod
     def resolve_advice(workload: Workload) -> str:
-        """Return what would let it start; empty while nothing is known, and once it has its room."""
+        """Return what would let it start; empty while nothing is known, and once it has its capacity."""
         return workload.answer.advice if workload.answer is not None else ""
 
     @staticmethod

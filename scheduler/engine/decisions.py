@@ -1,4 +1,4 @@
-"""What a cycle decides: who gets which room, and why the others wait."""
+"""What a cycle decides: which pod is placed where, which is stopped, and why the others wait."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,13 +9,13 @@ from scheduler.engine.proof import Proof
 class WaitCode(StrEnum):
     """Why a job waits, as a name for programs."""
 
-    NO_ROOM = "no_room"
+    NO_CAPACITY = "no_room"
     NEVER_FITS = "never_fits"
     UNREACHABLE = "resource_unreachable"
     DRAINED = "drained"
     BEYOND_QUOTA = "beyond_quota"
     BEYOND_LIMIT = "beyond_limit"
-    KEPT = "kept_for_another"
+    RESERVED = "kept_for_another"
     NOT_ALLOWED = "not_allowed"
     NOT_TOGETHER = "not_together"
     INCOMPLETE = "incomplete"
@@ -24,36 +24,36 @@ class WaitCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start a task on a node, on the devices named: whole ones, those of which it gets a share, or slices to be cut."""
+    """Start a pod on a node, on the devices named: whole ones, those of which it gets a share, or slices to be cut."""
 
     job_id: str
-    task_id: str
+    pod_id: str
     node_id: str
     devices: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Keep room on a node for a task until those who leave it are gone; `devices` names the shares or slices of it."""
+class Reserve:
+    """Reserve capacity on a node for a pod until others have terminated; `devices` names the shares or slices."""
 
     job_id: str
-    task_id: str
+    pod_id: str
     node_id: str
     devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Give up the room that was kept for a task: it cannot come any more."""
+    """Drop the reservation of a pod: the capacity cannot become free any more."""
 
     job_id: str
-    task_id: str
+    pod_id: str
 
 
 class StopCode(StrEnum):
-    """Why a task is stopped, as a name for programs.
+    """Why a pod is stopped, as a name for programs.
 
-    A job that has reached a limit of time is over: nobody may list it as waiting again. All the others wait for room.
+    A job that has reached a time limit is over and must not be queued again. All others are requeued.
     """
 
     MOVED = "moved"
@@ -66,10 +66,10 @@ class StopCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop a task. `moves_to` names the node that was promised to it, if one was; `for_job` who gets the room."""
+    """Stop a pod. `moves_to` names the node reserved for it, if any; `for_job` the job that gets its capacity."""
 
     job_id: str
-    task_id: str
+    pod_id: str
     moves_to: str | None
     code: StopCode
     text: str
@@ -87,4 +87,4 @@ class Explain:
     proof: Proof
 
 
-Decision = Start | Plan | Withdraw | Stop | Explain
+Decision = Start | Reserve | Withdraw | Stop | Explain

@@ -11,12 +11,12 @@ import numpy as np
 
 from scheduler.engine import wording
 from scheduler.engine.decisions import Explain, WaitCode
-from scheduler.engine.jobs import Job, Task
-from scheduler.engine.proof import Bound, BoundKind, Cause, NodeShortfall, Proof, Resource, Unblock, Way
+from scheduler.engine.jobs import Job, Pod
+from scheduler.engine.proof import Bound, BoundKind, Cause, NodeShortfall, Proof, Remedy, Resource, Suggestion
 from scheduler.engine.rules import affinity, pools, reservation, topology
 from scheduler.engine.session import Session
-from scheduler.engine.shortfall import Flags, Look, Rooms, look
-from scheduler.engine.snapshot import Placement
+from scheduler.engine.shortfall import FitReport, Flags, NodeCapacities, assess
+from scheduler.engine.snapshot import TopologyConstraint
 
 _LASTING = frozenset({WaitCode.NEVER_FITS, WaitCode.NOT_ALLOWED, WaitCode.UNREACHABLE, WaitCode.DRAINED})
 _GRAVITY = [
@@ -24,8 +24,8 @@ _GRAVITY = [
     WaitCode.NOT_ALLOWED,
     WaitCode.NEVER_FITS,
     WaitCode.DRAINED,
-    WaitCode.NO_ROOM,
-    WaitCode.KEPT,
+    WaitCode.NO_CAPACITY,
+    WaitCode.RESERVED,
     WaitCode.NOT_TOGETHER,
     WaitCode.NEXT_CYCLE,
 ]
@@ -34,19 +34,19 @@ _RESOURCES = (Resource.GPU, Resource.CPU, Resource.MEMORY)
 
 _Answer = tuple[WaitCode, str, str, Proof]
 
-_INCOMPLETE = (WaitCode.INCOMPLETE, "too few of its tasks are left to make up what it needs to start", "", Proof(0, 0))
+_INCOMPLETE = (WaitCode.INCOMPLETE, "too few of its pods are left to make up what it needs to start", "", Proof(0, 0))
 
 
 @dataclass(frozen=True)
 class _Part:
-    """The tasks of one kind that should start together, and why they do not. `where` is how their nodes are called.
+    """The pods of one kind that should start together, and why they do not. `where` is how their nodes are called.
 
     `ruled` names the work that, by a rule of its queue, may not run on all of them.
     """
 
     code: WaitCode
     text: str
-    look: Look
+    report: FitReport
     needed: int
     placeable: int
     where: str
@@ -54,7 +54,7 @@ class _Part:
 
 
 def explain(session: Session) -> list[Explain]:
-    """Return the reason of each job of which tasks wait, by job id."""
+    """Return the reason of each job of which pods wait, by job id."""
     if not session.waiting:
         return []
     explainer = _Explainer(session)
@@ -66,155 +66,170 @@ class _Explainer:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._rooms = Rooms(session.nodes)
+        self._capacities = NodeCapacities(session.nodes)
         self._known: dict[object, _Answer] = {}
 
     def answer(self, job: Job) -> _Answer:
         """Return code, sentence, advice and proof for a job."""
-        tasks, names = job.next_tasks(), pools.choices(job)
-        placement = topology.placement_of(job)
-        kinds = [(task.shape, affinity.rules_of(task.view)) for task in tasks]
+        pods, names = job.next_pods(), pools.choices(job)
+        constraint = topology.constraint_of(job)
+        kinds = [(pod.shape, affinity.rules_of(pod.view)) for pod in pods]
         counts = tuple(Counter(kinds).items()) if len(kinds) > 1 else tuple(kinds)
-        guarded = job if job in self._session.kept else None
-        key = (counts, placement, job.queue, job.view.is_preemptible, guarded, names)
+        guarded = job if job in self._session.reserved_nodes else None
+        key = (counts, constraint, job.queue, job.view.is_preemptible, guarded, names)
         known = self._known.get(key)
         if known is None:
-            known = self._answer_for(names, job, tasks, placement) if tasks else _INCOMPLETE
+            known = self._answer_for(names, job, pods, constraint) if pods else _INCOMPLETE
             self._known[key] = known
         return known
 
-    def _answer_for(self, names: Sequence[str], job: Job, tasks: list[Task], placement: Placement | None) -> _Answer:
-        """Return the answer in the pools with these names, as one; without any, that in all that the tasks allow."""
+    def _answer_for(
+        self, names: Sequence[str], job: Job, pods: list[Pod], constraint: TopologyConstraint | None
+    ) -> _Answer:
+        """Return the answer in the pools with these names, as one; without any, that in all that the pods allow."""
         if not names:
-            return self._answer(job, tasks, placement)
+            return self._answer(job, pods, constraint)
         written = {node.view.pool: node.view.pool_name for node in self._session.nodes}
         answers = {}
         for name in names:
-            with pools.turned_to(self._session, tasks, name):
-                answers[written.get(name) or name] = self._answer(job, tasks, placement)
+            with pools.turned_to(self._session, pods, name):
+                answers[written.get(name) or name] = self._answer(job, pods, constraint)
         return _of_pools(answers) if len(answers) > 1 else next(iter(answers.values()))
 
-    def _answer(self, job: Job, tasks: list[Task], placement: Placement | None) -> _Answer:
+    def _answer(self, job: Job, pods: list[Pod], constraint: TopologyConstraint | None) -> _Answer:
         with reservation.opened(self._session, job) as own:
-            rooms = Rooms(self._session.nodes) if own else self._rooms
-            parts = self._parts(tasks, placement, rooms)
+            capacities = NodeCapacities(self._session.nodes) if own else self._capacities
+            parts = self._parts(pods, constraint, capacities)
         part = min(parts, key=lambda part: _LIGHTNESS[part.code])
         code, text = part.code, part.text
-        bounds = self._bounds(job, tasks)
+        bounds = self._bounds(job, pods)
         if bounds and code not in _LASTING:
             code, text = wording.of_bounds(bounds)
-        elif kept := [node.view.name for node in own if any(node.view.serves(task.shape.request) for task in tasks)]:
-            text += f"; what gets free on {wording.list_names(kept)} is kept for it"
-        nearest = part.look.nearest()
-        unblock = self._ways(part, nearest) if code in _LASTING or not bounds else _ways_past(bounds)
+        elif reserved_names := [
+            node.view.name for node in own if any(node.view.serves(pod.shape.request) for pod in pods)
+        ]:
+            text += f"; what gets free on {wording.list_names(reserved_names)} is reserved for it"
+        nearest = part.report.nearest()
+        suggestions = (
+            self._suggestions_for(part, nearest) if code in _LASTING or not bounds else _suggestions_past(bounds)
+        )
         proof = Proof(
             sum(part.needed for part in parts),
             sum(part.placeable for part in parts),
             bounds,
             nearest,
-            part.look.others(nearest),
-            unblock,
+            part.report.others(nearest),
+            suggestions,
         )
-        return code, text, wording.advise(unblock), proof
+        return code, text, wording.advise(suggestions), proof
 
-    def _bounds(self, job: Job, tasks: Sequence[Task]) -> tuple[Bound, ...]:
-        """Return the quotas that work must not pass which nobody may take away, or else the limits of all work."""
+    def _bounds(self, job: Job, pods: Sequence[Pod]) -> tuple[Bound, ...]:
+        """Return the quotas that a job which is not preemptible would pass, else the limits that any job would pass."""
         if not self._session.policy.quotas:
             return ()
-        amounts = self._session.charge_all(tasks)
+        amounts = self._session.charge_all(pods)
         firm = () if job.view.is_preemptible else _passed(job, amounts, BoundKind.QUOTA)
         return firm or _passed(job, amounts, BoundKind.LIMIT)
 
-    def _parts(self, tasks: Sequence[Task], placement: Placement | None, rooms: Rooms) -> list[_Part]:
-        kinds: dict[object, list[Task]] = {}
-        for task in tasks:
-            kinds.setdefault((task.shape, affinity.rules_of(task.view)), []).append(task)
-        parts = [_ruled(self._part(alike[0], len(alike), placement, rooms), alike[0]) for alike in kinds.values()]
+    def _parts(
+        self, pods: Sequence[Pod], constraint: TopologyConstraint | None, capacities: NodeCapacities
+    ) -> list[_Part]:
+        kinds: dict[object, list[Pod]] = {}
+        for pod in pods:
+            kinds.setdefault((pod.shape, affinity.rules_of(pod.view)), []).append(pod)
+        parts = [_ruled(self._part(alike[0], len(alike), constraint, capacities), alike[0]) for alike in kinds.values()]
         if len(parts) > 1 and all(part.code is WaitCode.NEXT_CYCLE for part in parts):
-            text = f"needs room for {len(tasks)} unlike tasks at once; each kind of them alone would find enough"
-            return [_Part(WaitCode.NO_ROOM, text, p.look, p.needed, p.placeable, p.where) for p in parts]
+            text = f"needs capacity for {len(pods)} unlike pods at once; each kind of them alone would find enough"
+            return [_Part(WaitCode.NO_CAPACITY, text, p.report, p.needed, p.placeable, p.where) for p in parts]
         return parts
 
-    def _part(self, task: Task, count: int, placement: Placement | None, rooms: Rooms) -> _Part:
-        seen = look(rooms, task.shape.request, self._allowed(task, rooms))
-        where = _name_of(seen)
-        reason = _lasting_reason(seen, count, where)
+    def _part(self, pod: Pod, count: int, constraint: TopologyConstraint | None, capacities: NodeCapacities) -> _Part:
+        report = assess(capacities, pod.shape.request, self._allowed(pod, capacities))
+        where = _name_of(report)
+        reason = _lasting_reason(report, count, where)
         if reason is not None:
-            return _Part(*reason, seen, count, 0, where)
-        free = seen.count_free()
+            return _Part(*reason, report, count, 0, where)
+        free = report.count_free()
         total = together = min(count, int(free.sum()))
-        if placement is not None and self._session.policy.topology:
-            domains = topology.required_domains(placement, seen.nodes(seen.is_mine))
+        if constraint is not None and self._session.policy.topology:
+            domains = topology.required_domains(constraint, report.nodes(report.in_pool))
             most = max((int(sum(free[node.index] for node in nodes)) for nodes in domains), default=0)
             together = min(count, most)
         if total < count:
-            return _Part(*self._no_room(seen, count, total, where), seen, count, together, where)
+            return _Part(*self._no_capacity(report, count, total, where), report, count, together, where)
         if together < count:
-            text = wording.not_together(seen, count, together, placement.required if placement else None)
-            return _Part(WaitCode.NOT_TOGETHER, text, seen, count, together, where)
-        if not task.view.may_run_anywhere or placement is not None:
-            text = "there is room for its tasks, but not in places that its rules of placement allow together"
-            return _Part(WaitCode.NOT_TOGETHER, text, seen, count, together, where)
-        text = "room for it has just become free; it is considered in the next cycle"
-        return _Part(WaitCode.NEXT_CYCLE, text, seen, count, together, where)
+            text = wording.not_together(report, count, together, constraint.required if constraint else None)
+            return _Part(WaitCode.NOT_TOGETHER, text, report, count, together, where)
+        if not pod.view.may_run_anywhere or constraint is not None:
+            text = "there is capacity for its pods, but not in places that its rules of placement allow together"
+            return _Part(WaitCode.NOT_TOGETHER, text, report, count, together, where)
+        text = "capacity for it has just become free; it is considered in the next cycle"
+        return _Part(WaitCode.NEXT_CYCLE, text, report, count, together, where)
 
-    def _no_room(self, seen: Look, count: int, total: int, where: str) -> tuple[WaitCode, str]:
-        if not seen.has(Cause.HAS_ROOM).any() and seen.has(Cause.KEPT).any():
-            names = [node.view.name for node in seen.nodes(seen.has(Cause.KEPT))]
+    def _no_capacity(self, report: FitReport, count: int, total: int, where: str) -> tuple[WaitCode, str]:
+        if not report.has(Cause.HAS_CAPACITY).any() and report.has(Cause.RESERVED).any():
+            names = [node.view.name for node in report.nodes(report.has(Cause.RESERVED))]
             return (
-                WaitCode.KEPT,
-                f"the room on {wording.list_names(names)} is kept for a big job whose turn comes first",
+                WaitCode.RESERVED,
+                f"the capacity on {wording.list_names(names)} is reserved for a big job whose turn comes first",
             )
         if count > 1:
-            text = wording.too_few(seen, count, total, where)
+            text = wording.too_few(report, count, total, where)
         else:
-            text = wording.compare(seen, seen.is_mine & ~seen.has(Cause.NOT_ALLOWED) & _is_open(seen), where, "free")
-        return WaitCode.NO_ROOM, text + wording.closed(seen)
+            text = wording.compare(
+                report, report.in_pool & ~report.has(Cause.NOT_ALLOWED) & _is_open(report), where, "free"
+            )
+        return WaitCode.NO_CAPACITY, text + wording.closed(report)
 
-    def _kept_for(self, seen: Look) -> str:
-        nodes = seen.nodes(seen.has(Cause.KEPT))
-        return next(job.view.id for job, kept in self._session.kept.items() if nodes[0] in kept)
+    def _reserved_for(self, report: FitReport) -> str:
+        nodes = report.nodes(report.has(Cause.RESERVED))
+        return next(
+            job.view.id for job, nodes_of_job in self._session.reserved_nodes.items() if nodes[0] in nodes_of_job
+        )
 
-    def _allowed(self, task: Task, rooms: Rooms) -> Flags:
-        if task.view.may_run_anywhere and task.shape.request.node_labels is None:
-            return np.ones(len(rooms.nodes), bool)
-        return np.array(affinity.allowed(self._session, task, rooms.nodes), bool)
+    def _allowed(self, pod: Pod, capacities: NodeCapacities) -> Flags:
+        if pod.view.may_run_anywhere and pod.shape.request.node_labels is None:
+            return np.ones(len(capacities.nodes), bool)
+        return np.array(affinity.allowed(self._session, pod, capacities.nodes), bool)
 
-    def _ways(self, part: _Part, nearest: Sequence[NodeShortfall]) -> tuple[Unblock, ...]:
-        """Return what would let the tasks find room, the nearest first."""
-        seen, ways = part.look, []
+    def _suggestions_for(self, part: _Part, nearest: Sequence[NodeShortfall]) -> tuple[Suggestion, ...]:
+        """Return what would let the pods find capacity, the nearest first."""
+        report, ways = part.report, []
         if part.code is WaitCode.NEVER_FITS and nearest and nearest[0].cause is Cause.TOO_SMALL:
             ways += [
-                Unblock(Way.ASK_LESS, nearest[0].node, s.resource, s.available, s.profile) for s in nearest[0].shortages
-            ]
-        elif part.code is WaitCode.NEVER_FITS:
-            ways.append(Unblock(Way.ASK_LESS, part.where, Resource.TASKS, int(seen.count_empty().sum())))
-        if part.code is WaitCode.KEPT:
-            ways.append(Unblock(Way.WAIT_FOR_JOB, self._kept_for(seen)))
-        elif part.code is WaitCode.NO_ROOM and part.needed > 1:
-            ways.append(Unblock(Way.WAIT_FOR_ROOM, part.where, Resource.TASKS, part.needed - part.placeable))
-        elif part.code is WaitCode.NO_ROOM and nearest:
-            ways += [
-                Unblock(Way.WAIT_FOR_NODE, nearest[0].node, s.resource, s.missing, s.profile)
+                Suggestion(Remedy.ASK_LESS, nearest[0].node, s.resource, s.available, s.profile)
                 for s in nearest[0].shortages
             ]
-        ways += [Unblock(Way.OPEN_NODE, node.view.name) for node in seen.nodes(seen.has(Cause.DRAINED))[:1]]
-        ways += [Unblock(Way.REPAIR_NODE, node.view.name) for node in seen.nodes(seen.has(Cause.NOT_READY))[:1]]
-        if seen.request.pool and seen.fits_elsewhere(part.needed):
-            ways.append(Unblock(Way.DROP_POOL, part.where))
-        if part.ruled and (part.code is WaitCode.NOT_ALLOWED or seen.fits_where_not_allowed()):
-            ways.append(Unblock(Way.ALLOW_NODES, part.ruled))
+        elif part.code is WaitCode.NEVER_FITS:
+            ways.append(Suggestion(Remedy.ASK_LESS, part.where, Resource.PODS, int(report.count_empty().sum())))
+        if part.code is WaitCode.RESERVED:
+            ways.append(Suggestion(Remedy.WAIT_FOR_JOB, self._reserved_for(report)))
+        elif part.code is WaitCode.NO_CAPACITY and part.needed > 1:
+            ways.append(Suggestion(Remedy.WAIT_FOR_CAPACITY, part.where, Resource.PODS, part.needed - part.placeable))
+        elif part.code is WaitCode.NO_CAPACITY and nearest:
+            ways += [
+                Suggestion(Remedy.WAIT_FOR_NODE, nearest[0].node, s.resource, s.missing, s.profile)
+                for s in nearest[0].shortages
+            ]
+        ways += [Suggestion(Remedy.OPEN_NODE, node.view.name) for node in report.nodes(report.has(Cause.DRAINED))[:1]]
+        ways += [
+            Suggestion(Remedy.REPAIR_NODE, node.view.name) for node in report.nodes(report.has(Cause.NOT_READY))[:1]
+        ]
+        if report.request.pool and report.fits_elsewhere(part.needed):
+            ways.append(Suggestion(Remedy.DROP_POOL, part.where))
+        if part.ruled and (part.code is WaitCode.NOT_ALLOWED or report.fits_where_not_allowed()):
+            ways.append(Suggestion(Remedy.ALLOW_NODES, part.ruled))
         return tuple(ways)
 
 
-def _ruled(part: _Part, task: Task) -> _Part:
-    """Return a part that names the rule of its queue, if that keeps it from nodes."""
-    labels = task.shape.request.node_labels
+def _ruled(part: _Part, pod: Pod) -> _Part:
+    """Return a part that names the rule of its queue, if that excludes nodes."""
+    labels = pod.shape.request.node_labels
     if labels is None or part.code is WaitCode.NEXT_CYCLE:
         return part
-    if all(node.view.bears(labels) for node in part.look.nodes(part.look.is_mine)):
+    if all(node.view.bears(labels) for node in part.report.nodes(part.report.in_pool)):
         return part
-    work = wording.kind_of_work(task.job)
+    work = wording.kind_of_work(pod.job)
     return replace(part, text=f"{part.text}; {wording.bound_to(work, labels)}", ruled=work)
 
 
@@ -224,19 +239,24 @@ def _of_pools(answers: Mapping[str, _Answer]) -> _Answer:
     if code in _LIGHTNESS:
         text = wording.of_pools({name: answer[1] for name, answer in answers.items()})
     proofs = {name: answer[3] for name, answer in answers.items()}
-    ways = dict.fromkeys(way for each in proofs.values() for way in each.unblock if way.way is not Way.DROP_POOL)
-    if all(any(way.way is Way.DROP_POOL for way in each.unblock) for each in proofs.values()):
-        ways[Unblock(Way.DROP_POOL, wording.list_names(list(proofs)))] = None
-    proof = replace(proof, unblock=tuple(ways), pools=tuple(proofs.items()))
-    return code, text, wording.advise(proof.unblock), proof
+    ways = dict.fromkeys(
+        way for each in proofs.values() for way in each.suggestions if way.remedy is not Remedy.DROP_POOL
+    )
+    if all(any(way.remedy is Remedy.DROP_POOL for way in each.suggestions) for each in proofs.values()):
+        ways[Suggestion(Remedy.DROP_POOL, wording.list_names(list(proofs)))] = None
+    proof = replace(proof, suggestions=tuple(ways), pools=tuple(proofs.items()))
+    return code, text, wording.advise(proof.suggestions), proof
 
 
-def _ways_past(bounds: Sequence[Bound]) -> tuple[Unblock, ...]:
+def _suggestions_past(bounds: Sequence[Bound]) -> tuple[Suggestion, ...]:
     """Return what would let the job stay within the bounds that it would pass."""
     is_quota = bounds[0].kind is BoundKind.QUOTA
-    way = Way.RAISE_QUOTA if is_quota else Way.RAISE_LIMIT
-    raises = [Unblock(way, bound.queue, bound.resource, bound.missing) for bound in bounds]
-    return (*raises, Unblock(Way.BE_PREEMPTIBLE) if is_quota else Unblock(Way.WAIT_FOR_QUEUE, bounds[0].queue))
+    way = Remedy.RAISE_QUOTA if is_quota else Remedy.RAISE_LIMIT
+    raises = [Suggestion(way, bound.queue, bound.resource, bound.missing) for bound in bounds]
+    return (
+        *raises,
+        Suggestion(Remedy.BE_PREEMPTIBLE) if is_quota else Suggestion(Remedy.WAIT_FOR_QUEUE, bounds[0].queue),
+    )
 
 
 def _passed(job: Job, amounts: Sequence[int], kind: BoundKind) -> tuple[Bound, ...]:
@@ -251,41 +271,41 @@ def _passed(job: Job, amounts: Sequence[int], kind: BoundKind) -> tuple[Bound, .
     return tuple(found)
 
 
-def _name_of(seen: Look) -> str:
+def _name_of(report: FitReport) -> str:
     """Return what the nodes of a request are called together."""
-    if not seen.request.pool or not seen.is_mine.any():
+    if not report.request.pool or not report.in_pool.any():
         return "the cluster"
-    return seen.rooms.nodes[int(seen.is_mine.argmax())].view.pool_name or "the cluster"
+    return report.capacities.nodes[int(report.in_pool.argmax())].view.pool_name or "the cluster"
 
 
-def _is_open(seen: Look) -> Flags:
-    flags: Flags = seen.rooms.is_ready & ~seen.rooms.is_drained
+def _is_open(report: FitReport) -> Flags:
+    flags: Flags = report.capacities.is_ready & ~report.capacities.is_drained
     return flags
 
 
-def _lasting_reason(seen: Look, count: int, where: str) -> tuple[WaitCode, str] | None:
-    """Return why no waiting helps, if none does: nodes are missing, too small, closed or not for this task."""
-    known = int(seen.is_mine.sum())
+def _lasting_reason(report: FitReport, count: int, where: str) -> tuple[WaitCode, str] | None:
+    """Return why no waiting helps, if none does: nodes are missing, too small, closed or not for this pod."""
+    known = int(report.in_pool.sum())
     if not known:
         return WaitCode.UNREACHABLE, "resource unreachable: it has not reported any node yet"
-    allowed = seen.is_mine & ~seen.has(Cause.NOT_ALLOWED)
+    allowed = report.in_pool & ~report.has(Cause.NOT_ALLOWED)
     if not allowed.any():
         return WaitCode.NOT_ALLOWED, f"may run on none of the {known} nodes of {where}"
-    if not (allowed & ~seen.has(Cause.TOO_SMALL)).any():
-        return WaitCode.NEVER_FITS, f"never fits: {wording.compare(seen, allowed, where, 'has')}"
-    if count > 1 and (most := int(seen.count_empty().sum())) < count:
-        return WaitCode.NEVER_FITS, f"never fits: {wording.too_many(seen, count, most, where)}"
-    return None if (allowed & _is_open(seen)).any() else _closed_reason(seen, allowed, where)
+    if not (allowed & ~report.has(Cause.TOO_SMALL)).any():
+        return WaitCode.NEVER_FITS, f"never fits: {wording.compare(report, allowed, where, 'has')}"
+    if count > 1 and (most := int(report.count_empty().sum())) < count:
+        return WaitCode.NEVER_FITS, f"never fits: {wording.too_many(report, count, most, where)}"
+    return None if (allowed & _is_open(report)).any() else _closed_reason(report, allowed, where)
 
 
-def _closed_reason(seen: Look, allowed: Flags, where: str) -> tuple[WaitCode, str]:
+def _closed_reason(report: FitReport, allowed: Flags, where: str) -> tuple[WaitCode, str]:
     """Return why nothing can start on any node: all are drained, or away."""
-    drained = seen.nodes(allowed & seen.rooms.is_ready)
+    drained = report.nodes(allowed & report.capacities.is_ready)
     if drained:
         names = wording.list_names([node.view.name for node in drained])
         return WaitCode.DRAINED, f"drained: {where} takes no new work on {names} until an admin opens it again"
     known = int(allowed.sum())
-    if known < int(seen.is_mine.sum()):
+    if known < int(report.in_pool.sum()):
         return WaitCode.UNREACHABLE, f"resource unreachable: none of the {known} nodes of {where} for it is ready"
     nodes = "its only node is" if known == 1 else f"none of its {known} nodes is"
     return WaitCode.UNREACHABLE, f"resource unreachable: {where} does not answer, {nodes} ready"

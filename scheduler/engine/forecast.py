@@ -1,8 +1,8 @@
-"""How many tasks could find room if certain others left: an upper bound, so that a "no" needs no trial."""
+"""How many pods could be placed if certain others terminated: an upper bound, so that a "no" needs no simulation."""
 
 from collections.abc import Sequence
 
-from scheduler.engine.jobs import Task
+from scheduler.engine.jobs import Pod
 from scheduler.engine.ledger import UNLIMITED, NodeLedger
 from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.session import Session
@@ -13,15 +13,15 @@ _Freed = list[int]
 
 
 class Forecast:
-    """Counts, node by node, how many tasks of one kind fit after others leave.
+    """Counts, node by node, how many pods of one kind fit after others terminate.
 
-    Slices of devices that are cut as requests come are bounded by the room they take, wherever it lies. Tasks of
+    Slices of devices that are cut as requests come are bounded by the capacity they take, wherever it lies. Pods of
     several kinds, shares, and slices that were cut once are not bounded: for them every answer is "maybe".
     """
 
-    def __init__(self, session: Session, tasks: Sequence[Task], leaving: Sequence[Unit]) -> None:
-        shapes = {task.shape for task in tasks}
-        self._needed = len(tasks)
+    def __init__(self, session: Session, pods: Sequence[Pod], terminating: Sequence[Unit]) -> None:
+        shapes = {pod.shape for pod in pods}
+        self._needed = len(pods)
         self._shape = next(iter(shapes))
         request = self._shape.request
         self._is_cut = bool(request.mig)
@@ -32,7 +32,7 @@ class Forecast:
         if self._is_bounded:
             for node in self._shape.fitting(session.nodes, session.changes, session.policy):
                 self._recount(node)
-            for unit in leaving:
+            for unit in terminating:
                 self.free(unit)
         self._fixed = dict(self._counts)
         self._base = self._total
@@ -46,41 +46,41 @@ class Forecast:
         """Count a unit as gone from where it is."""
         if not self._is_bounded:
             return
-        for task in unit:
-            if task.node is None:
+        for pod in unit:
+            if pod.node is None:
                 continue
-            request = task.shape.request
-            freed = self._freed.setdefault(task.node, [0, 0, 0, 0])
+            request = pod.shape.request
+            freed = self._freed.setdefault(pod.node, [0, 0, 0, 0])
             freed[0] += request.cpu_millicores
             freed[1] += request.memory_bytes
             if self._is_cut:
-                freed[2] += task.shape.charge(task.node.kind)[0]
+                freed[2] += pod.shape.charge(pod.node.kind)[0]
             else:
-                freed[2] += request.gpus or max(request.devices, len(task.devices))
+                freed[2] += request.gpus or max(request.devices, len(pod.devices))
             freed[3] += 1
-        for node in dict.fromkeys(task.node for task in unit if task.node is not None):
+        for node in dict.fromkeys(pod.node for pod in unit if pod.node is not None):
             self._recount(node)
 
     def is_enough(self) -> bool:
-        """Return whether all tasks might fit."""
+        """Return whether all pods might fit."""
         return not self._is_bounded or self._total >= self._needed
 
     def is_enough_on(self, node: NodeLedger) -> bool:
-        """Return whether all tasks might fit if, of what was freed since the beginning, only one node's counted."""
+        """Return whether all pods might fit if, of what was freed since the beginning, only one node's counted."""
         if not self._is_bounded:
             return True
         return self._base - self._fixed.get(node, 0) + self._counts.get(node, 0) >= self._needed
 
     def _recount(self, node: NodeLedger) -> None:
         request = self._shape.request
-        cpu, memory, gpus, tasks = self._freed.get(node, (0, 0, 0, 0))
-        count = node.idle_tasks + node.coming_tasks + tasks
+        cpu, memory, gpus, pods = self._freed.get(node, (0, 0, 0, 0))
+        count = node.idle_pods + node.releasing_pods + pods
         if request.cpu_millicores:
-            count = min(count, (node.idle_cpu + node.coming_cpu + cpu) // request.cpu_millicores)
+            count = min(count, (node.idle_cpu + node.releasing_cpu + cpu) // request.cpu_millicores)
         if request.memory_bytes:
-            count = min(count, (node.idle_memory + node.coming_memory + memory) // request.memory_bytes)
+            count = min(count, (node.idle_memory + node.releasing_memory + memory) // request.memory_bytes)
         if request.gpus:
-            count = min(count, (node.idle_gpus + node.coming_gpus + gpus) // request.gpus)
+            count = min(count, (node.idle_gpus + node.releasing_gpus + gpus) // request.gpus)
         if request.mig:
             part = _part_of(node, self._shape)
             count = min(count, (node.free_milli() + gpus) // part) if part else 0
@@ -90,14 +90,14 @@ class Forecast:
 
 
 def _part_of(node: NodeLedger, shape: Shape) -> int:
-    """Return the thousandths of devices that the slices of a task take on a node; 0 if it has no such slices."""
+    """Return the thousandths of devices that the slices of a pod take on a node; 0 if it has no such slices."""
     return shape.charge(node.kind)[0] if node.geometry is not None else 0
 
 
 def _most_on(node: NodeLedger, shape: Shape) -> int:
-    """Return how many tasks fit on a node that is empty."""
+    """Return how many pods fit on a node that is empty."""
     view, request = node.view, shape.request
-    count = UNLIMITED if view.max_tasks is None else view.max_tasks
+    count = UNLIMITED if view.max_pods is None else view.max_pods
     if request.cpu_millicores:
         count = min(count, view.cpu_millicores // request.cpu_millicores)
     if request.memory_bytes:

@@ -1,4 +1,4 @@
-"""The jobs of a cycle: their tasks, how many of each pod set are up, and which tasks come next."""
+"""The jobs of a cycle: their pods, how many of each pod set are up, and which pods come next."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -7,71 +7,71 @@ from math import inf
 from scheduler.engine.ledger import ACTIVE, HOLDING, NodeLedger
 from scheduler.engine.queues import QueueState
 from scheduler.engine.shapes import Shape
-from scheduler.engine.snapshot import GroupView, JobView, PodSetView, Request, TaskState, TaskView
+from scheduler.engine.snapshot import GroupView, JobView, PodSetView, PodState, PodView, Request
 
 _ELASTIC = 2
-_ARRIVING = frozenset({TaskState.STARTING, TaskState.PLANNED})
+_ARRIVING = frozenset({PodState.STARTING, PodState.RESERVED})
 
 
 @dataclass(slots=True, eq=False)
-class Task:
-    """One task as it stands in this cycle. `left` names the node and devices it was moved from."""
+class Pod:
+    """The state of one pod in this cycle. `moved_from` names the node and devices it was moved from."""
 
-    view: TaskView
+    view: PodView
     job: "Job"
     pod_set: "PodSet"
-    state: TaskState
+    state: PodState
     shape: Shape
     node: NodeLedger | None = None
     devices: tuple[str, ...] = ()
-    left: tuple[str, tuple[str, ...]] | None = None
+    moved_from: tuple[str, tuple[str, ...]] | None = None
 
     @property
     def id(self) -> str:
-        """The name of the task."""
+        """The name of the pod."""
         return self.view.id
 
     @property
     def was_evicted(self) -> bool:
-        """Whether this cycle told it to leave."""
-        return self.state is TaskState.LEAVING and self.view.state is not TaskState.LEAVING
+        """Whether this cycle evicts it."""
+        return self.state is PodState.TERMINATING and self.view.state is not PodState.TERMINATING
 
-    def has_left_slices(self) -> bool:
-        """Return whether this cycle told it to leave slices, to which it may go back and nobody who is alike."""
+    def was_evicted_from_slices(self) -> bool:
+        """Return whether this cycle evicts it from slices, to which only it may go back."""
         return self.was_evicted and self.node is not None and self.node.geometry is not None
 
     def urgency(self) -> tuple[bool, int, str]:
-        """Return its place among the tasks of its pod set, most urgent first."""
+        """Return its place among the pods of its pod set, most urgent first."""
         urgency = self.view.urgency
         return urgency is None, 0 if urgency is None else -urgency, self.view.id
 
 
 @dataclass(slots=True, eq=False)
 class PodSet:
-    """The tasks of one kind."""
+    """The pods of one kind."""
 
     view: PodSetView
-    tasks: list[Task] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
     active: int = 0
-    planned: int = 0
+    reserved: int = 0
 
     @property
     def up(self) -> int:
-        """How many tasks run, start or have been promised room."""
-        return self.active + self.planned
+        """How many pods run, start or have a reservation."""
+        return self.active + self.reserved
 
     def is_satisfied(self) -> bool:
         """Return whether its minimum is up."""
-        return self.active + self.planned >= self.view.min_available
+        return self.active + self.reserved >= self.view.min_available
 
     def ratio(self) -> tuple[bool, float]:
-        """Return how much it needs tasks: those below their minimum first, then the emptier one."""
-        least, up = self.view.min_available, self.active + self.planned
+        """Return how much it needs pods: those below their minimum first, then the emptier one."""
+        least, up = self.view.min_available, self.active + self.reserved
         return up >= least, up / least if least else float(up)
 
-    def available(self, *, retrial: bool) -> list[Task]:
-        """Return the tasks that wait (in a trial also those that the trial evicted), most urgent first."""
-        return [task for task in self.tasks if task.state is TaskState.PENDING or (retrial and task.was_evicted)]
+    def available(self, *, retrial: bool) -> list[Pod]:
+        """Return the pods that wait (in a trial also those that the trial evicted), most urgent first."""
+        return [pod for pod in self.pods if pod.state is PodState.PENDING or (retrial and pod.was_evicted)]
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +87,7 @@ class Group:
         return sum(child.is_satisfied() for child in self.children) >= self.least
 
     def ratio(self) -> tuple[bool, float]:
-        """Return how much it needs tasks, as its children do."""
+        """Return how much it needs pods, as its children do."""
         satisfied = sum(child.is_satisfied() for child in self.children)
         return satisfied >= self.least, satisfied / self.least if self.least else float(satisfied)
 
@@ -101,29 +101,29 @@ class Group:
 
 
 class Job:
-    """A job as it stands in this cycle."""
+    """The state of a job in this cycle."""
 
-    __slots__ = ("_single", "holding", "line", "planned", "pod_sets", "queue", "root", "tasks", "view", "waiting")
+    __slots__ = ("_single", "holding", "line", "pod_sets", "pods", "queue", "reserved", "root", "view", "waiting")
 
     def __init__(self, view: JobView, queue: QueueState, shape_of: Callable[[Request], Shape]) -> None:
         self.view = view
         self.queue = queue
         self.line = queue.line
         self.holding = 0
-        self.planned = 0
+        self.reserved = 0
         self.waiting = 0
         self.pod_sets: dict[str, PodSet] = {}
         self.root = self._build(view.structure)
-        self.tasks: list[Task] = []
+        self.pods: list[Pod] = []
         only = next(iter(self.pod_sets.values()))
-        for task_view in sorted(view.tasks, key=_id) if len(view.tasks) > 1 else view.tasks:
-            pod_set = self.pod_sets.get(task_view.pod_set, only)
-            task = Task(task_view, self, pod_set, TaskState.PENDING, shape_of(task_view.request))
-            pod_set.tasks.append(task)
-            self.tasks.append(task)
+        for pod_view in sorted(view.pods, key=_id) if len(view.pods) > 1 else view.pods:
+            pod_set = self.pod_sets.get(pod_view.pod_set, only)
+            pod = Pod(pod_view, self, pod_set, PodState.PENDING, shape_of(pod_view.request))
+            pod_set.pods.append(pod)
+            self.pods.append(pod)
         for pod_set in self.pod_sets.values():
-            pod_set.tasks.sort(key=Task.urgency)
-        is_single = len(self.tasks) == len(self.pod_sets) == only.view.min_available == self.root.least == 1
+            pod_set.pods.sort(key=Pod.urgency)
+        is_single = len(self.pods) == len(self.pod_sets) == only.view.min_available == self.root.least == 1
         self._single = only if is_single and self.root.children == [only] else None
 
     def _build(self, view: GroupView) -> Group:
@@ -138,8 +138,8 @@ class Job:
 
     # --- what comes next
 
-    def next_tasks(self, *, retrial: bool = False) -> list[Task]:
-        """Return what starts next, all or nothing: the missing minimum, or one task more where the minimum is up."""
+    def next_pods(self, *, retrial: bool = False) -> list[Pod]:
+        """Return what starts next, all or nothing: the missing minimum, or one pod more where the minimum is up."""
         if not self.waiting and not retrial:
             return []
         if self._single is not None:  # as most jobs are
@@ -165,7 +165,7 @@ class Job:
     # --- what can be taken from it
 
     def victim_order(self, *, by_priority: bool = True, by_loss: bool = True) -> tuple[object, ...]:
-        """Return its place among the victims, of whom the last goes first.
+        """Return its place among the victims; the last is evicted first.
 
         In one priority those beyond their minimum go first, then (`by_loss`) who frees most at once, then who lost its
         place least often, then who was saved last; of whom that is not known goes after them. Without it the order is
@@ -175,27 +175,27 @@ class Job:
         if not by_loss:
             return priority, elasticity, *age
         saved_at = -inf if self.view.saved_at is None else self.view.saved_at
-        held = [task.shape.charge()[0] for task in self.tasks if task.state in HOLDING]
+        held = [pod.shape.charge()[0] for pod in self.pods if pod.state in HOLDING]
         size = max(held, default=0) if elasticity == _ELASTIC else sum(held)
         return priority, elasticity, size, -self.view.evictions, saved_at, *age
 
-    def victim_units(self) -> list[list[Task]]:
-        """Return what evictions take, in order: tasks beyond the minimum one by one, spare groups, then the rest."""
+    def victim_units(self) -> list[list[Pod]]:
+        """Return what evictions take, in order: pods beyond the minimum one by one, spare groups, then the rest."""
         if self._single is not None:
-            return [list(self.tasks)] if self._single.up else []
-        left = {pod_set.view.name: [t for t in pod_set.tasks if t.state in HOLDING] for pod_set in self._sets()}
-        units: list[list[Task]] = []
+            return [list(self.pods)] if self._single.up else []
+        left = {pod_set.view.name: [t for t in pod_set.pods if t.state in HOLDING] for pod_set in self._sets()}
+        units: list[list[Pod]] = []
         while spare := [p for p in self._sets() if len(left[p.view.name]) > max(p.view.min_available, 0)]:
             fullest = max(spare, key=lambda p: (len(left[p.view.name]) / max(p.view.min_available, 1), p.view.name))
             units.append([left[fullest.view.name].pop()])
         for group in _spare_groups(self.root):
             sets = [group] if isinstance(group, PodSet) else list(group.pod_sets())
-            unit = [task for pod_set in sets for task in left[pod_set.view.name]]
+            unit = [pod for pod_set in sets for pod in left[pod_set.view.name]]
             if unit:
                 units.append(unit)
             for pod_set in sets:
                 left[pod_set.view.name] = []
-        core = [task for pod_set in self._sets() for task in left[pod_set.view.name]]
+        core = [pod for pod_set in self._sets() for pod in left[pod_set.view.name]]
         return [*units, core] if core else units
 
     def _sets(self) -> Iterable[PodSet]:
@@ -206,16 +206,16 @@ class Job:
         return self._single.up > 0 if self._single is not None else self.root.is_satisfied()
 
     def is_arriving(self) -> bool:
-        """Return whether any task was given or promised room that it does not use yet."""
-        return any(task.state in _ARRIVING for task in self.tasks)
+        """Return whether any pod starts or has a reservation."""
+        return any(pod.state in _ARRIVING for pod in self.pods)
 
-    def active_tasks(self) -> list[Task]:
-        """Return the tasks that run or start."""
-        return [task for task in self.tasks if task.state in ACTIVE]
+    def active_pods(self) -> list[Pod]:
+        """Return the pods that run or start."""
+        return [pod for pod in self.pods if pod.state in ACTIVE]
 
 
-def _id(task: TaskView) -> str:
-    return task.id
+def _id(pod: PodView) -> str:
+    return pod.id
 
 
 def _surplus(pod_set: PodSet) -> bool:
@@ -234,8 +234,8 @@ def _is_any_up(child: "Group | PodSet") -> bool:
     return child.up > 0 if isinstance(child, PodSet) else any(pod_set.up for pod_set in child.pod_sets())
 
 
-def _missing(child: "Group | PodSet", *, retrial: bool) -> list[Task] | None:
-    """Return the tasks that bring a group to its minimum, or None where there are too few."""
+def _missing(child: "Group | PodSet", *, retrial: bool) -> list[Pod] | None:
+    """Return the pods that bring a group to its minimum, or None where there are too few."""
     if isinstance(child, PodSet):
         needed = child.view.min_available - child.up
         if needed <= 0:
@@ -244,13 +244,13 @@ def _missing(child: "Group | PodSet", *, retrial: bool) -> list[Task] | None:
         return waiting[:needed] if len(waiting) >= needed else None
     unsatisfied = [part for part in child.children if not part.is_satisfied()]
     needed = child.least - (len(child.children) - len(unsatisfied))
-    found: list[Task] = []
+    found: list[Pod] = []
     for part in sorted(unsatisfied, key=_need) if len(unsatisfied) > 1 else unsatisfied:
         if needed <= 0:
             break
-        tasks = _missing(part, retrial=retrial)
-        if tasks is not None:
-            found += tasks
+        pods = _missing(part, retrial=retrial)
+        if pods is not None:
+            found += pods
             needed -= 1
     return found if needed <= 0 else None
 
@@ -259,14 +259,14 @@ def _need(child: "Group | PodSet") -> tuple[bool, float]:
     return child.ratio()
 
 
-def _one_more(group: Group, *, retrial: bool) -> list[Task]:
+def _one_more(group: Group, *, retrial: bool) -> list[Pod]:
     for child in sorted(group.children, key=_need):
         if not child.is_satisfied():
-            tasks = _missing(child, retrial=retrial)
+            pods = _missing(child, retrial=retrial)
         elif isinstance(child, Group):
-            tasks = _one_more(child, retrial=retrial)
+            pods = _one_more(child, retrial=retrial)
         else:
-            tasks = child.available(retrial=retrial)[:1]
-        if tasks:
-            return tasks
+            pods = child.available(retrial=retrial)[:1]
+        if pods:
+            return pods
     return []

@@ -58,7 +58,7 @@ class Geometry:
         return next((profile for profile in self.profiles if profile.size * self.slice_mib >= mib), None)
 
     def charge_milli(self, profiles: Iterable[Profile]) -> int:
-        """Return which part of a device slices are, in thousandths: that of its memory slices, which are nobody else's.
+        """Return which part of a device slices are, in thousandths: their part of its memory slices.
 
         So what a device serves never counts for more than the device.
         """
@@ -136,7 +136,7 @@ def read_slice(name: str, geometry: Geometry) -> Slice | None:
     return Slice(device, profile, int(start))
 
 
-# --- who is where on a device: one number that counts the users of each memory slice, exact both ways
+# --- the users of a device: one number that counts the users of each memory slice, exact both ways
 
 
 def users_of(bits: int) -> int:
@@ -159,26 +159,26 @@ def is_crowded(users: int, bits: int) -> bool:
 
 
 class Opening(NamedTuple):
-    """A device to cut slices from: its memory slices that are taken, and those that are yet to be left; -1 is all."""
+    """A device to cut slices from: its memory slices in use, and those whose users terminate; -1 is all."""
 
     device: str
     taken: int
-    leaving: int
+    terminating: int
 
 
 def fits(profiles: Sequence[Profile], taken: Iterable[int]) -> bool:
-    """Return whether devices of which that is taken have room for all the slices together."""
+    """Return whether devices of which that is taken have capacity for all the slices together."""
     left = list(taken)
     return all(_take_least(profile, left) for profile in _hardest_first(profiles))
 
 
 def count(profile: Profile, taken: Iterable[int]) -> int:
-    """Return how many slices of a profile find room; those of one profile never overlap halfway."""
+    """Return how many slices of a profile find capacity; those of one profile never overlap halfway."""
     return sum(not profile.bits(start) & bits for bits in taken for start in profile.starts)
 
 
 def count_each(profiles: Sequence[Profile], taken: Iterable[int]) -> dict[Profile, int]:
-    """Return how many slices of each profile find room once the harder to place of those asked for have theirs."""
+    """Return how many slices of each profile find capacity once the harder to place of those asked for have theirs."""
     left, found = list(taken), dict[Profile, int]()
     for profile in dict.fromkeys(_hardest_first(profiles)):
         found[profile] = count(profile, left)
@@ -205,8 +205,8 @@ def choose(geometry: Geometry, profiles: Sequence[Profile], openings: Sequence[O
     while rest:
         profile = rest.pop(0)
         for _, index, start in _ranked(geometry, profile, left):
-            device, taken, leaving = left[index]
-            after = [*left[:index], Opening(device, taken | profile.bits(start), leaving), *left[index + 1 :]]
+            device, taken, terminating = left[index]
+            after = [*left[:index], Opening(device, taken | profile.bits(start), terminating), *left[index + 1 :]]
             if fits(rest, [opening.taken for opening in after]):
                 break
         left = after
@@ -219,13 +219,13 @@ _Rank = tuple[tuple[int, int, int], int, int]
 
 def _ranked(geometry: Geometry, profile: Profile, openings: Sequence[Opening]) -> list[_Rank]:
     ranked = []
-    for index, (_, taken, leaving) in enumerate(openings):
+    for index, (_, taken, terminating) in enumerate(openings):
         for start in profile.starts:
             bits = profile.bits(start)
             if not bits & taken:
                 worth = _worth(geometry, taken)
                 lost = worth - _worth(geometry, taken | bits)
-                ranked.append((((bits & leaving).bit_count(), lost, worth), index, start))
+                ranked.append((((bits & terminating).bit_count(), lost, worth), index, start))
     return sorted(ranked)
 
 
@@ -243,7 +243,7 @@ def _take_least(profile: Profile, left: list[int]) -> bool:
     """Take, on one of the devices, the place that is of least use to others: the last at which a slice may begin.
 
     Places of a size never overlap halfway, and whatever may begin at a late one may at an early one too. So where the
-    hardest to place go first, this finds room for all slices whenever there is any.
+    hardest to place go first, this finds capacity for all slices whenever there is any.
     """
     for start in reversed(profile.starts):
         for index, taken in enumerate(left):

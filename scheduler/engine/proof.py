@@ -1,4 +1,4 @@
-"""The proof of a "no": which bound or which nodes keep a job from starting, by how much, and what would change that.
+"""The proof of a "no": which bound or which nodes prevent a start, by how much, and what would change that.
 
 Amounts are counted as everywhere: thousandths of GPUs, millicores, bytes; memory of a device in MiB.
 """
@@ -8,44 +8,44 @@ from enum import StrEnum
 
 
 class Resource(StrEnum):
-    """What may fall short. `tasks` is how many processes a node takes, or how many tasks of a gang find room."""
+    """What may fall short. `pods` is how many processes a node takes, or how many pods of a gang find capacity."""
 
     GPU = "gpu"
     DEVICE_MEMORY = "device_memory"
     MIG = "mig"
     CPU = "cpu"
     MEMORY = "memory"
-    TASKS = "tasks"
+    PODS = "tasks"
 
 
 class BoundKind(StrEnum):
-    """A quota bounds what nobody may take away again, a limit everything."""
+    """A quota bounds work that is not preemptible, a limit bounds all work."""
 
     QUOTA = "quota"
     LIMIT = "limit"
 
 
 class Cause(StrEnum):
-    """Why a node does not serve a task, or that it could (`has_room`). `too_small` is so even when it is empty."""
+    """Why a node does not serve a pod, or that it could (`has_room`). `too_small` is so even when it is empty."""
 
     NOT_ALLOWED = "not_allowed"
     TOO_SMALL = "too_small"
     NOT_READY = "not_ready"
     DRAINED = "drained"
     BUSY = "busy"
-    KEPT = "kept"
-    HAS_ROOM = "has_room"
+    RESERVED = "kept"
+    HAS_CAPACITY = "has_room"
 
 
-class Way(StrEnum):
-    """What somebody could do, or wait for."""
+class Remedy(StrEnum):
+    """What a person could do, or wait for. The values are those of the API."""
 
     RAISE_QUOTA = "raise_quota"
     RAISE_LIMIT = "raise_limit"
     BE_PREEMPTIBLE = "be_preemptible"
     WAIT_FOR_QUEUE = "wait_for_queue"
     WAIT_FOR_NODE = "wait_for_node"
-    WAIT_FOR_ROOM = "wait_for_room"
+    WAIT_FOR_CAPACITY = "wait_for_room"
     WAIT_FOR_JOB = "wait_for_job"
     ASK_LESS = "ask_less"
     DROP_POOL = "drop_pool"
@@ -89,7 +89,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class NodeShortfall:
-    """A node that does not serve a task, with what is missing there."""
+    """A node that does not serve a pod, with what is missing there."""
 
     node_id: str
     node: str
@@ -98,13 +98,13 @@ class NodeShortfall:
 
 
 @dataclass(frozen=True, slots=True)
-class Unblock:
+class Suggestion:
     """One thing that would let the job start, or bring it nearer. `where` names the queue, work, node, pool or job.
 
     `profile` says which MIG slices, if it is those.
     """
 
-    way: Way
+    remedy: Remedy
     where: str = ""
     resource: Resource | None = None
     amount: int = 0
@@ -113,7 +113,7 @@ class Unblock:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Everything behind a "no". Of `needed` tasks, `placeable` would find room now, each for itself.
+    """Everything behind a "no". Of `needed` pods, `placeable` would find capacity now, each for itself.
 
     `nearest` are the few nodes that lack least; `others` counts all further ones by cause. For a job that names several
     `pools` there is the proof of each, with its name, and all the rest is that of the one which comes nearest.
@@ -124,5 +124,5 @@ class Proof:
     bounds: tuple[Bound, ...] = ()
     nearest: tuple[NodeShortfall, ...] = ()
     others: tuple[tuple[Cause, int], ...] = ()
-    unblock: tuple[Unblock, ...] = ()
+    suggestions: tuple[Suggestion, ...] = ()
     pools: tuple[tuple[str, "Proof"], ...] = ()

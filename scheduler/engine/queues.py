@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import inf
 
-from scheduler.engine.rules.fair_share import Claim, divide
+from scheduler.engine.rules.fair_share import ShareRequest, divide
 from scheduler.engine.snapshot import JobView, QueueView, WorkRules
 
 RESOURCES, GPU = 3, 0
@@ -14,7 +14,7 @@ Vector = list[float]
 
 
 class QueueState:
-    """One queue with what it holds now. `held` includes what was promised; `firm` is the part that nobody may take.
+    """One queue with what it holds now. `held` includes reservations; `firm` is the part that is not preemptible.
 
     `path` leads down to it from its topmost ancestor, `line` up again. `largest` is the most GPU, in thousandths, that
     any job of it can give up at once. The rules for `training` and for `interactive` work are those that hold in the
@@ -74,7 +74,7 @@ class QueueState:
         return self.training if job.is_preemptible else self.interactive
 
     def add_held(self, amounts: Sequence[int], sign: int, *, is_firm: bool) -> None:
-        """Count what a task holds, or holds no longer."""
+        """Count what a pod holds, or holds no longer."""
         held = self.held
         held[0] += sign * amounts[0]
         held[1] += sign * amounts[1]
@@ -87,7 +87,7 @@ class QueueState:
         self.version += 1
 
     def add_waiting(self, amounts: Sequence[int], sign: int) -> None:
-        """Count what a task waits for, or waits for no longer."""
+        """Count what a pod waits for, or waits for no longer."""
         waiting = self.waiting
         waiting[0] += sign * amounts[0]
         waiting[1] += sign * amounts[1]
@@ -124,7 +124,7 @@ def _divide(siblings: list[QueueState], total: Sequence[float], usage_pull: floa
         return
     for resource, unit in enumerate(UNITS):
         claims = [
-            Claim(
+            ShareRequest(
                 queue.view.id,
                 queue.view.quota[resource],
                 int(min(queue.limit[resource], queue.requested(resource))),

@@ -1,28 +1,28 @@
-"""The state that decisions are made on: every move of a task is counted everywhere, and can be taken back."""
+"""The state that decisions are made on: every move of a pod is counted everywhere, and can be rolled back."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from scheduler.engine.decisions import StopCode
-from scheduler.engine.jobs import Job, Task
+from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import HOLDING, NodeLedger
 from scheduler.engine.mig import Kind
 from scheduler.engine.queues import QueueState, build_queues, share_out
 from scheduler.engine.shapes import Shape
-from scheduler.engine.snapshot import JobView, Labels, Policy, Request, Snapshot, TaskState
+from scheduler.engine.snapshot import JobView, Labels, PodState, Policy, Request, Snapshot
 from scheduler.engine.victims import VictimLines
 from scheduler.engine.waiting import WaitingLines
 
-Left = tuple[str, tuple[str, ...]]
+MovedFrom = tuple[str, tuple[str, ...]]
 Cause = tuple[StopCode, Job | None]
-"""Why tasks are told to leave, and for which job."""
+"""Why pods are evicted, and for which job."""
 
-Undo = tuple[Task, TaskState, NodeLedger | None, tuple[str, ...], Left | None]
+Undo = tuple[Pod, PodState, NodeLedger | None, tuple[str, ...], MovedFrom | None]
 
 
 class Session:
-    """A snapshot, and what was decided on top of it. It may be kept for the next cycle, and told what has changed."""
+    """A snapshot, and what was decided on top of it. It may be cached for the next cycle, which applies the changes."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self.policy = policy
@@ -37,13 +37,13 @@ class Session:
         self.shapes: dict[Request, Shape] = {}
         self.jobs: dict[str, Job] = {}
         self.waiting: dict[str, Job] = {}
-        self.promised: dict[str, Job] = {}
+        self.reserved: dict[str, Job] = {}
         self.partial: dict[str, Job] = {}
-        self.kept: dict[Job, list[NodeLedger]] = {}
+        self.reserved_nodes: dict[Job, list[NodeLedger]] = {}
         self.lines = VictimLines(policy)
         self.waiting_lines = WaitingLines(policy)
         self.cause: Cause = (StopCode.STALE, None)
-        self.causes: dict[Task, Cause] = {}
+        self.causes: dict[Pod, Cause] = {}
         self._log: list[Undo] = []
         self._free = [node.free_milli() if node.view.is_open else 0 for node in self.nodes]
         self._free_sum, self._free_seen = sum(self._free), 0
@@ -58,10 +58,10 @@ class Session:
         labels = queue.rules_for(view).node_labels
         shape_of = self.shape_of if labels is None else partial(self._shape_on, labels=labels)
         job = self.jobs[view.id] = Job(view, queue, shape_of)
-        for task in job.tasks:
-            node = self.node_of.get(task.view.node_id) if task.view.node_id is not None else None
-            self._set(task, task.view.state, node, task.view.devices, None)
-        gpu = self.charge_all(job.tasks)[0]
+        for pod in job.pods:
+            node = self.node_of.get(pod.view.node_id) if pod.view.node_id is not None else None
+            self._set(pod, pod.view.state, node, pod.view.devices, None)
+        gpu = self.charge_all(job.pods)[0]
         for queue in job.line:
             queue.largest = max(queue.largest, gpu)
 
@@ -70,10 +70,10 @@ class Session:
 
         Costs as much as what was decided and what changed. Other nodes, queues or policies need a new session.
         """
-        self.take_back(0)
+        self.rollback(0)
         self.causes.clear()
-        for job in list(self.kept):
-            self.let_go(job)
+        for job in list(self.reserved_nodes):
+            self.release_nodes(job)
         views = list(jobs)
         for job_id in (*gone, *(view.id for view in views)):
             self._drop(job_id)
@@ -92,11 +92,11 @@ class Session:
 
     def _drop(self, job_id: str) -> None:
         job = self.jobs.pop(job_id, None)
-        for task in job.tasks if job is not None else ():
-            self._count(task, -1)
+        for pod in job.pods if job is not None else ():
+            self._count(pod, -1)
 
     def shape_of(self, request: Request) -> Shape:
-        """Return the shape that all tasks with this request share."""
+        """Return the shape that all pods with this request share."""
         shape = self.shapes.get(request)
         if shape is None:
             shape = self.shapes[request] = Shape(request, *self._kinds_for(request))
@@ -107,7 +107,7 @@ class Session:
 
     def _kinds_for(self, request: Request) -> tuple[Kind, Kind]:
         """Return the devices on which what waits counts as usual, and least: slices as usual where they are counted."""
-        # What a task counts must not depend on the pool in which it looks for room.
+        # What a pod counts must not depend on the pool in which it looks for capacity.
         nodes = self.ready if request.mig else ()
         able = [node.geometry for node in nodes if node.geometry is not None and request.slices_on(node.geometry)]
         if not able:
@@ -131,131 +131,131 @@ class Session:
 
     # --- moves
 
-    def start(self, task: Task, node: NodeLedger, devices: tuple[str, ...]) -> None:
-        """Give a task room that is idle."""
-        self._move(task, TaskState.STARTING, node, devices, task.left)
+    def start(self, pod: Pod, node: NodeLedger, devices: tuple[str, ...]) -> None:
+        """Start a pod on idle capacity."""
+        self._move(pod, PodState.STARTING, node, devices, pod.moved_from)
 
-    def plan(self, task: Task, node: NodeLedger, devices: tuple[str, ...]) -> None:
-        """Promise a task room. A task that this cycle evicted goes on as before if it is promised its own place."""
-        if not task.was_evicted:
-            self._move(task, TaskState.PLANNED, node, devices, task.left)
-        elif task.node is node and (not devices or set(devices) == set(task.devices)):
-            self._move(task, task.view.state, node, task.devices, None)
+    def reserve(self, pod: Pod, node: NodeLedger, devices: tuple[str, ...]) -> None:
+        """Reserve capacity for a pod. A pod that this cycle evicts runs on if its own place is reserved for it."""
+        if not pod.was_evicted:
+            self._move(pod, PodState.RESERVED, node, devices, pod.moved_from)
+        elif pod.node is node and (not devices or set(devices) == set(pod.devices)):
+            self._move(pod, pod.view.state, node, pod.devices, None)
         else:
-            assert task.node is not None  # noqa: S101 (what leaves is somewhere)
-            self._move(task, TaskState.PLANNED, node, devices, (task.node.view.id, task.devices))
+            assert pod.node is not None  # noqa: S101 (what leaves is somewhere)
+            self._move(pod, PodState.RESERVED, node, devices, (pod.node.view.id, pod.devices))
 
-    def evict(self, task: Task) -> None:
-        """Tell a task to leave, for the `cause` at hand; what was only started or promised now simply waits again."""
-        if task.left is not None:
-            self._move(task, TaskState.LEAVING, self.node_of[task.left[0]], task.left[1], None)
-        elif task.view.state is TaskState.RUNNING:
-            self.causes[task] = self.cause
-            self._move(task, TaskState.LEAVING, task.node, task.devices, None)
+    def evict(self, pod: Pod) -> None:
+        """Evict a pod for the present `cause`; one that was only started or reserved is pending again."""
+        if pod.moved_from is not None:
+            self._move(pod, PodState.TERMINATING, self.node_of[pod.moved_from[0]], pod.moved_from[1], None)
+        elif pod.view.state is PodState.RUNNING:
+            self.causes[pod] = self.cause
+            self._move(pod, PodState.TERMINATING, pod.node, pod.devices, None)
         else:
-            self._move(task, TaskState.PENDING, None, (), None)
+            self._move(pod, PodState.PENDING, None, (), None)
 
     def end(self, job: Job) -> None:
-        """End a job: what of it runs is told to leave, for the `cause` at hand, and nothing of it waits any more."""
-        for task in job.tasks:
-            if task.state in HOLDING:
-                self.evict(task)
-            if task.state is TaskState.PENDING:
-                self._move(task, TaskState.FAILED, None, (), None)
+        """End a job: its running pods are evicted for the present `cause`, and no pod of it is pending any more."""
+        for pod in job.pods:
+            if pod.state in HOLDING:
+                self.evict(pod)
+            if pod.state is PodState.PENDING:
+                self._move(pod, PodState.FAILED, None, (), None)
 
-    def mark(self) -> int:
+    def checkpoint(self) -> int:
         """Return a point to which `take_back` can return."""
         return len(self._log)
 
-    def take_back(self, mark: int) -> None:
-        """Undo every move since the mark."""
-        while len(self._log) > mark:
-            task, state, node, devices, left = self._log.pop()
-            self._count(task, -1)
-            self._set(task, state, node, devices, left)
+    def rollback(self, checkpoint: int) -> None:
+        """Undo every move since the checkpoint."""
+        while len(self._log) > checkpoint:
+            pod, state, node, devices, moved_from = self._log.pop()
+            self._count(pod, -1)
+            self._set(pod, state, node, devices, moved_from)
 
-    def moved_since(self, mark: int) -> list[Task]:
-        """Return the tasks moved since a mark, each once, in order of their first move."""
-        return list(dict.fromkeys(entry[0] for entry in self._log[mark:]))
+    def moved_since(self, checkpoint: int) -> list[Pod]:
+        """Return the pods moved since a checkpoint, each once, in order of their first move."""
+        return list(dict.fromkeys(entry[0] for entry in self._log[checkpoint:]))
 
     def _move(
-        self, task: Task, state: TaskState, node: NodeLedger | None, devices: tuple[str, ...], left: Left | None
+        self, pod: Pod, state: PodState, node: NodeLedger | None, devices: tuple[str, ...], moved_from: MovedFrom | None
     ) -> None:
-        self._log.append((task, task.state, task.node, task.devices, task.left))
-        self._count(task, -1)
-        self._set(task, state, node, devices, left)
+        self._log.append((pod, pod.state, pod.node, pod.devices, pod.moved_from))
+        self._count(pod, -1)
+        self._set(pod, state, node, devices, moved_from)
 
     def _set(
-        self, task: Task, state: TaskState, node: NodeLedger | None, devices: tuple[str, ...], left: Left | None
+        self, pod: Pod, state: PodState, node: NodeLedger | None, devices: tuple[str, ...], moved_from: MovedFrom | None
     ) -> None:
-        task.state, task.node, task.devices, task.left = state, node, devices, left
-        self._count(task, 1)
+        pod.state, pod.node, pod.devices, pod.moved_from = state, node, devices, moved_from
+        self._count(pod, 1)
 
-    def _count(self, task: Task, sign: int) -> None:
-        state, node, request = task.state, task.node, task.shape.request
+    def _count(self, pod: Pod, sign: int) -> None:
+        state, node, request = pod.state, pod.node, pod.shape.request
         if node is not None:
-            node.count(request, state, task.devices, sign)
-        if task.left is not None:
-            self.node_of[task.left[0]].count(request, TaskState.LEAVING, task.left[1], sign)
-        if state is TaskState.PENDING:
-            self._count_waiting(task, sign)
+            node.count(request, state, pod.devices, sign)
+        if pod.moved_from is not None:
+            self.node_of[pod.moved_from[0]].count(request, PodState.TERMINATING, pod.moved_from[1], sign)
+        if state is PodState.PENDING:
+            self._count_waiting(pod, sign)
         elif state in HOLDING:
-            self._count_holding(task, sign)
+            self._count_holding(pod, sign)
 
-    def _count_waiting(self, task: Task, sign: int) -> None:
-        job = task.job
+    def _count_waiting(self, pod: Pod, sign: int) -> None:
+        job = pod.job
         job.waiting += sign
-        _keep(self.waiting, job, is_in=job.waiting > 0)
+        _set_member(self.waiting, job, is_in=job.waiting > 0)
         self.waiting_lines.touch(job)
         for queue in job.line:
-            queue.add_waiting(task.shape.charge(), sign)
+            queue.add_waiting(pod.shape.charge(), sign)
 
-    def _count_holding(self, task: Task, sign: int) -> None:
-        job, node = task.job, task.node
-        if task.state is TaskState.PLANNED:
-            task.pod_set.planned += sign
-            job.planned += sign
-            _keep(self.promised, job, is_in=job.planned > 0)
+    def _count_holding(self, pod: Pod, sign: int) -> None:
+        job, node = pod.job, pod.node
+        if pod.state is PodState.RESERVED:
+            pod.pod_set.reserved += sign
+            job.reserved += sign
+            _set_member(self.reserved, job, is_in=job.reserved > 0)
         else:
-            task.pod_set.active += sign
+            pod.pod_set.active += sign
         job.holding += sign
         if job.waiting:
             self.waiting_lines.touch(job)
-        _keep(self.partial, job, is_in=job.holding > 0 and not job.is_whole())
-        charge = task.shape.charge(node.kind if node is not None else 0)
+        _set_member(self.partial, job, is_in=job.holding > 0 and not job.is_whole())
+        charge = pod.shape.charge(node.kind if node is not None else 0)
         is_firm = not job.view.is_preemptible
         for queue in job.line:
             queue.add_held(charge, sign, is_firm=is_firm)
         if not is_firm:
             self.lines.touch(job)
 
-    # --- room that is kept
+    # --- nodes reserved for big jobs
 
-    def keep(self, job: Job, nodes: list[NodeLedger]) -> None:
-        """Keep what is free on nodes, or gets free, for a job: until `let_go` nobody new is given room there."""
-        self.kept[job] = nodes
+    def reserve_nodes(self, job: Job, nodes: list[NodeLedger]) -> None:
+        """Reserve what is free on nodes, or gets free, for a job: until `release_nodes` no new pod is placed there."""
+        self.reserved_nodes[job] = nodes
         for node in nodes:
-            node.keep()
+            node.reserve()
 
-    def let_go(self, job: Job) -> list[NodeLedger]:
-        """Open what was kept for a job, if anything was, and return those nodes."""
-        nodes = self.kept.pop(job, [])
+    def release_nodes(self, job: Job) -> list[NodeLedger]:
+        """Drop the reservation of a job, if it has one, and return its nodes."""
+        nodes = self.reserved_nodes.pop(job, [])
         for node in nodes:
-            node.let_go()
+            node.release()
         return nodes
 
     # --- sums
 
-    def charge_of(self, task: Task) -> tuple[int, int, int]:
-        """Return what a task counts where it is; what waits counts as on the smallest devices."""
-        return task.shape.charge(task.node.kind if task.node is not None else 0)
+    def charge_of(self, pod: Pod) -> tuple[int, int, int]:
+        """Return what a pod counts where it is; what waits counts as on the smallest devices."""
+        return pod.shape.charge(pod.node.kind if pod.node is not None else 0)
 
-    def charge_all(self, tasks: Iterable[Task], *, at_least: bool = False) -> tuple[int, int, int]:
-        """Return what tasks count together; what waits as usual, or `at_least` as where it counts least."""
+    def charge_all(self, pods: Iterable[Pod], *, at_least: bool = False) -> tuple[int, int, int]:
+        """Return what pods count together; what waits as usual, or `at_least` as where it counts least."""
         gpu = cpu = memory = 0
-        for task in tasks:
-            node = task.node
-            amounts = task.shape.charge(node.kind if node is not None else task.shape.least if at_least else 0)
+        for pod in pods:
+            node = pod.node
+            amounts = pod.shape.charge(node.kind if node is not None else pod.shape.least if at_least else 0)
             gpu += amounts[0]
             cpu += amounts[1]
             memory += amounts[2]
@@ -272,17 +272,17 @@ class Session:
         return self._free_sum
 
     def serving(self, request: Request) -> list[NodeLedger]:
-        """Return the nodes that take work and are for a request, whatever room they have."""
+        """Return the nodes that take work and are for a request, whatever capacity they have."""
         if request.is_for_all_nodes:
             return self.ready
         return [node for node in self.ready if node.view.serves(request)]
 
-    def best_node(self, task: Task) -> NodeLedger | None:
-        """Return the best of all nodes with room for a task, now or soon."""
-        return task.shape.best(self.nodes, self.changes, self.policy)
+    def best_node(self, pod: Pod) -> NodeLedger | None:
+        """Return the best of all nodes with capacity for a pod, now or soon."""
+        return pod.shape.best(self.nodes, self.changes, self.policy)
 
 
-def _keep(jobs: dict[str, Job], job: Job, *, is_in: bool) -> None:
+def _set_member(jobs: dict[str, Job], job: Job, *, is_in: bool) -> None:
     if is_in:
         jobs[job.view.id] = job
     else:

@@ -1,7 +1,7 @@
-"""What tasks ask for, each different request once, with the nodes ranked for it.
+"""What pods ask for, each different request once, with the nodes ranked for it.
 
 A ranking is an array with one number per node. It is brought up to date only for the nodes that changed since it was
-last asked, so placing a task costs the same on ten nodes and on ten thousand.
+last asked, so placing a pod costs the same on ten nodes and on ten thousand.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from scheduler.engine.mig import Kind
 from scheduler.engine.rules import packing
 from scheduler.engine.snapshot import Fill, Policy, Request
 
-NO_ROOM = -1
+NO_CAPACITY = -1
 _SHARED, _NOW, _KIND = 1 << 62, 1 << 61, 1 << 60
 _HALF = 1 << 50
 _NEAREST, _NEAR_SHIFT = 255, 51
@@ -61,7 +61,7 @@ class Shape:
         self._seen = 0
 
     def best(self, nodes: Sequence[NodeLedger], changes: Sequence[int], policy: Policy) -> NodeLedger | None:
-        """Return the best node with room now or soon, of equals the first; None when there is none."""
+        """Return the best node with capacity now or soon, of equals the first; None when there is none."""
         keys = self._ranking(nodes, changes, policy)
         if not len(keys):
             return None
@@ -69,7 +69,7 @@ class Shape:
         return nodes[index] if keys[index] >= 0 else None
 
     def fitting(self, nodes: Sequence[NodeLedger], changes: Sequence[int], policy: Policy) -> list[NodeLedger]:
-        """Return all nodes with room now or soon."""
+        """Return all nodes with capacity now or soon."""
         return [nodes[index] for index in np.flatnonzero(self._ranking(nodes, changes, policy) >= 0).tolist()]
 
     def _ranking(self, nodes: Sequence[NodeLedger], changes: Sequence[int], policy: Policy) -> npt.NDArray[np.int64]:
@@ -89,14 +89,14 @@ def rank_key(node: NodeLedger, request: Request, policy: Policy) -> int:
     """Return how good a node is for a request, `NO_ROOM` where it does not fit. Equals go by name.
 
     Layers, none of which can be outweighed by those below it: a device in shared use, or cut already, fits; there is
-    room right now; work without GPUs stays on nodes without; less of its data has to be brought (by powers of two);
-    then the fullest (or emptiest) node, or the one whose room is least missed later and, of equals, the fullest.
+    capacity right now; work without GPUs stays on nodes without; less of its data has to be brought (by powers of two);
+    then the fullest (or emptiest) node, or the one whose capacity is least missed later and, of equals, the fullest.
     """
     if not node.view.is_open or not node.fits(request, now=False):
-        return NO_ROOM
+        return NO_CAPACITY
     key = 0
     wants_gpu = request.wants_gpu
-    if policy.prefers_shared_devices and wants_gpu and not request.gpus and node.has_shared_room(request):
+    if policy.prefers_shared_devices and wants_gpu and not request.gpus and node.fits_shared(request):
         key |= _SHARED
     if policy.prefers_free_now and node.fits(request, now=True):
         key |= _NOW
@@ -109,10 +109,10 @@ def rank_key(node: NodeLedger, request: Request, policy: Policy) -> int:
         loss = round(packing.cost(node, request, policy.prices) * _COST_UNITS)
         return key | (_HALF - loss * _FREE_UNITS - min(node.free_milli(), _FREE_UNITS - 1))
     if fill in (Fill.PACK, Fill.MIX):
-        free = node.free_milli() if wants_gpu else node.idle_cpu + node.coming_cpu
+        free = node.free_milli() if wants_gpu else node.idle_cpu + node.releasing_cpu
         return key | max(0, _HALF - free)
     if fill is Fill.SPREAD:
-        free = node.free_milli() if wants_gpu else node.idle_cpu + node.coming_cpu
+        free = node.free_milli() if wants_gpu else node.idle_cpu + node.releasing_cpu
         whole = 1000 * len(node.view.devices) if wants_gpu else node.view.cpu_millicores
         return key | (free * (1 << 30) // whole if whole else 0)
     return key

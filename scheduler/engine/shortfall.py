@@ -21,13 +21,13 @@ _NEAREST = 3
 _CAUSES = tuple(Cause)
 
 
-class Rooms:
-    """The room of some nodes as tables with a row for each: free, free if nothing were kept, and when it is empty."""
+class NodeCapacities:
+    """The capacity of nodes as tables with one row each: free, reserved for big jobs, and of the empty node."""
 
     def __init__(self, nodes: Sequence[NodeLedger]) -> None:
         self.nodes = nodes
         self.free = _table([_free(node) for node in nodes])
-        self.kept = _table([node.kept or (0, 0, 0, 0) for node in nodes])
+        self.reserved = _table([node.reserved_amounts or (0, 0, 0, 0) for node in nodes])
         self.whole = _table([_whole(node.view) for node in nodes])
         self.is_ready = np.array([node.view.is_ready for node in nodes], bool)
         self.is_drained = np.array([node.view.is_drained for node in nodes], bool)
@@ -45,39 +45,39 @@ def _table(rows: list[tuple[int, int, int, int]]) -> Numbers:
 
 def _free(node: NodeLedger) -> tuple[int, int, int, int]:
     return (
-        node.idle_cpu + node.coming_cpu,
-        node.idle_memory + node.coming_memory,
-        node.idle_gpus + node.coming_gpus,
-        node.idle_tasks + node.coming_tasks,
+        node.idle_cpu + node.releasing_cpu,
+        node.idle_memory + node.releasing_memory,
+        node.idle_gpus + node.releasing_gpus,
+        node.idle_pods + node.releasing_pods,
     )
 
 
 def _whole(view: NodeView) -> tuple[int, int, int, int]:
-    tasks = UNLIMITED if view.max_tasks is None else view.max_tasks
-    return view.cpu_millicores, view.memory_bytes, len(view.devices), tasks
+    pods = UNLIMITED if view.max_pods is None else view.max_pods
+    return view.cpu_millicores, view.memory_bytes, len(view.devices), pods
 
 
 @dataclass(frozen=True)
-class Look:
-    """All nodes in the eyes of one request: for each resource it asks for a row of what is free, and what there is.
+class FitReport:
+    """How one request fits each node: for each resource asked for a row of what is free, and what there is.
 
     `asked` is a column, as high as those tables; `profiles` names the MIG slices where a row is about such. `causes`
-    holds for each node the number of its cause; `is_mine` leaves out the nodes of other pools.
+    holds for each node the number of its cause; `in_pool` leaves out the nodes of other pools.
     """
 
     request: Request
-    rooms: Rooms
+    capacities: NodeCapacities
     resources: tuple[Resource, ...]
     profiles: tuple[str, ...]
     asked: Numbers
     free: Numbers
     whole: Numbers
     causes: Numbers
-    is_mine: Flags
+    in_pool: Flags
 
     def has(self, cause: Cause) -> Flags:
         """Return which of the request's own nodes are in that state."""
-        flags: Flags = self.is_mine & (self.causes == _CAUSES.index(cause))
+        flags: Flags = self.in_pool & (self.causes == _CAUSES.index(cause))
         return flags
 
     def amounts(self) -> list[int]:
@@ -91,19 +91,19 @@ class Look:
 
     def nodes(self, which: Flags) -> list[NodeLedger]:
         """Return the nodes that are flagged."""
-        return [self.rooms.nodes[index] for index in np.flatnonzero(which).tolist()]
+        return [self.capacities.nodes[index] for index in np.flatnonzero(which).tolist()]
 
     def nearest(self) -> tuple[NodeShortfall, ...]:
         """Return the few nodes that lack least; the size of a lack is measured by what is asked for."""
         lacking = np.where(self.has(Cause.TOO_SMALL), self.whole, self.free)
         gap = (np.maximum(0, self.asked - lacking) / self.asked).sum(axis=0)
-        able = self.has(Cause.BUSY) | self.has(Cause.KEPT)
+        able = self.has(Cause.BUSY) | self.has(Cause.RESERVED)
         able = able if able.any() else self.has(Cause.TOO_SMALL)
         order = np.argsort(np.where(able, gap, np.inf), kind="stable")[: min(_NEAREST, int(able.sum()))]
         return tuple(self._shortfall(int(index), lacking[:, index]) for index in order)
 
     def _shortfall(self, index: int, available: Numbers) -> NodeShortfall:
-        view = self.rooms.nodes[index].view
+        view = self.capacities.nodes[index].view
         short = tuple(
             Shortage(resource, asked, max(0, have), profile)
             for (resource, asked, profile), have in zip(self.wants(), available.tolist(), strict=True)
@@ -113,33 +113,33 @@ class Look:
 
     def others(self, nearest: Sequence[NodeShortfall]) -> tuple[tuple[Cause, int], ...]:
         """Return how many further nodes there are of each cause."""
-        counts = np.bincount(self.causes[self.is_mine], minlength=len(_CAUSES))
+        counts = np.bincount(self.causes[self.in_pool], minlength=len(_CAUSES))
         for shortfall in nearest:
             counts[_CAUSES.index(shortfall.cause)] -= 1
         return tuple((cause, int(count)) for cause, count in zip(_CAUSES, counts, strict=True) if count)
 
     def count_free(self) -> Numbers:
-        """Return for each node how many tasks of this kind find room on it now or soon."""
-        able = self.has(Cause.HAS_ROOM)
+        """Return for each node how many pods of this kind find capacity on it now or soon."""
+        able = self.has(Cause.HAS_CAPACITY)
         if self.request.is_shared or self.request.mig:
-            return self._count_parts(able, self.rooms.nodes)
+            return self._count_parts(able, self.capacities.nodes)
         return np.where(able, (self.free // self.asked).min(axis=0), 0)
 
     def count_empty(self) -> Numbers:
-        """Return for each node how many tasks of this kind it would hold if nothing else were there."""
-        able = self.is_mine & ~self.has(Cause.NOT_ALLOWED) & ~self.has(Cause.TOO_SMALL)
+        """Return for each node how many pods of this kind it would hold if nothing else were there."""
+        able = self.in_pool & ~self.has(Cause.NOT_ALLOWED) & ~self.has(Cause.TOO_SMALL)
         if self.request.is_shared or self.request.mig:
-            return self._count_parts(able, self.rooms.empty)
+            return self._count_parts(able, self.capacities.empty)
         return np.where(able, (self.whole // self.asked).min(axis=0), 0)
 
     def fits_where_not_allowed(self) -> bool:
-        """Return whether a node on which the request may not run has room for it now or soon."""
-        is_open = self.rooms.is_ready & ~self.rooms.is_drained
+        """Return whether a node on which the request may not run has capacity for it now or soon."""
+        is_open = self.capacities.is_ready & ~self.capacities.is_drained
         return bool((self.has(Cause.NOT_ALLOWED) & is_open & (self.free >= self.asked).all(axis=0)).any())
 
     def fits_elsewhere(self, count: int) -> bool:
-        """Return whether nodes of other pools have room for so many tasks."""
-        others = ~self.is_mine & (self.causes == _CAUSES.index(Cause.HAS_ROOM))
+        """Return whether nodes of other pools have capacity for so many pods."""
+        others = ~self.in_pool & (self.causes == _CAUSES.index(Cause.HAS_CAPACITY))
         return int((self.free[:, others] // self.asked).min(axis=0).sum()) >= count
 
     def _count_parts(self, able: Flags, nodes: Sequence[NodeLedger]) -> Numbers:
@@ -149,50 +149,52 @@ class Look:
         return found
 
 
-def look(rooms: Rooms, request: Request, is_allowed: Flags) -> Look:
-    """Return what a request finds on each node, where `is_allowed` says on which its task may run at all."""
-    columns = [*_device_columns(rooms, request)]
+def assess(capacities: NodeCapacities, request: Request, is_allowed: Flags) -> FitReport:
+    """Report how a request fits each node; `is_allowed` says on which nodes its pod may run at all."""
+    columns = [*_device_columns(capacities, request)]
     for resource, asked, column in (
         (Resource.CPU, request.cpu_millicores, 0),
         (Resource.MEMORY, request.memory_bytes, 1),
-        (Resource.TASKS, 1, 3),
+        (Resource.PODS, 1, 3),
     ):
         if asked:
-            free, kept = rooms.free[:, column], rooms.kept[:, column]
-            columns.append((resource, asked, "", free, free + kept, rooms.whole[:, column]))
+            free, reserved = capacities.free[:, column], capacities.reserved[:, column]
+            columns.append((resource, asked, "", free, free + reserved, capacities.whole[:, column]))
     amounts = np.array([[column[1]] for column in columns], np.int64)
-    free_now, unkept, whole = (np.stack([column[part] for column in columns]) for part in (3, 4, 5))
+    free_now, unreserved, whole = (np.stack([column[part] for column in columns]) for part in (3, 4, 5))
     states = [
         (~is_allowed, Cause.NOT_ALLOWED),
         ((whole < amounts).any(axis=0), Cause.TOO_SMALL),
-        (~rooms.is_ready, Cause.NOT_READY),
-        (rooms.is_drained, Cause.DRAINED),
-        ((free_now >= amounts).all(axis=0), Cause.HAS_ROOM),
-        ((unkept >= amounts).all(axis=0), Cause.KEPT),
+        (~capacities.is_ready, Cause.NOT_READY),
+        (capacities.is_drained, Cause.DRAINED),
+        ((free_now >= amounts).all(axis=0), Cause.HAS_CAPACITY),
+        ((unreserved >= amounts).all(axis=0), Cause.RESERVED),
     ]
     numbers = [np.int64(_CAUSES.index(cause)) for _, cause in states]
     causes = np.select([flags for flags, _ in states], numbers, np.int64(_CAUSES.index(Cause.BUSY)))
-    is_mine = rooms.pools == request.pool if request.pool else np.ones(len(rooms.nodes), bool)
+    in_pool = capacities.pools == request.pool if request.pool else np.ones(len(capacities.nodes), bool)
     resources, profiles = tuple(column[0] for column in columns), tuple(column[2] for column in columns)
-    return Look(request, rooms, resources, profiles, amounts, free_now, whole, causes, is_mine)
+    return FitReport(request, capacities, resources, profiles, amounts, free_now, whole, causes, in_pool)
 
 
 _Column = tuple[Resource, int, str, Numbers, Numbers, Numbers]
 
 
-def _device_columns(rooms: Rooms, request: Request) -> list[_Column]:
-    """Return what is asked of devices, what is free of it, what would be if nothing were kept, and what there is."""
+def _device_columns(capacities: NodeCapacities, request: Request) -> list[_Column]:
+    """Return what is asked of devices, what is free of it, also without reservations, and what there is."""
     if request.gpus:
-        free, kept, whole = rooms.free[:, 2], rooms.kept[:, 2], rooms.whole[:, 2]
-        return [(Resource.GPU, ONE_GPU * request.gpus, "", ONE_GPU * free, ONE_GPU * (free + kept), ONE_GPU * whole)]
+        free, reserved, whole = capacities.free[:, 2], capacities.reserved[:, 2], capacities.whole[:, 2]
+        return [
+            (Resource.GPU, ONE_GPU * request.gpus, "", ONE_GPU * free, ONE_GPU * (free + reserved), ONE_GPU * whole)
+        ]
     if request.is_shared:
         resource = Resource.DEVICE_MEMORY if request.share_mib else Resource.GPU
-        shares = [_on_device(node, request) for node in rooms.nodes]
+        shares = [_on_device(node, request) for node in capacities.nodes]
         free, whole = (np.array([share[part] for share in shares], np.int64) for part in (0, 1))
         return [(resource, request.share_mib or request.share_milli, "", free, free, whole)]
     if not request.mig:
         return []
-    frees, wholes = ([_slices(node, request) for node in nodes] for nodes in (rooms.nodes, rooms.empty))
+    frees, wholes = ([_slices(node, request) for node in nodes] for nodes in (capacities.nodes, capacities.empty))
     return [
         (Resource.MIG, count, profile, free, free, whole)
         for (profile, count), free, whole in zip(
@@ -202,13 +204,13 @@ def _device_columns(rooms: Rooms, request: Request) -> list[_Column]:
 
 
 def _slices(node: NodeLedger, request: Request) -> list[int]:
-    """Return how many slices of each profile asked for are free; kept room is.
+    """Return how many slices of each profile asked for are free; reserved capacity is.
 
-    Where they are cut as requests come, those that are asked for too and harder to place have their room already.
+    Where they are cut as requests come, those that are asked for too and harder to place have their capacity already.
     """
     geometry = node.geometry
     if geometry is None:
-        return [node.idle_mig.get(profile, 0) + node.coming_mig.get(profile, 0) for profile, _ in request.mig]
+        return [node.idle_mig.get(profile, 0) + node.releasing_mig.get(profile, 0) for profile, _ in request.mig]
     wanted = [(geometry.find(name), count) for name, count in request.mig]
     known = [profile for profile, count in wanted if profile is not None for _ in range(count)]
     found = mig.count_each(known, _taken(node))
@@ -216,8 +218,13 @@ def _slices(node: NodeLedger, request: Request) -> list[int]:
 
 
 def _taken(node: NodeLedger) -> list[int]:
-    """Return what is taken of each device that slices could be cut from, kept ones included."""
-    return [opening.taken for opening in node.openings(now=False, kept=node.kept[2] if node.kept is not None else 0)]
+    """Return what is taken of each device that slices could be cut from, reserved ones included."""
+    return [
+        opening.taken
+        for opening in node.openings(
+            now=False, reserved_gpus=node.reserved_amounts[2] if node.reserved_amounts is not None else 0
+        )
+    ]
 
 
 def _on_device(node: NodeLedger, request: Request) -> tuple[int, int]:
@@ -232,12 +239,12 @@ def _on_device(node: NodeLedger, request: Request) -> tuple[int, int]:
         return mig.largest_mib(node.geometry, devices, _taken(node)), whole
     if view.mig_strategy is not MigStrategy.OFF or len(view.devices) < request.devices or not view.device_mib:
         return 0, 0
-    kept = node.kept[2] if node.kept is not None else 0
-    free = [view.device_mib] * max(0, node.idle_gpus + node.coming_gpus + kept)
+    reserved = node.reserved_amounts[2] if node.reserved_amounts is not None else 0
+    free = [view.device_mib] * max(0, node.idle_gpus + node.releasing_gpus + reserved)
     free += [
-        view.device_mib - device.active_mib - device.planned_mib
+        view.device_mib - device.active_mib - device.reserved_mib
         for device in node.shared.values()
-        if device.active or device.planned
+        if device.active or device.reserved
     ]
     mib = max(0, sorted(free, reverse=True)[request.devices - 1]) if len(free) >= request.devices else 0
     if request.share_mib:

@@ -1,4 +1,4 @@
-"""The frozen view of one moment that a cycle decides on: nodes, queues, and jobs with their tasks."""
+"""The frozen view of one moment that a cycle decides on: nodes, queues, and jobs with their pods."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,26 +11,26 @@ Labels = frozenset[tuple[str, str]]
 """Labels of nodes, each with a value."""
 
 
-class TaskState(StrEnum):
-    """Where a task stands, for the scheduler.
+class PodState(StrEnum):
+    """The state of a pod, for the scheduler.
 
-    `starting` was given room in this cycle, `planned` was promised room that others are leaving, `stuck` has been
-    leaving for so long that its room may not even be promised.
+    `starting` was placed in this cycle, `planned` has capacity reserved that others are releasing, `stuck` has been
+    terminating for so long that its capacity may not even be reserved.
     """
 
     PENDING = "pending"
     STARTING = "starting"
     RUNNING = "running"
-    PLANNED = "planned"
-    LEAVING = "leaving"
-    STUCK = "stuck"
+    RESERVED = "planned"
+    TERMINATING = "leaving"
+    STUCK_TERMINATING = "stuck"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one task asks for: whole devices, or a share of each of `devices` (thousandths or MiB), or MIG slices.
+    """What one pod asks for: whole devices, or a share of each of `devices` (thousandths or MiB), or MIG slices.
 
     Where devices are cut as requests come, a share in MiB is served by slices, the smallest that hold it. `pool` names
     the nodes that may serve it; an empty name stands for all. Of `node_labels` a node must bear one; those that a queue
@@ -123,7 +123,7 @@ class NodeView:
     mig_strategy: MigStrategy = MigStrategy.OFF
     mig: Mapping[str, int] = field(default_factory=dict)
     geometry: Geometry | None = None
-    max_tasks: int | None = None
+    max_pods: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     missing_bytes: Mapping[str, int] = field(default_factory=dict)
     pool: str = ""
@@ -141,7 +141,7 @@ class NodeView:
         return not labels.isdisjoint(self.labels.items())
 
     def serves(self, request: Request) -> bool:
-        """Return whether it is one of the nodes that a request is for, whatever room it has."""
+        """Return whether it is one of the nodes that a request is for, whatever capacity it has."""
         if request.pool and request.pool != self.pool:
             return False
         return request.node_labels is None or self.bears(request.node_labels)
@@ -192,8 +192,8 @@ class QueueView:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """Where tasks must (`required`) or should (`preferred`) stay together: levels of a topology, as node labels."""
+class TopologyConstraint:
+    """Where pods must (`required`) or should (`preferred`) stay together: levels of a topology, as node labels."""
 
     levels: tuple[str, ...]
     required: str | None = None
@@ -202,11 +202,11 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class PodSetView:
-    """Tasks of one kind, of which fewer than `min_available` are worth nothing."""
+    """Pods of one kind, of which fewer than `min_available` are worth nothing."""
 
     name: str
     min_available: int
-    placement: Placement | None = None
+    topology_constraint: TopologyConstraint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,19 +215,19 @@ class GroupView:
 
     children: tuple["GroupView | PodSetView", ...]
     min_children: int | None = None
-    placement: Placement | None = None
+    topology_constraint: TopologyConstraint | None = None
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class TaskView:
+class PodView:
     """One process. `devices` names the GPUs it holds on its node, where they are shared or known.
 
     Slices of devices that are cut as requests come are named by device, profile and start: `0:3g.20gb@4`.
     """
 
     id: str
-    state: TaskState
+    state: PodState
     request: Request
     pod_set: str = ""
     node_id: str | None = None
@@ -240,27 +240,27 @@ class TaskView:
 
     @property
     def may_run_anywhere(self) -> bool:
-        """Whether nothing but room and the rules of its queue decide where it may run."""
+        """Whether nothing but capacity and the rules of its queue decide where it may run."""
         return self.allowed_nodes is None and self.together_by is None and self.apart_by is None
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A workload: tasks that start, and are stopped, by the rules of their structure. `rank` orders by age.
+    """A workload: pods that start, and are stopped, by the rules of their structure. `rank` orders by age.
 
-    `pools` names, best first, those of which one is to serve all its tasks, whose requests name none then; it is empty
+    `pools` names, best first, those of which one is to serve all its pods, whose requests name none then; it is empty
     where the requests say everything.
 
     `saved_at` is when its work was last safe, at its last checkpoint or its start, in seconds on a clock that all jobs
     share; None is unknown. `running_for_s` is how long it has run since it last started, and `idle_for_s` for how long
     none of its GPUs has been used; None: it does not run, or that is unknown. `evictions` counts how often it lost its
-    place before, `waited_s` is how long it has waited since; None is unknown, and then no room is kept for it. `name`
-    is how people call it.
+    place before, `waited_s` is how long it has waited since; None is unknown, and then no nodes are reserved for it.
+    `name` is what people call it.
     """
 
     id: str
     queue_id: str
-    tasks: tuple[TaskView, ...]
+    pods: tuple[PodView, ...]
     structure: GroupView
     priority: int = 50
     is_preemptible: bool = True
@@ -278,7 +278,7 @@ class JobView:
 
     @property
     def label(self) -> str:
-        """How people call it."""
+        """What people call it."""
         return self.name or self.id
 
 
@@ -294,7 +294,7 @@ class Snapshot:
 class Fill(StrEnum):
     """Which of several places is taken: the fullest, the emptiest, the first by name, or the least missed later.
 
-    `mix` goes by the policy's prices of room; without any it is `pack`.
+    `mix` goes by the policy's prices of capacity; without any it is `pack`.
     """
 
     PACK = "pack"
@@ -304,12 +304,12 @@ class Fill(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RoomPrices:
-    """What room is worth to the work still to come, in devices (`rules/packing.py` works it out).
+class CapacityPrices:
+    """What capacity is worth to the work still to come, in devices (`rules/packing.py` works it out).
 
     `device[r]` is the worth of a device of which r hundredths are free, `cores_per_device` (millicores) and
-    `memory_per_device` (bytes) what work asks for with each device, 0 when nothing, and `premiums` by how much room is
-    dearer in the pools that some work cannot do without.
+    `memory_per_device` (bytes) what work asks for with each device, 0 when nothing, and `premiums` how much dearer
+    capacity is in the pools that some work cannot do without.
     """
 
     device: tuple[float, ...]
@@ -320,11 +320,11 @@ class RoomPrices:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a site wants its room shared out.
+    """How a site shares its capacity.
 
-    With `keeps_promises` nobody is evicted from room that was given or promised to them and not yet used, those go
-    first who lose least work, and who was evicted `evictions_at_most` times is spared by other queues. Big work that
-    has waited for `reserve_after_s` (None: never) has room kept for it, for at most `reserve_for_s` at a time.
+    With `honors_reservations` no pod is evicted that starts or has a reservation, the victims are those that lose least
+    work, and a job evicted `evictions_at_most` times is protected from other queues. Nodes are reserved for a big job
+    that has waited for `reserve_after_s` (None: never), for at most `reserve_for_s` at a time.
     `usage_pull` (0: not at all) lowers the weights of queues that used more than their part lately. A queue that has
     its quota takes from others, up to its fair share, only what has run for `surplus_min_runtime_s` and was evicted
     less than `surplus_evictions_at_most` times.
@@ -333,7 +333,7 @@ class Policy:
     gpu_nodes: Fill = Fill.PACK
     cpu_nodes: Fill = Fill.PACK
     devices: Fill = Fill.PACK
-    prices: RoomPrices | None = None
+    prices: CapacityPrices | None = None
     quotas: bool = True
     priorities: bool = True
     prefers_free_now: bool = True
@@ -341,7 +341,7 @@ class Policy:
     keeps_cpu_work_off_gpus: bool = True
     min_runtime: bool = True
     topology: bool = True
-    keeps_promises: bool = True
+    honors_reservations: bool = True
     stale_grace_s: float = 60.0
     usage_pull: float = 0.0
     reserve_after_s: float | None = 900.0
@@ -354,7 +354,7 @@ class Policy:
 NEARLINE = Policy()
 """The default: the rules of the open-sourced Run:AI scheduler, and what Nearline adds to them."""
 
-PARITY = Policy(keeps_promises=False, reserve_after_s=None)
+PARITY = Policy(honors_reservations=False, reserve_after_s=None)
 """The decisions of the open-sourced Run:AI scheduler, to the letter."""
 
 POLICIES = {"nearline": NEARLINE, "parity": PARITY}

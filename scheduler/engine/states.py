@@ -6,25 +6,25 @@ from core.states import transitions
 
 
 class WorkloadState(StrEnum):
-    """A workload waits (`pending`), holds room on a node (`placed`), and has given it back or given up (`released`).
+    """A workload waits (`pending`), holds capacity (`placed`), and has released it or was withdrawn (`released`).
 
-    One that was evicted is `leaving`: it holds its room until it has stopped, and then waits again.
+    An evicted one is `leaving`: it holds its capacity until it has stopped, and is then pending again.
     """
 
     PENDING = "pending"
     PLACED = "placed"
-    LEAVING = "leaving"
+    TERMINATING = "leaving"
     RELEASED = "released"
 
 
 WORKLOAD = transitions(
     {
         WorkloadState.PENDING: {WorkloadState.PLACED, WorkloadState.RELEASED},
-        WorkloadState.PLACED: {WorkloadState.LEAVING, WorkloadState.RELEASED},
-        WorkloadState.LEAVING: {WorkloadState.PENDING, WorkloadState.RELEASED},
+        WorkloadState.PLACED: {WorkloadState.TERMINATING, WorkloadState.RELEASED},
+        WorkloadState.TERMINATING: {WorkloadState.PENDING, WorkloadState.RELEASED},
         WorkloadState.RELEASED: set(),
     }
 )
 
-HOLDING = frozenset({WorkloadState.PLACED, WorkloadState.LEAVING})
-"""The states in which a workload holds room."""
+HOLDING = frozenset({WorkloadState.PLACED, WorkloadState.TERMINATING})
+"""The states in which a workload holds capacity."""

@@ -1,7 +1,7 @@
-"""The work that may be taken from its queue, kept in the reverse of the order in which it goes.
+"""The work that may be evicted, in the reverse of the order in which it is.
 
-In the scheduler's own order those go first who fill what is wanted with the fewest victims and lose least work. To the
-letter of the open-sourced Run:AI scheduler it is the reverse of the order in which they would be served.
+In the scheduler's own order those are evicted first that free what is needed with the fewest victims and lose least
+work. To the letter of the open-sourced Run:AI scheduler it is the reverse of the order in which they would be served.
 """
 
 import bisect
@@ -9,16 +9,16 @@ from collections.abc import Callable
 from math import inf
 from typing import cast
 
-from scheduler.engine.jobs import Job, Task
+from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.queues import QueueState
 from scheduler.engine.snapshot import Policy
 
 Key = tuple[object, ...]
-Unit = list[Task]
+Unit = list[Pod]
 
 
 class VictimLines:
-    """For each queue its preemptible jobs that hold room, in order. Brought up to date only for jobs that changed."""
+    """For each queue its preemptible jobs that hold capacity, in order. Updated only for jobs that changed."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -27,11 +27,11 @@ class VictimLines:
         self._touched: dict[str, Job] = {}
 
     def touch(self, job: Job) -> None:
-        """Note that a job may stand elsewhere now."""
+        """Note that the place of a job may have changed."""
         self._touched[job.view.id] = job
 
     def of(self, queue: QueueState) -> list[tuple[Key, Job]]:
-        """Return the jobs of a queue with their keys, those to be taken first last."""
+        """Return the jobs of a queue with their keys, the first victim last."""
         self.settle()
         return self._lines.get(queue.view.id, [])
 
@@ -67,7 +67,7 @@ class VictimLines:
                 bisect.insort(line, (after, job), key=_key)
 
     def _key_of(self, job: Job) -> Key:
-        return job.victim_order(by_priority=self._policy.priorities, by_loss=self._policy.keeps_promises)
+        return job.victim_order(by_priority=self._policy.priorities, by_loss=self._policy.honors_reservations)
 
 
 def _key(entry: tuple[Key, Job]) -> Key:
@@ -75,7 +75,7 @@ def _key(entry: tuple[Key, Job]) -> Key:
 
 
 class VictimQueue:
-    """Units of work that may be taken, the first to go first: tasks of one job that go together.
+    """Units of work that may be evicted, the first victim first: pods of one job that are evicted together.
 
     Nothing is evicted by taking a unit out, and nothing is looked at before it is asked for. Units of more GPU than
     `wanted_milli` come only after all the others, the smallest of them first.
@@ -176,12 +176,12 @@ class VictimQueue:
         return None
 
     def _set_aside(self, queue_id: str, line: list[tuple[Key, Job]], first: int) -> None:
-        """Keep for later those who hold more than is wanted: they stand together, so they are passed in one step."""
+        """Set aside jobs that hold more than is needed: they are adjacent, so they are skipped in one step."""
         self._larger.setdefault(queue_id, []).extend(line[first : self._next[queue_id] + 1])
         self._next[queue_id] = first - 1
 
     def _turn_to_larger(self) -> None:
-        """Go on with those who were set aside."""
+        """Continue with the jobs that were set aside."""
         self._wanted_milli = inf
         self._lines, self._larger = self._larger, {}
         self._next = {queue_id: len(line) - 1 for queue_id, line in self._lines.items()}

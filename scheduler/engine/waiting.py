@@ -1,6 +1,6 @@
-"""Those who wait, by queue and kind, each line in the order of service: kept between cycles, like the victims.
+"""The waiting jobs by queue and kind, each line in the order of service: cached between cycles, like the victims.
 
-For jobs of one kind the same can be done, so who looks for somebody to serve looks at the head of each line, and a
+Jobs of one kind can be served alike, so only the head of each line is tried, and a
 backlog costs as much as it has kinds.
 """
 
@@ -13,7 +13,7 @@ from scheduler.engine.snapshot import Policy
 
 Key = tuple[object, ...]
 Kind = tuple[object, ...] | None
-"""What tells apart what can be done for jobs of one queue; None stands for all those who are of a kind of their own."""
+"""What tells apart what can be done for jobs of one queue; None stands for jobs that are unlike all others."""
 
 Line = list[tuple[Key, Job]]
 Lines = Mapping[QueueState, Mapping[Kind, Line]]
@@ -29,7 +29,7 @@ class WaitingLines:
         self._touched: dict[Job, None] = {}
 
     def touch(self, job: Job) -> None:
-        """Note that a job may stand elsewhere now."""
+        """Note that the place of a job may have changed."""
         self._touched[job] = None
 
     def settled(self) -> Lines:
@@ -82,10 +82,10 @@ def _key(entry: tuple[Key, Job]) -> Key:
 
 
 def kind_of(job: Job) -> Kind:
-    """Return the kind of a job. Who holds something, or may not run everywhere, is of his own."""
+    """Return the kind of a job; None where it holds capacity or may not run everywhere."""
     view = job.view
-    if job.holding or not all(task.may_run_anywhere for task in view.tasks):
+    if job.holding or not all(pod.may_run_anywhere for pod in view.pods):
         return None
-    shapes = tuple(task.shape for task in job.tasks)
+    shapes = tuple(pod.shape for pod in job.pods)
     is_guarded = view.waited_s is not None
     return shapes, view.structure, view.pools, view.priority, view.is_preemptible, view.may_evict, is_guarded

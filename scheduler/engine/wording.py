@@ -9,9 +9,9 @@ import numpy as np
 from core.units import format_gpus, format_memory
 from scheduler.engine.decisions import WaitCode
 from scheduler.engine.jobs import Job
-from scheduler.engine.proof import Bound, BoundKind, Cause, Resource, Unblock, Way
+from scheduler.engine.proof import Bound, BoundKind, Cause, Remedy, Resource, Suggestion
 from scheduler.engine.resources import ONE_GPU
-from scheduler.engine.shortfall import Flags, Look
+from scheduler.engine.shortfall import FitReport, Flags
 from scheduler.engine.snapshot import Labels
 
 _MANY = 3
@@ -27,12 +27,12 @@ _WRITE: dict[Resource, Callable[[int], str]] = {
     Resource.DEVICE_MEMORY: lambda mib: f"{format_memory(mib * _MIB)} of GPU memory",
     Resource.CPU: lambda millicores: f"{millicores / 1000:g} CPU",
     Resource.MEMORY: lambda size_bytes: f"{format_memory(size_bytes)} of memory",
-    Resource.TASKS: lambda count: f"room for {count} task{'' if count == 1 else 's'}",
+    Resource.PODS: lambda count: f"capacity for {count} pod{'' if count == 1 else 's'}",
 }
 
 
 def call(job: Job, listener: Job) -> str:
-    """Return how a job is called towards another one, who need not know that its queue exists."""
+    """Return the name of a job as another one may see it: jobs of other queues are not named."""
     return job.view.label if job.queue is listener.queue else "a job of another queue"
 
 
@@ -62,64 +62,64 @@ def of_bounds(bounds: Sequence[Bound]) -> tuple[WaitCode, str]:
     return WaitCode.BEYOND_LIMIT, f"its project is at its limit: {text}"
 
 
-def compare(seen: Look, among: Flags, where: str, state: str) -> str:
+def compare(report: FitReport, among: Flags, where: str, state: str) -> str:
     """Say what is asked for and which node comes closest: in one resource if that decides, else in all together."""
-    amounts = (seen.free if state == "free" else seen.whole)[:, among]
+    amounts = (report.free if state == "free" else report.whole)[:, among]
     indices = np.flatnonzero(among)
     most = "most free on one node is" if state == "free" else "most on any node is"
-    for number, (resource, asked, profile) in enumerate(seen.wants()):
+    for number, (resource, asked, profile) in enumerate(report.wants()):
         best = int(amounts[number].argmax())
         have = max(0, int(amounts[number, best]))
         if have < asked:
-            is_share = number == 0 and seen.request.is_shared
-            what = f"{write(resource, asked, profile)} on {_devices(seen) if is_share else ''}{where}"
+            is_share = number == 0 and report.request.is_shared
+            what = f"{write(resource, asked, profile)} on {_devices(report) if is_share else ''}{where}"
             if is_share and state == "free":
                 most = "most free on one device is"
-            node = seen.rooms.nodes[indices[best]].view.name
+            node = report.capacities.nodes[indices[best]].view.name
             return f"needs {what}; {most} {write(resource, have, profile)} ({node})"
-    closest = int((amounts >= seen.asked).sum(axis=0).argmax())
-    pairs = zip(seen.wants(), amounts[:, closest].tolist(), strict=True)
+    closest = int((amounts >= report.asked).sum(axis=0).argmax())
+    pairs = zip(report.wants(), amounts[:, closest].tolist(), strict=True)
     short = [write(resource, max(0, have), profile) for (resource, asked, profile), have in pairs if have < asked]
     only = f"has only {' and '.join(short)}{' free' if state == 'free' else ''}"
-    name = seen.rooms.nodes[indices[closest]].view.name
-    return f"needs {_each(seen)} together on one node of {where}; the closest, {name}, {only}"
+    name = report.capacities.nodes[indices[closest]].view.name
+    return f"needs {_each(report)} together on one node of {where}; the closest, {name}, {only}"
 
 
-def _devices(seen: Look) -> str:
-    return "one device of " if seen.request.devices == 1 else f"each of {seen.request.devices} devices of "
+def _devices(report: FitReport) -> str:
+    return "one device of " if report.request.devices == 1 else f"each of {report.request.devices} devices of "
 
 
-def _each(seen: Look) -> str:
-    return " and ".join(write(*want) for want in seen.wants() if want[0] is not Resource.TASKS)
+def _each(report: FitReport) -> str:
+    return " and ".join(write(*want) for want in report.wants() if want[0] is not Resource.PODS)
 
 
-def too_few(seen: Look, count: int, placeable: int, where: str) -> str:
-    """Say for how many tasks of a gang there is room now."""
-    return f"needs {count} tasks of {_each(seen)} at once on {where}; there is room for {placeable}"
+def too_few(report: FitReport, count: int, placeable: int, where: str) -> str:
+    """Say for how many pods of a gang there is capacity now."""
+    return f"needs {count} pods of {_each(report)} at once on {where}; there is capacity for {placeable}"
 
 
-def too_many(seen: Look, count: int, most: int, where: str) -> str:
-    """Say how many tasks of a gang there would be room for if nothing ran."""
-    return f"needs {count} tasks of {_each(seen)} at once; {where} has room for {most} when it is empty"
+def too_many(report: FitReport, count: int, most: int, where: str) -> str:
+    """Say how many pods of a gang there would be capacity for if nothing ran."""
+    return f"needs {count} pods of {_each(report)} at once; {where} has capacity for {most} when it is empty"
 
 
-def not_together(seen: Look, count: int, placeable: int, level: str | None) -> str:
+def not_together(report: FitReport, count: int, placeable: int, level: str | None) -> str:
     """Say that a gang would fit, but not in one part of the cluster."""
-    return f"needs {count} tasks of {_each(seen)} in one {level}; the one with most room takes {placeable}"
+    return f"needs {count} pods of {_each(report)} in one {level}; the one with most capacity takes {placeable}"
 
 
-def closed(seen: Look) -> str:
+def closed(report: FitReport) -> str:
     """Name the nodes that would be large enough but take nothing."""
     text = ""
     for cause, words in ((Cause.NOT_READY, "not ready"), (Cause.DRAINED, "drained")):
-        if nodes := seen.nodes(seen.has(cause)):
+        if nodes := report.nodes(report.has(cause)):
             text += f"; {words}: {list_names([node.view.name for node in nodes])}"
     return text
 
 
 def of_pools(texts: Mapping[str, str]) -> str:
     """Say of each pool, by its name, why it does not serve a job that could go to any of them."""
-    return " ".join(["finds room in none of its pools.", *(f"{name}: {text}." for name, text in texts.items())])
+    return " ".join(["finds capacity in none of its pools.", *(f"{name}: {text}." for name, text in texts.items())])
 
 
 def kind_of_work(job: Job) -> str:
@@ -133,36 +133,39 @@ def bound_to(work: str, labels: Labels) -> str:
     return f"{work} may run only on nodes with {names}"
 
 
-def advise(ways: Sequence[Unblock]) -> str:
-    """Say what would let a job start, the first few ways of it; what is needed together is one way."""
-    together = [list(parts) for _, parts in groupby(ways, key=_together)]
+def advise(suggestions: Sequence[Suggestion]) -> str:
+    """Say what would let a job start, the first few suggestions; what is needed together is one of them."""
+    together = [list(parts) for _, parts in groupby(suggestions, key=_together)]
     return ", or ".join(_advise(parts) for parts in together[:_MANY])
 
 
-def _together(unblock: Unblock) -> tuple[Way, str]:
-    """Return what tells apart ways of which one is enough: every quota that is passed has to be raised."""
-    return unblock.way, "" if unblock.way in {Way.RAISE_QUOTA, Way.RAISE_LIMIT} else unblock.where
+def _together(suggestion: Suggestion) -> tuple[Remedy, str]:
+    """Return what tells alternatives apart: all quotas that are passed have to be raised together."""
+    return suggestion.remedy, "" if suggestion.remedy in {
+        Remedy.RAISE_QUOTA,
+        Remedy.RAISE_LIMIT,
+    } else suggestion.where
 
 
-def _advise(parts: Sequence[Unblock]) -> str:
+def _advise(parts: Sequence[Suggestion]) -> str:
     amounts: dict[str, list[str]] = defaultdict(list)
     for part in parts:
         amounts[part.where].append(write(part.resource, part.amount, part.profile) if part.resource is not None else "")
-    advice = _ADVICE[parts[0].way]
+    advice = _ADVICE[parts[0].remedy]
     return " and ".join(advice.format(where=where, amount=" and ".join(each)) for where, each in amounts.items())
 
 
 _ADVICE = {
-    Way.RAISE_QUOTA: "raise the quota of {where} by {amount}",
-    Way.RAISE_LIMIT: "raise the limit of {where} by {amount}",
-    Way.BE_PREEMPTIBLE: "let it be preempted",
-    Way.WAIT_FOR_QUEUE: "wait until other work of {where} ends",
-    Way.WAIT_FOR_NODE: "wait for {amount} more on {where}",
-    Way.WAIT_FOR_ROOM: "wait for {amount} more on {where}",
-    Way.WAIT_FOR_JOB: "wait until the job that room is kept for has started",
-    Way.ASK_LESS: "ask for at most {amount}",
-    Way.DROP_POOL: "let it run elsewhere than on {where}",
-    Way.ALLOW_NODES: "let {where} run on more nodes",
-    Way.OPEN_NODE: "open {where}",
-    Way.REPAIR_NODE: "bring {where} back",
+    Remedy.RAISE_QUOTA: "raise the quota of {where} by {amount}",
+    Remedy.RAISE_LIMIT: "raise the limit of {where} by {amount}",
+    Remedy.BE_PREEMPTIBLE: "let it be preempted",
+    Remedy.WAIT_FOR_QUEUE: "wait until other work of {where} ends",
+    Remedy.WAIT_FOR_NODE: "wait for {amount} more on {where}",
+    Remedy.WAIT_FOR_CAPACITY: "wait for {amount} more on {where}",
+    Remedy.WAIT_FOR_JOB: "wait until the job that the capacity is reserved for has started",
+    Remedy.ASK_LESS: "ask for at most {amount}",
+    Remedy.DROP_POOL: "let it run elsewhere than on {where}",
+    Remedy.ALLOW_NODES: "let {where} run on more nodes",
+    Remedy.OPEN_NODE: "open {where}",
+    Remedy.REPAIR_NODE: "bring {where} back",
 }

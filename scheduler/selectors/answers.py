@@ -14,8 +14,8 @@ _CAUSES = {
     Cause.NOT_READY: "not ready",
     Cause.DRAINED: "drained",
     Cause.BUSY: "in use",
-    Cause.KEPT: "kept for other work",
-    Cause.HAS_ROOM: "with room",
+    Cause.RESERVED: "kept for other work",
+    Cause.HAS_CAPACITY: "with capacity",
 }
 
 

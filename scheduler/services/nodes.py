@@ -41,7 +41,7 @@ class NodeReport:
 def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, nodes: Sequence[NodeReport]) -> None:
     """Make the nodes of a resource what its driver just saw; a report that says nothing new writes nothing.
 
-    A node that is missing from the report is forgotten, unless workloads hold room on it: then it stays, not ready,
+    A node that is missing from the report is forgotten, unless workloads hold capacity on it: then it stays, not ready,
     until they have left and the next report finds it empty.
     """
     known = {node.name: node for node in _lock_nodes(resource_id)}
@@ -73,7 +73,7 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
 
 @transaction.atomic
 def mark_unreachable(*, resource_id: str) -> None:
-    """Note that a resource does not answer: nothing new starts there; what runs there keeps its room."""
+    """Note that a resource does not answer: nothing new starts there; what runs there keeps its capacity."""
     lost = [node for node in _lock_nodes(resource_id) if node.is_ready]
     _set_not_ready(lost)
     if lost:

@@ -1,4 +1,4 @@
-"""Workloads come, and give their room back. Called by the app that runs jobs, inside its own transaction."""
+"""Enqueue, claim, requeue and release workloads. Called by the app that runs jobs, inside its own transaction."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from django.db import transaction
 from core import clock, tasks
 from scheduler.engine.states import WORKLOAD, WorkloadState
 from scheduler.errors import InvalidRequest
-from scheduler.models import Placement, Promise, Stay, Workload
+from scheduler.models import PastPlacement, Placement, Reservation, Workload
 from scheduler.services import queues
 
 ONE_GPU = 1000
@@ -36,8 +36,8 @@ class WorkloadRequest:
 
 
 @dataclass(frozen=True)
-class Room:
-    """What a workload has got: a node and, as pairs of index and thousandths, devices of it."""
+class ClaimedPlacement:
+    """Where a workload runs: a node and, as pairs of index and thousandths, devices of it."""
 
     workload_id: str
     node_name: str
@@ -46,7 +46,7 @@ class Room:
 
 @transaction.atomic
 def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
-    """Let workloads wait for room, the first request being the oldest; return their ids in the order of the requests.
+    """Enqueue workloads, the first request as the oldest; return their ids in the order of the requests.
 
     A name that exists already gives the workload that has it, unchanged, so a repeated call does no harm. Raises
     InvalidRequest, and then none is enqueued.
@@ -80,63 +80,65 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
     return [found[request.name] for request in requests]
 
 
-def list_untaken() -> list[str]:
-    """Return the ids of the placements of which nobody knows yet, the oldest first.
+def list_unclaimed() -> list[str]:
+    """Return the ids of the placements that are not claimed yet, the oldest first.
 
     One table and an index of exactly these rows: a join of waiting jobs with what they got is planned badly by a
     database that has no statistics yet, or old ones, because both sides are empty most of the time.
     """
-    return list(Placement.objects.filter(is_taken=False).order_by("pk").values_list("pk", flat=True))
+    return list(Placement.objects.filter(is_claimed=False).order_by("pk").values_list("pk", flat=True))
 
 
 @transaction.atomic
-def take_rooms(placement_ids: Collection[str]) -> list[Room]:
-    """Hand over the rooms of these placements, each of them once: to the caller whose transaction commits."""
-    rows = Placement.objects.select_for_update(of=("self",)).filter(is_taken=False).select_related("node")
+def claim_placements(placement_ids: Collection[str]) -> list[ClaimedPlacement]:
+    """Claim these placements, each of them once: for the caller whose transaction commits."""
+    rows = Placement.objects.select_for_update(of=("self",)).filter(is_claimed=False).select_related("node")
     taken = list(rows.filter(pk__in=placement_ids).order_by("pk"))
-    Placement.objects.filter(pk__in=[row.pk for row in taken]).update(is_taken=True)
-    return [Room(row.workload_id, row.node.name, row.gpus) for row in taken]
+    Placement.objects.filter(pk__in=[row.pk for row in taken]).update(is_claimed=True)
+    return [ClaimedPlacement(row.workload_id, row.node.name, row.gpus) for row in taken]
 
 
-def list_leaving() -> dict[str, str]:
-    """Return by id why workloads are to give up their room, of those that have not yet."""
-    return dict(Workload.objects.filter(state=WorkloadState.LEAVING).order_by("pk").values_list("pk", "reason"))
+def list_terminating() -> dict[str, str]:
+    """Return by id why workloads are evicted, of those that have not stopped yet."""
+    return dict(Workload.objects.filter(state=WorkloadState.TERMINATING).order_by("pk").values_list("pk", "reason"))
 
 
 @transaction.atomic
 def requeue_many(workload_ids: Collection[str]) -> list[str]:
-    """Let evicted workloads that have stopped wait again, as old as they are; return the ids of those that do now.
+    """Requeue evicted workloads that have stopped, with their age; return the ids of those requeued.
 
-    Their room is free from then on, but for what was promised to others.
+    Their capacity is free from then on, unless it is reserved.
     """
-    leaving = Workload.objects.select_for_update().filter(pk__in=workload_ids, state=WorkloadState.LEAVING)
+    leaving = Workload.objects.select_for_update().filter(pk__in=workload_ids, state=WorkloadState.TERMINATING)
     rows = list(leaving.order_by("pk"))
     ids, now = [row.pk for row in rows], clock.now()
     if ids:
-        Stay.objects.bulk_create(
-            Stay(queue_id=row.queue_id, gpu_milli=row.gpu_milli, placed_at=row.placed_at or now, released_at=now)
+        PastPlacement.objects.bulk_create(
+            PastPlacement(
+                queue_id=row.queue_id, gpu_milli=row.gpu_milli, placed_at=row.placed_at or now, released_at=now
+            )
             for row in rows
         )
         Placement.objects.filter(workload__in=ids).delete()
         Workload.objects.filter(pk__in=ids).update(
             state=WorkloadState.PENDING, placed_at=None, requeued_at=now, reason="", reason_code=""
         )
-        for promise in Promise.objects.filter(workload__in=ids).select_related("node"):
-            told = {"reason": promise.reason, "reason_code": promise.reason_code}
-            Workload.objects.filter(pk=promise.workload_id).update(**told)
+        for reservation in Reservation.objects.filter(workload__in=ids).select_related("node"):
+            told = {"reason": reservation.reason, "reason_code": reservation.reason_code}
+            Workload.objects.filter(pk=reservation.workload_id).update(**told)
         tasks.enqueue_on_commit("scheduler.cycle")
     return ids
 
 
 @transaction.atomic
 def withdraw_many(workload_ids: Collection[str]) -> list[str]:
-    """Take back workloads that still wait and return their ids; those that got their room meanwhile are left alone."""
+    """Withdraw workloads that are pending and return their ids; those that were placed meanwhile are left alone."""
     return _end(workload_ids, {WorkloadState.PENDING})
 
 
 @transaction.atomic
 def release_many(workload_ids: Collection[str]) -> list[str]:
-    """End workloads, waiting or placed, give their room back, and return the ids of those that this call ended."""
+    """Release workloads, pending or placed, with their capacity; return the ids of those that this call released."""
     return _end(workload_ids, WORKLOAD.sources_of(WorkloadState.RELEASED))
 
 
@@ -145,7 +147,7 @@ def _end(workload_ids: Collection[str], states: Collection[WorkloadState]) -> li
     ids = list(live.order_by("pk").values_list("pk", flat=True))
     if ids:
         Placement.objects.filter(workload__in=ids).delete()
-        Promise.objects.filter(workload__in=ids).delete()
+        Reservation.objects.filter(workload__in=ids).delete()
         Workload.objects.filter(pk__in=ids).update(
             state=WorkloadState.RELEASED, released_at=clock.now(), reason="", reason_code="", answer=None
         )

@@ -1,4 +1,4 @@
-"""What those who wait are told, written down: the sentence on each workload, advice and proof once for all alike.
+"""Stores why workloads wait: the sentence with each workload, advice and proof once for all alike.
 
 The numbers of a proof change with every job that starts or ends. Thousands of workloads wait for the same few things,
 so an answer is one row that is brought up to date in its place; a workload is written only when its sentence changes.
@@ -15,15 +15,15 @@ from scheduler.engine.decisions import Explain
 from scheduler.engine.proof import Proof
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Answer, Workload
-from scheduler.workers.snapshots import View
+from scheduler.workers.snapshots import ClusterView
 
-_TOLD_AT_ONCE = 500
+_BATCH = 500
 _MOST_PARTS = 12
 """Of each list of a proof so many are kept: enough for every resource of three levels of queues and then some."""
 
 
-def store(explains: Sequence[Explain], view: View) -> None:
-    """Tell workloads why they wait. What they have been told already is not written again."""
+def store(explains: Sequence[Explain], view: ClusterView) -> None:
+    """Store why workloads wait. What is stored already is not written again."""
     groups: dict[tuple[object, ...], list[Explain]] = defaultdict(list)
     for explain in explains:
         groups[_question(explain, view)].append(explain)
@@ -31,18 +31,18 @@ def store(explains: Sequence[Explain], view: View) -> None:
     _store_answers({key: alike[0] for key, alike in answers.items()})
     for key, alike in answers.items():
         code, text = str(alike[0].code), alike[0].text
-        news = [explain.job_id for explain in alike if view.told[explain.job_id] != (code, text, key)]
-        for start in range(0, len(news), _TOLD_AT_ONCE):
-            batch = news[start : start + _TOLD_AT_ONCE]
+        news = [explain.job_id for explain in alike if view.answers[explain.job_id] != (code, text, key)]
+        for start in range(0, len(news), _BATCH):
+            batch = news[start : start + _BATCH]
             waiting = Workload.objects.filter(pk__in=batch, state=WorkloadState.PENDING)
             waiting.update(reason_code=code, reason=text, answer=key)
 
 
-def _question(explain: Explain, view: View) -> tuple[object, ...]:
-    """Return what an answer depends on in one cycle: what is asked for, what is said, whose bounds it passes."""
+def _question(explain: Explain, view: ClusterView) -> tuple[object, ...]:
+    """Return what an answer depends on in one cycle: the request, the reason, and the queue whose bounds it passes."""
     job = view.jobs[explain.job_id]
     bounds_of = (job.queue_id, job.is_preemptible) if explain.proof.bounds else None
-    return explain.code, explain.text, job.tasks[0].request, bounds_of
+    return explain.code, explain.text, job.pods[0].request, bounds_of
 
 
 def _key(question: tuple[object, ...]) -> str:
@@ -51,7 +51,7 @@ def _key(question: tuple[object, ...]) -> str:
 
 
 def _store_answers(explains: Mapping[str, Explain]) -> None:
-    """Make these the answers that there are; only what differs is written."""
+    """Replace the stored answers by these; only what differs is written."""
     known = {answer.pk: (answer.advice, answer.proof) for answer in Answer.objects.all()}
     said = {key: (explain.advice, _write(explain.proof)) for key, explain in explains.items()}
     changed = [Answer(id=key, advice=said[key][0], proof=said[key][1]) for key in said if said[key] != known.get(key)]
@@ -64,9 +64,12 @@ def _store_answers(explains: Mapping[str, Explain]) -> None:
 
 
 def _write(proof: Proof) -> Any:
-    """Return a proof as it comes back from the database."""
+    """Return a proof as it is stored and as the API shows it."""
     facts = asdict(proof) | {"others": dict(proof.others)}
     del facts["pools"]  # A workload names one resource, so there is never a proof for each of several.
+    # Stored rows and the API keep the words of the first release.
+    suggestions = [{"way": suggestion.pop("remedy"), **suggestion} for suggestion in facts.pop("suggestions")]
+    facts["unblock"] = tuple(suggestions)
     return json.loads(
         json.dumps({name: fact[:_MOST_PARTS] if isinstance(fact, tuple) else fact for name, fact in facts.items()})
     )

@@ -1,8 +1,8 @@
-"""One cycle: see what has changed, let the engine decide, apply each decision by compare-and-set.
+"""One cycle: read what has changed, let the engine decide, apply each decision by compare-and-set.
 
-Only the holder of the lease applies, and every batch checks that nobody took the lease since: two controllers may
-run, but a placement is never made on a view that another one has outdated. Workloads that leave while a cycle runs
-are skipped, nodes that change take nothing until the next cycle.
+Only the holder of the lease applies, and every batch checks that it still holds it: two controllers may run, but a
+placement is never made on a view that another one has outdated. Workloads that end while a cycle runs are skipped,
+nodes that change take nothing until the next cycle.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ from scheduler.engine.states import WorkloadState
 from scheduler.models import Gpu, Node, Workload
 from scheduler.workers import answers, apply, packing, undecided
 from scheduler.workers.apply import Applied, Move
-from scheduler.workers.session_cache import SessionKeeper
-from scheduler.workers.snapshots import Books, View
+from scheduler.workers.session_cache import SessionCache
+from scheduler.workers.snapshots import ClusterView, SnapshotReader
 
 log = structlog.get_logger(__name__)
 
@@ -35,20 +35,20 @@ _MOVED_AT_ONCE = 100
 APPLY = "scheduler.apply"
 """The kind of failures; items are workloads."""
 _POLICY = NEARLINE
-_keeper = SessionKeeper()
+_sessions = SessionCache()
 _SHAPE = ("queue_id", "resource_id", "gpu_milli", "cpu_millicores", "memory_bytes", "is_preemptible")
 
 
 @dataclass(frozen=True)
 class CycleReport(Applied):
-    """What a cycle did. `skipped` were to get room but had changed meanwhile, or the cycle had lost its lease."""
+    """What a cycle did. `skipped` workloads had changed meanwhile, or the cycle had lost its lease."""
 
     waiting: int = 0
     skipped: int = 0
 
 
 def run_once(policy: Policy = _POLICY) -> CycleReport:
-    """Give waiting workloads room, that of others where it is theirs by right, and tell the rest why they wait.
+    """Place pending workloads, evict others where a queue is entitled to their capacity, and explain the other waits.
 
     Safe to run twice at once. A workload on which the engine fails is left out for a while, and the others go on.
     """
@@ -65,20 +65,20 @@ def run_once(policy: Policy = _POLICY) -> CycleReport:
 
 
 def fair_shares(changed: Mapping[str, QueueView] | None = None) -> Mapping[str, int]:
-    """Return by queue the GPUs, in thousandths, that a cycle would count on for it now. Nothing happens.
+    """Return the fair share of each queue, in thousandths of GPUs, as a cycle would compute it now. Nothing changes.
 
-    `changed` holds queues as they would be after a change that somebody thinks about.
+    `changed` holds queues as they would be after a change that is tried.
     """
-    view = Books().read(_demand())
+    view = SnapshotReader().read(_demand())
     queues = [(changed or {}).get(queue.id, queue) for queue in view.queues]
     session = Session(Snapshot(view.nodes, queues, list(view.jobs.values())), _POLICY)
     return {queue.view.id: int(queue.fair[0]) for queue in session.queues.values()}
 
 
 def _demand() -> list[Workload]:
-    """Return stand-ins for all that waits: of each shape in each queue at most as many as fill everything there is.
+    """Return stand-ins for the pending workloads: of each shape in each queue at most as many as fill all nodes.
 
-    No share grows beyond that, so ten thousand waiting workloads cost no more here than a few.
+    No share grows beyond that, so ten thousand pending workloads cost no more here than a few.
     """
     nodes = Node.objects.aggregate(cpu=Sum("cpu_millicores"), memory=Sum("memory_bytes"))
     total = (ONE_GPU * Gpu.objects.count(), nodes["cpu"] or 0, nodes["memory"] or 0)
@@ -94,23 +94,23 @@ def _demand() -> list[Workload]:
 
 def _run(policy: Policy, holder: str) -> CycleReport:
     policy, failures = packing.with_prices(policy), isolation.find([undecided.DECIDE])
-    with _keeper.look(policy, failures) as moment:
-        if not moment.is_news:
-            return CycleReport(waiting=len(moment.session.waiting))
-        view = moment.view
+    with _sessions.read(policy, failures) as cycle_input:
+        if not cycle_input.has_changes:
+            return CycleReport(waiting=len(cycle_input.session.waiting))
+        view = cycle_input.view
         try:
-            decisions = decide(moment.session)
+            decisions = decide(cycle_input.session)
         except Exception as error:  # noqa: BLE001 (`blame` records it, or raises it)
             failed = error
         else:
             isolation.forget(undecided.DECIDE, [row.item_id for row in failures if row.item_id in view.jobs])
             return _write(decisions, view, holder)
-    _keeper.forget()
+    _sessions.forget()
     undecided.blame(view, policy, decide, failed)
-    return CycleReport(waiting=len(view.told))
+    return CycleReport(waiting=len(view.answers))
 
 
-def _write(decisions: Sequence[Decision], view: View, holder: str) -> CycleReport:
+def _write(decisions: Sequence[Decision], view: ClusterView, holder: str) -> CycleReport:
     moves = [decision for decision in decisions if not isinstance(decision, Explain)]
     explains = [decision for decision in decisions if isinstance(decision, Explain)]
     applied = Applied()
@@ -126,5 +126,5 @@ def _write(decisions: Sequence[Decision], view: View, holder: str) -> CycleRepor
 
 
 @transaction.atomic
-def _apply(batch: Sequence[Move], view: View, holder: str) -> Applied:
+def _apply(batch: Sequence[Move], view: ClusterView, holder: str) -> Applied:
     return apply.apply_moves(batch, view) if renew_lease(_LEASE, holder=holder, for_s=_LEASE_S) else Applied()

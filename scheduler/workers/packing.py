@@ -1,6 +1,6 @@
-"""How room is packed: against the mix of what was asked for lately, once there is enough of it to learn from.
+"""How capacity is packed: against the mix of what was asked for lately, once there is enough of it to learn from.
 
-The prices of room take a second to work out, so that is done beside the cycles, now and then; they only read the row.
+The prices of capacity take a second to work out, so a background task does it now and then; cycles only read the row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from django.db.models import Count
 from core import clock, ids
 from core.models import take_lease
 from scheduler.engine.rules import packing
-from scheduler.engine.snapshot import Fill, Policy, RoomPrices
+from scheduler.engine.snapshot import CapacityPrices, Fill, Policy
 from scheduler.models import Packing, Workload
 from scheduler.selectors.packing import find_packing
 from scheduler.workers.snapshots import request_of
@@ -35,7 +35,7 @@ Shape = Sequence[int]
 
 
 def learn() -> None:
-    """Work out the prices of room anew if what is asked for is no longer what they were learnt from.
+    """Work out the prices of capacity anew if what is asked for is no longer what they were learnt from.
 
     It may be called at any time, by any number of processes: between them it looks once in five minutes.
     """
@@ -56,7 +56,7 @@ def learn() -> None:
 
 
 def with_prices(policy: Policy) -> Policy:
-    """Return the policy with the prices of room that were learnt, if they were.
+    """Return the policy with the prices of capacity that were learnt, if they were.
 
     They choose the node. Shares go on being put onto devices in shared use first, and there onto the fullest: the
     prices alone would sometimes open a device for a share that fits beside another one.
@@ -64,7 +64,7 @@ def with_prices(policy: Policy) -> Policy:
     known = find_packing()
     if known is None:
         return policy
-    prices = RoomPrices(**known.prices | {"device": tuple(known.prices["device"])})
+    prices = CapacityPrices(**known.prices | {"device": tuple(known.prices["device"])})
     return replace(policy, gpu_nodes=Fill.MIX, cpu_nodes=Fill.MIX, prices=prices)
 
 
@@ -77,8 +77,8 @@ def _recent_mix() -> list[list[int]]:
     return [list(shape) for shape in counted[:_MOST_SHAPES]]
 
 
-def _price(mix: Sequence[Shape]) -> RoomPrices:
-    """Return what room is worth to a mix.
+def _price(mix: Sequence[Shape]) -> CapacityPrices:
+    """Return what capacity is worth to a mix.
 
     Every workload names its only resource, so that a pool is dearer says nothing about its nodes: pools are left out.
     """
@@ -86,7 +86,7 @@ def _price(mix: Sequence[Shape]) -> RoomPrices:
         (request_of(gpu_milli=gpu_milli, cpu_millicores=cpu_millicores, memory_bytes=memory_bytes), float(count))
         for gpu_milli, cpu_millicores, memory_bytes, count in mix
     ]
-    prices = packing.price_room(parts, ())
+    prices = packing.price_capacity(parts, ())
     assert prices is not None  # noqa: S101 (there is always a price when somebody asks for a GPU)
     return prices
 

@@ -1,4 +1,4 @@
-"""The engine's session of this process, kept from cycle to cycle and told only what has changed in the database."""
+"""The engine's session of this process, cached from cycle to cycle: only what changed in the database is applied."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,71 +11,72 @@ from core.models import Failure
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import Policy, Snapshot
 from scheduler.workers import undecided
-from scheduler.workers.snapshots import Books, View
+from scheduler.workers.snapshots import ClusterView, SnapshotReader
 
-_KEEP_FOR = timedelta(minutes=1)
-"""Then everything is read anew, so that no mistake in keeping it lasts."""
-
-
-@dataclass(frozen=True)
-class Moment:
-    """What a cycle decides on, and whether it can come to another end than the last one, which moved nothing."""
-
-    session: Session
-    view: View
-    is_news: bool
+_MAX_AGE = timedelta(minutes=1)
+"""Then everything is read again, so that no mistake in a cached session lasts."""
 
 
 @dataclass(frozen=True)
-class _Kept:
-    books: Books
+class CycleInput:
+    """What a cycle decides on. `has_changes`: it may decide otherwise than the last cycle, which moved nothing."""
+
     session: Session
-    view: View
+    view: ClusterView
+    has_changes: bool
+
+
+@dataclass(frozen=True)
+class _CachedSession:
+    reader: SnapshotReader
+    session: Session
+    view: ClusterView
     since: datetime
 
 
-class SessionKeeper:
-    """Keeps a session. A cycle that is cut short leaves none behind."""
+class SessionCache:
+    """Caches one session. A cycle that is cut short leaves none behind."""
 
     def __init__(self) -> None:
-        self._kept: _Kept | None = None
+        self._cached: _CachedSession | None = None
         self._lock = Lock()
 
     @contextmanager
-    def look(self, policy: Policy, failures: Sequence[Failure] = ()) -> Iterator[Moment]:
-        """Look at the present moment. Who comes while somebody looks waits for his turn.
+    def read(self, policy: Policy, failures: Sequence[Failure] = ()) -> Iterator[CycleInput]:
+        """Return the input of a cycle that runs now; a second caller waits for the first.
 
         Workloads on which the engine failed lately are left out.
         """
         with self._lock:
-            kept, self._kept = self._kept, None
+            cached, self._cached = self._cached, None
             now = clock.now()
-            if kept is None or not timedelta(0) <= now - kept.since < _KEEP_FOR:
-                books = Books()
-                moment, since = _anew(undecided.leave_out(books.read(), failures), policy), now
+            if cached is None or not timedelta(0) <= now - cached.since < _MAX_AGE:
+                reader, since = SnapshotReader(), now
+                cycle_input = _rebuild(undecided.leave_out(reader.read(), failures), policy)
             else:
-                books, since = kept.books, kept.since
-                moment = _go_on(kept, undecided.leave_out(books.read(), failures), policy)
-            yield moment
-            self._kept = _Kept(books, moment.session, moment.view, since)
+                reader, since = cached.reader, cached.since
+                cycle_input = _update(cached, undecided.leave_out(reader.read(), failures), policy)
+            yield cycle_input
+            self._cached = _CachedSession(reader, cycle_input.session, cycle_input.view, since)
 
     def forget(self) -> None:
         """Drop the session, which the engine has left in an unknown state."""
         with self._lock:
-            self._kept = None
+            self._cached = None
 
 
-def _anew(view: View, policy: Policy) -> Moment:
-    return Moment(Session(Snapshot(view.nodes, view.queues, list(view.jobs.values())), policy), view, is_news=True)
+def _rebuild(view: ClusterView, policy: Policy) -> CycleInput:
+    session = Session(Snapshot(view.nodes, view.queues, list(view.jobs.values())), policy)
+    return CycleInput(session, view, has_changes=True)
 
 
-def _go_on(kept: _Kept, view: View, policy: Policy) -> Moment:
-    before, session = kept.view, kept.session
+def _update(cached: _CachedSession, view: ClusterView, policy: Policy) -> CycleInput:
+    before, session = cached.view, cached.session
     if (before.nodes, before.queues, session.policy) != (view.nodes, view.queues, policy):
-        return _anew(view, policy)
+        return _rebuild(view, policy)
     has_moved = bool(session.moved_since(0))
-    gone = before.jobs.keys() - view.jobs.keys()
+    ended_ids = before.jobs.keys() - view.jobs.keys()
     known = before.jobs
-    changed = [job for pk, job in view.jobs.items() if (old := known.get(pk)) is not job and old != job]
-    session.change(changed, gone)
-    return Moment(session, view, is_news=bool(has_moved or gone or changed))
+    changed_jobs = [job for pk, job in view.jobs.items() if (old := known.get(pk)) is not job and old != job]
+    session.change(changed_jobs, ended_ids)
+    return CycleInput(session, view, has_changes=bool(has_moved or ended_ids or changed_jobs))

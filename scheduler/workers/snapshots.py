@@ -15,18 +15,18 @@ from scheduler.engine.snapshot import (
     JobView,
     NodeView,
     PodSetView,
+    PodState,
+    PodView,
     QueueView,
     Request,
-    TaskState,
-    TaskView,
 )
 from scheduler.engine.states import WorkloadState
-from scheduler.models import Node, Placement, Promise, Queue, Workload
+from scheduler.models import Node, Placement, Queue, Reservation, Workload
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 M = TypeVar("M", bound=Model)
-Told = tuple[str, str, str | None]
+StoredAnswer = tuple[str, str, str | None]
 
 _BATCH = 500
 _MINUTE = timedelta(minutes=1)
@@ -35,34 +35,34 @@ _NOMINAL_MIB = 1000
 """The size of a device whose memory is not known: then a share is counted in thousandths."""
 
 _STUCK_AFTER = timedelta(minutes=5)
-"""Who should have left for so long may never: the room is promised to nobody any more."""
+"""A workload that has been terminating for so long may never stop: its capacity is not reserved any more."""
 
-_ONE_TASK = GroupView((PodSetView("", 1),))
+_ONE_POD = GroupView((PodSetView("", 1),))
 
 
 @dataclass(frozen=True)
-class View:
+class ClusterView:
     """What a cycle decides on, and what is compared when its decisions are applied.
 
-    `told` holds code, sentence and answer of those who wait, as they stand in the database.
+    `answers` holds code, sentence and answer id of each pending workload, as stored.
     """
 
     nodes: Sequence[NodeView]
     queues: Sequence[QueueView]
     jobs: Mapping[str, JobView]
     revisions: Mapping[str, int]
-    told: Mapping[str, Told]
+    answers: Mapping[str, StoredAnswer]
 
-    def without(self, job_ids: Collection[str]) -> "View":
+    def without(self, job_ids: Collection[str]) -> "ClusterView":
         """Return the view without these jobs."""
         return replace(self, jobs={job_id: job for job_id, job in self.jobs.items() if job_id not in job_ids})
 
 
-class Books:
-    """The scheduler's rows as the engine sees them. Only what has changed since the last look is read again.
+class SnapshotReader:
+    """Reads the scheduler's rows as the engine sees them. Only what has changed since the last call is read again.
 
-    What has not changed is the same object as before. Nothing changes of a workload that waits but what it is told, of
-    a placement but that it is to be left, and of a node without a new revision.
+    What has not changed is the same object as before. A pending workload changes only its answer, a placement only
+    when it is evicted, and a node only with a new revision.
     """
 
     def __init__(self) -> None:
@@ -70,53 +70,55 @@ class Books:
         self._waiting: dict[tuple[str, int], tuple[JobView, datetime]] = {}
         self._running: dict[tuple[str, int], JobView] = {}
 
-    def read(self, waiting: Sequence[Workload] | None = None) -> View:
-        """Look at everything. A project that is deleted meanwhile takes its workloads along.
+    def read(self, waiting: Sequence[Workload] | None = None) -> ClusterView:
+        """Return the present state. A project that is deleted meanwhile takes its workloads along.
 
-        `waiting` stands in for the workloads that wait.
+        `waiting` replaces the pending workloads.
         """
         now = clock.now()
         self._nodes = _update(self._nodes, _nodes_now(), _read_nodes)
         queues = [view_queue(queue) for queue in Queue.objects.select_related("project").order_by("pk")]
-        promises = {promise.workload_id: promise for promise in Promise.objects.order_by("pk")}
-        # Who waits is looked at first: one that is requeued meanwhile is then in neither list, and never in both.
-        told = _told_now() if waiting is None else {}
+        reservations = {reservation.workload_id: reservation for reservation in Reservation.objects.order_by("pk")}
+        # Pending workloads are read first: one that is requeued meanwhile is then in neither list, and never in both.
+        answers = _read_answers() if waiting is None else {}
         if waiting is None:
-            self._waiting = _update(self._waiting, {(pk, told[pk][0]): pk for pk in told}, _read_waiting)
+            self._waiting = _update(self._waiting, {(pk, answers[pk][0]): pk for pk in answers}, _read_waiting)
             jobs = self._with_waits(now)
         else:
             jobs = [_view_waiting(workload) for workload in waiting]
-        jobs = [_promised(job, promises[job.id]) if job.id in promises else job for job in jobs]
+        jobs = [_with_reservation(job, reservations[job.id]) if job.id in reservations else job for job in jobs]
         running, leaving = self._placements_now()
         nodes = {pk: node for (pk, _), node in self._nodes.items()}
         self._running = _update(self._running, running, partial(_read_running, nodes))
         jobs += self._running.values()
         for placement in _in_batches(Placement.objects.select_related("workload"), leaving):
-            jobs += _view_leaving(placement, promises.get(placement.workload_id), nodes, now)
+            jobs += _view_terminating(placement, reservations.get(placement.workload_id), nodes, now)
         known = {queue.id for queue in queues}
-        return View(
+        return ClusterView(
             nodes=list(nodes.values()),
             queues=queues,
             jobs={job.id: job for job in jobs if job.queue_id in known},
             revisions=dict(self._nodes.keys()),
-            told={pk: words for pk, (_, words) in told.items()},
+            answers={pk: words for pk, (_, words) in answers.items()},
         )
 
     def _with_waits(self, now: datetime) -> list[JobView]:
-        """Return who waits; how long, by the minute, of those for whom room may be kept because they are big."""
+        """Return the pending jobs; with their wait, by the minute, where nodes may be reserved for them."""
         smallest = min((len(node.devices) for node in self._nodes.values() if node.devices), default=0)
         found = []
         for view, since in self._waiting.values():
-            is_big = 0 < smallest <= view.tasks[0].request.gpus
+            is_big = 0 < smallest <= view.pods[0].request.gpus
             found.append(replace(view, waited_s=(now - since) // _MINUTE * 60) if is_big else view)
         return found
 
     def _placements_now(self) -> tuple[dict[tuple[str, int], str], list[str]]:
-        """Return what runs, with the revision of its node, and what is to be left."""
+        """Return what runs, with the revision of its node, and what is evicted."""
         revisions = dict(self._nodes.keys())
-        facts = list(Placement.objects.order_by("pk").values_list("pk", "node_id", "leaving_at"))
-        running = {(pk, revisions.get(node_id, 0)): pk for pk, node_id, leaving_at in facts if leaving_at is None}
-        return running, [pk for pk, _, leaving_at in facts if leaving_at is not None]
+        facts = list(Placement.objects.order_by("pk").values_list("pk", "node_id", "evicting_since"))
+        running = {
+            (pk, revisions.get(node_id, 0)): pk for pk, node_id, evicting_since in facts if evicting_since is None
+        }
+        return running, [pk for pk, _, evicting_since in facts if evicting_since is not None]
 
 
 def _update(before: Mapping[K, V], now: Mapping[K, str], read: Callable[[list[str]], Mapping[str, V]]) -> dict[K, V]:
@@ -138,8 +140,8 @@ def _read_nodes(pks: list[str]) -> dict[str, NodeView]:
     return {row.pk: _view_node(row) for row in _in_batches(Node.objects.prefetch_related("gpus"), pks)}
 
 
-def _told_now() -> dict[str, tuple[int, Told]]:
-    """Return of those who wait how often they were evicted, and what they were told."""
+def _read_answers() -> dict[str, tuple[int, StoredAnswer]]:
+    """Return the evictions of each pending workload, and its stored answer."""
     pending = Workload.objects.filter(state=WorkloadState.PENDING).order_by("pk")
     facts = pending.values_list("pk", "evictions", "reason_code", "reason", "answer_id")
     return {pk: (evictions, (code, reason, answer)) for pk, evictions, code, reason, answer in facts}
@@ -155,7 +157,7 @@ def _read_running(nodes: Mapping[str, NodeView], pks: list[str]) -> dict[str, Jo
     for placement in _in_batches(Placement.objects.select_related("workload"), pks):
         workload = placement.workload
         since = workload.placed_at or placement.created_at
-        view = _view_job(workload, _view_place(placement, nodes, TaskState.RUNNING))
+        view = _view_job(workload, _view_place(placement, nodes, PodState.RUNNING))
         found[placement.pk] = replace(view, saved_at=since.timestamp())
     return found
 
@@ -200,42 +202,42 @@ def _view_node(node: Node) -> NodeView:
 
 
 def _view_waiting(workload: Workload) -> JobView:
-    return _view_job(workload, TaskView(workload.pk, TaskState.PENDING, _request(workload)))
+    return _view_job(workload, PodView(workload.pk, PodState.PENDING, _request(workload)))
 
 
-def _promised(job: JobView, promise: Promise) -> JobView:
-    devices = tuple(promise.devices)
-    (task,) = job.tasks
-    return replace(job, tasks=(replace(task, state=TaskState.PLANNED, node_id=promise.node_id, devices=devices),))
+def _with_reservation(job: JobView, reservation: Reservation) -> JobView:
+    devices = tuple(reservation.devices)
+    (pod,) = job.pods
+    return replace(job, pods=(replace(pod, state=PodState.RESERVED, node_id=reservation.node_id, devices=devices),))
 
 
-def _view_leaving(
-    placement: Placement, promise: Promise | None, nodes: Mapping[str, NodeView], now: datetime
+def _view_terminating(
+    placement: Placement, reservation: Reservation | None, nodes: Mapping[str, NodeView], now: datetime
 ) -> list[JobView]:
     """Return the views of work that is to leave: two if another place is promised to it, one for each of the places."""
-    workload, since = placement.workload, placement.leaving_at or now
-    state = TaskState.LEAVING if now - since < _STUCK_AFTER else TaskState.STUCK
+    workload, since = placement.workload, placement.evicting_since or now
+    state = PodState.TERMINATING if now - since < _STUCK_AFTER else PodState.STUCK_TERMINATING
     leaving = _view_job(workload, _view_place(placement, nodes, state))
-    if promise is None:
+    if reservation is None:
         return [leaving]
-    return [replace(leaving, id=placement.pk), _promised(_view_waiting(workload), promise)]
+    return [replace(leaving, id=placement.pk), _with_reservation(_view_waiting(workload), reservation)]
 
 
-def _view_place(placement: Placement, nodes: Mapping[str, NodeView], state: TaskState) -> TaskView:
-    """Return the task that holds room. What it held of devices that are gone is passed over."""
+def _view_place(placement: Placement, nodes: Mapping[str, NodeView], state: PodState) -> PodView:
+    """Return the pod that holds capacity. What it held of devices that are gone is passed over."""
     node, workload = nodes.get(placement.node_id), placement.workload
     known = {str(device) for device in node.devices} if node is not None else set()
     devices = tuple(str(index) for index, _ in placement.gpus if str(index) in known)
     node_id = None if node is None else node.id
-    return TaskView(workload.pk, state, _request(workload), node_id=node_id, devices=devices)
+    return PodView(workload.pk, state, _request(workload), node_id=node_id, devices=devices)
 
 
-def _view_job(workload: Workload, task: TaskView) -> JobView:
+def _view_job(workload: Workload, pod: PodView) -> JobView:
     return JobView(
         id=workload.pk,
         queue_id=workload.queue_id,
-        tasks=(task,),
-        structure=_ONE_TASK,
+        pods=(pod,),
+        structure=_ONE_POD,
         priority=workload.priority,
         is_preemptible=workload.is_preemptible,
         rank=(workload.enqueued_at,),

@@ -8,10 +8,10 @@ from core.isolation import FailureView
 from core.models import Failure
 from scheduler.engine.decisions import Decision
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import Policy, Snapshot, TaskState
+from scheduler.engine.snapshot import PodState, Policy, Snapshot
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Workload
-from scheduler.workers.snapshots import View
+from scheduler.workers.snapshots import ClusterView
 
 DECIDE = "scheduler.decide"
 """The kind of failures; items are workloads."""
@@ -19,15 +19,15 @@ DECIDE = "scheduler.decide"
 Decide = Callable[[Session], Sequence[Decision]]
 
 
-def leave_out(view: View, failures: Sequence[Failure]) -> View:
+def leave_out(view: ClusterView, failures: Sequence[Failure]) -> ClusterView:
     """Return the view without the workloads whose next try is not due."""
     now = clock.now()
     delayed = {failure.item_id for failure in failures if failure.next_try_at > now}
     return view.without(delayed) if delayed else view
 
 
-def blame(view: View, policy: Policy, decide: Decide, error: Exception) -> None:
-    """Record a failed cycle for the waiting workload that causes it, and tell its owner. Raises what no one causes."""
+def blame(view: ClusterView, policy: Policy, decide: Decide, error: Exception) -> None:
+    """Record a failed cycle on the pending workload that causes it. Raises an error that no workload causes."""
     workload_id = find_cause(view, policy, decide)
     if workload_id is None:
         raise error
@@ -38,12 +38,12 @@ def blame(view: View, policy: Policy, decide: Decide, error: Exception) -> None:
     isolation.for_each(DECIDE, [workload_id], fail, on_failure=_tell)
 
 
-def find_cause(view: View, policy: Policy, decide: Decide) -> str | None:
+def find_cause(view: ClusterView, policy: Policy, decide: Decide) -> str | None:
     """Return the last of the fewest waiting workloads with which a cycle fails; None if it fails without any, or never.
 
     It takes one cycle for each doubling of their number.
     """
-    waiting = [job for job in view.jobs.values() if job.tasks[0].state is TaskState.PENDING]
+    waiting = [job for job in view.jobs.values() if job.pods[0].state is PodState.PENDING]
     waiting_ids = {job.id for job in waiting}
     others = [job for job in view.jobs.values() if job.id not in waiting_ids]
 

@@ -48,7 +48,7 @@ def main(reference: str, flow_file: str) -> None:
     run = runs.start_run(actor=SYSTEM, version=version, parameters={})
     advance.advance_run(run.pk)
     cycle.run_once()
-    claimed = launches._claim(workloads.list_untaken())
+    claimed = launches._claim(workloads.list_unclaimed())
     leases.take(run.pk)
     CachedCommit.objects.update(lease_expires_at=until)
     Job.objects.filter(pk__in=claimed).update(lease_expires_at=until, starts=launches._MOST_STARTS)

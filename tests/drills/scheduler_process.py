@@ -77,7 +77,7 @@ def come_and_go() -> None:
         enqueue(project, *[f"{name}-{number}" for number in range(6)], gpus=shape)
     placed = list(Workload.objects.filter(state="placed").values_list("pk", flat=True))
     workloads.release_many(random.sample(placed, min(len(placed), 5)))
-    workloads.requeue_many(workloads.list_leaving())
+    workloads.requeue_many(workloads.list_terminating())
     waiting = list(Workload.objects.filter(state="pending").values_list("pk", flat=True))
     workloads.withdraw_many(random.sample(waiting, min(len(waiting), 2)))
     time.sleep(0.01)
@@ -94,7 +94,7 @@ def find_faults() -> list[str]:
         cpu[row.node.name] += row.workload.cpu_millicores
         for index, milli in row.gpus:
             devices[row.node.name, index] += milli
-        if row.workload.state != ("placed" if row.leaving_at is None else "leaving"):
+        if row.workload.state != ("placed" if row.evicting_since is None else "leaving"):
             faults.append(f"{row.workload.name} is {row.workload.state} and holds room")
         if sum(milli for _, milli in row.gpus) != row.workload.gpu_milli:
             faults.append(f"{row.workload.name} holds other GPUs than it asked for")
@@ -128,7 +128,7 @@ def main() -> None:
         os.waitpid(child, 0)
     time.sleep(0.5)  # longer than a lease lasts here
     while (last := cycle.run_once()).evicted or last.placed:
-        workloads.requeue_many(workloads.list_leaving())
+        workloads.requeue_many(workloads.list_terminating())
     again = cycle.run_once()
     print(
         json.dumps(

@@ -15,12 +15,12 @@ from scheduler.engine.snapshot import (
     MigStrategy,
     NodeView,
     PodSetView,
+    PodState,
+    PodView,
     Policy,
     QueueView,
     Request,
     Snapshot,
-    TaskState,
-    TaskView,
 )
 from scheduler.models import Workload
 from scheduler.services import nodes, workloads
@@ -33,7 +33,7 @@ NOON = START + timedelta(hours=12)
 
 
 DEVICE_MIB = 32_000
-ONE_TASK = GroupView((PodSetView("", 1),))
+ONE_POD = GroupView((PodSetView("", 1),))
 
 
 def node(name: str, gpus: int = 0, *, cpu: int = 64, memory_gib: int = 256, ready: bool = True, resource: str = "lab"):
@@ -58,7 +58,7 @@ def queue(name: str, gpus: float = 0, *, weight: float | None = None, age: int =
 
 
 def needs(gpus: float = 0, cpu: float = 1, memory_gib: float = 1, resource: str = "") -> Request:
-    """Return what a task asks for in the units that people think in."""
+    """Return what a pod asks for in the units that people think in."""
     whole = int(gpus)
     return Request(
         gpus=whole, share_milli=round((gpus - whole) * 1000), cpu_millicores=round(cpu * 1000),
@@ -70,29 +70,29 @@ def wait(
     name: str, queue_name: str, gpus: float = 0, *, cpu: float = 1, memory_gib: float = 1, resource: str = "lab",
     priority: int = 50, minute: int = 0, firm: bool = False, parts: Mapping = {},
 ):  # fmt: skip
-    """Return a job of one task that waits since `minute`; a firm one is not preemptible; `parts` asks for slices."""
-    task = TaskView(name, TaskState.PENDING, replace(needs(gpus, cpu, memory_gib, resource), **parts))
-    return _job(name, queue_name, task, priority=priority, minute=minute, firm=firm)
+    """Return a job of one pod that waits since `minute`; a firm one is not preemptible; `parts` asks for slices."""
+    pod = PodView(name, PodState.PENDING, replace(needs(gpus, cpu, memory_gib, resource), **parts))
+    return _job(name, queue_name, pod, priority=priority, minute=minute, firm=firm)
 
 
 def held(
     name: str, queue_name: str, node_name: str, gpus: Mapping[int, float] = {}, *, cpu: float = 1, priority: int = 50,
     minute: int = 0, firm: bool = False,
 ):  # fmt: skip
-    """Return a job of one task that runs; `gpus` maps a device's index to how much of it is held."""
+    """Return a job of one pod that runs; `gpus` maps a device's index to how much of it is held."""
     parts = set(gpus.values())
     request = needs(sum(gpus.values()), cpu)
     if parts and parts != {1}:
         (part,) = parts
         request = replace(needs(part, cpu), devices=len(gpus))
     devices = tuple(str(index) for index in gpus)
-    task = TaskView(name, TaskState.RUNNING, request, node_id=node_name, devices=devices)
-    return _job(name, queue_name, task, priority=priority, minute=minute, firm=firm)
+    pod = PodView(name, PodState.RUNNING, request, node_id=node_name, devices=devices)
+    return _job(name, queue_name, pod, priority=priority, minute=minute, firm=firm)
 
 
-def _job(name: str, queue_name: str, task: TaskView, *, priority: int, minute: int, firm: bool) -> JobView:
+def _job(name: str, queue_name: str, pod: PodView, *, priority: int, minute: int, firm: bool) -> JobView:
     rank = (START + timedelta(minutes=minute),)
-    return JobView(name, queue_name, (task,), ONE_TASK, priority, not firm, rank)
+    return JobView(name, queue_name, (pod,), ONE_POD, priority, not firm, rank)
 
 
 def share_of(request: Request) -> int:
@@ -106,13 +106,13 @@ class Outcome:
     def __init__(self, snapshot: Snapshot, policy: Policy, actions: Sequence[str]) -> None:
         self.decisions = run_cycle(snapshot, policy, actions)
         self.starts = [decision for decision in self.decisions if isinstance(decision, Start)]
-        self.order = [start.task_id for start in self.starts]
-        self.nodes = {start.task_id: start.node_id for start in self.starts}
-        requests = {task.id: task.request for job in snapshot.jobs for task in job.tasks}
-        self.devices = {start.task_id: start.devices for start in self.starts}
+        self.order = [start.pod_id for start in self.starts]
+        self.nodes = {start.pod_id: start.node_id for start in self.starts}
+        requests = {pod.id: pod.request for job in snapshot.jobs for pod in job.pods}
+        self.devices = {start.pod_id: start.devices for start in self.starts}
         self.gpus = {
-            task_id: {int(device): share_of(requests[task_id]) for device in devices if device.isdigit()}
-            for task_id, devices in self.devices.items()
+            pod_id: {int(device): share_of(requests[pod_id]) for device in devices if device.isdigit()}
+            for pod_id, devices in self.devices.items()
         }
         explains = [decision for decision in self.decisions if isinstance(decision, Explain)]
         self.texts = {explain.job_id: explain.text for explain in explains}

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scheduler.engine.rules.fair_share import Claim, divide, divide_surplus
+from scheduler.engine.rules.fair_share import ShareRequest, divide, divide_surplus
 from scheduler.engine.snapshot import PARITY, POLICIES, Policy
 from tests.scenarios.extras import extras_of
 from tests.scenarios.reading import Scenario
@@ -135,9 +135,9 @@ def _fair_share(case: Scenario) -> list[str]:
     ]
 
 
-def _claim(queue: dict[str, Any]) -> Claim:
+def _claim(queue: dict[str, Any]) -> ShareRequest:
     limit = queue["requested"] if queue["limit"] is None else queue["limit"]
-    return Claim(
+    return ShareRequest(
         queue["name"],
         None if queue["quota"] is None else round(queue["quota"] * MILLI),
         round(min(queue["requested"], limit) * MILLI),

@@ -1,12 +1,12 @@
-"""What a scenario wants beyond states and nodes: counts of calls, room left, reasons, shares. Reported, never failed."""
+"""What a scenario wants beyond states and nodes: counts of calls, capacity left, reasons, shares. Reported, never failed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.engine.explain import explain
-from scheduler.engine.jobs import Task
+from scheduler.engine.jobs import Pod
 from scheduler.engine.ledger import HOLDING
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import TaskState
+from scheduler.engine.snapshot import PodState
 from tests.scenarios.outcome import Outcomes, outcomes, renaming
 from tests.scenarios.reading import Scenario
 
@@ -26,7 +26,7 @@ def extras_of(scenario: Scenario, rounds: Sequence[Session]) -> list[str]:
     renamed = renaming(scenario, outcomes(last))
     return [
         *_calls(expected.get("max_per_round") or {}, rounds),
-        *_rooms(expected.get("nodes") or {}, last, renamed),
+        *_capacities(expected.get("nodes") or {}, last, renamed),
         *_reasons(expected, last),
         *_shares(expected, last),
         *_devices(expected, outcomes(last), last),
@@ -37,21 +37,21 @@ def extras_of(scenario: Scenario, rounds: Sequence[Session]) -> list[str]:
 
 def _calls(most: Mapping[str, int], rounds: Sequence[Session]) -> Iterator[str]:
     for number, session in enumerate(rounds, start=1):
-        tasks = [task for job in session.jobs.values() for task in job.tasks]
+        pods = [pod for job in session.jobs.values() for pod in job.pods]
         counts = {
-            "started": sum(task.state is TaskState.STARTING for task in tasks),
-            "evicted": sum(task.view.state is TaskState.RUNNING is not task.state for task in tasks),
-            "planned": sum(task.state is TaskState.PLANNED is not task.view.state for task in tasks),
+            "started": sum(pod.state is PodState.STARTING for pod in pods),
+            "evicted": sum(pod.view.state is PodState.RUNNING is not pod.state for pod in pods),
+            "planned": sum(pod.state is PodState.RESERVED is not pod.view.state for pod in pods),
         }
         for what, bound in most.items():
             if counts.get(what, 0) > bound:
-                yield f"round {number}: {what} {counts[what]} tasks, wanted at most {bound}"
+                yield f"round {number}: {what} {counts[what]} pods, wanted at most {bound}"
 
 
-def _rooms(wanted: Mapping[str, Scenario], session: Session, renamed: Mapping[str, str]) -> Iterator[str]:
+def _capacities(wanted: Mapping[str, Scenario], session: Session, renamed: Mapping[str, str]) -> Iterator[str]:
     for name, room in wanted.items():
         node = session.node_of[renamed.get(name, name)]
-        have = {"idle_gpus": node.idle_gpus, "releasing_gpus": node.coming_gpus}
+        have = {"idle_gpus": node.idle_gpus, "releasing_gpus": node.releasing_gpus}
         for what, want in room.items():
             if what not in have:
                 yield f"{what} of {name} is not compared"
@@ -69,9 +69,9 @@ def _reasons(expected: Scenario, session: Session) -> Iterator[str]:
 
 
 def _shares(expected: Scenario, session: Session) -> Iterator[str]:
-    for name, tasks, want in _wants(expected, session):
+    for name, pods, want in _wants(expected, session):
         if "gpu_share_granted" in want:
-            held = [task for task in tasks if task.state in HOLDING]
+            held = [pod for pod in pods if pod.state in HOLDING]
             granted = session.charge_all(held)[0] / 1000
             if abs(granted - want["gpu_share_granted"]) > 0.001:
                 yield f"{name}: wanted a share of {want['gpu_share_granted']} GPUs, got {granted}"
@@ -80,31 +80,31 @@ def _shares(expected: Scenario, session: Session) -> Iterator[str]:
 def _devices(expected: Scenario, out: Outcomes, session: Session) -> Iterator[str]:
     """Devices are anonymous: only who shares one with whom is compared."""
     known: dict[tuple[str | None, str], str] = {}
-    for name, tasks, want in _wants(expected, session):
-        for task in tasks:
-            labels = want.get("devices") or () if task.shape.request.is_shared else ()
-            places = [(out[task.id].node, device) for device in out[task.id].devices]
+    for name, pods, want in _wants(expected, session):
+        for pod in pods:
+            labels = want.get("devices") or () if pod.shape.request.is_shared else ()
+            places = [(out[pod.id].node, device) for device in out[pod.id].devices]
             if any(known.setdefault(place, label) != label for place, label in zip(places, labels, strict=False)):
                 yield f"{name}: shares a device with others than wanted"
 
 
 def _unchecked(wanted: Scenario, session: Session) -> Iterator[str]:
     out = outcomes(session)
-    for name, tasks, want in _wants(wanted, session):
-        got = {out[task.id].state for task in tasks}
+    for name, pods, want in _wants(wanted, session):
+        got = {out[pod.id].state for pod in pods}
         if "state" in want and got - {want["state"]}:
             yield f"{name}: {want['state']} is written where nobody checks it, got {', '.join(sorted(got))}"
 
 
-def _wants(expected: Scenario, session: Session) -> Iterator[tuple[str, list[Task], Scenario]]:
-    """Yield what is wanted of the tasks of a job, and of single tasks."""
-    tasks = {task.id: task for job in session.jobs.values() for task in job.tasks}
+def _wants(expected: Scenario, session: Session) -> Iterator[tuple[str, list[Pod], Scenario]]:
+    """Yield what is wanted of the pods of a job, and of single pods."""
+    pods = {pod.id: pod for job in session.jobs.values() for pod in job.pods}
     for job_id, want in (expected.get("jobs") or {}).items():
         if job_id in session.jobs:
-            yield job_id, session.jobs[job_id].tasks, want
-    for task_id, want in (expected.get("tasks") or {}).items():
-        if task_id in tasks:
-            yield task_id, [tasks[task_id]], want
+            yield job_id, session.jobs[job_id].pods, want
+    for pod_id, want in (expected.get("tasks") or {}).items():
+        if pod_id in pods:
+            yield pod_id, [pods[pod_id]], want
 
 
 def _uncompared(expected: Scenario) -> list[str]:

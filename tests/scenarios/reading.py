@@ -12,26 +12,26 @@ from scheduler.engine.snapshot import (
     JobView,
     MigStrategy,
     NodeView,
-    Placement,
     PodSetView,
+    PodState,
+    PodView,
     Policy,
     QueueView,
     Request,
     Snapshot,
-    TaskState,
-    TaskView,
+    TopologyConstraint,
 )
 
 Scenario = Mapping[str, Any]
 
 STATES = {
-    "pending": TaskState.PENDING,
-    "running": TaskState.RUNNING,
-    "pipelined": TaskState.PLANNED,
-    "releasing": TaskState.LEAVING,
-    "stuck_releasing": TaskState.STUCK,
-    "failed": TaskState.FAILED,
-    "succeeded": TaskState.SUCCEEDED,
+    "pending": PodState.PENDING,
+    "running": PodState.RUNNING,
+    "pipelined": PodState.RESERVED,
+    "releasing": PodState.TERMINATING,
+    "stuck_releasing": PodState.STUCK_TERMINATING,
+    "failed": PodState.FAILED,
+    "succeeded": PodState.SUCCEEDED,
 }
 _FILLS = {"binpack": Fill.PACK, "pack": Fill.PACK, "spread": Fill.SPREAD, "none": Fill.BY_NAME}
 
@@ -59,7 +59,7 @@ def read_snapshot(scenario: Scenario) -> Snapshot:
     """Return the state at the start of a scenario. Whole devices, which it leaves anonymous, get names."""
     levels = {topology["name"]: tuple(topology["levels"]) for topology in scenario.get("topologies", [])}
     # Pods that were given slices in the old way keep a node from giving out slices in the new one.
-    old = {task.get("node") for job in scenario["jobs"] for task in job["tasks"] if task.get("legacy_mig")}
+    old = {pod.get("node") for job in scenario["jobs"] for pod in job["tasks"] if pod.get("legacy_mig")}
     nodes = [_node(node, gives_slices=node["name"] not in old) for node in scenario["nodes"]]
     plain = frozenset(node["name"] for node in scenario["nodes"] if not node.get("mig"))
     jobs = [_job(job, levels, plain) for job in scenario["jobs"]]
@@ -78,7 +78,7 @@ def _node(node: Scenario, *, gives_slices: bool) -> NodeView:
         device_mib=node["gpu_memory_mib"] // 100 * 100 if node["gpus"] else 0,
         mig_strategy=MigStrategy(mig["strategy"]) if mig else MigStrategy.OFF,
         mig=mig["slices"] if mig and mig["strategy"] == "mixed" and gives_slices else {},
-        max_tasks=node["max_pods"],
+        max_pods=node["max_pods"],
         labels=node.get("labels") or {},
     )
 
@@ -108,7 +108,7 @@ def _job(job: Scenario, levels: Mapping[str, tuple[str, ...]], plain: frozenset[
     return JobView(
         id=job["name"],
         queue_id=job["queue"],
-        tasks=tuple(_task(task, job["request"], plain) for task in job["tasks"]),
+        pods=tuple(_pod(pod, job["request"], plain) for pod in job["tasks"]),
         structure=tree,
         priority=job["priority"],
         is_preemptible=job["preemptible"],
@@ -122,39 +122,41 @@ def _job(job: Scenario, levels: Mapping[str, tuple[str, ...]], plain: frozenset[
 
 def _group(tree: Scenario, levels: Mapping[str, tuple[str, ...]]) -> GroupView:
     children = tuple(
-        PodSetView(child["pod_set"], child["min_available"], _placement(child, levels))
+        PodSetView(child["pod_set"], child["min_available"], _topology_constraint(child, levels))
         if "pod_set" in child
         else _group(child, levels)
         for child in tree["children"]
     )
-    return GroupView(children, tree.get("min_children"), _placement(tree, levels), tree.get("name", ""))
+    return GroupView(children, tree.get("min_children"), _topology_constraint(tree, levels), tree.get("name", ""))
 
 
-def _placement(holder: Scenario, levels: Mapping[str, tuple[str, ...]]) -> Placement | None:
-    placement = holder.get("placement")
-    if not placement:
+def _topology_constraint(holder: Scenario, levels: Mapping[str, tuple[str, ...]]) -> TopologyConstraint | None:
+    topology_constraint = holder.get("placement")
+    if not topology_constraint:
         return None
-    return Placement(
-        levels.get(placement["topology"], ()), placement.get("required_level"), placement.get("preferred_level")
+    return TopologyConstraint(
+        levels.get(topology_constraint["topology"], ()),
+        topology_constraint.get("required_level"),
+        topology_constraint.get("preferred_level"),
     )
 
 
-def _task(task: Scenario, request: Scenario, plain: frozenset[str]) -> TaskView:
-    allowed = task.get("allowed_nodes")
-    if task.get("legacy_mig") and task["state"] == "pending":
+def _pod(pod: Scenario, request: Scenario, plain: frozenset[str]) -> PodView:
+    allowed = pod.get("allowed_nodes")
+    if pod.get("legacy_mig") and pod["state"] == "pending":
         allowed = plain
-    return TaskView(
-        id=task["id"],
-        state=STATES[task["state"]],
-        request=_request(task.get("request") or request),
-        pod_set=task.get("pod_set", ""),
-        node_id=task.get("node"),
-        devices=tuple(task.get("devices") or ()),
-        urgency=task.get("order_priority"),
+    return PodView(
+        id=pod["id"],
+        state=STATES[pod["state"]],
+        request=_request(pod.get("request") or request),
+        pod_set=pod.get("pod_set", ""),
+        node_id=pod.get("node"),
+        devices=tuple(pod.get("devices") or ()),
+        urgency=pod.get("order_priority"),
         allowed_nodes=None if allowed is None else frozenset(allowed),
-        labels=task.get("labels") or {},
-        together_by=task.get("together_by"),
-        apart_by=task.get("apart_by"),
+        labels=pod.get("labels") or {},
+        together_by=pod.get("together_by"),
+        apart_by=pod.get("apart_by"),
     )
 
 
@@ -178,17 +180,17 @@ def name_devices(nodes: list[NodeView], jobs: list[JobView]) -> list[JobView]:
     def take(node_id: str) -> str:
         return free[node_id].pop(0) if free[node_id] else f"beyond-{len(known)}"
 
-    def named(task: TaskView) -> TaskView:
-        if task.node_id is None or task.state in {TaskState.PENDING, TaskState.SUCCEEDED, TaskState.FAILED}:
-            return replace(task, devices=())
-        if task.request.is_shared:
-            labels = task.devices or tuple(f"{task.id}:{number}" for number in range(task.request.devices))
+    def named(pod: PodView) -> PodView:
+        if pod.node_id is None or pod.state in {PodState.PENDING, PodState.SUCCEEDED, PodState.FAILED}:
+            return replace(pod, devices=())
+        if pod.request.is_shared:
+            labels = pod.devices or tuple(f"{pod.id}:{number}" for number in range(pod.request.devices))
             for label in labels:
-                if (task.node_id, label) not in known:
-                    known[task.node_id, label] = take(task.node_id)
-            return replace(task, devices=tuple(known[task.node_id, label] for label in labels))
-        if task.state is TaskState.PLANNED or not task.request.gpus:
-            return replace(task, devices=())
-        return replace(task, devices=tuple(take(task.node_id) for _ in range(task.request.gpus)))
+                if (pod.node_id, label) not in known:
+                    known[pod.node_id, label] = take(pod.node_id)
+            return replace(pod, devices=tuple(known[pod.node_id, label] for label in labels))
+        if pod.state is PodState.RESERVED or not pod.request.gpus:
+            return replace(pod, devices=())
+        return replace(pod, devices=tuple(take(pod.node_id) for _ in range(pod.request.gpus)))
 
-    return [replace(job, tasks=tuple(named(task) for task in job.tasks)) for job in jobs]
+    return [replace(job, pods=tuple(named(pod) for pod in job.pods)) for job in jobs]

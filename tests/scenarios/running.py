@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import PARITY, JobView, Policy, Snapshot, TaskState, TaskView
+from scheduler.engine.snapshot import PARITY, JobView, PodState, PodView, Policy, Snapshot
 from tests.scenarios.outcome import compare, outcomes, outcomes_of
 from tests.scenarios.reading import Scenario, read_policy, read_snapshot
 
@@ -50,14 +50,14 @@ def decide(snapshot: Snapshot, policy: Policy, actions: Iterable[str]) -> Sessio
 
 def move_on(snapshot: Snapshot, session: Session, comes_back: Mapping[str, bool]) -> Snapshot:
     """Return what the next round begins with: starts run, promises wait, the evicted are gone or come back."""
-    now = {task.id: task for job in session.jobs.values() for task in job.tasks}
+    now = {pod.id: pod for job in session.jobs.values() for pod in job.pods}
 
-    def next_task(task: TaskView, job: JobView) -> TaskView:
-        state, node, devices = now[task.id].state, now[task.id].node, now[task.id].devices
-        if state is TaskState.PLANNED or (state is TaskState.LEAVING and comes_back[job.id]):
-            return replace(task, state=TaskState.PENDING, node_id=None, devices=())
-        state = TaskState.RUNNING if state is TaskState.STARTING else state
-        return replace(task, state=state, node_id=node.view.id if node else None, devices=devices)
+    def next_pod(pod: PodView, job: JobView) -> PodView:
+        state, node, devices = now[pod.id].state, now[pod.id].node, now[pod.id].devices
+        if state is PodState.RESERVED or (state is PodState.TERMINATING and comes_back[job.id]):
+            return replace(pod, state=PodState.PENDING, node_id=None, devices=())
+        state = PodState.RUNNING if state is PodState.STARTING else state
+        return replace(pod, state=state, node_id=node.view.id if node else None, devices=devices)
 
-    jobs = [replace(job, tasks=tuple(next_task(task, job) for task in job.tasks)) for job in snapshot.jobs]
+    jobs = [replace(job, pods=tuple(next_pod(pod, job) for pod in job.pods)) for job in snapshot.jobs]
     return replace(snapshot, jobs=jobs)

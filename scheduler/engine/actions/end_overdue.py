@@ -2,7 +2,7 @@
 
 from scheduler.engine.rules import runtime
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import TaskState
+from scheduler.engine.snapshot import PodState
 
 
 def end_overdue(session: Session) -> None:
@@ -16,6 +16,6 @@ def end_overdue(session: Session) -> None:
         if job.queue in limited and (limit := runtime.reached_limit(job)) is not None
     ]
     for job, limit in sorted(overdue, key=lambda pair: (pair[0].view.rank, pair[0].view.id)):
-        if any(task.state is TaskState.RUNNING for task in job.tasks):
+        if any(pod.state is PodState.RUNNING for pod in job.pods):
             session.cause = (limit.code, None)
             session.end(job)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from scheduler.engine.actions.taking import serve_by_taking, victims
 from scheduler.engine.decisions import StopCode
-from scheduler.engine.jobs import Job, Task
+from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.rules import limits, runtime
 from scheduler.engine.session import Session
 from scheduler.engine.victims import Unit, VictimQueue
@@ -13,20 +13,20 @@ from scheduler.engine.victims import Unit, VictimQueue
 def preempt(session: Session) -> None:
     """Serve every waiting job that may push out others of its queue."""
 
-    def victims_of(job: Job, _tasks: list[Task]) -> Callable[[], VictimQueue]:
+    def victims_of(job: Job, _pods: list[Pod]) -> Callable[[], VictimQueue]:
         return lambda: victims(
             session,
             in_queue=lambda queue: queue is job.queue,
             may_take=lambda other: other.view.priority < job.view.priority and runtime.may_preempt(session, other),
-            wanted_milli=session.charge_all(job.next_tasks())[0],
+            wanted_milli=session.charge_all(job.next_pods())[0],
         )
 
     serve_by_taking(
         session,
         StopCode.PREEMPTED,
-        may_try=lambda job, tasks: limits.within_firm_quota(job, session.charge_all(tasks)),
+        may_try=lambda job, pods: limits.within_firm_quota(job, session.charge_all(pods)),
         victims_of=victims_of,
-        judge=lambda job: lambda _tasks, _units: _within_share(session, job),
+        judge=lambda job: lambda _pods, _units: _within_share(session, job),
     )
 
 
@@ -38,7 +38,7 @@ def _within_share(session: Session, job: Job) -> Callable[[Sequence[Unit]], bool
     bounds = [
         (queue, [max(held, share) for held, share in zip(queue.held, queue.may_hold, strict=True)])
         for queue in job.line
-        if session.policy.keeps_promises
+        if session.policy.honors_reservations
     ]
     return lambda _lost: all(
         held <= bound for queue, most in bounds for held, bound in zip(queue.held, most, strict=True)

@@ -5,23 +5,23 @@ from functools import cache
 
 from scheduler.engine.actions.taking import serve_by_taking, victims
 from scheduler.engine.decisions import StopCode
-from scheduler.engine.jobs import Job, Task
+from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.rules import reclaimable, runtime
 from scheduler.engine.session import Session
 from scheduler.engine.victims import VictimQueue
 
 
 def reclaim(session: Session) -> None:
-    """Serve every job whose queue may claim room."""
+    """Serve every job whose queue may claim capacity."""
     below_share = {queue for queue in session.queues.values() if reclaimable.is_below_share(queue)}
 
-    def victims_of(job: Job, tasks: list[Task]) -> Callable[[], VictimQueue]:
-        amounts, last = session.charge_all(tasks), session.charge_all(job.next_tasks())
-        sparing = cache(lambda queue: runtime.sparing(session, job, amounts, last, queue))
+    def victims_of(job: Job, pods: list[Pod]) -> Callable[[], VictimQueue]:
+        amounts, last = session.charge_all(pods), session.charge_all(job.next_pods())
+        protection_from = cache(lambda queue: runtime.protection_from(session, job, amounts, last, queue))
         return lambda: victims(
             session,
             in_queue=lambda queue: queue is not job.queue and reclaimable.is_worth_trying(job, amounts, queue),
-            may_take=lambda other: not sparing(other.queue).spares(other),
+            may_take=lambda other: not protection_from(other.queue).protects(other),
             wanted_milli=last[0],
         )
 
@@ -29,9 +29,9 @@ def reclaim(session: Session) -> None:
         session,
         StopCode.RECLAIMED,
         may_claim=below_share.__contains__,
-        may_try=lambda job, tasks: (
-            reclaimable.may_claim(session, job, tasks) and reclaimable.may_be_enough(session, job, tasks)
+        may_try=lambda job, pods: (
+            reclaimable.may_claim(session, job, pods) and reclaimable.may_be_enough(session, job, pods)
         ),
         victims_of=victims_of,
-        judge=lambda job: lambda tasks, units: reclaimable.Claim(session, job, tasks, units).is_allowed,
+        judge=lambda job: lambda pods, units: reclaimable.ReclaimCheck(session, job, pods, units).is_allowed,
     )

@@ -1,10 +1,10 @@
-"""What the actions that take room from others have in common: who is served, and who may be a victim."""
+"""What the actions that evict have in common: which job is served, and which jobs may be victims."""
 
 from collections.abc import Callable
 from math import inf
 
 from scheduler.engine.decisions import StopCode
-from scheduler.engine.jobs import Job, Task
+from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.queues import QueueState
 from scheduler.engine.rules import reservation
 from scheduler.engine.rules.order import JobQueue, queue_key
@@ -18,34 +18,34 @@ def serve_by_taking(
     code: StopCode,
     *,
     may_claim: Callable[[QueueState], bool] = lambda _queue: True,
-    may_try: Callable[[Job, list[Task]], bool],
-    victims_of: Callable[[Job, list[Task]], Callable[[], VictimQueue]],
+    may_try: Callable[[Job, list[Pod]], bool],
+    victims_of: Callable[[Job, list[Pod]], Callable[[], VictimQueue]],
     judge: Callable[[Job], Judge],
 ) -> None:
-    """Let every waiting job that may try look for victims, in the order in which jobs are served.
+    """Search victims for every waiting job that may evict, in the order of service.
 
     Queues that may not claim at the beginning are not looked at. Jobs that ask for the same are served in one go, ever
     more of them as long as that works and nobody else has a turn; not so where they choose between pools, as some may
     get what they want most.
     """
     lines = session.waiting_lines.settled()
-    waiting = JobQueue(session, {queue: lines[queue] for queue in lines if may_claim(queue)}, Job.next_tasks)
+    waiting = JobQueue(session, {queue: lines[queue] for queue in lines if may_claim(queue)}, Job.next_pods)
     at_once = 1
     while (turn := waiting.pop()) is not None:
-        job, tasks = turn
-        if not tasks or not job.view.may_evict:
+        job, pods = turn
+        if not pods or not job.view.may_evict:
             waiting.pass_over()
             continue
         jobs = [job]
-        if len(job.tasks) == 1 and len(job.view.pools) <= 1 and job not in session.kept:
+        if len(job.pods) == 1 and len(job.view.pools) <= 1 and job not in session.reserved_nodes:
             jobs += waiting.pop_alike(at_once - 1)
         session.cause = (code, job)
         with reservation.opened(session, job):
-            tasks = [task for other in jobs for task in other.next_tasks()]
-            is_served = may_try(job, tasks) and solve(session, jobs, victims_of(job, tasks), judge(job))
+            pods = [pod for other in jobs for pod in other.next_pods()]
+            is_served = may_try(job, pods) and solve(session, jobs, victims_of(job, pods), judge(job))
         if is_served:
             at_once *= 2
-            waiting.look_again()
+            waiting.reconsider_all()
         elif len(jobs) > 1:
             at_once = max(1, len(jobs) // 4)
             for other in jobs:
@@ -61,8 +61,8 @@ def victims(
     may_take: Callable[[Job], bool],
     wanted_milli: float = 0,
 ) -> VictimQueue:
-    """Return the preemptible work of some queues, the first to go first: preferably not more of it than is wanted."""
-    keeps = session.policy.keeps_promises
+    """Return the preemptible work of some queues, the first victim first: preferably no more of it than is needed."""
+    keeps = session.policy.honors_reservations
     return VictimQueue(
         session.lines,
         [queue for queue in session.queues.values() if queue.parent is None],

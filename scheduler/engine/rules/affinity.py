@@ -1,30 +1,30 @@
-"""Which nodes a task may run on at all: those named, those that its queue rules, and those with or without others."""
+"""Which nodes a pod may run on at all: those named, those that its queue rules, and those with or without others."""
 
 from collections.abc import Sequence
 
-from scheduler.engine.jobs import Task
+from scheduler.engine.jobs import Pod
 from scheduler.engine.ledger import HOLDING, NodeLedger
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import TaskView
+from scheduler.engine.snapshot import PodView
 
 
-def rules_of(view: TaskView) -> object:
-    """Return what tells apart where tasks may run: tasks with equal rules may run on the same nodes."""
+def rules_of(view: PodView) -> object:
+    """Return what tells apart where pods may run: pods with equal rules may run on the same nodes."""
     if view.may_run_anywhere:
         return None
     return view.allowed_nodes, view.together_by, view.apart_by, tuple(sorted(view.labels.items()))
 
 
-def allows(session: Session, task: Task, node: NodeLedger) -> bool:
-    """Return whether a task may run on a node, whatever room it has."""
-    return allowed(session, task, [node])[0]
+def allows(session: Session, pod: Pod, node: NodeLedger) -> bool:
+    """Return whether a pod may run on a node, whatever capacity it has."""
+    return allowed(session, pod, [node])[0]
 
 
-def allowed(session: Session, task: Task, nodes: Sequence[NodeLedger]) -> list[bool]:
-    """Return for each node whether a task may run there, whatever room it has."""
-    view, labels = task.view, task.shape.request.node_labels
-    near = _values_with(session, task, view.together_by) if view.together_by is not None else set()
-    far = _values_with(session, task, view.apart_by) if view.apart_by is not None else set()
+def allowed(session: Session, pod: Pod, nodes: Sequence[NodeLedger]) -> list[bool]:
+    """Return for each node whether a pod may run there, whatever capacity it has."""
+    view, labels = pod.view, pod.shape.request.node_labels
+    near = _values_with(session, pod, view.together_by) if view.together_by is not None else set()
+    far = _values_with(session, pod, view.apart_by) if view.apart_by is not None else set()
 
     def is_allowed(node: NodeLedger) -> bool:
         if labels is not None and not node.view.bears(labels):
@@ -38,14 +38,14 @@ def allowed(session: Session, task: Task, nodes: Sequence[NodeLedger]) -> list[b
     return [is_allowed(node) for node in nodes]
 
 
-def _values_with(session: Session, task: Task, label: str) -> set[str | None]:
-    """Return the values of a node label where tasks with the same labels run."""
+def _values_with(session: Session, pod: Pod, label: str) -> set[str | None]:
+    """Return the values of a node label where pods with the same labels run."""
     return {
         other.node.view.labels.get(label)
         for job in session.jobs.values()
-        for other in job.tasks
-        if other is not task
+        for other in job.pods
+        if other is not pod
         and other.state in HOLDING
         and other.node is not None
-        and dict(other.view.labels) == dict(task.view.labels)
+        and dict(other.view.labels) == dict(pod.view.labels)
     }

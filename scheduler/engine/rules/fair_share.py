@@ -11,7 +11,7 @@ from itertools import groupby
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ShareRequest:
     """What one queue may count on and asks for. `quota` None is without bound; equal claims go by `rank`.
 
     `used` is the queue's part (0 to 1) of what was used lately, where past use counts.
@@ -26,7 +26,7 @@ class Claim:
     used: float = 0.0
 
 
-def divide(total: int, claims: Sequence[Claim], *, unit: int = 1, usage_pull: float = 0.0) -> dict[str, int]:
+def divide(total: int, claims: Sequence[ShareRequest], *, unit: int = 1, usage_pull: float = 0.0) -> dict[str, int]:
     """Return each queue's fair share of `total`: never more than it requests.
 
     Quotas are given even when they add up to more than there is; then nothing is left to divide by weight.
@@ -36,7 +36,7 @@ def divide(total: int, claims: Sequence[Claim], *, unit: int = 1, usage_pull: fl
 
 
 def divide_surplus(
-    pool: int, claims: Sequence[Claim], shares: Mapping[str, int], *, unit: int = 1, usage_pull: float = 0.0
+    pool: int, claims: Sequence[ShareRequest], shares: Mapping[str, int], *, unit: int = 1, usage_pull: float = 0.0
 ) -> dict[str, int]:
     """Return `shares` raised by what `pool` holds, poured out by weight, higher priorities first.
 
@@ -46,7 +46,7 @@ def divide_surplus(
     result = dict(shares)
     ordered = sorted((claim for claim in claims if claim.weight > 0), key=lambda claim: (claim.rank, claim.queue_id))
     ordered.sort(key=lambda claim: -claim.priority)
-    crumbs: list[list[tuple[float, Claim]]] = []
+    crumbs: list[list[tuple[float, ShareRequest]]] = []
     for _, level in groupby(ordered, key=lambda claim: claim.priority):
         pool, remainders = _pour(pool, list(level), result, unit, usage_pull)
         crumbs.append(sorted(remainders, key=lambda pair: -pair[0]))
@@ -58,10 +58,10 @@ def divide_surplus(
 
 
 def _pour(
-    pool: int, level: list[Claim], result: dict[str, int], unit: int, usage_pull: float
-) -> tuple[int, list[tuple[float, Claim]]]:
-    """Raise the shares of one priority in rounds; return what is left, and who was rounded down by how much."""
-    remainders: dict[str, tuple[float, Claim]] = {}
+    pool: int, level: list[ShareRequest], result: dict[str, int], unit: int, usage_pull: float
+) -> tuple[int, list[tuple[float, ShareRequest]]]:
+    """Raise the shares of one priority in rounds; return the rest, and which request was rounded down by how much."""
+    remainders: dict[str, tuple[float, ShareRequest]] = {}
     while pool > 0 and (level := [claim for claim in level if claim.requested > result[claim.queue_id]]):
         weights = _pulled(level, usage_pull)
         total_weight = sum(weights)
@@ -84,7 +84,7 @@ def _pour(
     return pool, list(remainders.values())
 
 
-def _pulled(level: list[Claim], usage_pull: float) -> list[float]:
+def _pulled(level: list[ShareRequest], usage_pull: float) -> list[float]:
     """Weights, lowered for those who used more than their part lately."""
     if not usage_pull:
         return [claim.weight for claim in level]

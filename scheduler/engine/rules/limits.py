@@ -1,4 +1,4 @@
-"""What a queue may not go beyond: its limit, and its quota for work that nobody may take away."""
+"""What a queue may not go beyond: its limit, and its quota for work that is not preemptible."""
 
 from collections.abc import Sequence
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from scheduler.engine.jobs import Job, Task
+from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.queues import QueueState
 from scheduler.engine.session import Session
 from scheduler.engine.waiting import Key, Kind, Line, Lines, kind_of
@@ -15,9 +15,8 @@ from scheduler.engine.waiting import Key, Kind, Line, Lines, kind_of
 def queue_key(session: Session, queue: QueueState, more: Sequence[float], less: Sequence[float] = (0, 0, 0)) -> Key:
     """Return the place of a queue if it were to hold `more` and had given up `less`. Smaller keys are served first.
 
-    First who is not over its fair share in everything; then who stays within its quota; then the higher priority;
-    then who uses nothing that it has no share of; then whose largest use, measured by its share, stays smallest, with
-    and then without the job; the weaker and then the older queue breaks ties.
+    The order: not over the fair share in everything; within the quota with the job; the higher priority; no use without
+    a share; the smallest largest use relative to the share, with and then without the job; the weaker, the older.
     """
     if not session.policy.quotas:
         return (queue.view.rank, queue.view.id)
@@ -48,9 +47,9 @@ def _part(held: float, share: float, total: float) -> float:
 class JobQueue:
     """The jobs of some lines, taken one by one: from the queue whose turn it is, its most urgent job."""
 
-    def __init__(self, session: Session, lines: Lines, next_tasks: Callable[[Job], list[Task]]) -> None:
+    def __init__(self, session: Session, lines: Lines, next_pods: Callable[[Job], list[Pod]]) -> None:
         self._session = session
-        self._next_tasks = next_tasks
+        self._next_pods = next_pods
         self._heads: dict[QueueState, list[_Head]] = {}
         self._fronts: dict[QueueState, _Front | None] = {}
         self._popped: tuple[QueueState, Kind] | None = None
@@ -67,17 +66,17 @@ class JobQueue:
         heapq.heappush(self._heads.setdefault(job.queue, []), _Head(key, 0, [(key, job)], kind_of(job)))
         self._forget(job.queue)
 
-    def pop(self) -> tuple[Job, list[Task]] | None:
-        """Take out the job whose turn it is, with the tasks that start next; None when no job waits."""
+    def pop(self) -> tuple[Job, list[Pod]] | None:
+        """Take out the job whose turn it is, with the pods that start next; None when no job waits."""
         front = self._best(self._roots)
         if front is None:
             return None
         self._popped = front.job.queue, self._heads[front.job.queue][0].kind
         self._step(front.job.queue)
-        return front.job, front.tasks
+        return front.job, front.pods
 
     def pop_alike(self, most: int) -> list[Job]:
-        """Take out those who come right after the one popped last and are of its kind, if no other queue waits."""
+        """Take out the jobs right after the one popped last that are of its kind, if no other queue waits."""
         assert self._popped is not None  # noqa: S101 (somebody was popped before)
         queue, kind = self._popped
         found: list[Job] = []
@@ -89,13 +88,13 @@ class JobQueue:
         return found
 
     def pass_over(self) -> None:
-        """Leave out those of the kind of the one popped last, as nothing can be done for them: until `look_again`."""
+        """Skip jobs of the kind of the one popped last, as nothing can be done for them: until `reconsider_all`."""
         if self._popped is not None and self._popped[1] is not None:
             self._passed.add(self._popped)
             self._forget(self._popped[0])
 
-    def look_again(self) -> None:
-        """Leave out nobody any more: something has changed."""
+    def reconsider_all(self) -> None:
+        """Skip no job any more: something has changed."""
         for queue, head in self._left_out:
             heapq.heappush(self._heads[queue], head)
             self._forget(queue)
@@ -103,7 +102,7 @@ class JobQueue:
         self._passed.clear()
 
     def _step(self, queue: QueueState) -> None:
-        """Go on to who comes after the first of a queue."""
+        """Step to the next job of a queue."""
         heads = self._heads[queue]
         _, at, line, kind = heads[0]
         if at + 1 < len(line):
@@ -123,7 +122,7 @@ class JobQueue:
         return min(fronts, key=self._key_of)
 
     def _front(self, queue: QueueState) -> "_Front | None":
-        """Return the job that stands for a queue; it is looked for again when what the queue holds has changed."""
+        """Return the first job of a queue; it is searched again when what the queue holds has changed."""
         if queue in self._fronts:
             known = self._fronts[queue]
             if known is None or known.version == queue.version:
@@ -131,24 +130,24 @@ class JobQueue:
         front = None
         if queue.children:
             if below := self._best(queue.children):
-                front = _Front(queue, queue.version, below.job, below.tasks)
+                front = _Front(queue, queue.version, below.job, below.pods)
         elif heads := self._heads.get(queue):
             while heads and (queue, heads[0].kind) in self._passed:
                 self._left_out.append((queue, heapq.heappop(heads)))
             if heads:
                 job = heads[0].job
-                front = _Front(queue, queue.version, job, self._next_tasks(job))
+                front = _Front(queue, queue.version, job, self._next_pods(job))
         self._fronts[queue] = front
         return front
 
     def _key_of(self, front: "_Front") -> Key:
         if front.key is None:
-            front.key = queue_key(self._session, front.queue, self._session.charge_all(front.tasks))
+            front.key = queue_key(self._session, front.queue, self._session.charge_all(front.pods))
         return front.key
 
 
 class _Head(NamedTuple):
-    """Who is next of a line: keys are all different, so nothing else is compared."""
+    """The next job of a line: keys are all different, so nothing else is compared."""
 
     key: Key
     at: int
@@ -163,10 +162,10 @@ class _Head(NamedTuple):
 
 @dataclass(slots=True)
 class _Front:
-    """The job that stands for a queue. Its key is worked out only if another queue competes."""
+    """The first job of a queue. Its key is worked out only if another queue competes."""
 
     queue: QueueState
     version: int
     job: Job
-    tasks: list[Task]
+    pods: list[Pod]
     key: Key | None = None

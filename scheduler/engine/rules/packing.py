@@ -1,8 +1,8 @@
-"""What room is worth to the work still to come, and so what it costs to give it to the work at hand.
+"""What capacity is worth to the work still to come, and so what it costs to give it to the work at hand.
 
-The prices are the duals of a linear program: given the mix of work and a little less room than it asks for, what does
+The prices are the duals of a linear program: given the mix of work and a little less capacity than it needs, what does
 a device with r hundredths left still earn? They are worked out once for a mix (in a second, not in a cycle). A place
-then costs the value that it takes from the room, and the devices that it leaves without cores or memory.
+then costs the value that it takes from the capacity, and the devices that it leaves without cores or memory.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.engine.ledger import NodeLedger, SharedDevice
-from scheduler.engine.snapshot import NodeView, Request, RoomPrices
+from scheduler.engine.snapshot import CapacityPrices, NodeView, Request
 
 PARTS = 100
 """Shares are priced in hundredths of a device."""
@@ -27,8 +27,8 @@ _FIRST_RENT = 0.05
 Floats = npt.NDArray[np.float64]
 
 
-def price_room(mix: Iterable[tuple[Request, float]], nodes: Sequence[NodeView]) -> RoomPrices | None:
-    """Return what room is worth to work that comes in these proportions; None when none of it asks for devices.
+def price_capacity(mix: Iterable[tuple[Request, float]], nodes: Sequence[NodeView]) -> CapacityPrices | None:
+    """Return what capacity is worth to work that comes in these proportions; None when none of it asks for devices.
 
     A pool is dearer by the share of its devices that will be asked for by work which may run nowhere else.
     """
@@ -53,25 +53,25 @@ def price_room(mix: Iterable[tuple[Request, float]], nodes: Sequence[NodeView]) 
     for node in nodes:
         capacity[node.pool] += len(node.devices)
     each = devices / max(1, sum(capacity.values()))
-    return RoomPrices(
-        device=_value_by_room(asked),
+    return CapacityPrices(
+        device=_value_by_capacity(asked),
         cores_per_device=cores / devices,
         memory_per_device=memory / devices,
         premiums={pool: amount / (capacity[pool] * each) for pool, amount in bound.items() if capacity[pool]},
     )
 
 
-def cost(node: NodeLedger, request: Request, prices: RoomPrices) -> float:
+def cost(node: NodeLedger, request: Request, prices: CapacityPrices) -> float:
     """Return what a node loses by serving a request that fits there, in devices."""
     free = node.free_milli() / 1000
-    cores, memory = node.idle_cpu + node.coming_cpu, node.idle_memory + node.coming_memory
+    cores, memory = node.idle_cpu + node.releasing_cpu, node.idle_memory + node.releasing_memory
     used, taken = _take(node, request, prices)
     before = _stranded(free, cores, memory, prices)
     after = _stranded(free - used, cores - request.cpu_millicores, memory - request.memory_bytes, prices)
     return taken * (1 + prices.premiums.get(node.view.pool, 0.0)) + after - before
 
 
-def device_cost(node: NodeLedger, device: SharedDevice, needed_mib: int, prices: RoomPrices) -> float:
+def device_cost(node: NodeLedger, device: SharedDevice, needed_mib: int, prices: CapacityPrices) -> float:
     """Return the value that a share takes from a device."""
     whole = node.view.device_mib
     left = max(0, whole - device.used_mib())
@@ -79,7 +79,7 @@ def device_cost(node: NodeLedger, device: SharedDevice, needed_mib: int, prices:
     return prices.device[before] - prices.device[after]
 
 
-def _take(node: NodeLedger, request: Request, prices: RoomPrices) -> tuple[float, float]:
+def _take(node: NodeLedger, request: Request, prices: CapacityPrices) -> tuple[float, float]:
     """Return how many devices a request uses, and the value that it takes from them: slices by their size."""
     if node.geometry is not None and not request.gpus:
         part = request.charge_milli(node.geometry) / 1000
@@ -91,7 +91,7 @@ def _take(node: NodeLedger, request: Request, prices: RoomPrices) -> tuple[float
     return request.gpus, request.gpus * prices.device[PARTS]
 
 
-def _stranded(devices: float, cores: float, memory: float, prices: RoomPrices) -> float:
+def _stranded(devices: float, cores: float, memory: float, prices: CapacityPrices) -> float:
     """Return how many of the free devices will lack cores or memory if those to come ask for as much as usual."""
     usable = devices
     if prices.cores_per_device:
@@ -111,17 +111,17 @@ def _hundredths(request: Request, device_mib: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """How a device is best cut: what it earns by the room left, and how much of each size comes out of a whole one."""
+    """How a device is best cut: what it earns by its free capacity, and how much of each size a whole one yields."""
 
     value: Floats
     pieces: Floats
 
 
-def _value_by_room(asked: dict[int, float]) -> tuple[float, ...]:
+def _value_by_capacity(asked: dict[int, float]) -> tuple[float, ...]:
     """Return what a device earns by the hundredths of it that are free.
 
     Served work of a size earns its size, less a rent that is as high as lets the sizes that pack badly be the ones for
-    which room runs out. Rents fall while a size gets less than was asked for and rise while it would get more; the
+    which capacity runs out. Rents fall while a size gets less than was asked for and rise while it would get more; the
     steps shrink, and choices are softened, so that this settles.
     """
     sizes = np.array(sorted(asked), dtype=np.int64)
@@ -140,20 +140,23 @@ def _cut(sizes: npt.NDArray[np.int64], worth: Floats) -> _Cut:
     """Fill a device with pieces by their worth: a knapsack with soft maxima, forwards for values, back for pieces."""
     value = np.zeros(PARTS + 1)
     chances: list[Floats] = [np.ones(1)]
-    for room in range(1, PARTS + 1):
-        fitting = sizes[: np.searchsorted(sizes, room, side="right")]
-        options = np.concatenate((value[room - 1 : room], worth[: len(fitting)] + value[room - fitting])) / _SOFTNESS
+    for capacity in range(1, PARTS + 1):
+        fitting = sizes[: np.searchsorted(sizes, capacity, side="right")]
+        options = (
+            np.concatenate((value[capacity - 1 : capacity], worth[: len(fitting)] + value[capacity - fitting]))
+            / _SOFTNESS
+        )
         highest = options.max()
         weights = np.exp(options - highest)
         total = weights.sum()
-        value[room] = _SOFTNESS * (highest + np.log(total))
+        value[capacity] = _SOFTNESS * (highest + np.log(total))
         chances.append(weights / total)
     reached, pieces = np.zeros(PARTS + 1), np.zeros(len(sizes))
     reached[PARTS] = 1.0
-    for room in range(PARTS, 0, -1):
-        fitting = sizes[: len(chances[room]) - 1]
-        flow = reached[room] * chances[room]
-        reached[room - 1] += flow[0]
-        reached[room - fitting] += flow[1:]
+    for capacity in range(PARTS, 0, -1):
+        fitting = sizes[: len(chances[capacity]) - 1]
+        flow = reached[capacity] * chances[capacity]
+        reached[capacity - 1] += flow[0]
+        reached[capacity - fitting] += flow[1:]
         pieces[: len(fitting)] += flow[1:]
     return _Cut(value, pieces)

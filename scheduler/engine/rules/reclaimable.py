@@ -7,7 +7,7 @@ claim stays within the claimant's quota, beyond the other side's quota.
 from collections.abc import Iterator, Sequence
 from math import inf
 
-from scheduler.engine.jobs import Job, Task
+from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.queues import GPU, RESOURCES, QueueState
 from scheduler.engine.rules.limits import within_firm_quota
 from scheduler.engine.session import Session, asks_for
@@ -21,9 +21,9 @@ def is_below_share(queue: QueueState) -> bool:
     return any(held < share for held, share in zip(queue.held, queue.fair, strict=True))
 
 
-def may_claim(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
+def may_claim(session: Session, job: Job, pods: Sequence[Pod]) -> bool:
     """Return whether a job's queue would stay within its fair share, and firm work within the quota."""
-    amounts = session.charge_all(tasks)
+    amounts = session.charge_all(pods)
     queue = job.queue
     return all(
         not amounts[r] or queue.held[r] + amounts[r] <= queue.fair[r] for r in range(RESOURCES)
@@ -62,13 +62,13 @@ def is_worth_trying(job: Job, amounts: Sequence[float], other: QueueState) -> bo
     )
 
 
-def may_be_enough(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
+def may_be_enough(session: Session, job: Job, pods: Sequence[Pod]) -> bool:
     """Return whether the GPUs that others may lose, and those that are free, could be enough: never no by mistake.
 
     A queue loses units only while it is beyond its bound, so at most what it holds beyond it and a part of one unit.
     """
-    wanted = session.charge_all(tasks)
-    if not wanted[GPU] or any(task.shape.counts_slices for task in tasks):
+    wanted = session.charge_all(pods)
+    if not wanted[GPU] or any(pod.shape.counts_slices for pod in pods):
         return True
     found: float = session.free_milli()
     sides = {theirs.view.id: (ours, theirs) for ours, theirs in _sides(session, job)}
@@ -88,13 +88,13 @@ def _sides(session: Session, job: Job) -> Iterator[tuple[QueueState, QueueState]
             yield levelled(job.queue, other)
 
 
-class Claim:
+class ReclaimCheck:
     """One claim as it stood before it was played through, to judge each unit by what its queue held then."""
 
-    def __init__(self, session: Session, job: Job, tasks: Sequence[Task], units: Sequence[Unit]) -> None:
+    def __init__(self, session: Session, job: Job, pods: Sequence[Pod], units: Sequence[Unit]) -> None:
         self._job = job
-        self._amounts = session.charge_all(tasks)
-        self._charges = {task: session.charge_of(task) for unit in units for task in unit}
+        self._amounts = session.charge_all(pods)
+        self._charges = {pod: session.charge_of(pod) for unit in units for pod in unit}
         self._before: dict[str, Amounts] = {}
         self._siblings: list[tuple[QueueState, Sequence[QueueState]]] = []
         for queue in job.line:
@@ -112,10 +112,10 @@ class Claim:
             held = left.setdefault(theirs.view.id, list(self._before[theirs.view.id]))
             if not (_beyond(held, theirs.may_hold) or (self._stays_within_quota(ours) and _beyond(held, theirs.quota))):
                 return False
-            for task in unit:
-                charge = self._charges[task]
+            for pod in unit:
+                charge = self._charges[pod]
                 involved.update(asks_for(charge))
-                for queue in _up_to(task.job.queue, theirs):
+                for queue in _up_to(pod.job.queue, theirs):
                     rest = left.setdefault(queue.view.id, list(self._before[queue.view.id]))
                     for r in range(RESOURCES):
                         rest[r] -= charge[r]

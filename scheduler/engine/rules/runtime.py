@@ -1,4 +1,4 @@
-"""Who has run too shortly, or was evicted too often, to be taken away, and who has run or stood idle for too long."""
+"""Which jobs are protected from eviction (they just started, or were evicted often), and which reached a time limit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,33 +12,37 @@ from scheduler.engine.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class Sparing:
-    """Whom a claim spares: who has run for less than `under_s`, and who was evicted `evictions` times."""
+class EvictionProtection:
+    """Protects jobs that have run for less than `min_runtime_s`, or were evicted `max_evictions` times."""
 
-    under_s: float
-    evictions: float
+    min_runtime_s: float
+    max_evictions: float
 
-    def spares(self, other: Job) -> bool:
-        """Return whether a job is left alone."""
+    def protects(self, other: Job) -> bool:
+        """Return whether a job may not be evicted."""
         ran_s = other.view.running_for_s
-        return other.view.evictions >= self.evictions or (ran_s is not None and ran_s < self.under_s)
+        return other.view.evictions >= self.max_evictions or (ran_s is not None and ran_s < self.min_runtime_s)
 
 
-def sparing(session: Session, job: Job, amounts: Sequence[float], last: Sequence[float], queue: QueueState) -> Sparing:
-    """Return whom of another queue a claim of these amounts spares.
+def protection_from(
+    session: Session, job: Job, amounts: Sequence[float], last: Sequence[float], queue: QueueState
+) -> EvictionProtection:
+    """Return which jobs of another queue are protected from a claim of these amounts.
 
-    A quota is a promise that is kept soon; what lies beyond both quotas may stay for longer with who has it, and does
-    not use up all the evictions that a job has to bear.
+    A quota is served soon. What lies beyond both quotas may stay longer where it is, and does not use up all the
+    evictions that a job has to bear.
     """
     policy = session.policy
     ours, theirs = levelled(job.queue, queue)
     is_surplus = is_of_surplus(ours, amounts, last)
     bounds = (above.view.reclaim_min_runtime_s for above in theirs.line)
-    under_s = next((bound for bound in bounds if bound is not None), 0.0)
+    min_runtime_s = next((bound for bound in bounds if bound is not None), 0.0)
     if is_surplus:
-        under_s = max(under_s, policy.surplus_min_runtime_s)
+        min_runtime_s = max(min_runtime_s, policy.surplus_min_runtime_s)
     evictions = policy.surplus_evictions_at_most if is_surplus else policy.evictions_at_most
-    return Sparing(under_s if policy.min_runtime else 0.0, evictions if policy.keeps_promises else inf)
+    return EvictionProtection(
+        min_runtime_s if policy.min_runtime else 0.0, evictions if policy.honors_reservations else inf
+    )
 
 
 def may_preempt(session: Session, other: Job) -> bool:

@@ -17,7 +17,7 @@ FLOW = "flow: f\nsteps: [{name: train, command: c}]"
 def evict(world: World, name: str) -> None:
     job = Job.objects.get(name=name)
     Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Others get its room.")
-    Placement.objects.filter(workload=job.workload_id).update(leaving_at=clock.now())
+    Placement.objects.filter(workload=job.workload_id).update(evicting_since=clock.now())
     stops.evict_jobs()
 
 

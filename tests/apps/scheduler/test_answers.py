@@ -123,7 +123,7 @@ def test_who_would_pass_a_quota_has_an_answer_of_the_own_queue(project, site_adm
     assert proof is not None
     assert proof.advice == "raise the quota of team-a by 1 GPU, or let it be preempted"
     assert proof.bounds == [PassedBound("team-a", "quota", held="1 GPU", asked="1 GPU", amount="1 GPU")]
-    assert (proof.nodes, proof.others) == ([], [(1, "with room")])
+    assert (proof.nodes, proof.others) == ([], [(1, "with capacity")])
 
 
 def test_the_proof_in_words(project):

@@ -11,7 +11,7 @@ from scheduler.models import Node, Placement, Workload
 from scheduler.services import nodes, workloads
 from scheduler.workers import cycle
 from scheduler.workers.cycle import CycleReport
-from scheduler.workers.session_cache import SessionKeeper
+from scheduler.workers.session_cache import SessionCache
 from tests.factories.scheduler import enqueue, report, report_nodes
 
 pytestmark = pytest.mark.django_db
@@ -145,9 +145,9 @@ def run_while(monkeypatch, happening) -> CycleReport:
 
 def test_a_workload_that_left_meanwhile_is_skipped(project, monkeypatch):
     report_nodes(report("n1"))
-    leaving, staying = enqueue(project, "leaving", "staying")
+    terminating, staying = enqueue(project, "leaving", "staying")
 
-    outcome = run_while(monkeypatch, lambda: workloads.withdraw_many([leaving.pk]))
+    outcome = run_while(monkeypatch, lambda: workloads.withdraw_many([terminating.pk]))
 
     assert outcome == CycleReport(placed=1, skipped=1)
     assert Placement.objects.get().workload == staying
@@ -191,7 +191,7 @@ def test_two_cycles_at_once_place_nothing_twice(project, monkeypatch):
     def second_cycle() -> None:
         Lease.objects.update(expires_at=clock.now() - timedelta(seconds=1))
         monkeypatch.undo()
-        monkeypatch.setattr(cycle, "_keeper", SessionKeeper())  # that of another process
+        monkeypatch.setattr(cycle, "_sessions", SessionCache())  # that of another process
         assert cycle.run_once().placed == 1
 
     assert run_while(monkeypatch, second_cycle).placed == 0
@@ -240,5 +240,8 @@ def test_room_is_kept_for_a_workload_of_a_whole_node_that_has_waited_for_long(pr
 
     small.refresh_from_db()
     big = Workload.objects.get(name="big")
-    assert small.reason == "the room on n1 is kept for a big job whose turn comes first"
-    assert big.reason == "needs 2 GPUs on lab; most free on one node is 1 GPU (n1); what gets free on n1 is kept for it"
+    assert small.reason == "the capacity on n1 is reserved for a big job whose turn comes first"
+    assert (
+        big.reason
+        == "needs 2 GPUs on lab; most free on one node is 1 GPU (n1); what gets free on n1 is reserved for it"
+    )

@@ -1,4 +1,4 @@
-"""Room is taken from those who hold more than their share, kept for whom it was taken, and given once it is free."""
+"""Capacity is taken from those who hold more than their share, kept for whom it was taken, and given once it is free."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ import pytest
 
 from accounts.services import projects
 from scheduler import signals
-from scheduler.models import Node, Placement, Promise, Queue, Stay, Workload
+from scheduler.models import Node, PastPlacement, Placement, Queue, Reservation, Workload
 from scheduler.selectors.history import gpus_over_time
 from scheduler.services import nodes, queues, workloads
 from scheduler.workers import cycle
@@ -59,14 +59,14 @@ def test_who_holds_more_than_his_share_leaves_and_the_room_is_kept_for_its_owner
     (visitor,) = fill(guest, "visitor")
     (claim,) = enqueue(owner, "claim", gpus=2)
 
-    assert cycle.run_once() == CycleReport(promised=1, evicted=1)
+    assert cycle.run_once() == CycleReport(reserved=1, evicted=1)
 
     reason = "Another queue claims its share; guests holds more than it may keep."
     assert told(visitor) == ("leaving", "reclaimed", reason)
-    assert (visitor.evictions, visitor.placement.leaving_at) == (1, NOON)
-    kept = "room on n1 is kept for it until those who hold it have left"
+    assert (visitor.evictions, visitor.placement.evicting_since) == (1, NOON)
+    kept = "capacity on n1 is reserved for it until the work that holds it has stopped"
     assert told(claim) == ("pending", "promised", kept)
-    assert (claim.promise.node.name, claim.promise.devices) == ("n1", [])
+    assert (claim.reservation.node.name, claim.reservation.devices) == ("n1", [])
 
 
 def test_nothing_more_happens_while_somebody_leaves(owner, guest):
@@ -92,7 +92,7 @@ def test_room_that_was_left_goes_to_whom_it_was_promised_and_the_evicted_wait_as
 
     assert (told(claim)[0], told(thief)[0], told(visitor)[:2]) == ("placed", "pending", ("pending", "no_room"))
     assert (visitor.enqueued_at, visitor.waits_since) == (NOON, NOON + timedelta(seconds=9))
-    assert not Promise.objects.exists()
+    assert not Reservation.objects.exists()
 
 
 def test_a_workload_is_requeued_once(owner, guest):
@@ -102,7 +102,7 @@ def test_a_workload_is_requeued_once(owner, guest):
 
     assert workloads.requeue_many([visitor.pk]) == [visitor.pk]
     assert workloads.requeue_many([visitor.pk]) == []
-    assert Stay.objects.count() == 1
+    assert PastPlacement.objects.count() == 1
 
 
 def test_one_who_was_not_evicted_is_not_requeued(guest):
@@ -120,7 +120,7 @@ def test_news_of_evictions_is_sent_after_the_commit(owner, guest, news, django_c
         cycle.run_once()
 
     assert [sorted(batch) for batch in news] == [sorted(row.pk for row in visitors)]
-    assert set(workloads.list_leaving()) == {row.pk for row in visitors}
+    assert set(workloads.list_terminating()) == {row.pk for row in visitors}
 
 
 def test_one_who_ends_while_it_leaves_gives_its_room_to_whom_it_was_promised(owner, guest):
@@ -141,7 +141,7 @@ def test_a_promise_ends_with_its_workload(owner, guest):
 
     workloads.withdraw_many([claim.pk])
 
-    assert not Promise.objects.exists()
+    assert not Reservation.objects.exists()
 
 
 def test_a_promise_is_withdrawn_when_its_node_takes_nothing_any_more(owner, guest, site_admin):
@@ -153,7 +153,7 @@ def test_a_promise_is_withdrawn_when_its_node_takes_nothing_any_more(owner, gues
     cycle.run_once()
 
     assert told(claim)[:2] == ("pending", "drained")
-    assert not Promise.objects.exists()
+    assert not Reservation.objects.exists()
 
 
 def test_nobody_waits_for_the_room_of_one_who_should_have_left_five_minutes_ago(owner, guest, move):
@@ -168,8 +168,8 @@ def test_nobody_waits_for_the_room_of_one_who_should_have_left_five_minutes_ago(
     cycle.run_once()
     cycle.run_once()
 
-    assert set(workloads.list_leaving()) == {first.pk, second.pk}
-    assert Promise.objects.get(workload=claim).node_id != Placement.objects.get(workload=stuck).node_id
+    assert set(workloads.list_terminating()) == {first.pk, second.pk}
+    assert Reservation.objects.get(workload=claim).node_id != Placement.objects.get(workload=stuck).node_id
 
 
 def test_work_is_moved_together_so_that_a_larger_job_finds_room(project):
@@ -180,19 +180,19 @@ def test_work_is_moved_together_so_that_a_larger_job_finds_room(project):
     workloads.release_many([full.placements.order_by("pk")[0].workload_id])
     (wide,) = enqueue(project, "wide", gpus=2)
 
-    assert cycle.run_once() == CycleReport(promised=2, evicted=1)
+    assert cycle.run_once() == CycleReport(reserved=2, evicted=1)
     (mover,) = Workload.objects.filter(state="leaving")
-    assert told(mover)[1:] == ("moved", f"It moves to {mover.promise.node.name}, so that wide finds room.")
-    assert mover.promise.node_id not in {mover.placement.node_id, wide.promise.node_id}
+    assert told(mover)[1:] == ("moved", f"It moves to {mover.reservation.node.name}, so that wide finds capacity.")
+    assert mover.reservation.node_id not in {mover.placement.node_id, wide.reservation.node_id}
     assert cycle.run_once().evicted == 0
 
     workloads.requeue_many([mover.pk])
-    kept = f"room on {mover.promise.node.name} is kept for it until those who hold it have left"
+    kept = f"capacity on {mover.reservation.node.name} is reserved for it until the work that holds it has stopped"
     assert told(mover) == ("pending", "promised", kept)
     assert cycle.run_once().placed == 2
 
     assert told(mover)[0] == told(wide)[0] == "placed"
-    assert not Promise.objects.exists()
+    assert not Reservation.objects.exists()
 
 
 def test_the_history_counts_what_was_held_before_an_eviction(owner, guest, move):

@@ -1,4 +1,4 @@
-"""Prices of room: learnt from what was asked for lately, beside the cycles, and what the controller makes of them."""
+"""Prices of capacity: learnt from what was asked for lately, beside the cycles, and what the controller makes of them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ from django.test import Client
 
 from accounts.models import User
 from core import clock
-from scheduler.engine.snapshot import NEARLINE, Fill, RoomPrices
+from scheduler.engine.snapshot import NEARLINE, CapacityPrices, Fill
 from scheduler.models import Packing, Placement, Workload
 from scheduler.services import queues, workloads
 from scheduler.workers import cycle, packing
@@ -18,8 +18,8 @@ from tests.factories.scheduler import enqueue, report, report_nodes
 pytestmark = pytest.mark.django_db
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
-LINEAR = RoomPrices(tuple(part / 100 for part in range(101)))
-HALF_A_DEVICE_IS_ALL = RoomPrices((0.0,) * 50 + (0.5,) * 51)
+LINEAR = CapacityPrices(tuple(part / 100 for part in range(101)))
+HALF_A_DEVICE_IS_ALL = CapacityPrices((0.0,) * 50 + (0.5,) * 51)
 """The second half of a device is worth nothing: by that alone each share up to a half would open a device."""
 
 
@@ -35,7 +35,7 @@ def learn_at(moment: datetime) -> None:
         packing.learn()
 
 
-def set_prices(prices: RoomPrices) -> None:
+def set_prices(prices: CapacityPrices) -> None:
     facts = {"device": prices.device, "cores_per_device": prices.cores_per_device}
     Packing.objects.create(mix=[[1000, 1000, 2**30, 80]], prices=facts, requests=80, learnt_at=clock.now())
 

@@ -12,18 +12,18 @@ from scheduler.engine.snapshot import NEARLINE
 from scheduler.models import Node, Queue, Workload
 from scheduler.services import nodes, queues, workloads
 from scheduler.workers import cycle
-from scheduler.workers.session_cache import SessionKeeper
-from scheduler.workers.snapshots import Books
+from scheduler.workers.session_cache import SessionCache
+from scheduler.workers.snapshots import SnapshotReader
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
 
 
 @pytest.fixture
-def keeper(monkeypatch):
+def sessions(monkeypatch):
     """Return what the cycles of the test use."""
-    mine = SessionKeeper()
-    monkeypatch.setattr(cycle, "_keeper", mine)
+    mine = SessionCache()
+    monkeypatch.setattr(cycle, "_sessions", mine)
     return mine
 
 
@@ -32,14 +32,14 @@ def teams(project, site_admin):
     return [project, projects.create_project(actor=site_admin, name="team-b")]
 
 
-def seen(keeper) -> list[tuple[bool, int]]:
+def seen(sessions) -> list[tuple[bool, int]]:
     """Return whether a look found news, and how many jobs there are."""
-    with keeper.look(NEARLINE) as moment:
-        return [(moment.is_news, len(moment.view.jobs))]
+    with sessions.read(NEARLINE) as cycle_input:
+        return [(cycle_input.has_changes, len(cycle_input.view.jobs))]
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_it_says_what_one_that_knows_nothing_would_say(teams, site_admin, keeper, move, seed):
+def test_it_says_what_one_that_knows_nothing_would_say(teams, site_admin, sessions, move, seed):
     dice = random.Random(seed)
     for team in teams:
         queue = Queue.objects.get(pk=queues.ensure_queue(project_id=team.pk))
@@ -74,52 +74,52 @@ def test_it_says_what_one_that_knows_nothing_would_say(teams, site_admin, keeper
         ]
         for deed in dice.sample(deeds, 3):
             deed()
-        with keeper.look(NEARLINE) as moment:
-            anew = Books().read()
-            assert moment.view == anew
-            assert check.differences(moment.session) == []
+        with sessions.read(NEARLINE) as cycle_input:
+            anew = SnapshotReader().read()
+            assert cycle_input.view == anew
+            assert check.differences(cycle_input.session) == []
         cycle.run_once()
 
 
-def test_nothing_is_news_until_something_changes(project, keeper):
+def test_nothing_has_changes_until_something_changes(project, sessions):
     report_nodes(report("n1", 1))
     enqueue(project, "first", gpus=1)
 
-    assert [*seen(keeper), *seen(keeper)] == [(True, 1), (False, 1)]
+    assert [*seen(sessions), *seen(sessions)] == [(True, 1), (False, 1)]
     enqueue(project, "second", gpus=1)
-    assert [*seen(keeper), *seen(keeper)] == [(True, 2), (False, 2)]
+    assert [*seen(sessions), *seen(sessions)] == [(True, 2), (False, 2)]
     workloads.withdraw_many(Workload.objects.values_list("pk", flat=True))
-    assert [*seen(keeper), *seen(keeper)] == [(True, 0), (False, 0)]
+    assert [*seen(sessions), *seen(sessions)] == [(True, 0), (False, 0)]
 
 
-def test_everything_is_looked_at_anew_after_a_minute(project, keeper, move):
+def test_everything_is_looked_at_anew_after_a_minute(project, sessions, move):
     report_nodes(report("n1", 1))
-    seen(keeper)
+    seen(sessions)
 
     move(NOON + timedelta(seconds=59))
-    assert seen(keeper) == [(False, 0)]
+    assert seen(sessions) == [(False, 0)]
     move(NOON + timedelta(seconds=60))
-    assert seen(keeper) == [(True, 0)]
+    assert seen(sessions) == [(True, 0)]
 
 
-def test_a_cycle_that_is_cut_short_leaves_nothing_behind(project, keeper):
+def test_a_cycle_that_is_cut_short_leaves_nothing_behind(project, sessions):
     report_nodes(report("n1", 1))
-    seen(keeper)
+    seen(sessions)
 
-    with pytest.raises(RuntimeError), keeper.look(NEARLINE):
+    with pytest.raises(RuntimeError), sessions.read(NEARLINE):
         raise RuntimeError
 
-    assert seen(keeper) == [(True, 0)]
+    assert seen(sessions) == [(True, 0)]
 
 
-def test_a_look_reads_the_rows_of_what_is_new_only(project, keeper, django_assert_num_queries):
+def test_a_look_reads_the_rows_of_what_is_new_only(project, sessions, django_assert_num_queries):
     report_nodes(report("n1", 1))
     enqueue(project, *[f"w{number}" for number in range(50)], gpus=1)
-    seen(keeper)
+    seen(sessions)
 
     # nodes, queues, promises, who waits, placements
     with django_assert_num_queries(5):
-        seen(keeper)
+        seen(sessions)
     enqueue(project, "one more", gpus=1)
     with django_assert_num_queries(6):
-        seen(keeper)
+        seen(sessions)

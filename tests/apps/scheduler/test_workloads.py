@@ -1,4 +1,4 @@
-"""Workloads come, and give their room back."""
+"""Workloads come, and give their capacity back."""
 
 from datetime import UTC, datetime
 
@@ -9,7 +9,7 @@ from core import clock
 from scheduler.errors import InvalidRequest
 from scheduler.models import Placement, Queue, Workload
 from scheduler.services import workloads
-from scheduler.services.workloads import Room
+from scheduler.services.workloads import ClaimedPlacement
 from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes, request
 
@@ -97,13 +97,13 @@ def test_a_room_is_handed_over_once_to_the_transaction_that_commits(project):
     cycle.run_once()
 
     with transaction.atomic():
-        workloads.take_rooms(workloads.list_untaken())
+        workloads.claim_placements(workloads.list_unclaimed())
         transaction.set_rollback(True)
 
-    (untaken,) = workloads.list_untaken()
-    assert workloads.take_rooms([untaken]) == [Room(workload.pk, "n1", [])]
-    assert workloads.take_rooms([untaken]) == []
-    assert workloads.list_untaken() == []
+    (untaken,) = workloads.list_unclaimed()
+    assert workloads.claim_placements([untaken]) == [ClaimedPlacement(workload.pk, "n1", [])]
+    assert workloads.claim_placements([untaken]) == []
+    assert workloads.list_unclaimed() == []
 
 
 def test_a_release_gives_the_room_back_once(project):

@@ -34,7 +34,7 @@ OURS, THEIRS = queue("ours", 2, age=1), queue("theirs", age=0)
                 held("x", "ours", "n", {0: 1}, minute=1), held("y", "ours", "m", {0: 1}, minute=2),
                 wait("wide", "ours", 2, minute=3),
             ],
-            Stop("y", "y", "n", StopCode.MOVED, "It moves to n, so that wide finds room.", "wide"),
+            Stop("y", "y", "n", StopCode.MOVED, "It moves to n, so that wide finds capacity.", "wide"),
         ),
         (
             [
@@ -45,7 +45,7 @@ OURS, THEIRS = queue("ours", 2, age=1), queue("theirs", age=0)
             ],
             Stop(
                 "half", "half", None, StopCode.STALE,
-                "Fewer of its tasks run than it needs, and have for longer than they may.", None,
+                "Fewer of its pods run than it needs, and have for longer than they may.", None,
             ),
         ),
     ],

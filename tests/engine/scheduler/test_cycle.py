@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Decision, Explain, Start
-from scheduler.engine.snapshot import Fill, JobView, Policy, Snapshot, TaskState
+from scheduler.engine.snapshot import Fill, JobView, PodState, Policy, Snapshot
 from tests.factories.scheduler import START, decide, node, queue, share_of, wait
 
 GPUS = [0, 0, 0.25, 0.3, 0.5, 0.7, 1, 1, 2, 3, 8]
@@ -17,7 +17,7 @@ GPUS = [0, 0, 0.25, 0.3, 0.5, 0.7, 1, 1, 2, 3, 8]
 
 @st.composite
 def clusters(draw) -> Snapshot:
-    """A few nodes of two resources, a few queues, and work; some of the work holds room from an earlier cycle."""
+    """A few nodes of two resources, a few queues, and work; some of the work holds capacity from an earlier cycle."""
     nodes = [
         node(
             f"n{i}",
@@ -56,7 +56,7 @@ def clusters(draw) -> Snapshot:
     ]
     earlier = draw(st.integers(0, len(jobs)))
     before = Snapshot([replace(row, is_ready=True) for row in nodes], queues, jobs[:earlier])
-    running = [job for job in after(before, allocated(before)).jobs if job.tasks[0].state is TaskState.RUNNING]
+    running = [job for job in after(before, allocated(before)).jobs if job.pods[0].state is PodState.RUNNING]
     return Snapshot(nodes, queues, [*running, *jobs[earlier:]])
 
 
@@ -66,24 +66,24 @@ def allocated(snapshot: Snapshot, policy: Policy = Policy()) -> list[Decision]: 
 
 def after(snapshot: Snapshot, decisions: list[Decision]) -> Snapshot:
     """Return what a cluster looks like when all that was started runs."""
-    starts = {decision.task_id: decision for decision in decisions if isinstance(decision, Start)}
+    starts = {decision.pod_id: decision for decision in decisions if isinstance(decision, Start)}
 
     def started(job: JobView) -> JobView:
-        return replace(job, tasks=tuple(
-            replace(task, state=TaskState.RUNNING, node_id=starts[task.id].node_id, devices=starts[task.id].devices)
-            if task.id in starts else task
-            for task in job.tasks
+        return replace(job, pods=tuple(
+            replace(pod, state=PodState.RUNNING, node_id=starts[pod.id].node_id, devices=starts[pod.id].devices)
+            if pod.id in starts else pod
+            for pod in job.pods
         ))  # fmt: skip
 
     return replace(snapshot, jobs=[started(job) for job in snapshot.jobs])
 
 
 def running(snapshot: Snapshot):
-    return [task for job in snapshot.jobs for task in job.tasks if task.state is TaskState.RUNNING]
+    return [pod for job in snapshot.jobs for pod in job.pods if pod.state is PodState.RUNNING]
 
 
 def waiting(snapshot: Snapshot) -> list[JobView]:
-    return [job for job in snapshot.jobs if job.tasks[0].state is TaskState.PENDING]
+    return [job for job in snapshot.jobs if job.pods[0].state is PodState.PENDING]
 
 
 policies = st.sampled_from([Policy(), Policy(gpu_nodes=Fill.SPREAD, cpu_nodes=Fill.SPREAD, devices=Fill.SPREAD)])
@@ -94,12 +94,12 @@ def test_no_node_and_no_device_is_ever_given_out_beyond_what_it_has(snapshot, po
     cpu: Counter[str] = Counter()
     memory: Counter[str] = Counter()
     devices: Counter[tuple[str, str]] = Counter()
-    for task in running(after(snapshot, allocated(snapshot, policy))):
-        cpu[task.node_id] += task.request.cpu_millicores
-        memory[task.node_id] += task.request.memory_bytes
-        assert len(task.devices) == (task.request.gpus or bool(task.request.share_milli))
-        for device in task.devices:
-            devices[task.node_id, device] += share_of(task.request)
+    for pod in running(after(snapshot, allocated(snapshot, policy))):
+        cpu[pod.node_id] += pod.request.cpu_millicores
+        memory[pod.node_id] += pod.request.memory_bytes
+        assert len(pod.devices) == (pod.request.gpus or bool(pod.request.share_milli))
+        for device in pod.devices:
+            devices[pod.node_id, device] += share_of(pod.request)
 
     for row in snapshot.nodes:
         assert cpu[row.id] <= row.cpu_millicores
@@ -120,7 +120,7 @@ def test_nothing_starts_on_a_node_that_is_not_ready_or_of_another_resource(snaps
 
     for start in starts_of(snapshot, policy):
         assert nodes[start.node_id].is_ready
-        assert nodes[start.node_id].pool == jobs[start.job_id].tasks[0].request.pool
+        assert nodes[start.node_id].pool == jobs[start.job_id].pods[0].request.pool
 
 
 @given(clusters(), policies)
@@ -151,12 +151,12 @@ def test_what_is_not_preemptible_never_outgrows_its_quota_by_a_new_start(snapsho
     jobs = {job.id: job for job in snapshot.jobs}
     firm: Counter[str] = Counter()
     for job in after(snapshot, decisions).jobs:
-        if not job.is_preemptible and job.tasks[0].state is TaskState.RUNNING:
-            firm[job.queue_id] += job.tasks[0].request.charge_milli(1)
+        if not job.is_preemptible and job.pods[0].state is PodState.RUNNING:
+            firm[job.queue_id] += job.pods[0].request.charge_milli(1)
 
     for start in starts_of(snapshot, Policy()):
         job = jobs[start.job_id]
-        if not job.is_preemptible and job.tasks[0].request.wants_gpu:
+        if not job.is_preemptible and job.pods[0].request.wants_gpu:
             quota = next(row.quota.gpu_milli for row in snapshot.queues if row.id == job.queue_id)
             assert firm[job.queue_id] <= quota
 

@@ -3,18 +3,18 @@
 from dataclasses import replace
 
 from scheduler.engine.decisions import Explain
-from scheduler.engine.proof import Bound, BoundKind, Cause, NodeShortfall, Proof, Resource, Shortage, Unblock, Way
+from scheduler.engine.proof import Bound, BoundKind, Cause, NodeShortfall, Proof, Remedy, Resource, Shortage, Suggestion
 from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
     NEARLINE,
     GroupView,
     JobView,
     NodeView,
-    Placement,
     PodSetView,
+    PodState,
+    PodView,
     Request,
-    TaskState,
-    TaskView,
+    TopologyConstraint,
 )
 from tests.factories.scheduler import START, decide, held, needs, node, queue, wait
 
@@ -104,9 +104,9 @@ def test_workloads_of_one_shape_share_one_reason():
 
 
 def gang(name: str, gpus: float, count: int, *, resource: str = "lab", level: str | None = None, **more) -> JobView:
-    tasks = tuple(TaskView(f"{name}-{i}", TaskState.PENDING, needs(gpus, resource=resource)) for i in range(count))
-    placement = Placement((level,), level) if level else None
-    return JobView(name, "a", tasks, GroupView((PodSetView("", count, placement),)), **more)
+    pods = tuple(PodView(f"{name}-{i}", PodState.PENDING, needs(gpus, resource=resource)) for i in range(count))
+    topology_constraint = TopologyConstraint((level,), level) if level else None
+    return JobView(name, "a", pods, GroupView((PodSetView("", count, topology_constraint),)), **more)
 
 
 def busy(name: str, of: int, held_gpus: int, **more) -> tuple[NodeView, JobView]:
@@ -120,19 +120,19 @@ def explain(*parts, actions=("allocate",), policy=NEARLINE) -> Explain:
     return found
 
 
-def test_a_gang_is_told_for_how_many_of_its_tasks_there_is_room():
+def test_a_gang_is_told_for_how_many_of_its_pods_there_is_room():
     found = explain(*busy("n1", 8, 2), *busy("n2", 8, 5), queue("a", 16), gang("big", 3, 4))
 
     assert (found.code, found.text) == (
         "no_room",
-        "needs 4 tasks of 3 GPUs and 1 CPU and 1 GiB of memory at once on lab; there is room for 3",
+        "needs 4 pods of 3 GPUs and 1 CPU and 1 GiB of memory at once on lab; there is capacity for 3",
     )
-    assert found.advice == "wait for room for 1 task more on lab"
+    assert found.advice == "wait for capacity for 1 pod more on lab"
     assert found.proof == Proof(
         needed=4,
         placeable=3,
-        others=((Cause.HAS_ROOM, 2),),
-        unblock=(Unblock(Way.WAIT_FOR_ROOM, "lab", Resource.TASKS, 1),),
+        others=((Cause.HAS_CAPACITY, 2),),
+        suggestions=(Suggestion(Remedy.WAIT_FOR_CAPACITY, "lab", Resource.PODS, 1),),
     )
 
 
@@ -141,15 +141,15 @@ def test_a_gang_for_which_the_cluster_is_too_small_never_fits():
 
     assert (found.code, found.text) == (
         "never_fits",
-        "never fits: needs 5 tasks of 3 GPUs and 1 CPU and 1 GiB of memory at once; lab has room for 4 when it is empty",
+        "never fits: needs 5 pods of 3 GPUs and 1 CPU and 1 GiB of memory at once; lab has capacity for 4 when it is empty",
     )
-    assert found.advice == "ask for at most room for 4 tasks"
+    assert found.advice == "ask for at most capacity for 4 pods"
 
 
 def test_a_gang_for_which_the_cluster_is_too_small_is_told_so_also_while_it_is_full():
     found = explain(*busy("n1", 8, 8), *busy("n2", 8, 8), queue("a", 32), gang("big", 8, 3))
 
-    assert (found.code, found.advice) == ("never_fits", "ask for at most room for 2 tasks")
+    assert (found.code, found.advice) == ("never_fits", "ask for at most capacity for 2 pods")
     assert [(node.node, node.cause) for node in found.proof.nearest] == [("n1", Cause.BUSY), ("n2", Cause.BUSY)]
 
 
@@ -166,28 +166,28 @@ def test_a_gang_that_fits_but_not_in_one_rack_is_told_so():
 
     assert (found.code, found.text, found.proof.placeable) == (
         "not_together",
-        "needs 2 tasks of 2 GPUs and 1 CPU and 1 GiB of memory in one rack; the one with most room takes 1",
+        "needs 2 pods of 2 GPUs and 1 CPU and 1 GiB of memory in one rack; the one with most capacity takes 1",
         1,
     )
 
 
-def test_a_gang_that_lost_too_many_tasks_can_never_start():
+def test_a_gang_that_lost_too_many_pods_can_never_start():
     whole = gang("big", 1, 2)
-    half = replace(whole, tasks=(whole.tasks[0], replace(whole.tasks[1], state=TaskState.FAILED)))
+    half = replace(whole, pods=(whole.pods[0], replace(whole.pods[1], state=PodState.FAILED)))
 
     assert explain(node("n1", 2), queue("a", 2), half).code == "incomplete"
 
 
-def test_unlike_tasks_that_fit_one_by_one_but_not_together():
-    tasks = (
-        TaskView("w", TaskState.PENDING, needs(2, resource="lab")),
-        TaskView("l", TaskState.PENDING, needs(1, resource="lab")),
+def test_unlike_pods_that_fit_one_by_one_but_not_together():
+    pods = (
+        PodView("w", PodState.PENDING, needs(2, resource="lab")),
+        PodView("l", PodState.PENDING, needs(1, resource="lab")),
     )
-    job = JobView("job", "a", tasks, GroupView((PodSetView("", 2),)))
+    job = JobView("job", "a", pods, GroupView((PodSetView("", 2),)))
 
     found = explain(node("n1", 2), queue("a", 4), job)
 
-    assert found.text == "needs room for 2 unlike tasks at once; each kind of them alone would find enough"
+    assert found.text == "needs capacity for 2 unlike pods at once; each kind of them alone would find enough"
 
 
 # --- proofs
@@ -207,10 +207,10 @@ def test_the_nearest_nodes_come_with_what_they_lack_and_the_others_are_counted()
             for name, free in (("n1", 3000), ("n3", 2000), ("n2", 1000))
         ),
         others=((Cause.TOO_SMALL, 1), (Cause.NOT_READY, 1), (Cause.DRAINED, 1), (Cause.BUSY, 2)),
-        unblock=(
-            Unblock(Way.WAIT_FOR_NODE, "n1", Resource.GPU, 1000),
-            Unblock(Way.OPEN_NODE, "shut"),
-            Unblock(Way.REPAIR_NODE, "away"),
+        suggestions=(
+            Suggestion(Remedy.WAIT_FOR_NODE, "n1", Resource.GPU, 1000),
+            Suggestion(Remedy.OPEN_NODE, "shut"),
+            Suggestion(Remedy.REPAIR_NODE, "away"),
         ),
     )
     assert found.advice == "wait for 1 GPU more on n1, or open shut, or bring away back"
@@ -245,7 +245,7 @@ def test_what_never_fits_is_told_the_most_it_may_ask_for():
 def test_room_in_another_pool_is_pointed_out():
     found = explain(*busy("n1", 1, 1), node("n2", 1, resource="farm"), queue("a", 2), wait("job", "a", 1))
 
-    assert found.proof.unblock[-1] == Unblock(Way.DROP_POOL, "lab")
+    assert found.proof.suggestions[-1] == Suggestion(Remedy.DROP_POOL, "lab")
     assert found.advice == "wait for 1 GPU more on n1, or let it run elsewhere than on lab"
 
 
@@ -269,9 +269,9 @@ def test_the_limit_of_the_queue_is_proved():
     found = explain(node("n1", 4), limited, held("x", "a", "n1", {0: 1}), wait("job", "a", 2))
 
     assert found.proof.bounds == (Bound("a", "a", BoundKind.LIMIT, Resource.GPU, 1000, 1000, 2000),)
-    assert found.proof.unblock == (
-        Unblock(Way.RAISE_LIMIT, "a", Resource.GPU, 2000),
-        Unblock(Way.WAIT_FOR_QUEUE, "a"),
+    assert found.proof.suggestions == (
+        Suggestion(Remedy.RAISE_LIMIT, "a", Resource.GPU, 2000),
+        Suggestion(Remedy.WAIT_FOR_QUEUE, "a"),
     )
     assert found.advice == "raise the limit of a by 2 GPUs, or wait until other work of a ends"
 
@@ -285,9 +285,9 @@ def test_where_quotas_do_not_count_none_is_blamed():
 
 
 def test_a_share_counted_in_memory_is_explained_in_memory():
-    task = TaskView("job", TaskState.PENDING, Request(share_mib=20_000, pool="lab"))
-    user = TaskView("x", TaskState.RUNNING, Request(share_mib=15_000), node_id="n1", devices=("0",))
-    jobs = [JobView(view.id, "a", (view,), GroupView((PodSetView("", 1),))) for view in (task, user)]
+    pod = PodView("job", PodState.PENDING, Request(share_mib=20_000, pool="lab"))
+    user = PodView("x", PodState.RUNNING, Request(share_mib=15_000), node_id="n1", devices=("0",))
+    jobs = [JobView(view.id, "a", (view,), GroupView((PodSetView("", 1),))) for view in (pod, user)]
 
     assert explain(node("n1", 1), queue("a", 1), *jobs).text == (
         "needs 19.5 GiB of GPU memory on one device of lab; most free on one device is 16.6 GiB of GPU memory (n1)"
@@ -295,8 +295,8 @@ def test_a_share_counted_in_memory_is_explained_in_memory():
 
 
 def test_a_share_of_several_devices_sees_the_last_of_them():
-    task = TaskView("job", TaskState.PENDING, Request(share_milli=500, devices=2, pool="lab"))
-    job = JobView("job", "a", (task,), GroupView((PodSetView("", 1),)))
+    pod = PodView("job", PodState.PENDING, Request(share_milli=500, devices=2, pool="lab"))
+    job = JobView("job", "a", (pod,), GroupView((PodSetView("", 1),)))
 
     assert explain(node("n1", 2), held("x", "a", "n1", {0: 0.75}), queue("a", 2), job).text == (
         "needs 0.5 GPU on each of 2 devices of lab; most free on one device is 0.25 GPU (n1)"
@@ -305,8 +305,8 @@ def test_a_share_of_several_devices_sees_the_last_of_them():
 
 def test_work_that_may_run_on_certain_nodes_only_is_compared_with_those():
     job = wait("job", "a", 2)
-    there = replace(job, tasks=(replace(job.tasks[0], allowed_nodes=frozenset({"n2"})),))
-    nowhere = replace(job, tasks=(replace(job.tasks[0], allowed_nodes=frozenset()),))
+    there = replace(job, pods=(replace(job.pods[0], allowed_nodes=frozenset({"n2"})),))
+    nowhere = replace(job, pods=(replace(job.pods[0], allowed_nodes=frozenset()),))
     parts = node("n1", 2), *busy("n2", 2, 1), queue("a", 4)
 
     assert explain(*parts, there).proof.others == ((Cause.NOT_ALLOWED, 1),)
@@ -320,12 +320,12 @@ def test_room_that_is_kept_for_a_big_job_is_said_to_be():
 
     assert (small.code, small.text) == (
         "kept_for_another",
-        "the room on n1 is kept for a big job whose turn comes first",
+        "the capacity on n1 is reserved for a big job whose turn comes first",
     )
-    assert small.advice == "wait until the job that room is kept for has started"
+    assert small.advice == "wait until the job that the capacity is reserved for has started"
     assert (
         found.texts["big"]
-        == "needs 2 GPUs on lab; most free on one node is 1 GPU (n1); what gets free on n1 is kept for it"
+        == "needs 2 GPUs on lab; most free on one node is 1 GPU (n1); what gets free on n1 is reserved for it"
     )
 
 

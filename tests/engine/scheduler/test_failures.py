@@ -8,23 +8,23 @@ from math import inf
 
 import pytest
 
-from scheduler.engine.decisions import Explain, Plan, Start, Stop
+from scheduler.engine.decisions import Explain, Reserve, Start, Stop
 from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
     GroupView,
     JobView,
     PodSetView,
+    PodState,
+    PodView,
     QueueView,
     Snapshot,
-    TaskState,
-    TaskView,
     WorkRules,
 )
 from tests.engine.scheduler.world import UP, Flaky, apply, choosing, ended_by, gang, is_ghost, is_half_up
 from tests.factories.scheduler import DEVICE_MIB, needs, node, queue
 
 WORLDS, CYCLES = 40, 250
-OCCUPYING = UP - {TaskState.PLANNED} | {TaskState.LEAVING, TaskState.STUCK}
+OCCUPYING = UP - {PodState.RESERVED} | {PodState.TERMINATING, PodState.STUCK_TERMINATING}
 LEAVES = ("a1", "a2", "b1", "c1")
 GRACE_S = 60
 POOLS = ("lab", "farm")
@@ -52,21 +52,21 @@ def random_job(dice: random.Random, number: int) -> JobView:
 
 
 def launcher_with_workers(name: str, leaf: str, count: int, **more) -> JobView:
-    launcher = TaskView(f"{name}-l", TaskState.PENDING, needs(0, resource="lab"), "launcher")
-    workers = [TaskView(f"{name}-{i}", TaskState.PENDING, needs(1, resource="lab"), "workers") for i in range(count)]
+    launcher = PodView(f"{name}-l", PodState.PENDING, needs(0, resource="lab"), "launcher")
+    workers = [PodView(f"{name}-{i}", PodState.PENDING, needs(1, resource="lab"), "workers") for i in range(count)]
     tree = GroupView((PodSetView("launcher", 1), PodSetView("workers", count)))
     return JobView(name, leaf, (launcher, *workers), tree, **more)
 
 
 def groups(name: str, leaf: str, count: int, **more) -> JobView:
     """Return a job of groups of two, of which two are needed."""
-    tasks = tuple(
-        TaskView(f"{name}-{group}-{i}", TaskState.PENDING, needs(0.5, resource="lab"), group)
+    pods = tuple(
+        PodView(f"{name}-{group}-{i}", PodState.PENDING, needs(0.5, resource="lab"), group)
         for group in (f"g{number}" for number in range(count))
         for i in range(2)
     )
     tree = GroupView(tuple(PodSetView(f"g{number}", 2) for number in range(count)), min_children=2)
-    return JobView(name, leaf, tasks, tree, **more)
+    return JobView(name, leaf, pods, tree, **more)
 
 
 def random_queues(dice: random.Random) -> list[QueueView]:
@@ -109,16 +109,16 @@ def rules_for(snapshot: Snapshot, job: JobView) -> WorkRules:
 # --- what holds after every cycle
 
 
-def check_nodes(snapshot: Snapshot, states: frozenset[TaskState]) -> None:
+def check_nodes(snapshot: Snapshot, states: frozenset[PodState]) -> None:
     """No node is given out beyond what it has. A promised device may turn out to be another one of its node."""
     used: Counter[tuple[str | None, str]] = Counter()
     shares: Counter[tuple[str | None, str]] = Counter()
-    for task in (task for job in snapshot.jobs for task in job.tasks if task.state in states):
-        used[task.node_id, "cpu"] += task.request.cpu_millicores
-        used[task.node_id, "memory"] += task.request.memory_bytes
-        used[task.node_id, "devices"] += task.request.gpus
-        for device in task.devices if task.request.is_shared else ():
-            shares[task.node_id, device] += task.request.share_milli
+    for pod in (pod for job in snapshot.jobs for pod in job.pods if pod.state in states):
+        used[pod.node_id, "cpu"] += pod.request.cpu_millicores
+        used[pod.node_id, "memory"] += pod.request.memory_bytes
+        used[pod.node_id, "devices"] += pod.request.gpus
+        for device in pod.devices if pod.request.is_shared else ():
+            shares[pod.node_id, device] += pod.request.share_milli
     used.update((node_id, "devices") for node_id, _ in shares)
 
     assert all(milli <= 1000 for milli in shares.values())
@@ -133,22 +133,22 @@ def check_nodes(snapshot: Snapshot, states: frozenset[TaskState]) -> None:
 def check_devices(snapshot: Snapshot) -> None:
     """Nobody uses a device that another uses whole, or that is used up."""
     milli: Counter[tuple[str | None, str]] = Counter()
-    for task in (task for job in snapshot.jobs for task in job.tasks if task.state in OCCUPYING):
-        assert len(set(task.devices)) == len(task.devices) == (task.request.gpus or bool(task.request.share_milli))
-        for device in task.devices:
-            milli[task.node_id, device] += task.request.share_milli or 1000
+    for pod in (pod for job in snapshot.jobs for pod in job.pods if pod.state in OCCUPYING):
+        assert len(set(pod.devices)) == len(pod.devices) == (pod.request.gpus or bool(pod.request.share_milli))
+        for device in pod.devices:
+            milli[pod.node_id, device] += pod.request.share_milli or 1000
     assert milli.keys() <= {(row.id, str(device)) for row in snapshot.nodes for device in row.devices}
     assert all(used <= 1000 for used in milli.values())
 
 
-def check_bounds(snapshot: Snapshot, states: frozenset[TaskState]) -> None:
+def check_bounds(snapshot: Snapshot, states: frozenset[PodState]) -> None:
     """No queue is beyond its limit, and what is not preemptible is within the quota, all the way up."""
     by_id = {row.id: row for row in snapshot.queues}
     held: Counter[tuple[str, int]] = Counter()
     firm: Counter[tuple[str, int]] = Counter()
     for job in snapshot.jobs:
-        for task in (task for task in job.tasks if task.state in states):
-            charge = (task.request.charge_milli(DEVICE_MIB), task.request.cpu_millicores, task.request.memory_bytes)
+        for pod in (pod for pod in job.pods if pod.state in states):
+            charge = (pod.request.charge_milli(DEVICE_MIB), pod.request.cpu_millicores, pod.request.memory_bytes)
             name: str | None = job.queue_id
             while name is not None:
                 for resource, amount in enumerate(charge):
@@ -166,7 +166,7 @@ def check(world: Flaky, before: Snapshot) -> None:
     check_devices(world.snapshot)
     check_nodes(world.snapshot, OCCUPYING)
     check_nodes(told, UP)
-    check_bounds(world.snapshot, frozenset({TaskState.RUNNING}))
+    check_bounds(world.snapshot, frozenset({PodState.RUNNING}))
     check_bounds(told, UP)
     check_gangs(world, before, told)
     check_that_nobody_is_forgotten(world, told)
@@ -185,28 +185,28 @@ def check_gangs(world: Flaky, before: Snapshot, told: Snapshot) -> None:
 
 
 def check_that_nobody_is_forgotten(world: Flaky, told: Snapshot) -> None:
-    """Each job of which tasks wait on is explained, once; who was stopped just now may be looked at next time."""
-    stopped = {decision.task_id for decision in world.decisions if isinstance(decision, Stop)}
+    """Each job of which pods wait on is explained, once; who was stopped just now may be looked at next time."""
+    stopped = {decision.pod_id for decision in world.decisions if isinstance(decision, Stop)}
     waiting = {
-        job.id for job in told.jobs for task in job.tasks if task.state is TaskState.PENDING and task.id not in stopped
+        job.id for job in told.jobs for pod in job.pods if pod.state is PodState.PENDING and pod.id not in stopped
     }
     assert sorted(decision.job_id for decision in world.decisions if isinstance(decision, Explain)) == sorted(waiting)
 
 
 def check_starts(world: Flaky, before: Snapshot) -> None:
-    """Room is given on nodes that take work, to those who have none, once."""
+    """Capacity is given on nodes that take work, to those who have none, once."""
     ready = {row.id for row in before.nodes if row.is_open}
-    states = {task.id: task.state for job in before.jobs for task in job.tasks}
-    given = [decision for decision in world.decisions if isinstance(decision, Start | Plan)]
+    states = {pod.id: pod.state for job in before.jobs for pod in job.pods}
+    given = [decision for decision in world.decisions if isinstance(decision, Start | Reserve)]
     assert {decision.node_id for decision in given} <= ready
-    assert len({decision.task_id for decision in given}) == len(given)
+    assert len({decision.pod_id for decision in given}) == len(given)
     for decision in given:
-        assert isinstance(decision, Plan) or states[decision.task_id] in {TaskState.PENDING, TaskState.PLANNED}
+        assert isinstance(decision, Reserve) or states[decision.pod_id] in {PodState.PENDING, PodState.RESERVED}
 
 
 def check_rules(world: Flaky, before: Snapshot) -> None:
-    """Room is given on nodes that the project's rules allow; what has reached a limit ends, and what has ended is over."""
-    given = [decision for decision in world.decisions if isinstance(decision, Start | Plan)]
+    """Capacity is given on nodes that the project's rules allow; what has reached a limit ends, and what has ended is over."""
+    given = [decision for decision in world.decisions if isinstance(decision, Start | Reserve)]
     assert not {decision.job_id for decision in given} & world.over
     check_labels(before, given)
     told = ended_by(world.decisions)
@@ -214,7 +214,7 @@ def check_rules(world: Flaky, before: Snapshot) -> None:
         rules = rules_for(before, job)
         runs = (job.running_for_s or 0) >= (rules.run_at_most_s or inf)
         is_overdue = runs or (job.idle_for_s or 0) >= (rules.idle_at_most_s or inf)
-        has_running = any(task.state is TaskState.RUNNING for task in job.tasks)
+        has_running = any(pod.state is PodState.RUNNING for pod in job.pods)
         assert (job.id in told) == (is_overdue and has_running), f"{job.id} is stopped too early or too late"
 
 
@@ -228,14 +228,14 @@ def check_pools(before: Snapshot, told: Snapshot) -> None:
 
 
 def pools_of(job: JobView, pool_of: Mapping[str, str]) -> set[str]:
-    return {pool_of[task.node_id] for task in job.tasks if task.state in UP and task.node_id in pool_of}
+    return {pool_of[pod.node_id] for pod in job.pods if pod.state in UP and pod.node_id in pool_of}
 
 
-def check_labels(before: Snapshot, given: Iterable[Start | Plan]) -> None:
+def check_labels(before: Snapshot, given: Iterable[Start | Reserve]) -> None:
     nodes, jobs = {row.id: row for row in before.nodes}, {job.id: job for job in before.jobs}
     for decision in given:
         labels = rules_for(before, jobs[decision.job_id]).node_labels
-        assert labels is None or nodes[decision.node_id].bears(labels), f"{decision.task_id} is where it may not be"
+        assert labels is None or nodes[decision.node_id].bears(labels), f"{decision.pod_id} is where it may not be"
 
 
 # --- the cycles

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine.rules.fair_share import Claim, divide, divide_surplus
+from scheduler.engine.rules.fair_share import ShareRequest, divide, divide_surplus
 
 ONE = 1000
 CASES = Path(__file__).resolve().parents[4] / "shared" / "scenarios" / "scenarios.json"
 
 
-def claim(name: str, quota: float | None, requested: float, weight: float = 1) -> Claim:
-    return Claim(name, None if quota is None else round(quota * ONE), round(requested * ONE), weight)
+def claim(name: str, quota: float | None, requested: float, weight: float = 1) -> ShareRequest:
+    return ShareRequest(name, None if quota is None else round(quota * ONE), round(requested * ONE), weight)
 
 
-def gpus(total: float, *claims: Claim) -> dict[str, float]:
+def gpus(total: float, *claims: ShareRequest) -> dict[str, float]:
     return {name: share / ONE for name, share in divide(round(total * ONE), claims, unit=ONE).items()}
 
 
@@ -54,9 +54,9 @@ def test_a_queue_without_weight_stays_at_its_quota():
 
 def test_whole_gpus_that_rounding_leaves_go_to_the_largest_remainder_then_to_the_older():
     twenty = [
-        Claim("one", 0, 100 * ONE, 2, (1,)),
-        Claim("two", 0, 100 * ONE, 3, (2,)),
-        Claim("three", 0, 100 * ONE, 1, (3,)),
+        ShareRequest("one", 0, 100 * ONE, 2, (1,)),
+        ShareRequest("two", 0, 100 * ONE, 3, (2,)),
+        ShareRequest("three", 0, 100 * ONE, 1, (3,)),
     ]
 
     assert divide(20 * ONE, twenty, unit=ONE) == {"one": 7 * ONE, "two": 10 * ONE, "three": 3 * ONE}
@@ -71,7 +71,7 @@ claims_of = st.lists(
         st.one_of(st.none(), st.integers(0, 8000)), st.integers(0, 12000), st.sampled_from([0.0, 0.5, 1.0, 2.0, 7.0])
     ),
     max_size=6,
-).map(lambda rows: [Claim(f"q{i}", quota, asked, weight, (i,)) for i, (quota, asked, weight) in enumerate(rows)])
+).map(lambda rows: [ShareRequest(f"q{i}", quota, asked, weight, (i,)) for i, (quota, asked, weight) in enumerate(rows)])
 
 
 @given(st.integers(0, 20000), claims_of, st.sampled_from([1, 1000]), st.randoms(use_true_random=False))
@@ -106,7 +106,7 @@ def shares_of(case: dict) -> dict[str, float]:
         limit = float("inf") if row["limit"] is None else row["limit"]
         quota = None if row["quota"] is None else round(row["quota"] * ONE)
         requested = round(min(limit, row["requested"]) * ONE)
-        claims.append(Claim(row["name"], quota, requested, row["over_quota_weight"], (row["created_rank"],)))
+        claims.append(ShareRequest(row["name"], quota, requested, row["over_quota_weight"], (row["created_rank"],)))
     total = round(case["total"] * ONE)
     if case["stage"] == "all":
         shares = divide(total, claims, unit=ONE)

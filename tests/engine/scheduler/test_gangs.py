@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from scheduler.engine.cycle import run_cycle
-from scheduler.engine.decisions import Plan, Start, Stop
-from scheduler.engine.snapshot import NEARLINE, JobView, TaskState
+from scheduler.engine.decisions import Reserve, Start, Stop
+from scheduler.engine.snapshot import NEARLINE, JobView, PodState
 from tests.engine.scheduler.test_failures import groups, launcher_with_workers
 from tests.engine.scheduler.world import World, gang
 from tests.factories.scheduler import held, node, queue, snapshot_of, wait
@@ -13,20 +13,20 @@ GRACE_S = NEARLINE.stale_grace_s
 
 
 def started(world: World) -> list[str]:
-    return sorted(decision.task_id for decision in world.decisions if isinstance(decision, Start))
+    return sorted(decision.pod_id for decision in world.decisions if isinstance(decision, Start))
 
 
 def up(job: JobView, *devices: str) -> JobView:
-    """Return a job whose first tasks run on these devices of node n1."""
-    tasks = list(job.tasks)
+    """Return a job whose first pods run on these devices of node n1."""
+    pods = list(job.pods)
     for number, device in enumerate(devices):
-        tasks[number] = replace(tasks[number], state=TaskState.RUNNING, node_id="n1", devices=(device,))
-    return replace(job, tasks=tuple(tasks))
+        pods[number] = replace(pods[number], state=PodState.RUNNING, node_id="n1", devices=(device,))
+    return replace(job, pods=tuple(pods))
 
 
 def stops(*parts) -> list[str]:
     decisions = run_cycle(snapshot_of(*parts), NEARLINE, ["evict_stale_gangs"])
-    return [decision.task_id for decision in decisions if isinstance(decision, Stop)]
+    return [decision.pod_id for decision in decisions if isinstance(decision, Stop)]
 
 
 def test_a_gang_that_does_not_fit_as_a_whole_starts_nothing():
@@ -84,12 +84,12 @@ def test_a_launcher_starts_with_all_of_its_workers_or_not_at_all():
 
 
 def test_a_gang_is_promised_its_room_as_a_whole():
-    leaving = held("old", "a", "n1", {0: 1})
-    leaving = replace(leaving, tasks=(replace(leaving.tasks[0], state=TaskState.LEAVING),))
+    terminating = held("old", "a", "n1", {0: 1})
+    terminating = replace(terminating, pods=(replace(terminating.pods[0], state=PodState.TERMINATING),))
 
-    decisions = run_cycle(snapshot_of(node("n1", 2), queue("a", 2), leaving, gang("g", "a", 1, 2, 2)), NEARLINE)
+    decisions = run_cycle(snapshot_of(node("n1", 2), queue("a", 2), terminating, gang("g", "a", 1, 2, 2)), NEARLINE)
 
-    assert decisions == [Plan("g", "g-0", "n1"), Plan("g", "g-1", "n1")]
+    assert decisions == [Reserve("g", "g-0", "n1"), Reserve("g", "g-1", "n1")]
 
 
 def test_what_is_left_of_a_gang_goes_when_its_grace_is_over():
@@ -101,9 +101,9 @@ def test_what_is_left_of_a_gang_goes_when_its_grace_is_over():
     assert stops(*parts, replace(rest, stale_for_s=GRACE_S, stale_grace_s=-1)) == []
 
 
-def test_the_order_in_which_tasks_are_listed_is_not_that_in_which_they_go():
+def test_the_order_in_which_pods_are_listed_is_not_that_in_which_they_go():
     rest = up(gang("g", "a", 1, 3, 3), "0", "1")
-    mixed = replace(rest, stale_for_s=GRACE_S, tasks=rest.tasks[::-1])
+    mixed = replace(rest, stale_for_s=GRACE_S, pods=rest.pods[::-1])
 
     assert stops(node("n1", 4), queue("a", 4), mixed) == ["g-0", "g-1"]
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.cycle import run_cycle
-from scheduler.engine.decisions import Plan, Start, Stop
+from scheduler.engine.decisions import Reserve, Start, Stop
 from scheduler.engine.rules.order import JobQueue
 from scheduler.engine.snapshot import NEARLINE, JobView, Snapshot
 from tests.engine.scheduler.world import apply, arrive, gang
@@ -15,7 +15,7 @@ from tests.factories.scheduler import node, queue
 
 
 def full_cluster(nodes: int, sizes: list[float], quotas: dict[str, float]) -> Snapshot:
-    """Return nodes of 4 GPUs on which as much work of `holder` runs as finds room."""
+    """Return nodes of 4 GPUs on which as much work of `holder` runs as finds capacity."""
     jobs = [gang(f"held{i:02}", "holder", size, 1, 1, rank=(i,)) for i, size in enumerate(sizes)]
     rows = [queue(name, quota, age=age) for age, (name, quota) in enumerate(quotas.items())]
     snapshot = Snapshot([node(f"n{i}", 4) for i in range(nodes)], rows, jobs)
@@ -32,8 +32,8 @@ def one_by_one(snapshot: Snapshot) -> list:
         return run_cycle(snapshot, NEARLINE)
 
 
-def promised(decisions: list) -> list[str]:
-    return sorted(d.job_id for d in decisions if isinstance(d, Plan | Start))
+def reserved(decisions: list) -> list[str]:
+    return sorted(d.job_id for d in decisions if isinstance(d, Reserve | Start))
 
 
 def stopped(decisions: list) -> list[str]:
@@ -44,15 +44,15 @@ def test_many_claims_of_one_queue_take_exactly_their_quota():
     snapshot = full_cluster(4, [1] * 16, {"holder": 6, "claimant": 10})
     decisions = run_cycle(replace(snapshot, jobs=[*snapshot.jobs, *claims(16)]), NEARLINE)
 
-    assert promised(decisions) == [f"claim{i:02}" for i in range(10)]
+    assert reserved(decisions) == [f"claim{i:02}" for i in range(10)]
     assert stopped(decisions) == [f"held{i:02}" for i in range(6, 16)]
 
 
 def test_each_stop_names_a_claim_that_comes_to_its_node_and_no_claim_is_named_twice():
     snapshot = full_cluster(4, [1] * 16, {"holder": 0, "claimant": 16})
     decisions = run_cycle(replace(snapshot, jobs=[*snapshot.jobs, *claims(16)]), NEARLINE)
-    left = {job.id: job.tasks[0].node_id for job in snapshot.jobs}
-    plans = {decision.job_id: decision.node_id for decision in decisions if isinstance(decision, Plan)}
+    left = {job.id: job.pods[0].node_id for job in snapshot.jobs}
+    plans = {decision.job_id: decision.node_id for decision in decisions if isinstance(decision, Reserve)}
     stops = [decision for decision in decisions if isinstance(decision, Stop)]
 
     assert [plans[stop.for_job] for stop in stops] == [left[stop.job_id] for stop in stops]
@@ -71,9 +71,9 @@ def test_a_claim_that_takes_more_than_one_victim_is_named_by_all_of_them():
 def test_another_queue_gets_its_turn_between_claims():
     snapshot = full_cluster(2, [1] * 8, {"holder": 0, "claimant": 4, "other": 4})
     others = [replace(job, id=f"other{i}", queue_id="other") for i, job in enumerate(claims(4))]
-    others = [replace(job, tasks=(replace(job.tasks[0], id=f"{job.id}-0"),)) for job in others]
+    others = [replace(job, pods=(replace(job.pods[0], id=f"{job.id}-0"),)) for job in others]
     decisions = run_cycle(replace(snapshot, jobs=[*snapshot.jobs, *claims(4), *others]), NEARLINE)
-    order = [decision.job_id for decision in decisions if isinstance(decision, Plan)]
+    order = [decision.job_id for decision in decisions if isinstance(decision, Reserve)]
 
     assert order == ["other0", "claim00", "other1", "claim01", "other2", "claim02", "other3", "claim03"]
 
@@ -89,6 +89,6 @@ def test_in_one_go_no_fewer_are_served_than_one_by_one_and_no_more_are_stopped_f
 
     together, alone = run_cycle(snapshot, NEARLINE), one_by_one(snapshot)
 
-    assert set(promised(together)) >= set(promised(alone))
-    if promised(together) == promised(alone):
+    assert set(reserved(together)) >= set(reserved(alone))
+    if reserved(together) == reserved(alone):
         assert len(stopped(together)) <= len(stopped(alone))

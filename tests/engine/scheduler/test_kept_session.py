@@ -8,7 +8,7 @@ import pytest
 from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import JobView, Policy, Snapshot, TaskState
+from scheduler.engine.snapshot import JobView, PodState, Policy, Snapshot
 from tests.engine.scheduler.test_failures import POOLS, random_rules, with_pools
 from tests.engine.scheduler.test_rounds import gang, random_job
 from tests.engine.scheduler.world import World
@@ -53,7 +53,7 @@ def test_a_decision_that_was_lost_is_made_again():
     first = decide(session)
     session.change([])
 
-    assert first == [("job-0", TaskState.STARTING, "n", ("0",))]
+    assert first == [("job-0", PodState.STARTING, "n", ("0",))]
     assert decide(session) == first
 
 

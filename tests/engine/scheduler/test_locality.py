@@ -1,4 +1,4 @@
-"""Work goes where its data lies, if there is room."""
+"""Work goes where its data lies, if there is capacity."""
 
 from dataclasses import replace
 
@@ -18,8 +18,8 @@ def place(data: str, *nodes) -> list[str]:
     jobs = []
     for number in range(2):
         job = gang(f"job{number}", "a", 1, 1, 1, rank=(number,))
-        (task,) = job.tasks
-        jobs.append(replace(job, tasks=(replace(task, request=replace(task.request, data=data)),)))
+        (pod,) = job.pods
+        jobs.append(replace(job, pods=(replace(pod, request=replace(pod.request, data=data)),)))
     decisions = run_cycle(Snapshot(nodes, [queue("a", 4)], jobs), Policy())
     return [decision.node_id for decision in decisions if isinstance(decision, Start)]
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from scheduler.engine import mig
 from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS
-from scheduler.engine.decisions import Plan, Stop, StopCode
-from scheduler.engine.jobs import Task
+from scheduler.engine.decisions import Reserve, Stop, StopCode
+from scheduler.engine.jobs import Pod
 from scheduler.engine.ledger import HOLDING, NodeLedger
 from scheduler.engine.mig import A30, A100_40, A100_80, H100_80, H200_141, Opening
 from scheduler.engine.proof import NodeShortfall, Shortage
 from scheduler.engine.resources import Quota
-from scheduler.engine.rules.packing import price_room
+from scheduler.engine.rules.packing import price_capacity
 from scheduler.engine.rules.scoring import pick_devices
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
@@ -29,10 +29,10 @@ from scheduler.engine.snapshot import (
     JobView,
     MigStrategy,
     NodeView,
+    PodState,
     Policy,
     Request,
     Snapshot,
-    TaskState,
 )
 from tests.engine.scheduler.test_failures import (
     OCCUPYING,
@@ -58,7 +58,7 @@ def asks(name: str, *profiles: str, **more) -> JobView:
 
 def running(job: JobView, node_name: str, *devices: str) -> JobView:
     """Return a job that holds these devices."""
-    return replace(job, tasks=(replace(job.tasks[0], state=TaskState.RUNNING, node_id=node_name, devices=devices),))
+    return replace(job, pods=(replace(job.pods[0], state=PodState.RUNNING, node_id=node_name, devices=devices),))
 
 
 # --- what GPUs may be cut into
@@ -180,7 +180,7 @@ def questions(draw):
 
 
 def has_place_for_all(profiles, taken) -> bool:
-    """Return, by trying everything, whether all slices find room together."""
+    """Return, by trying everything, whether all slices find capacity together."""
     if not profiles:
         return True
     first, *rest = profiles
@@ -201,9 +201,9 @@ def test_slices_fit_exactly_when_some_way_of_placing_them_does(question):
 
 @usual
 @given(questions(), st.integers(0, 255))
-def test_chosen_slices_are_those_asked_for_and_overlap_nothing(question, leaving):
+def test_chosen_slices_are_those_asked_for_and_overlap_nothing(question, terminating):
     geometry, taken, profiles = question
-    openings = [Opening(str(index), bits, leaving & ~bits) for index, bits in enumerate(taken)]
+    openings = [Opening(str(index), bits, terminating & ~bits) for index, bits in enumerate(taken)]
 
     chosen = mig.choose(geometry, profiles, openings)
 
@@ -340,19 +340,21 @@ def test_slices_go_first_to_devices_that_are_cut_already():
 
 
 def test_a_slice_may_begin_where_it_is_free_though_others_still_leave_the_device():
-    leaving = running(asks("leaving", "3g.20gb"), "n1", "0:3g.20gb@4")
-    leaving = replace(leaving, tasks=(replace(leaving.tasks[0], state=TaskState.LEAVING),))
+    terminating = running(asks("leaving", "3g.20gb"), "n1", "0:3g.20gb@4")
+    terminating = replace(terminating, pods=(replace(terminating.pods[0], state=PodState.TERMINATING),))
 
-    outcome = decide(cut_node("n1"), TEAM, leaving, asks("first", "3g.20gb"), asks("second", "3g.20gb", minute=1))
+    outcome = decide(cut_node("n1"), TEAM, terminating, asks("first", "3g.20gb"), asks("second", "3g.20gb", minute=1))
 
     assert outcome.devices == {"first": ("0:3g.20gb@0",)}
-    assert [(d.task_id, d.devices) for d in outcome.decisions if isinstance(d, Plan)] == [("second", ("0:3g.20gb@4",))]
+    assert [(d.pod_id, d.devices) for d in outcome.decisions if isinstance(d, Reserve)] == [
+        ("second", ("0:3g.20gb@4",))
+    ]
 
 
 def test_slices_are_placed_by_what_room_is_worth_to_the_work_to_come():
     nodes = [cut_node("n1", 2), replace(node("n2", 2), device_mib=40_960)]
     memory = Request(share_mib=9000, pool="lab")
-    prices = price_room([(needs(1), 1), (needs(0.5), 2), (memory, 1)], nodes)
+    prices = price_capacity([(needs(1), 1), (needs(0.5), 2), (memory, 1)], nodes)
     policy = replace(NEARLINE, gpu_nodes=Fill.MIX, devices=Fill.MIX, prices=prices)
 
     outcome = decide(
@@ -415,19 +417,19 @@ def test_what_slices_count_does_not_depend_on_the_pool_that_is_tried():
 
     for action in ACTIONS.values():
         action(session)
-    (task,) = session.moved_since(0)
-    assert (task.state, task.devices) == (TaskState.STARTING, ("0:3g.20gb@4",))
+    (pod,) = session.moved_since(0)
+    assert (pod.state, pod.devices) == (PodState.STARTING, ("0:3g.20gb@4",))
     session.change([])
 
     assert differences(session) == []
 
 
-# --- who makes room
+# --- who makes capacity
 
 
 def places(world: World) -> dict[str, tuple[str, ...]]:
     """Return where each job is."""
-    return {job.id: job.tasks[0].devices for job in world.snapshot.jobs}
+    return {job.id: job.pods[0].devices for job in world.snapshot.jobs}
 
 
 def test_a_victim_whose_slice_is_not_taken_goes_on_as_if_nothing_had_been():
@@ -455,7 +457,7 @@ def test_slices_are_moved_together_so_that_a_larger_one_finds_room():
     world.cycle()
 
     stops = [decision for decision in world.decisions if isinstance(decision, Stop)]
-    assert [(stop.task_id, stop.code, stop.moves_to) for stop in stops] == [("there", StopCode.MOVED, "n1")]
+    assert [(stop.pod_id, stop.code, stop.moves_to) for stop in stops] == [("there", StopCode.MOVED, "n1")]
     world.settle()
     assert world.waiting() == set()
 
@@ -504,12 +506,12 @@ def test_memory_that_waits_is_told_the_largest_slice_that_could_be_cut():
 
 def test_a_gang_is_told_for_how_many_of_its_slices_there_is_room():
     workers = gang("job", "team", 0, 4, 4)
-    tasks = tuple(replace(t, request=replace(t.request, mig=(("3g.20gb", 1),))) for t in workers.tasks)
+    pods = tuple(replace(t, request=replace(t.request, mig=(("3g.20gb", 1),))) for t in workers.pods)
 
-    outcome = decide(cut_node("n1", 2), TEAM, held("whole", "team", "n1", {0: 1}), replace(workers, tasks=tasks))
+    outcome = decide(cut_node("n1", 2), TEAM, held("whole", "team", "n1", {0: 1}), replace(workers, pods=pods))
 
     assert outcome.texts["job"] == (
-        "needs 4 tasks of 1 MIG slice of 3g.20gb and 1 CPU and 1 GiB of memory at once on lab; there is room for 2"
+        "needs 4 pods of 1 MIG slice of 3g.20gb and 1 CPU and 1 GiB of memory at once on lab; there is capacity for 2"
     )
 
 
@@ -534,7 +536,7 @@ def random_job(dice: random.Random, number: int) -> JobView:
         priority=100 if is_firm else dice.choice([50, 75]), is_preemptible=not is_firm, rank=(number,),
     )  # fmt: skip
     parts = dice.choice(SHAPES)
-    return replace(job, tasks=tuple(replace(t, request=replace(t.request, **parts)) for t in job.tasks))
+    return replace(job, pods=tuple(replace(t, request=replace(t.request, **parts)) for t in job.pods))
 
 
 def random_nodes(dice: random.Random) -> list[NodeView]:
@@ -542,31 +544,31 @@ def random_nodes(dice: random.Random) -> list[NodeView]:
     return [*plain, *(cut_node(f"n{1 + i}", dice.choice([1, 2, 4])) for i in range(dice.randint(1, 2)))]
 
 
-def check_slices(snapshot: Snapshot, states: frozenset[TaskState]) -> None:
+def check_slices(snapshot: Snapshot, states: frozenset[PodState]) -> None:
     """No memory slice of a device is used twice, and no device both as a whole and in parts.
 
     A device of which slices were promised may turn out to be another one of its node.
     """
     geometries = {row.id: row.geometry for row in snapshot.nodes}
-    tasks = [task for job in snapshot.jobs for task in job.tasks if task.state in states]
+    pods = [pod for job in snapshot.jobs for pod in job.pods if pod.state in states]
     cells: Counter[tuple[str | None, str, int]] = Counter()
     whole: Counter[str | None] = Counter()
     held: set[tuple[str | None, str]] = set()
-    for task in tasks:
-        geometry = geometries.get(task.node_id)
-        whole[task.node_id] += task.request.gpus
-        held.update((task.node_id, name) for name in task.devices if task.request.gpus)
-        if geometry is not None and not task.request.gpus:
-            parts = [part for name in task.devices if (part := mig.read_slice(name, geometry))]
-            assert Counter(part.profile for part in parts) == Counter(task.request.slices_on(geometry))
+    for pod in pods:
+        geometry = geometries.get(pod.node_id)
+        whole[pod.node_id] += pod.request.gpus
+        held.update((pod.node_id, name) for name in pod.devices if pod.request.gpus)
+        if geometry is not None and not pod.request.gpus:
+            parts = [part for name in pod.devices if (part := mig.read_slice(name, geometry))]
+            assert Counter(part.profile for part in parts) == Counter(pod.request.slices_on(geometry))
             cells.update(
-                (task.node_id, part.device, cell) for part in parts for cell in range(8) if part.bits >> cell & 1
+                (pod.node_id, part.device, cell) for part in parts for cell in range(8) if part.bits >> cell & 1
             )
     assert all(count == 1 for count in cells.values())
     cut = {(node_id, device) for node_id, device, _ in cells}
     whole.update(node_id for node_id, _ in cut)
     assert all(whole[row.id] <= len(row.devices) for row in snapshot.nodes)
-    assert TaskState.PLANNED in states or not cut & held
+    assert PodState.RESERVED in states or not cut & held
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -585,14 +587,14 @@ def test_nothing_overlaps_in_whole_cycles_and_a_kept_session_decides_the_same(se
         assert differences(kept) == []
         for action in ACTIONS.values():
             action(kept)
-        moved = [(task.id, task.state, task.devices) for task in kept.moved_since(0)]
+        moved = [(pod.id, pod.state, pod.devices) for pod in kept.moved_since(0)]
         world.cycle()
         check_slices(world.snapshot, UP)
         check_slices(world.snapshot, RUNNING)
         anew = Session(replace(world.snapshot, jobs=list(jobs.values())), policy)
         for action in ACTIONS.values():
             action(anew)
-        assert moved == [(task.id, task.state, task.devices) for task in anew.moved_since(0)]
+        assert moved == [(pod.id, pod.state, pod.devices) for pod in anew.moved_since(0)]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -632,34 +634,34 @@ def test_moves_of_slices_are_counted_and_taken_back_exactly(shapes, moves):
     world.submit(*jobs[1::2])
     session = Session(world.snapshot, Policy())
     before_all = rooms_of(session)
-    tasks = [task for job in session.jobs.values() for task in job.tasks]
-    marks = []
+    pods = [pod for job in session.jobs.values() for pod in job.pods]
+    checkpoints = []
     for move, index in moves:
-        task = tasks[index % len(tasks)]
-        marks.append((session.mark(), rooms_of(session)))
+        pod = pods[index % len(pods)]
+        checkpoints.append((session.checkpoint(), rooms_of(session)))
         if move == "back":
-            mark, before = marks[index % len(marks)]
-            session.take_back(mark)
+            checkpoint, before = checkpoints[index % len(checkpoints)]
+            session.rollback(checkpoint)
             assert rooms_of(session) == before
-            marks = [entry for entry in marks if entry[0] <= mark]
-        elif move == "evict" and task.state in HOLDING:
-            session.evict(task)
-        elif move != "evict" and (task.state is TaskState.PENDING or task.was_evicted):
-            give(session, task, now=move == "start")
-    session.take_back(0)
+            checkpoints = [entry for entry in checkpoints if entry[0] <= checkpoint]
+        elif move == "evict" and pod.state in HOLDING:
+            session.evict(pod)
+        elif move != "evict" and (pod.state is PodState.PENDING or pod.was_evicted):
+            give(session, pod, now=move == "start")
+    session.rollback(0)
     assert rooms_of(session) == before_all
 
 
-def give(session: Session, task: Task, *, now: bool) -> None:
-    """Give a task the best place on the best node, or promise it, if there is one."""
-    node = session.best_node(task)
-    promise_only = not now or task.was_evicted
-    picked = pick_devices(session, task, node, promise_only=promise_only) if node is not None else None
+def give(session: Session, pod: Pod, *, now: bool) -> None:
+    """Give a pod the best place on the best node, or promise it, if there is one."""
+    node = session.best_node(pod)
+    reserve_only = not now or pod.was_evicted
+    picked = pick_devices(session, pod, node, reserve_only=reserve_only) if node is not None else None
     if node is not None and picked is not None:
-        (session.start if picked[1] else session.plan)(task, node, picked[0])
+        (session.start if picked[1] else session.reserve)(pod, node, picked[0])
 
 
 def rooms_of(session: Session) -> list[dict[str, object]]:
-    """Return a copy of all that is known of the room of each node."""
+    """Return a copy of all that is known of the capacity of each node."""
     names = set(NodeLedger.__slots__) - {"_changes", "view", "geometry", "kind"}
     return [{name: deepcopy(getattr(node, name)) for name in names} for node in session.nodes]

@@ -1,4 +1,4 @@
-"""What room is worth to the work still to come, what a place costs, and where work goes by that."""
+"""What capacity is worth to the work still to come, what a place costs, and where work goes by that."""
 
 from dataclasses import replace
 
@@ -6,17 +6,17 @@ import pytest
 
 from scheduler.engine.ledger import NodeLedger, SharedDevice
 from scheduler.engine.rules import packing
-from scheduler.engine.shapes import NO_ROOM, rank_key
-from scheduler.engine.snapshot import Fill, Policy, Request, RoomPrices, TaskState
+from scheduler.engine.shapes import NO_CAPACITY, rank_key
+from scheduler.engine.snapshot import CapacityPrices, Fill, PodState, Policy, Request
 from tests.factories.scheduler import GIB, decide, held, needs, node, queue, wait
 
 LAB = [node("n1", 4)]
-LINEAR = RoomPrices(tuple(part / 100 for part in range(101)))
-HALVES = RoomPrices(tuple(0.5 * (part // 50) for part in range(101)))
+LINEAR = CapacityPrices(tuple(part / 100 for part in range(101)))
+HALVES = CapacityPrices(tuple(0.5 * (part // 50) for part in range(101)))
 """What halves make of a device."""
 
 
-def by_prices(prices: RoomPrices | None, *, shares_first: bool = False) -> Policy:
+def by_prices(prices: CapacityPrices | None, *, shares_first: bool = False) -> Policy:
     return Policy(
         gpu_nodes=Fill.MIX, cpu_nodes=Fill.MIX, devices=Fill.MIX, prices=prices, prefers_shared_devices=shares_first
     )
@@ -25,15 +25,15 @@ def by_prices(prices: RoomPrices | None, *, shares_first: bool = False) -> Polic
 def ledger(view, *running: tuple[Request, tuple[str, ...]]) -> NodeLedger:
     room = NodeLedger(view, 0, [])
     for request, devices in running:
-        room.count(request, TaskState.RUNNING, devices, 1)
+        room.count(request, PodState.RUNNING, devices, 1)
     return room
 
 
-# --- what room is worth
+# --- what capacity is worth
 
 
 def worth(mix, *parts: int) -> list[float]:
-    prices = packing.price_room(mix, LAB)
+    prices = packing.price_capacity(mix, LAB)
     assert prices is not None
     return [round(prices.device[part], 1) for part in parts]
 
@@ -56,7 +56,7 @@ def test_a_device_is_worth_no_more_than_the_work_that_loses_when_room_runs_out()
 def test_more_room_is_never_worth_less():
     mix = [(Request(share_milli=milli), weight) for milli, weight in ((810, 9), (470, 7), (320, 3), (110, 1))]
 
-    prices = packing.price_room([*mix, (Request(gpus=1), 20)], LAB)
+    prices = packing.price_capacity([*mix, (Request(gpus=1), 20)], LAB)
 
     assert prices is not None
     assert list(prices.device) == sorted(prices.device)
@@ -66,18 +66,20 @@ def test_more_room_is_never_worth_less():
 def test_only_the_proportions_of_the_mix_matter():
     mix = [(Request(share_milli=600), 1), (Request(share_milli=400), 2)]
 
-    assert packing.price_room(mix, LAB) == packing.price_room([(request, 4 * weight) for request, weight in mix], LAB)
+    assert packing.price_capacity(mix, LAB) == packing.price_capacity(
+        [(request, 4 * weight) for request, weight in mix], LAB
+    )
 
 
 @pytest.mark.parametrize("mix", [[], [(needs(cpu=4), 3)], [(Request(mig=(("1g.5gb", 1),)), 1)], [(needs(1), 0)]])
 def test_without_work_for_devices_to_come_there_are_no_prices(mix):
-    assert packing.price_room(mix, LAB) is None
+    assert packing.price_capacity(mix, LAB) is None
 
 
 def test_a_share_in_memory_is_a_part_of_the_smallest_device():
     small = replace(node("n2", 4), device_mib=16_000)
 
-    assert packing.price_room([(Request(share_mib=8_000), 1)], [*LAB, small]) == packing.price_room(
+    assert packing.price_capacity([(Request(share_mib=8_000), 1)], [*LAB, small]) == packing.price_capacity(
         [(Request(share_milli=500), 1)], [*LAB, small]
     )
 
@@ -85,7 +87,7 @@ def test_a_share_in_memory_is_a_part_of_the_smallest_device():
 def test_work_asks_for_so_many_cores_and_so_much_memory_with_each_device():
     mix = [(needs(2, cpu=8, memory_gib=4), 1), (needs(0.5, cpu=3, memory_gib=1), 4), (needs(cpu=99), 5)]
 
-    prices = packing.price_room(mix, LAB)
+    prices = packing.price_capacity(mix, LAB)
 
     assert prices is not None
     assert prices.cores_per_device == (8_000 + 4 * 3_000) / (2 + 4 * 0.5)
@@ -95,7 +97,7 @@ def test_work_asks_for_so_many_cores_and_so_much_memory_with_each_device():
 def test_a_pool_is_dearer_by_the_part_of_it_that_work_will_ask_for_which_runs_nowhere_else():
     pools = [node("n1", 2, resource="old"), node("n2", 6, resource="new")]
 
-    prices = packing.price_room([(needs(1), 8), (needs(1, resource="old"), 2)], pools)
+    prices = packing.price_capacity([(needs(1), 8), (needs(1, resource="old"), 2)], pools)
 
     assert prices is not None
     assert prices.premiums == {"old": 0.2 / 0.25}
@@ -169,7 +171,7 @@ def test_of_equal_costs_the_fullest_node_wins():
 
 
 def test_no_price_makes_room_where_there_is_none():
-    assert rank_key(ledger(node("n1", 1)), needs(2), by_prices(HALVES)) == NO_ROOM
+    assert rank_key(ledger(node("n1", 1)), needs(2), by_prices(HALVES)) == NO_CAPACITY
 
 
 def test_a_small_share_does_not_break_the_room_that_half_a_device_will_need():
@@ -202,7 +204,7 @@ def test_of_the_devices_of_a_node_the_one_that_misses_the_share_least_serves_it(
 
 def test_a_share_opens_a_device_rather_than_break_what_will_be_needed_unless_shared_ones_come_first():
     cluster = [node("n1", 1), node("n2", 1), queue("q", 2), held("half", "q", "n1", {0: 0.5})]
-    whole_is_cheap = RoomPrices((0.0,) * 50 + (0.5,) * 51)
+    whole_is_cheap = CapacityPrices((0.0,) * 50 + (0.5,) * 51)
 
     assert decide(*cluster, wait("new", "q", 0.3), policy=by_prices(whole_is_cheap)).nodes == {"new": "n2"}
     assert decide(*cluster, wait("new", "q", 0.3), policy=by_prices(whole_is_cheap, shares_first=True)).nodes == {

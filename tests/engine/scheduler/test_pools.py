@@ -6,8 +6,8 @@ import pytest
 
 from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS, run_cycle
-from scheduler.engine.decisions import Decision, Explain, Plan, Start, Stop, Withdraw
-from scheduler.engine.proof import Unblock, Way
+from scheduler.engine.decisions import Decision, Explain, Reserve, Start, Stop, Withdraw
+from scheduler.engine.proof import Remedy, Suggestion
 from scheduler.engine.resources import Quota
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
@@ -16,11 +16,11 @@ from scheduler.engine.snapshot import (
     GroupView,
     JobView,
     NodeView,
-    Placement,
     PodSetView,
+    PodState,
     Policy,
     QueueView,
-    TaskState,
+    TopologyConstraint,
     WorkRules,
 )
 from tests.engine.scheduler.world import World, choosing, gang
@@ -46,8 +46,8 @@ def some(name: str, gpus: float, count: int, least: int, pools: tuple[str, ...] 
 def full(name: str, gpus: int, *, of: str = "q", firm: bool = True, leaves: bool = False) -> tuple[NodeView, JobView]:
     """Return a node, and the job that holds all its devices."""
     job = held(f"on-{name}", of, name, dict.fromkeys(range(gpus), 1), firm=firm)
-    state = TaskState.LEAVING if leaves else TaskState.RUNNING
-    return there(name, gpus), replace(job, tasks=(replace(job.tasks[0], state=state),))
+    state = PodState.TERMINATING if leaves else PodState.RUNNING
+    return there(name, gpus), replace(job, pods=(replace(job.pods[0], state=state),))
 
 
 def moves(*parts, policy: Policy = NEARLINE, actions=tuple(ACTIONS)) -> list[Decision]:
@@ -55,11 +55,11 @@ def moves(*parts, policy: Policy = NEARLINE, actions=tuple(ACTIONS)) -> list[Dec
 
 
 def places(*parts, **more) -> dict[str, tuple[type, str]]:
-    """Return what each task got: started or promised, and on which node."""
-    return {d.task_id: (type(d), d.node_id) for d in moves(*parts, **more) if isinstance(d, Start | Plan)}
+    """Return what each pod got: started or promised, and on which node."""
+    return {d.pod_id: (type(d), d.node_id) for d in moves(*parts, **more) if isinstance(d, Start | Reserve)}
 
 
-# --- one task
+# --- one pod
 
 
 @pytest.mark.parametrize("policy", [NEARLINE, PARITY], ids=["nearline", "parity"])
@@ -70,8 +70,8 @@ def places(*parts, **more) -> dict[str, tuple[type, str]]:
         ([there("a1", 8)], [there("b1", 1)], (Start, "a1")),  # the first, though the second would be filled
         (full("a1", 1), [there("b1", 8)], (Start, "b1")),
         (full("a1", 1, leaves=True), [there("b1", 8)], (Start, "b1")),  # now comes before the first
-        (full("a1", 1, leaves=True), full("b1", 1, leaves=True), (Plan, "a1")),
-        (full("a1", 1), full("b1", 1, leaves=True), (Plan, "b1")),
+        (full("a1", 1, leaves=True), full("b1", 1, leaves=True), (Reserve, "a1")),
+        (full("a1", 1), full("b1", 1, leaves=True), (Reserve, "b1")),
         (full("a1", 1), full("b1", 1), None),
         ([], [there("b1", 1)], (Start, "b1")),
     ],
@@ -137,7 +137,7 @@ def test_a_gang_that_would_have_to_wait_for_some_of_its_room_starts_in_the_next_
 def test_a_gang_is_promised_all_of_its_room_in_one_pool():
     parts = there("a1", 1), *full("a2", 1, leaves=True), there("b1", 1)
 
-    assert places(*parts, Q, some("g", 1, 2, 2)) == {"g-0": (Plan, "a1"), "g-1": (Plan, "a2")}
+    assert places(*parts, Q, some("g", 1, 2, 2)) == {"g-0": (Reserve, "a1"), "g-1": (Reserve, "a2")}
 
 
 def test_a_gang_stays_in_one_rack_of_one_pool():
@@ -146,7 +146,7 @@ def test_a_gang_stays_in_one_rack_of_one_pool():
         there("a2", 1, labels={"rack": "r2"}),
         there("b1", 8, labels={"rack": "r1"}),
     ]
-    rack = GroupView((PodSetView("", 2, Placement(("rack",), "rack")),))
+    rack = GroupView((PodSetView("", 2, TopologyConstraint(("rack",), "rack")),))
 
     got = places(*racks, Q, replace(some("g", 1, 2, 2), structure=rack))
 
@@ -159,10 +159,10 @@ def test_an_elastic_job_grows_only_where_it_has_begun():
     assert places(*nodes, Q, some("g", 1, 4, 2)) == {"g-0": (Start, "a1"), "g-1": (Start, "a1")}
 
 
-@pytest.mark.parametrize(("state", "devices"), [(TaskState.RUNNING, ("0",)), (TaskState.PLANNED, ())])
+@pytest.mark.parametrize(("state", "devices"), [(PodState.RUNNING, ("0",)), (PodState.RESERVED, ())])
 def test_the_rest_follows_where_a_part_is_up_already(state, devices):
     job = some("g", 1, 2, 1)
-    job = replace(job, tasks=(replace(job.tasks[0], state=state, node_id="b1", devices=devices), job.tasks[1]))
+    job = replace(job, pods=(replace(job.pods[0], state=state, node_id="b1", devices=devices), job.pods[1]))
 
     assert places(there("a1", 8), there("b1", 2), Q, job)["g-1"] == (Start, "b1")
     assert "g-1" not in places(there("a1", 8), there("b1", 1), Q, job)
@@ -172,9 +172,9 @@ def test_a_launcher_and_its_workers_go_to_the_same_pool():
     tree = GroupView((PodSetView("launcher", 1), PodSetView("workers", 2)))
     job = some("g", 1, 3, 3)
     names = "launcher", "workers", "workers"
-    tasks = tuple(replace(task, pod_set=name) for task, name in zip(job.tasks, names, strict=True))
+    pods = tuple(replace(pod, pod_set=name) for pod, name in zip(job.pods, names, strict=True))
 
-    got = places(there("a1", 2), there("b1", 3), Q, replace(job, tasks=tasks, structure=tree))
+    got = places(there("a1", 2), there("b1", 3), Q, replace(job, pods=pods, structure=tree))
 
     assert set(got.values()) == {(Start, "b1")}
 
@@ -182,12 +182,12 @@ def test_a_launcher_and_its_workers_go_to_the_same_pool():
 # --- promises
 
 
-def promised(job: JobView, node_id: str) -> JobView:
-    return replace(job, tasks=(replace(job.tasks[0], state=TaskState.PLANNED, node_id=node_id),))
+def reserved(job: JobView, node_id: str) -> JobView:
+    return replace(job, pods=(replace(job.pods[0], state=PodState.RESERVED, node_id=node_id),))
 
 
 def test_a_promise_is_kept_where_it_was_given_though_a_better_pool_has_room_now():
-    job = promised(one(), "b1")
+    job = reserved(one(), "b1")
 
     assert moves(there("a1", 1), *full("b1", 1, leaves=True), Q, job) == []
     assert moves(there("a1", 1), there("b1", 1), Q, job) == [Start("job", "job", "b1", ("0",))]
@@ -196,22 +196,22 @@ def test_a_promise_is_kept_where_it_was_given_though_a_better_pool_has_room_now(
 def test_a_promise_that_cannot_come_is_exchanged_for_room_in_another_pool():
     closed = there("a1", 1, is_drained=True)
 
-    assert moves(closed, there("b1", 1), Q, promised(one(), "a1")) == [Start("job", "job", "b1", ("0",))]
-    assert moves(closed, *full("b1", 1), Q, promised(one(), "a1")) == [Withdraw("job", "job")]
+    assert moves(closed, there("b1", 1), Q, reserved(one(), "a1")) == [Start("job", "job", "b1", ("0",))]
+    assert moves(closed, *full("b1", 1), Q, reserved(one(), "a1")) == [Withdraw("job", "job")]
 
 
 # --- taking from others
 
 
 def runs(job: JobView, node_name: str, *devices: int) -> JobView:
-    return replace(job, tasks=held(job.id, "q", node_name, dict.fromkeys(devices, 1)).tasks)
+    return replace(job, pods=held(job.id, "q", node_name, dict.fromkeys(devices, 1)).pods)
 
 
 def stops_and_plans(*parts, **more) -> list[tuple[type, str, str | None]]:
     return [
-        (type(d), d.task_id, d.node_id if isinstance(d, Plan) else d.moves_to)
+        (type(d), d.pod_id, d.node_id if isinstance(d, Reserve) else d.moves_to)
         for d in moves(*parts, **more)
-        if isinstance(d, Stop | Plan)
+        if isinstance(d, Stop | Reserve)
     ]
 
 
@@ -229,7 +229,7 @@ GUEST = queue("guest", 0)
 def test_room_is_reclaimed_in_the_first_pool_where_that_is_possible(policy, a, b, victim, where):
     got = stops_and_plans(*a, *b, queue("q", 2, age=1), GUEST, one(), policy=policy)
 
-    assert got == [(Stop, victim, None), (Plan, "job", where)]
+    assert got == [(Stop, victim, None), (Reserve, "job", where)]
 
 
 def test_of_many_alike_as_many_as_possible_reclaim_in_the_first_pool():
@@ -238,7 +238,7 @@ def test_of_many_alike_as_many_as_possible_reclaim_in_the_first_pool():
 
     got = stops_and_plans(*nodes, queue("q", 5, age=1), GUEST, *jobs)
 
-    where = {task_id: place for kind, task_id, place in got if kind is Plan}
+    where = {pod_id: place for kind, pod_id, place in got if kind is Reserve}
     assert [where[job.id][0] for job in jobs] == ["a", "a", "b", "b", "b"]
 
 
@@ -247,7 +247,7 @@ def test_a_gang_reclaims_in_the_first_pool_that_can_hold_all_of_it():
 
     got = stops_and_plans(*nodes, queue("q", 4, age=1), GUEST, some("g", 2, 2, 2))
 
-    assert set(got) == {(Stop, "on-b1", None), (Stop, "on-b2", None), (Plan, "g-0", "b1"), (Plan, "g-1", "b2")}
+    assert set(got) == {(Stop, "on-b1", None), (Stop, "on-b2", None), (Reserve, "g-0", "b1"), (Reserve, "g-1", "b2")}
 
 
 def test_the_victims_of_a_gang_are_all_in_its_pool():
@@ -255,8 +255,8 @@ def test_the_victims_of_a_gang_are_all_in_its_pool():
 
     got = stops_and_plans(*nodes, queue("q", 4, age=1), GUEST, some("g", 2, 2, 2, pools=("b", "a")))
 
-    assert {task_id for kind, task_id, _ in got if kind is Stop} == {"on-b1", "on-b2"}
-    assert {where for kind, _, where in got if kind is Plan} == {"b1", "b2"}
+    assert {pod_id for kind, pod_id, _ in got if kind is Stop} == {"on-b1", "on-b2"}
+    assert {where for kind, _, where in got if kind is Reserve} == {"b1", "b2"}
 
 
 @pytest.mark.parametrize("policy", [NEARLINE, PARITY], ids=["nearline", "parity"])
@@ -269,7 +269,7 @@ def test_who_is_in_another_pool_is_not_moved_about_for_a_gang(policy):
 
     got = stops_and_plans(*parts, some("g", 1, 8, 8, pools=("a",)), policy=policy)
 
-    assert {task_id for kind, task_id, _ in got if kind is Stop} == {job.id for job in guests}
+    assert {pod_id for kind, pod_id, _ in got if kind is Stop} == {job.id for job in guests}
 
 
 def test_where_only_a_limit_is_in_the_way_those_in_other_pools_make_room_too():
@@ -278,7 +278,7 @@ def test_where_only_a_limit_is_in_the_way_those_in_other_pools_make_room_too():
 
     got = stops_and_plans(there("a1", 1), there("b1", 1), limited, low, one("high", pools=("b",), priority=75))
 
-    assert got == [(Stop, "low", None), (Plan, "high", "b1")]
+    assert got == [(Stop, "low", None), (Reserve, "high", "b1")]
 
 
 def test_who_has_the_higher_priority_takes_room_in_the_first_pool():
@@ -286,7 +286,7 @@ def test_who_has_the_higher_priority_takes_room_in_the_first_pool():
 
     got = stops_and_plans(*parts, queue("q", 2), one(priority=75))
 
-    assert got == [(Stop, "on-a1", None), (Plan, "job", "a1")]
+    assert got == [(Stop, "on-a1", None), (Reserve, "job", "a1")]
 
 
 def test_others_are_moved_together_in_the_pool_where_that_makes_room():
@@ -295,7 +295,7 @@ def test_others_are_moved_together_in_the_pool_where_that_makes_room():
     got = stops_and_plans(*full("a1", 2), there("b1", 2), there("b2", 2), Q, *spread, one("wide", 2, minute=3))
 
     assert [entry for entry in got if entry[0] is Stop] == [(Stop, "y", "b1")]
-    assert (Plan, "wide", "b2") in got
+    assert (Reserve, "wide", "b2") in got
 
 
 def test_who_must_go_finds_another_place_in_any_of_his_pools():
@@ -303,7 +303,7 @@ def test_who_must_go_finds_another_place_in_any_of_his_pools():
 
     got = stops_and_plans(there("a1", 1), there("b1", 1), Q, mover, one("bound", pools=("a",), minute=1))
 
-    assert got == [(Stop, "mover", "b1"), (Plan, "mover", "b1"), (Plan, "bound", "a1")]
+    assert got == [(Stop, "mover", "b1"), (Reserve, "mover", "b1"), (Reserve, "bound", "a1")]
 
 
 def test_who_need_not_go_stays_in_his_pool_though_he_would_rather_be_elsewhere():
@@ -314,7 +314,7 @@ def test_who_need_not_go_stays_in_his_pool_though_he_would_rather_be_elsewhere()
         there("a1", 1), there("b1", 3), Q, younger, older, one("high", 2, pools=("b",), priority=75), policy=PARITY
     )
 
-    assert got == [(Stop, "older", None), (Plan, "high", "b1")]
+    assert got == [(Stop, "older", None), (Reserve, "high", "b1")]
 
 
 # --- cycles that follow each other
@@ -331,7 +331,7 @@ def test_a_gang_that_reclaims_comes_up_in_one_pool_and_then_all_is_at_rest():
 
     assert world.running() == {"g", "guest0"}
     assert sorted(world.evicted) == ["guest1", "guest2"]
-    assert {task.node_id for job in world.snapshot.jobs if job.id == "g" for task in job.tasks} == {"b1", "b2"}
+    assert {pod.node_id for job in world.snapshot.jobs if job.id == "g" for pod in job.pods} == {"b1", "b2"}
     assert not world.cycle()
 
 
@@ -339,17 +339,17 @@ def test_an_attempt_leaves_nothing_behind():
     session = Session(
         snapshot_of(*full("a1", 1), *full("b1", 1, of="guest", firm=False), Q, GUEST, one("x", 2)), NEARLINE
     )
-    before = [task.shape for job in session.jobs.values() for task in job.tasks]
+    before = [pod.shape for job in session.jobs.values() for pod in job.pods]
 
     for action in ACTIONS.values():
         action(session)
 
-    assert [task.shape for job in session.jobs.values() for task in job.tasks] == before
+    assert [pod.shape for job in session.jobs.values() for pod in job.pods] == before
     session.change([])
     assert differences(session) == []
 
 
-# --- room that is kept for big work
+# --- capacity that is kept for big work
 
 POLICY = replace(NEARLINE, reserve_after_s=600, reserve_for_s=1800)
 
@@ -358,7 +358,7 @@ def kept_for(*parts) -> dict[str, list[str]]:
     session = Session(snapshot_of(*parts), POLICY)
     for action in ACTIONS.values():
         action(session)
-    return {job.view.id: [row.view.name for row in rows] for job, rows in session.kept.items()}
+    return {job.view.id: [row.view.name for row in rows] for job, rows in session.reserved_nodes.items()}
 
 
 def test_room_for_a_big_job_is_kept_in_its_first_pool_and_for_a_second_one_in_the_next():
@@ -388,7 +388,7 @@ def test_the_answer_says_of_each_pool_why():
     assert (found.code, found.text) == (
         "never_fits",
         (
-            "finds room in none of its pools. "
+            "finds capacity in none of its pools. "
             "a: never fits: needs 2 GPUs on a; most on any node is 1 GPU (a1). "
             "b: never fits: needs 2 GPUs on b; most on any node is 1 GPU (b1)."
         ),
@@ -403,7 +403,7 @@ def test_the_pool_that_is_nearest_to_serving_it_decides():
     assert (found.code, found.text) == (
         "no_room",
         (
-            "finds room in none of its pools. "
+            "finds capacity in none of its pools. "
             "a: never fits: needs 2 GPUs on a; most on any node is 1 GPU (a1). "
             "b: needs 2 GPUs on b; most free on one node is 0 GPUs (b1). "
             "c: drained: c takes no new work on c1 until an admin opens it again. "
@@ -418,9 +418,9 @@ def test_the_pool_that_is_nearest_to_serving_it_decides():
 def test_a_pool_that_is_not_among_them_is_pointed_out():
     found = explain(*full("a1", 1), *full("b1", 1), there("c1", 1), Q, one())
 
-    assert found.proof.unblock == (
-        *[Unblock(Way.WAIT_FOR_NODE, name, "gpu", 1000) for name in ("a1", "b1")],
-        Unblock(Way.DROP_POOL, "a, b"),
+    assert found.proof.suggestions == (
+        *[Suggestion(Remedy.WAIT_FOR_NODE, name, "gpu", 1000) for name in ("a1", "b1")],
+        Suggestion(Remedy.DROP_POOL, "a, b"),
     )
 
 
@@ -440,9 +440,7 @@ def test_a_quota_is_named_without_the_pools():
 
 def test_what_has_begun_is_told_of_its_pool_only():
     job = some("g", 1, 2, 1)
-    job = replace(
-        job, tasks=(replace(job.tasks[0], state=TaskState.RUNNING, node_id="b1", devices=("0",)), job.tasks[1])
-    )
+    job = replace(job, pods=(replace(job.pods[0], state=PodState.RUNNING, node_id="b1", devices=("0",)), job.pods[1]))
 
     assert (
         explain(there("a1", 8), there("b1", 1), Q, job).text == "needs 1 GPU on b; most free on one node is 0 GPUs (b1)"
@@ -456,7 +454,7 @@ def test_jobs_with_other_choices_are_told_other_things():
 
     in_a, in_b = (f"needs 1 GPU on {name}; most free on one node is 0 GPUs ({name}1)" for name in "ab")
     assert texts == {
-        "x": f"finds room in none of its pools. a: {in_a}. b: {in_b}.",
+        "x": f"finds capacity in none of its pools. a: {in_a}. b: {in_b}.",
         "y": in_a,
-        "z": f"finds room in none of its pools. b: {in_b}. a: {in_a}.",
+        "z": f"finds capacity in none of its pools. b: {in_b}. a: {in_a}.",
     }

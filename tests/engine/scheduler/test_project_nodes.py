@@ -4,9 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.engine.decisions import Explain, Plan, Start, Stop, Withdraw
-from scheduler.engine.proof import Cause, Unblock, Way
-from scheduler.engine.snapshot import GroupView, NodeView, Placement, PodSetView, QueueView, TaskState, WorkRules
+from scheduler.engine.decisions import Explain, Reserve, Start, Stop, Withdraw
+from scheduler.engine.proof import Cause, Remedy, Suggestion
+from scheduler.engine.snapshot import (
+    GroupView,
+    NodeView,
+    PodSetView,
+    PodState,
+    QueueView,
+    TopologyConstraint,
+    WorkRules,
+)
 from tests.engine.scheduler.world import gang
 from tests.factories.scheduler import decide, held, node, queue, wait
 
@@ -67,7 +75,7 @@ def test_a_rule_of_interactive_work_leaves_that_of_training_to_the_department():
 @pytest.mark.parametrize(("named", "where"), [({"n1", "n3"}, None), ({"n1", "n2"}, "n2")])
 def test_of_the_nodes_that_a_job_names_only_those_serve_that_the_rule_allows(named, where):
     job = wait("job", "a", 1)
-    job = replace(job, tasks=(replace(job.tasks[0], allowed_nodes=frozenset(named)),))
+    job = replace(job, pods=(replace(job.pods[0], allowed_nodes=frozenset(named)),))
 
     assert decide(*NODES, project("a", training=NEW), job).nodes.get("job") == where
 
@@ -83,7 +91,9 @@ def test_projects_with_other_rules_that_ask_for_the_same_go_elsewhere():
 
 def test_a_gang_stays_in_one_rack_of_the_nodes_that_the_rule_allows():
     racks = [typed("n1", 8, "v100", rack="r1"), typed("n2", 2, "a100", rack="r1"), typed("n3", 4, "a100", rack="r2")]
-    big = replace(gang("g", "a", 1, 4, 4), structure=GroupView((PodSetView("", 4, Placement(("rack",), "rack")),)))
+    big = replace(
+        gang("g", "a", 1, 4, 4), structure=GroupView((PodSetView("", 4, TopologyConstraint(("rack",), "rack")),))
+    )
 
     assert decide(*racks, project("a", training=NEW), big).nodes == dict.fromkeys(["g-0", "g-1", "g-2", "g-3"], "n3")
 
@@ -97,9 +107,9 @@ def test_only_victims_on_nodes_that_the_rule_allows_are_taken():
 
     outcome = decide(*parts, *guests, wait("job", "a", 1), actions=("allocate", "reclaim"))
 
-    assert [d for d in outcome.decisions if isinstance(d, Stop | Plan)] == [
+    assert [d for d in outcome.decisions if isinstance(d, Stop | Reserve)] == [
         Stop("new", "new", None, "reclaimed", "Another queue claims its share; b holds more than it may keep.", "job"),
-        Plan("job", "job", "n2"),
+        Reserve("job", "job", "n2"),
     ]
 
 
@@ -111,8 +121,8 @@ def test_who_is_moved_stays_on_nodes_that_the_rule_of_his_project_allows():
     outcome = decide(*parts, *running, wait("wide", "a", 2), actions=("allocate", "consolidate"))
 
     moves = [d for d in outcome.decisions if not isinstance(d, Explain)]
-    assert [(d.task_id, d.moves_to) for d in moves if isinstance(d, Stop)] == [("y", "n1")]
-    assert [(d.task_id, d.node_id) for d in moves if isinstance(d, Plan)] == [("y", "n1"), ("wide", "n2")]
+    assert [(d.pod_id, d.moves_to) for d in moves if isinstance(d, Stop)] == [("y", "n1")]
+    assert [(d.pod_id, d.node_id) for d in moves if isinstance(d, Reserve)] == [("y", "n1"), ("wide", "n2")]
 
 
 # --- when a rule changes
@@ -126,18 +136,20 @@ def test_what_runs_where_it_may_no_more_goes_on():
 
 def test_a_promise_where_it_may_no_more_run_is_exchanged():
     job = wait("job", "a", 1)
-    job = replace(job, tasks=(replace(job.tasks[0], state=TaskState.PLANNED, node_id="n1"),))
+    job = replace(job, pods=(replace(job.pods[0], state=PodState.RESERVED, node_id="n1"),))
 
-    outcome = decide(*NODES, project("a", training=NEW), job, actions=("keep_promises", "allocate"))
+    outcome = decide(*NODES, project("a", training=NEW), job, actions=("honor_reservations", "allocate"))
 
     assert outcome.decisions == [Start("job", "job", "n2", ("0",))]
 
 
 def test_a_promise_is_withdrawn_where_the_rule_leaves_no_other_place():
     job = wait("job", "a", 1)
-    job = replace(job, tasks=(replace(job.tasks[0], state=TaskState.PLANNED, node_id="n1"),))
+    job = replace(job, pods=(replace(job.pods[0], state=PodState.RESERVED, node_id="n1"),))
 
-    outcome = decide(typed("n1", 1, "v100"), project("a", training=NEW), job, actions=("keep_promises", "allocate"))
+    outcome = decide(
+        typed("n1", 1, "v100"), project("a", training=NEW), job, actions=("honor_reservations", "allocate")
+    )
 
     assert outcome.decisions[0] == Withdraw("job", "job")
 
@@ -175,7 +187,7 @@ def test_a_rule_that_keeps_work_from_free_nodes_is_named_beside_what_is_missing(
             "training of a may run only on nodes with a=b or run.ai/type=a100"
         ),
     )
-    assert found.proof.unblock[-1] == Unblock(Way.ALLOW_NODES, "training of a")
+    assert found.proof.suggestions[-1] == Suggestion(Remedy.ALLOW_NODES, "training of a")
     assert found.advice == "wait for 1 GPU more on n2, or let training of a run on more nodes"
 
 

@@ -1,4 +1,4 @@
-"""What comes of room that was promised in an earlier cycle."""
+"""What comes of capacity that was promised in an earlier cycle."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,48 +6,48 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine.cycle import ACTIONS, run_cycle
-from scheduler.engine.decisions import Explain, Plan, Start, Withdraw
+from scheduler.engine.decisions import Explain, Reserve, Start, Withdraw
 from scheduler.engine.resources import Quota
-from scheduler.engine.snapshot import JobView, Policy, TaskState
+from scheduler.engine.snapshot import JobView, PodState, Policy
 from tests.engine.scheduler.world import gang
 from tests.factories.scheduler import held, node, queue, snapshot_of, wait
 
 
-def promised(job: JobView, *nodes: str, devices: tuple[str, ...] = ()) -> JobView:
-    """Return a job to whose tasks room was promised on these nodes."""
-    pairs = zip(job.tasks, nodes, strict=True)
-    tasks = (replace(task, state=TaskState.PLANNED, node_id=name, devices=devices) for task, name in pairs)
-    return replace(job, tasks=tuple(tasks))
+def reserved(job: JobView, *nodes: str, devices: tuple[str, ...] = ()) -> JobView:
+    """Return a job to whose pods capacity was promised on these nodes."""
+    pairs = zip(job.pods, nodes, strict=True)
+    pods = (replace(pod, state=PodState.RESERVED, node_id=name, devices=devices) for pod, name in pairs)
+    return replace(job, pods=tuple(pods))
 
 
-def leaving(name: str, queue_name: str, node_name: str, gpus: Mapping[int, float] = {0: 1}) -> JobView:
+def terminating(name: str, queue_name: str, node_name: str, gpus: Mapping[int, float] = {0: 1}) -> JobView:
     """Return a job that was told to stop and has not yet."""
     job = held(name, queue_name, node_name, gpus)
-    return replace(job, tasks=(replace(job.tasks[0], state=TaskState.LEAVING),))
+    return replace(job, pods=(replace(job.pods[0], state=PodState.TERMINATING),))
 
 
-def moves(*parts, actions=("keep_promises",)):
+def moves(*parts, actions=("honor_reservations",)):
     decisions = run_cycle(snapshot_of(*parts), Policy(), actions)
     return [decision for decision in decisions if not isinstance(decision, Explain)]
 
 
 def test_who_was_promised_room_starts_there_once_it_is_free():
-    assert moves(node("n1", 2), node("n2", 2), queue("a", 2), promised(wait("job", "a", 1), "n2")) == [
+    assert moves(node("n1", 2), node("n2", 2), queue("a", 2), reserved(wait("job", "a", 1), "n2")) == [
         Start("job", "job", "n2", ("0",))
     ]
 
 
 def test_a_promise_stands_while_somebody_is_leaving():
-    old = leaving("old", "b", "n1")
+    old = terminating("old", "b", "n1")
 
-    assert moves(node("n1", 1), queue("a", 1), queue("b"), old, promised(wait("job", "a", 1), "n1")) == []
+    assert moves(node("n1", 1), queue("a", 1), queue("b"), old, reserved(wait("job", "a", 1), "n1")) == []
 
 
 def test_a_gang_starts_only_when_all_of_its_room_is_free():
     parts = node("n1", 1), node("n2", 1), queue("a", 2), queue("b")
-    pair = promised(gang("pair", "a", 1, 2, 2), "n1", "n2")
+    pair = reserved(gang("pair", "a", 1, 2, 2), "n1", "n2")
 
-    assert moves(*parts, leaving("old", "b", "n2"), pair) == []
+    assert moves(*parts, terminating("old", "b", "n2"), pair) == []
     assert moves(*parts, pair) == [Start("pair", "pair-0", "n1", ("0",)), Start("pair", "pair-1", "n2", ("0",))]
 
 
@@ -55,42 +55,42 @@ def test_a_gang_starts_only_when_all_of_its_room_is_free():
     ("job", "devices"), [(wait("job", "a", 1), ()), (wait("job", "a", 0.6), ("0",)), (wait("job", "a", cpu=60), ())]
 )
 def test_a_promise_is_withdrawn_when_the_stop_of_the_victim_was_lost(job, devices):
-    victim = held("victim", "b", "n1", {0: 1 if job.tasks[0].request.gpus else 0.6}, cpu=10)
+    victim = held("victim", "b", "n1", {0: 1 if job.pods[0].request.gpus else 0.6}, cpu=10)
 
-    decided = moves(node("n1", 1), queue("a", 1), queue("b"), victim, promised(job, "n1", devices=devices))
+    decided = moves(node("n1", 1), queue("a", 1), queue("b"), victim, reserved(job, "n1", devices=devices))
 
     assert decided == [Withdraw("job", "job")]
 
 
 def test_a_promised_device_that_was_not_left_is_exchanged_for_another_of_the_node():
     parts = node("n1", 2), queue("a", 1), queue("b"), held("stays", "b", "n1", {0: 0.6})
-    job = promised(wait("job", "a", 0.6), "n1", devices=("0",))
+    job = reserved(wait("job", "a", 0.6), "n1", devices=("0",))
 
-    assert moves(*parts, leaving("old", "b", "n1", {1: 0.6}), job) == [Plan("job", "job", "n1", ("1",))]
+    assert moves(*parts, terminating("old", "b", "n1", {1: 0.6}), job) == [Reserve("job", "job", "n1", ("1",))]
 
 
 @pytest.mark.parametrize("away", [{"is_ready": False}, {"is_drained": True}])
 def test_a_promise_on_a_node_that_takes_no_work_is_withdrawn(away):
     closed = replace(node("n1", 1), **away)
 
-    assert moves(closed, queue("a", 1), promised(wait("job", "a", 1), "n1")) == [Withdraw("job", "job")]
+    assert moves(closed, queue("a", 1), reserved(wait("job", "a", 1), "n1")) == [Withdraw("job", "job")]
 
 
 def test_a_promise_on_a_node_that_is_gone_is_withdrawn():
-    assert moves(node("n2", 1), queue("a", 1), promised(wait("job", "a", 1), "n1")) == [Withdraw("job", "job")]
+    assert moves(node("n2", 1), queue("a", 1), reserved(wait("job", "a", 1), "n1")) == [Withdraw("job", "job")]
 
 
 def test_a_promise_never_takes_a_queue_beyond_its_limit():
     limited = replace(queue("a", 2), limit=Quota(2000, None, None))
     victim = held("victim", "a", "n1", {0: 1, 1: 1})
 
-    decided = moves(node("n1", 2), node("n2", 2), limited, victim, promised(wait("job", "a", 1), "n2"))
+    decided = moves(node("n1", 2), node("n2", 2), limited, victim, reserved(wait("job", "a", 1), "n2"))
 
     assert decided == [Withdraw("job", "job")]
 
 
 def test_of_two_promises_for_the_room_of_one_the_younger_is_withdrawn():
-    old, young = (promised(wait(name, "a", 1, minute=minute), "n1") for minute, name in enumerate(["b-old", "a-young"]))
+    old, young = (reserved(wait(name, "a", 1, minute=minute), "n1") for minute, name in enumerate(["b-old", "a-young"]))
 
     assert moves(node("n1", 1), queue("a", 2), old, young) == [
         Withdraw("a-young", "a-young"),
@@ -100,7 +100,7 @@ def test_of_two_promises_for_the_room_of_one_the_younger_is_withdrawn():
 
 def test_room_that_was_promised_is_nobody_elses():
     parts = node("n1", 1), queue("a", 1), queue("b", 1)
-    job, thief = promised(wait("job", "a", 1, minute=5), "n1"), wait("thief", "b", 1, priority=75)
+    job, thief = reserved(wait("job", "a", 1, minute=5), "n1"), wait("thief", "b", 1, priority=75)
 
-    assert moves(*parts, leaving("old", "b", "n1"), job, thief, actions=ACTIONS) == []
+    assert moves(*parts, terminating("old", "b", "n1"), job, thief, actions=ACTIONS) == []
     assert moves(*parts, job, thief, actions=ACTIONS) == [Start("job", "job", "n1", ("0",))]

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from scheduler.engine.cycle import run_cycle
-from scheduler.engine.decisions import Decision, Explain, Plan, Start, Stop
+from scheduler.engine.decisions import Decision, Explain, Reserve, Start, Stop
 from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
     NEARLINE,
@@ -16,10 +16,10 @@ from scheduler.engine.snapshot import (
     Fill,
     JobView,
     NodeView,
+    PodState,
     Policy,
     QueueView,
     Snapshot,
-    TaskState,
     WorkRules,
 )
 from tests.engine.scheduler.test_failures import (
@@ -37,7 +37,7 @@ from tests.factories.scheduler import node, queue
 
 LEAVES = ("a1", "a2", "b1", "c1")
 PARENTS = {"a1": "a", "a2": "a", "b1": "b"}
-RUNNING = frozenset({TaskState.RUNNING})
+RUNNING = frozenset({PodState.RUNNING})
 
 policies = st.sampled_from([NEARLINE, PARITY, replace(NEARLINE, gpu_nodes=Fill.SPREAD, devices=Fill.SPREAD)])
 usual = settings(
@@ -139,7 +139,7 @@ def test_no_queue_goes_beyond_its_limit_nor_firm_work_beyond_the_quota(snapshot,
 def test_work_is_given_room_in_one_of_its_pools_and_where_the_rules_of_its_project_allow(snapshot, policy):
     decisions = run_cycle(snapshot, policy)
 
-    check_labels(snapshot, [decision for decision in decisions if isinstance(decision, Start | Plan)])
+    check_labels(snapshot, [decision for decision in decisions if isinstance(decision, Start | Reserve)])
     check_pools(snapshot, apply(snapshot, decisions))
 
 
@@ -149,34 +149,34 @@ def test_a_gang_is_whole_or_absent(snapshot, policy):
     after = apply(snapshot, run_cycle(snapshot, policy))
 
     assert [job.id for job in after.jobs if is_half_up(job)] == []
-    assert [job.id for job in after.jobs if is_half_up(replace(job, tasks=arrived(job)))] == []
+    assert [job.id for job in after.jobs if is_half_up(replace(job, pods=arrived(job)))] == []
 
 
 def arrived(job: JobView):
-    return tuple(replace(t, state=TaskState.RUNNING) if t.state is TaskState.PLANNED else t for t in job.tasks)
+    return tuple(replace(t, state=PodState.RUNNING) if t.state is PodState.RESERVED else t for t in job.pods)
 
 
 @usual
 @given(snapshots(), policies)
-def test_a_running_task_is_stopped_only_for_somebody_who_gets_room(snapshot, policy):
+def test_a_running_pod_is_stopped_only_for_somebody_who_gets_room(snapshot, policy):
     decisions = run_cycle(snapshot, policy)
 
     if any(isinstance(decision, Stop) and decision.code not in FOR_GOOD for decision in decisions):
-        assert any(isinstance(decision, Plan) for decision in decisions)
+        assert any(isinstance(decision, Reserve) for decision in decisions)
 
 
 @usual
 @given(snapshots(), policies)
 def test_where_all_work_fits_nothing_waits_and_nobody_is_stopped(snapshot, policy):
-    count = sum(len(job.tasks) for job in snapshot.jobs)
+    count = sum(len(job.pods) for job in snapshot.jobs)
     roomy = [node(f"{pool}{i:02}", 2, resource=pool) for pool in POOLS for i in range(count)]
     free = [QueueView(row.id, row.name, row.parent_id, row.rank, quota=Quota(None)) for row in snapshot.queues]
     snapshot = replace(snapshot, nodes=[*snapshot.nodes, *roomy], queues=free)
 
     decisions = run_cycle(snapshot, policy)
 
-    waiting = {task.id for job in snapshot.jobs for task in job.tasks if task.state is TaskState.PENDING}
-    assert {decision.task_id for decision in decisions if isinstance(decision, Start)} == waiting
+    waiting = {pod.id for job in snapshot.jobs for pod in job.pods if pod.state is PodState.PENDING}
+    assert {decision.pod_id for decision in decisions if isinstance(decision, Start)} == waiting
     assert len(decisions) == len(waiting)
 
 
@@ -185,11 +185,11 @@ def test_where_all_work_fits_nothing_waits_and_nobody_is_stopped(snapshot, polic
 def test_each_job_that_goes_on_waiting_is_explained_once(snapshot, policy):
     decisions = run_cycle(snapshot, policy)
 
-    stopped = {decision.task_id for decision in decisions if isinstance(decision, Stop)}
+    stopped = {decision.pod_id for decision in decisions if isinstance(decision, Stop)}
     waiting = [
         job.id
         for job in apply(snapshot, decisions).jobs
-        if any(task.state is TaskState.PENDING and task.id not in stopped for task in job.tasks)
+        if any(pod.state is PodState.PENDING and pod.id not in stopped for pod in job.pods)
     ]
     assert Counter(d.job_id for d in decisions if isinstance(d, Explain)) == Counter(waiting)
 
@@ -205,7 +205,7 @@ def test_the_cluster_comes_to_rest_and_a_further_cycle_changes_nothing(snapshot)
 @usual
 @given(snapshots(), policies)
 def test_no_room_stays_idle_that_someone_who_waits_could_use(snapshot, policy):
-    """Whoever is stopped leaves room below a limit, too, which the next cycle gives away: such cycles are left out."""
+    """Whoever is stopped leaves capacity below a limit, too, which the next cycle gives away: such cycles are left out."""
     decisions = run_cycle(snapshot, policy)
     assume(not any(isinstance(decision, Stop) for decision in decisions))
 
@@ -223,11 +223,11 @@ def test_the_order_in_which_things_are_listed_changes_nothing(snapshot, policy, 
         return rows
 
     mixed = Snapshot(shuffled(snapshot.nodes), shuffled(snapshot.queues), shuffled(snapshot.jobs))
-    tasks_too = replace(mixed, jobs=[replace(job, tasks=tuple(shuffled(job.tasks))) for job in mixed.jobs])
+    pods_too = replace(mixed, jobs=[replace(job, pods=tuple(shuffled(job.pods))) for job in mixed.jobs])
 
     decisions = run_cycle(snapshot, policy)
     assert run_cycle(mixed, policy) == decisions
-    assert run_cycle(tasks_too, policy) == decisions
+    assert run_cycle(pods_too, policy) == decisions
 
 
 @usual
@@ -238,16 +238,16 @@ def test_names_decide_only_between_equals(snapshot, policy, random):
     random.shuffle(names)
     new = dict(zip([*(job.id for job in snapshot.jobs), *(row.id for row in snapshot.queues)], names, strict=True))
 
-    def renamed_task(task_id: str) -> str:
-        job_id, dash, rest = task_id.partition("-")
+    def renamed_pod(pod_id: str) -> str:
+        job_id, dash, rest = pod_id.partition("-")
         return new[job_id] + dash + rest
 
     def renamed(job: JobView) -> JobView:
-        tasks = tuple(replace(t, id=renamed_task(t.id), node_id=t.node_id and f"x{t.node_id}") for t in job.tasks)
-        return replace(job, id=new[job.id], queue_id=new[job.queue_id], tasks=tasks)
+        pods = tuple(replace(t, id=renamed_pod(t.id), node_id=t.node_id and f"x{t.node_id}") for t in job.pods)
+        return replace(job, id=new[job.id], queue_id=new[job.queue_id], pods=pods)
 
     def moved(decision: Decision) -> Decision:
-        names = {"job_id": new[decision.job_id], "task_id": renamed_task(decision.task_id)}
+        names = {"job_id": new[decision.job_id], "pod_id": renamed_pod(decision.pod_id)}
         for place in ("node_id", "moves_to"):
             if (node_id := getattr(decision, place, None)) is not None:
                 names[place] = f"x{node_id}"

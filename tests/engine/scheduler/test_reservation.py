@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS
-from scheduler.engine.decisions import Plan
+from scheduler.engine.decisions import Reserve
 from scheduler.engine.rules.reservation import is_time
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
@@ -17,11 +17,11 @@ from scheduler.engine.snapshot import (
     GroupView,
     JobView,
     NodeView,
-    Placement,
     PodSetView,
+    PodState,
+    PodView,
     Policy,
-    TaskState,
-    TaskView,
+    TopologyConstraint,
 )
 from tests.engine.scheduler.test_rounds import check, random_job
 from tests.engine.scheduler.world import World
@@ -32,11 +32,19 @@ POLICY = replace(NEARLINE, reserve_after_s=10 * MINUTE, reserve_for_s=30 * MINUT
 UNGUARDED = replace(POLICY, reserve_after_s=None)
 
 
-def gang(name: str, queue_name: str, gpus: float, count: int, *, placement: Placement | None = None, **more) -> JobView:
+def gang(
+    name: str,
+    queue_name: str,
+    gpus: float,
+    count: int,
+    *,
+    topology_constraint: TopologyConstraint | None = None,
+    **more,
+) -> JobView:
     """Return a gang that has waited for long enough, unless told otherwise."""
-    tasks = tuple(TaskView(f"{name}-{i}", TaskState.PENDING, needs(gpus, resource="lab")) for i in range(count))
+    pods = tuple(PodView(f"{name}-{i}", PodState.PENDING, needs(gpus, resource="lab")) for i in range(count))
     more = {"rank": (START - timedelta(hours=1),), "waited_s": 10 * MINUTE, **more}
-    return JobView(name, queue_name, tasks, GroupView((PodSetView("", count, placement),)), **more)
+    return JobView(name, queue_name, pods, GroupView((PodSetView("", count, topology_constraint),)), **more)
 
 
 class Stream:
@@ -138,7 +146,7 @@ def kept_for(*parts, policy: Policy = POLICY) -> dict[str, list[str]]:
     session = Session(snapshot_of(*parts), policy)
     for action in ACTIONS.values():
         action(session)
-    return {job.view.id: [node.view.name for node in nodes] for job, nodes in session.kept.items()}
+    return {job.view.id: [node.view.name for node in nodes] for job, nodes in session.reserved_nodes.items()}
 
 
 def full(name: str, gpus: int = 2, *, of: str = "a", taken: int | None = None) -> tuple[NodeView, JobView]:
@@ -184,7 +192,7 @@ def test_only_the_first_in_the_order_of_service_is_guarded_in_a_pool():
 def test_each_pool_guards_one():
     farm = node("n2", 2, resource="farm"), held("x", "a", "n2", {0: 1, 1: 1})
     there = gang("there", "a", 2, 1)
-    there = replace(there, tasks=tuple(replace(task, request=needs(2, resource="farm")) for task in there.tasks))
+    there = replace(there, pods=tuple(replace(pod, request=needs(2, resource="farm")) for pod in there.pods))
 
     assert kept_for(*full("n1"), *farm, queue("a", 4), gang("here", "a", 2, 1), there) == {
         "here": ["n1"],
@@ -203,7 +211,7 @@ def test_the_freest_nodes_are_kept_and_no_more_than_are_needed():
 
 def test_nodes_on_which_it_may_not_run_are_not_kept():
     big = gang("big", "a", 2, 1)
-    big = replace(big, tasks=tuple(replace(task, allowed_nodes=frozenset({"n2"})) for task in big.tasks))
+    big = replace(big, pods=tuple(replace(pod, allowed_nodes=frozenset({"n2"})) for pod in big.pods))
 
     assert kept_for(*full("n1"), *full("n2"), queue("a", 4), big) == {"big": ["n2"]}
 
@@ -213,7 +221,9 @@ def test_a_gang_that_must_stay_in_one_rack_keeps_nodes_of_one_rack():
     racks = {"n1": "r1", "n2": "r1", "n3": "r2", "n4": "r3"}
     parts = [replace(p, labels={"rack": racks[p.id]}) if isinstance(p, NodeView) else p for p in parts]
 
-    kept = kept_for(*parts, queue("a", 8), gang("big", "a", 2, 2, placement=Placement(("rack",), "rack")))
+    kept = kept_for(
+        *parts, queue("a", 8), gang("big", "a", 2, 2, topology_constraint=TopologyConstraint(("rack",), "rack"))
+    )
 
     assert kept == {"big": ["n1", "n2"]}
 
@@ -225,7 +235,7 @@ def test_what_was_kept_is_open_again_when_the_next_cycle_begins():
 
     session.change([])
 
-    assert session.kept == {}
+    assert session.reserved_nodes == {}
     assert session.nodes[0].fits(needs(1), now=False)
     assert differences(session) == []
 
@@ -269,10 +279,10 @@ def test_the_gang_itself_uses_what_is_kept_for_it_when_it_reclaims():
 
     outcome = decide(*parts, gang("big", "a", 2, 1), policy=POLICY, actions=ACTIONS)
 
-    stop, plan = outcome.decisions[:2]
+    stop, reserve = outcome.decisions[:2]
     assert (stop.job_id, stop.code, stop.for_job) == ("soft", "reclaimed", "big")
     assert stop.text == "Another queue claims its share; b holds more than it may keep."
-    assert plan == Plan("big", "big-0", "n1")
+    assert reserve == Reserve("big", "big-0", "n1")
 
 
 @pytest.mark.parametrize("seed", range(12))

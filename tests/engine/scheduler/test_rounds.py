@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.engine.snapshot import JobView, TaskState, TaskView
+from scheduler.engine.snapshot import JobView, PodState, PodView
 from tests.engine.scheduler.world import World, gang
 from tests.factories.scheduler import node, queue, share_of
 
@@ -26,13 +26,13 @@ def check(world: World) -> None:
     cpu: Counter[str] = Counter()
     devices: Counter[tuple[str, str]] = Counter()
     for job in world.snapshot.jobs:
-        up = [task for task in job.tasks if task.state is TaskState.RUNNING]
+        up = [pod for pod in job.pods if pod.state is PodState.RUNNING]
         assert (job.stale_for_s or 0) <= 60, f"half a gang for long: {job.id}"
-        for task in up:
-            cpu[task.node_id] += task.request.cpu_millicores
-            assert len(task.devices) == len(set(task.devices)) == (task.request.gpus or bool(task.request.share_milli))
-            for device in task.devices:
-                devices[task.node_id, device] += share_of(task.request)
+        for pod in up:
+            cpu[pod.node_id] += pod.request.cpu_millicores
+            assert len(pod.devices) == len(set(pod.devices)) == (pod.request.gpus or bool(pod.request.share_milli))
+            for device in pod.devices:
+                devices[pod.node_id, device] += share_of(pod.request)
     known = {row.id: row for row in world.snapshot.nodes}
     assert all(milli <= known[name].cpu_millicores for name, milli in cpu.items())
     assert all(milli <= 1000 for milli in devices.values())
@@ -42,18 +42,18 @@ def check(world: World) -> None:
 def fail(world: World, name: str) -> None:
     """Take a node away: what ran there waits again."""
 
-    def without(task: TaskView) -> TaskView:
-        return replace(task, state=TaskState.PENDING, node_id=None, devices=()) if task.node_id == name else task
+    def without(pod: PodView) -> PodView:
+        return replace(pod, state=PodState.PENDING, node_id=None, devices=()) if pod.node_id == name else pod
 
     nodes = [replace(row, is_ready=row.id != name) if row.id == name else row for row in world.snapshot.nodes]
-    jobs = [replace(job, tasks=tuple(without(task) for task in job.tasks)) for job in world.snapshot.jobs]
+    jobs = [replace(job, pods=tuple(without(pod) for pod in job.pods)) for job in world.snapshot.jobs]
     halved = {
         job.id
         for job in jobs
-        if 0 < sum(t.state is TaskState.RUNNING for t in job.tasks) < job.structure.children[0].min_available
+        if 0 < sum(t.state is PodState.RUNNING for t in job.pods) < job.structure.children[0].min_available
     }
     jobs = [
-        replace(job, tasks=tuple(replace(t, state=TaskState.PENDING, node_id=None, devices=()) for t in job.tasks))
+        replace(job, pods=tuple(replace(t, state=PodState.PENDING, node_id=None, devices=()) for t in job.pods))
         if job.id in halved
         else job
         for job in jobs

@@ -84,7 +84,7 @@ def test_features_that_are_not_supported_are_skipped(run):
 @pytest.mark.parametrize(
     ("expected", "line"),
     [
-        ({"max_per_round": {"started": 0}}, "round 1: started 1 tasks, wanted at most 0"),
+        ({"max_per_round": {"started": 0}}, "round 1: started 1 pods, wanted at most 0"),
         ({"nodes": {"node0": {"idle_gpus": 2}}}, "idle_gpus of node0: wanted 2, got 1"),
         ({"jobs": {"job": {"state": "binding", "gpu_share_granted": 0.5}}},
          "job: wanted a share of 0.5 GPUs, got 1.0"),

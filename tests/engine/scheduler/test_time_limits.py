@@ -6,8 +6,8 @@ from math import inf
 import pytest
 
 from scheduler.engine.cycle import ACTIONS
-from scheduler.engine.decisions import Explain, Plan, Stop, StopCode, Withdraw
-from scheduler.engine.snapshot import NEARLINE, PARITY, JobView, QueueView, TaskState, WorkRules
+from scheduler.engine.decisions import Explain, Reserve, Stop, StopCode, Withdraw
+from scheduler.engine.snapshot import NEARLINE, PARITY, JobView, PodState, QueueView, WorkRules
 from tests.engine.scheduler.world import World, gang
 from tests.factories.scheduler import decide, held, node, queue, wait
 
@@ -28,9 +28,9 @@ def up(name: str, *, firm: bool = True, ran_s: float | None = None, idle_s: floa
 
 
 def stops(*parts, policy=NEARLINE) -> list[tuple[str, str]]:
-    """Return which tasks a whole cycle stops, and by which code."""
+    """Return which pods a whole cycle stops, and by which code."""
     outcome = decide(node("n1", 4), *parts, actions=tuple(ACTIONS), policy=policy)
-    return [(d.task_id, d.code.value) for d in outcome.decisions if isinstance(d, Stop)]
+    return [(d.pod_id, d.code.value) for d in outcome.decisions if isinstance(d, Stop)]
 
 
 # --- who is stopped
@@ -114,7 +114,7 @@ def test_the_stop_says_how_long_it_was_and_how_long_it_may_be(job, rules, text):
     assert stop == Stop("job", "job", None, stop.code, text, None)
 
 
-# --- what becomes of the room
+# --- what becomes of the capacity
 
 
 def test_its_room_is_promised_in_the_same_cycle():
@@ -122,8 +122,8 @@ def test_its_room_is_promised_in_the_same_cycle():
 
     outcome = decide(node("n1", 1), *parts, actions=tuple(ACTIONS))
 
-    assert [type(d) for d in outcome.decisions] == [Stop, Plan]
-    assert outcome.decisions[1] == Plan("next", "next", "n1")
+    assert [type(d) for d in outcome.decisions] == [Stop, Reserve]
+    assert outcome.decisions[1] == Reserve("next", "next", "n1")
 
 
 def test_no_other_is_taken_from_for_whom_that_room_is_enough():
@@ -139,19 +139,19 @@ def test_no_other_is_taken_from_for_whom_that_room_is_enough():
 # --- it is over
 
 
-def elastic(ran_s: float, *states: TaskState) -> JobView:
-    """Return a job whose tasks are in these states, each on a device of n1 if on any."""
+def elastic(ran_s: float, *states: PodState) -> JobView:
+    """Return a job whose pods are in these states, each on a device of n1 if on any."""
     job = gang("e", "a", 1, len(states), 1, running_for_s=ran_s)
-    tasks = [
-        replace(task, state=state, node_id="n1", devices=() if state is TaskState.PLANNED else (str(number),))
-        if state is not TaskState.PENDING
-        else task
-        for number, (task, state) in enumerate(zip(job.tasks, states, strict=True))
+    pods = [
+        replace(pod, state=state, node_id="n1", devices=() if state is PodState.RESERVED else (str(number),))
+        if state is not PodState.PENDING
+        else pod
+        for number, (pod, state) in enumerate(zip(job.pods, states, strict=True))
     ]
-    return replace(job, tasks=tuple(tasks))
+    return replace(job, pods=tuple(pods))
 
 
-RUNS, WAITS, LEAVES, PROMISED = TaskState.RUNNING, TaskState.PENDING, TaskState.LEAVING, TaskState.PLANNED
+RUNS, WAITS, LEAVES, PROMISED = PodState.RUNNING, PodState.PENDING, PodState.TERMINATING, PodState.RESERVED
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_who_takes_from_others_neither_finds_it_again_nor_leaves_it_a_place(acti
     outcome = decide(*parts, over, *others, *wanting, actions=("end_overdue", "allocate", action))
 
     told = [d for d in outcome.decisions if not isinstance(d, Explain) and d.job_id == "e"]
-    assert [(d.task_id, type(d), d.code) for d in told] == [("e-0", Stop, StopCode.TIME_LIMIT)]
+    assert [(d.pod_id, type(d), d.code) for d in told] == [("e-0", Stop, StopCode.TIME_LIMIT)]
     assert "e" not in outcome.texts
 
 

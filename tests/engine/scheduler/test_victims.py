@@ -1,4 +1,4 @@
-"""Who goes first when room has to be taken: exact victims, by what is wanted and by what would be lost."""
+"""Who goes first when capacity has to be taken: exact victims, by what is wanted and by what would be lost."""
 
 from dataclasses import replace
 
@@ -74,11 +74,11 @@ def test_no_more_victims_go_than_are_needed():
     assert stopped(*jobs, wait("claim", "owner", 3), gpus=8) == {"job5", "job6", "job7"}
 
 
-def test_tasks_beyond_a_minimum_go_before_whole_jobs():
+def test_pods_beyond_a_minimum_go_before_whole_jobs():
     surplus = replace(
         (elastic := runs("elastic", [0], 0)),
-        tasks=tuple(
-            replace(elastic.tasks[0], id=f"elastic-{index}", devices=(str(index),)) for index in range(2)
+        pods=tuple(
+            replace(elastic.pods[0], id=f"elastic-{index}", devices=(str(index),)) for index in range(2)
         ),
         structure=GroupView((PodSetView("", 1),)),
     )  # fmt: skip
@@ -87,7 +87,7 @@ def test_tasks_beyond_a_minimum_go_before_whole_jobs():
         Snapshot([node("n1", 4)], [queue("owner", 4), queue("guest", 0)], [*jobs, wait("claim", "owner", 1)]), NEARLINE
     )
 
-    assert [decision.task_id for decision in decisions if isinstance(decision, Stop)] == ["elastic-1"]
+    assert [decision.pod_id for decision in decisions if isinstance(decision, Stop)] == ["elastic-1"]
 
 
 @pytest.mark.parametrize(("evictions", "victims"), [(4, {"unlucky"}), (5, {"other"})])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.engine.resources import Quota
-from scheduler.engine.snapshot import TaskState
+from scheduler.engine.snapshot import PodState
 from tests.engine.scheduler.test_failures import launcher_with_workers
 from tests.engine.scheduler.world import World, gang
 from tests.factories.scheduler import cut_node, node, queue, wait
@@ -123,7 +123,7 @@ def test_n9_two_fractions_of_a_small_quota_share_one_device():
     world.submit(wait("frac05", "team-a", 0.5, firm=True), wait("frac03", "team-a", 0.3, minute=1))
     world.settle()
 
-    first, second = (job.tasks[0] for job in world.snapshot.jobs)
+    first, second = (job.pods[0] for job in world.snapshot.jobs)
     assert (first.node_id, first.devices) == (second.node_id, second.devices)
     assert world.allocated() == {"team-a": pytest.approx(0.8)}
 
@@ -187,21 +187,21 @@ def test_f5_a_pod_of_a_parameter_search_is_given_back_and_resumes():
     assert world.running() == {"pod0", "pod1", "pod2"}
 
 
-def tasks_up(world, name):
+def pods_up(world, name):
     (job,) = [job for job in world.snapshot.jobs if job.id == name]
-    return sum(task.state is TaskState.RUNNING for task in job.tasks)
+    return sum(pod.state is PodState.RUNNING for pod in job.pods)
 
 
 def test_f6_an_elastic_job_takes_what_is_idle_and_gives_it_back():
     world = World([node("n1", 2)], [queue("team", 2)])
     world.submit(gang("elastic1", "team", 1, 2, 1))
     world.settle()
-    assert tasks_up(world, "elastic1") == 2
+    assert pods_up(world, "elastic1") == 2
 
     world.submit(wait("filler1", "team", 1, minute=1, firm=True, priority=100))
     world.settle()
 
-    assert (tasks_up(world, "elastic1"), tasks_up(world, "filler1")) == (1, 1)
+    assert (pods_up(world, "elastic1"), pods_up(world, "filler1")) == (1, 1)
 
 
 def test_f7_n16_an_elastic_job_starts_with_what_there_is_and_grows_later():
@@ -211,11 +211,11 @@ def test_f7_n16_an_elastic_job_starts_with_what_there_is_and_grows_later():
 
     world.submit(gang("elastic2", "team", 1, 2, 1))
     world.settle()
-    assert tasks_up(world, "elastic2") == 1
+    assert pods_up(world, "elastic2") == 1
 
     world.delete("filler2")
     world.settle()
-    assert tasks_up(world, "elastic2") == 2
+    assert pods_up(world, "elastic2") == 2
 
 
 MIG_QUICKSTART = [
@@ -239,8 +239,8 @@ def test_f8_slices_are_cut_as_they_are_asked_for_and_an_interactive_one_takes_th
     for minute, (name, parts, firm, held) in enumerate(MIG_QUICKSTART):
         world.submit(wait(name, "team", minute=minute, firm=firm, priority=100 if firm else 50, parts=parts))
         world.settle()
-        tasks = [job.tasks[0] for job in world.snapshot.jobs if job.id in world.running()]
-        assert {task.id: ", ".join(task.devices) for task in tasks} == held
+        pods = [job.pods[0] for job in world.snapshot.jobs if job.id in world.running()]
+        assert {pod.id: ", ".join(pod.devices) for pod in pods} == held
 
     assert (world.evicted, world.waiting()) == (["train-3"], {"train-3"})
 
@@ -279,12 +279,12 @@ def test_n14_a_launcher_and_its_two_workers_start_together_or_not_at_all():
 
     world.submit(launcher_with_workers("dist", "team-a", 2, rank=(9,)))
     world.settle()
-    assert tasks_up(world, "dist") == 0
+    assert pods_up(world, "dist") == 0
 
     world.delete("busy")
     world.settle()
 
     (dist,) = world.snapshot.jobs
     assert world.allocated() == {"team-a": 2}
-    assert {task.id: task.node_id for task in dist.tasks if task.request.gpus} == {"dist-0": "n1", "dist-1": "n2"}
-    assert tasks_up(world, "dist") == 3
+    assert {pod.id: pod.node_id for pod in dist.pods if pod.request.gpus} == {"dist-0": "n1", "dist-1": "n2"}
+    assert pods_up(world, "dist") == 3
