@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Resource(StrEnum):
-    """What may fall short. `pods` is how many processes a node takes, or how many pods of a gang find capacity."""
+    """What may fall short. `tasks` is how many pods a node takes, or how many pods of a gang fit."""
 
     GPU = "gpu"
     DEVICE_MEMORY = "device_memory"

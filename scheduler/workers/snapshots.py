@@ -214,7 +214,7 @@ def _with_reservation(job: JobView, reservation: Reservation) -> JobView:
 def _view_terminating(
     placement: Placement, reservation: Reservation | None, nodes: Mapping[str, NodeView], now: datetime
 ) -> list[JobView]:
-    """Return the views of work that is to leave: two if another place is promised to it, one for each of the places."""
+    """Return the views of an evicted workload: two if another place is reserved for it, one for each place."""
     workload, since = placement.workload, placement.evicting_since or now
     state = PodState.TERMINATING if now - since < _STUCK_AFTER else PodState.STUCK_TERMINATING
     leaving = _view_job(workload, _view_place(placement, nodes, state))
