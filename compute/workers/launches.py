@@ -54,9 +54,10 @@ def start_again(job_ids: Collection[str]) -> None:
 
 
 def void_leases() -> None:
-    """End the leases of a platform that is known to be dead. What its driver does not know is then repaired at once.
+    """End the leases of jobs that a platform was starting or stopping when it died; their repair begins at once.
 
-    A start in which the platform died says nothing about the job, so it is not counted.
+    A job's lease has no token: whoever sees the job on its resource renews it. A start in which the platform died says
+    nothing about the job, so it is not counted.
     """
     Job.objects.filter(state=JobState.STARTING).update(starts=F("starts") - 1, lease_expires_at=None)
     Job.objects.filter(state=JobState.STOPPING).update(lease_expires_at=None)

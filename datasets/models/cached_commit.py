@@ -5,7 +5,7 @@ from enum import StrEnum
 from django.db import models
 
 from core import clock
-from core.orm import BaseModel
+from core.orm import BaseModel, Leased
 from datasets.engine.cache_states import CURRENT, CacheState
 from datasets.models.commit import Commit
 from datasets.models.dataset import Dataset
@@ -42,7 +42,7 @@ class CacheSite(BaseModel):
         return self.name
 
 
-class CachedCommit(BaseModel):
+class CachedCommit(Leased, BaseModel):
     """One commit on one cache site, from the request until it is gone; a row is never used again after that.
 
     `location` is relative to the site's folder. `reserved_bytes` is its part of what the site has promised: files that
@@ -85,8 +85,6 @@ class CachedCommit(BaseModel):
     scrub_requested_at = models.DateTimeField(null=True)
     is_weighed = models.BooleanField(default=False)
 
-    lease_token = models.CharField(max_length=32, blank=True)
-    lease_expires_at = models.DateTimeField(null=True)
     attempts = models.PositiveIntegerField(default=0)
     error_code = models.CharField(max_length=100, blank=True)
     error = models.TextField(blank=True)

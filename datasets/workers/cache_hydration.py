@@ -11,7 +11,7 @@ import structlog
 from django.db import transaction
 
 from accounts.actor import Actor
-from core import clock, isolation
+from core import clock, isolation, leases
 from core.errors import PlatformError
 from core.tasks import enqueue, enqueue_reliably
 from core.units import format_bytes
@@ -60,14 +60,14 @@ def hydrate_cached_commit(*, cached_commit_id: str) -> None:
         _fail(row, error)
     finally:
         # Whatever went wrong, a database that was busy for too long say, the next worker need not wait for the expiry.
-        cache_leases.give_back(row)
+        leases.release(CachedCommit.objects.filter(pk=row.pk), row.lease_token)
         _ring_next(row)
 
 
 def reap(*, limit: int = 100) -> int:
     """Ring for every copy that wants work and has no worker, dead ones' included; return how many there are."""
     now = clock.now()
-    rows = CachedCommit.objects.filter(state__in=[*UNFINISHED, CacheState.EVICTING]).exclude(lease_expires_at__gt=now)
+    rows = CachedCommit.objects.filter(state__in=[*UNFINISHED, CacheState.EVICTING]).filter(leases.is_free(now))
     found = list(rows.order_by("pk").values_list("pk", "state")[:limit])
     for id_, state in found:
         if state == CacheState.EVICTING:
@@ -90,7 +90,7 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
     rows = CachedCommit.objects.select_for_update(of=("self",))
     row = rows.select_related("site", "commit", "dataset__project", "dataset__store").get(pk=cached_commit_id)
     now = clock.now()
-    if row.state not in UNFINISHED or (row.lease_expires_at is not None and row.lease_expires_at > now):
+    if row.state not in UNFINISHED or row.is_leased_at(now):
         return None
     row.site = site
     reason = _find_reason_to_wait(row)
@@ -100,7 +100,7 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
     if row.attempts >= _MAX_ATTEMPTS:
         _give_up(row)
         return None
-    row.lease_token, row.lease_expires_at = cache_leases.new_token(), cache_leases.expiry(now)
+    row.lease_token, row.lease_expires_at = leases.new_token(), cache_leases.expiry(now)
     row.attempts, row.waits_for, row.rate_bytes_s = row.attempts + 1, "", None
     row.save(update_fields=["lease_token", "lease_expires_at", "attempts", "waits_for", "rate_bytes_s"])
     if row.state in WORKING:

@@ -3,7 +3,6 @@
 The token is a fence: every write of the worker names it, so one that was thought dead can change nothing any more.
 """
 
-import secrets
 import threading
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -28,24 +27,9 @@ _RENEW_S = 4.0
 _RATE_WEIGHT = 0.2
 
 
-def new_token() -> str:
-    """Return a token that nobody had before."""
-    return secrets.token_hex(8)
-
-
 def expiry(now: datetime) -> datetime:
     """Return until when a lease lasts that is taken or renewed now."""
     return now + LEASE
-
-
-def give_back(row: CachedCommit) -> None:
-    """End the lease of a worker that has stopped, if it still is this one."""
-    CachedCommit.objects.filter(pk=row.pk, lease_token=row.lease_token).update(lease_expires_at=None)
-
-
-def void_leases() -> None:
-    """End the leases of workers that are known to be dead, so that others go on at once."""
-    CachedCommit.objects.filter(lease_expires_at__isnull=False).update(lease_expires_at=None)
 
 
 class Heartbeat:

@@ -10,7 +10,7 @@ import structlog
 from django.db import transaction
 from django.db.models import F
 
-from core import clock, isolation
+from core import clock, isolation, leases
 from core.tasks import enqueue, enqueue_on_commit
 from datasets.adapters.sites.registry import open_volume
 from datasets.engine import eviction
@@ -126,9 +126,9 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
     rows = CachedCommit.objects.select_for_update(of=("self",)).select_related("site")
     row = rows.filter(pk=cached_commit_id, state=CacheState.EVICTING).first()
     now = clock.now()
-    if row is None or (row.lease_expires_at is not None and row.lease_expires_at > now):
+    if row is None or row.is_leased_at(now):
         return None
-    row.lease_token, row.lease_expires_at = cache_leases.new_token(), cache_leases.expiry(now)
+    row.lease_token, row.lease_expires_at = leases.new_token(), cache_leases.expiry(now)
     row.save(update_fields=["lease_token", "lease_expires_at"])
     return row
 

@@ -13,9 +13,8 @@ import structlog
 from django.db import transaction
 from django.db.models import Q
 
-from core import clock, isolation
+from core import clock, isolation, leases
 from core.errors import PlatformError
-from core.models import give_back_lease, take_lease
 from core.tasks import enqueue_reliably
 from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store
@@ -27,7 +26,6 @@ from datasets.selectors import caches, failures
 from datasets.selectors.trees import TreeReader
 from datasets.services import damage
 from datasets.services.cache_events import record
-from datasets.workers import cache_leases
 from datasets.workers.evictions import HEALING
 from nearline.content.manifest import Entry
 from nearline.content.paths import to_text
@@ -61,14 +59,14 @@ def scrub_cached_commit(*, cached_commit_id: str) -> None:
     row = rows.filter(pk=cached_commit_id, state=CacheState.READY).first()
     if row is None or not _is_due(row):
         return
-    token = cache_leases.new_token()
+    token = leases.new_token()
     name = f"scrub:{row.pk}"
-    if not take_lease(name, holder=token, for_s=_LEASE_S):
+    if not leases.take_named(name, holder=token, for_s=_LEASE_S):
         return
     try:
         _Scrub(row, open_volume(row.site), token).run()
     finally:
-        give_back_lease(name, holder=token)
+        leases.release_named(name, holder=token)
 
 
 def heal_changes(*, cached_commit_id: str, since: datetime) -> list[str]:
@@ -80,14 +78,14 @@ def heal_changes(*, cached_commit_id: str, since: datetime) -> list[str]:
     row = rows.filter(pk=cached_commit_id, state=CacheState.READY).first()
     if row is None:
         return []
-    token, name = cache_leases.new_token(), f"scrub:{row.pk}"
-    if take_lease(name, holder=token, for_s=_LEASE_S):
+    token, name = leases.new_token(), f"scrub:{row.pk}"
+    if leases.take_named(name, holder=token, for_s=_LEASE_S):
         try:
             _Scrub(row, open_volume(row.site), token).heal_changes(since)
         except PlatformError as error:
             log.warning("cache.not_healed", cached_commit_id=row.pk, error=error.message)
         finally:
-            give_back_lease(name, holder=token)
+            leases.release_named(name, holder=token)
     events = row.events.filter(kind=CachedCommitEventKind.DAMAGED, created_at__gte=since).order_by("pk")
     return [file["path"] for event in events for file in event.facts["files"]]
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from django.db import models
 
 from core import clock
-from core.orm import BaseModel, live_field
+from core.orm import BaseModel, Leased, live_field
 from core.times import Interval, Times, measure
 from flows.engine import names
 from flows.engine.states import (
@@ -19,12 +19,12 @@ from flows.engine.states import (
 )
 
 
-class Run(BaseModel):
+class Run(Leased, BaseModel):
     """One execution of a flow version. `wake_at` is when it wants to be looked at, news or not; None: only on news.
 
     `retry_key` and `retry_index` say from which step on a retry that is asked for opens it again; empty: whatever did
     not succeed. `datasets` maps each dataset reference of the flow to the commit that it meant when the run started.
-    The lease (`lock_token`, `locked_until`) says who advances it now.
+    The lease says who advances it now.
     """
 
     id_prefix = "run"
@@ -50,8 +50,6 @@ class Run(BaseModel):
     wake_at = models.DateTimeField(null=True)
     event_seq = models.PositiveIntegerField(default=0)
     is_live = live_field(set(RunState) - RUN_ENDS)
-    lock_token = models.CharField(max_length=32, blank=True)
-    locked_until = models.DateTimeField(default=clock.now)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["flow", "number"], name="one_run_per_number")]
@@ -168,7 +166,7 @@ class InputState(StrEnum):
     RELEASED = "released"
 
 
-class AttemptInput(BaseModel):
+class AttemptInput(Leased, BaseModel):
     """A dataset that an attempt reads, and what its job mounts (`source`, empty until it is ready).
 
     `cached_commit_id` is empty for one that is not cached: a copy of the attempt's own.
@@ -188,7 +186,6 @@ class AttemptInput(BaseModel):
     )
     source = models.JSONField(default=dict)
     error = models.TextField(blank=True)
-    locked_until = models.DateTimeField(default=clock.now)
     is_live = live_field(set(InputState) - {InputState.RELEASED})
 
     class Meta:

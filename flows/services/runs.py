@@ -73,7 +73,6 @@ def start_run(
         code={**(asdict(code) if code else {}), "bundle": version.bundle, "version": version.hash},
         created_by=actor.name,
         wake_at=now,
-        locked_until=now,
         event_seq=1,
     )
     positions = {step.name: number for number, step in enumerate(spec.steps)}

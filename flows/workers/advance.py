@@ -7,20 +7,20 @@ periodic run finds the work of a lost message, because the rows say what there i
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core import clock, isolation, metrics
+from core import clock, isolation, leases, metrics
 from core.models import Failure
 from flows.engine import planner
 from flows.errors import LeaseLost
 from flows.models import Run
 from flows.selectors import failures, specs
 from flows.services import harvest
-from flows.workers import apply, handover, leases, snapshots, staging
+from flows.workers import apply, handover, snapshots, staging
 
 
 def advance_run(run_id: str) -> None:
     """Do all that can be done for a run now. Can be called by anybody at any time, also twice at once."""
     is_first = True
-    while (token := leases.take(run_id)) is not None:
+    while (token := _take(run_id)) is not None:
         has_changed = False
         try:
             with metrics.ADVANCE_SECONDS.time():
@@ -31,7 +31,7 @@ def advance_run(run_id: str) -> None:
         except LeaseLost:
             return
         finally:
-            leases.give_back(run_id, token)
+            leases.release(Run.objects.filter(pk=run_id), token)
         # A worker that came while the lease was held went away again, so the holder reads once more. What a whole pass
         # could do nothing about waits for the periodic run.
         if not (is_first or has_changed) or not snapshots.has_news(run_id, clock.now()):
@@ -76,7 +76,7 @@ def advance_each(run_ids: Sequence[str]) -> None:
 
 def _end_cancelled(run_id: str, _failure: Failure) -> None:
     """End a run that was cancelled and cannot be advanced: its jobs are stopped, and nothing is planned any more."""
-    token = leases.take(run_id)
+    token = _take(run_id)
     if token is None:
         return
     try:
@@ -85,7 +85,12 @@ def _end_cancelled(run_id: str, _failure: Failure) -> None:
     except LeaseLost:
         return
     finally:
-        leases.give_back(run_id, token)
+        leases.release(Run.objects.filter(pk=run_id), token)
+
+
+def _take(run_id: str) -> str | None:
+    """Take the lease of a live run."""
+    return leases.take(Run.objects.filter(pk=run_id, is_live=True), for_s=apply.LEASE_S)
 
 
 def find_waiting() -> list[str]:

@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce
 from accounts.actor import Actor
 from compute.services import jobs
 from compute.services.jobs import JobRequest
-from core import tasks
+from core import leases, tasks
 from core.signals import send_on_commit
 from flows import signals
 from flows.engine import names
@@ -37,13 +37,16 @@ from flows.engine.transitions import (
     Supersede,
     Transition,
 )
+from flows.errors import LeaseLost
 from flows.models import Attempt, AttemptInput, Experiment, Run, RunEvent, Step
 from flows.services import facts
-from flows.workers import job_specs, leases
+from flows.workers import job_specs
 from flows.workers.snapshots import Loaded
 
 _SYSTEM = Actor.system("flow runs")
 _BATCH = 500
+# How long a worker may take from one write of a run to the next, in seconds.
+LEASE_S = 5.0
 _MOST_FAILED = 3
 _STORING_POLL = timedelta(seconds=2)
 
@@ -55,7 +58,7 @@ def apply(loaded: Loaded, transitions: Sequence[Transition], *, token: str, now:
         writer.note(transition)
     writer.prepare()
     with transaction.atomic():
-        leases.fence(loaded.run.pk, token)
+        _fence(loaded.run.pk, token)
         writer.write()
     return writer.has_changed
 
@@ -68,7 +71,7 @@ def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:
     reason = "The run was cancelled; the platform could not advance it."
     ending = {"reason": reason, "finished_at": now}
     with transaction.atomic():
-        leases.fence(run_id, token)
+        _fence(run_id, token)
         run = Run.objects.filter(pk=run_id, cancel_requested_at__isnull=False).first()
         if run is None:
             return False
@@ -92,6 +95,12 @@ def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:
         tasks.enqueue_on_commit("flows.release_inputs")
         send_on_commit(signals.run_changed, run_id=run_id)
     return True
+
+
+def _fence(run_id: str, token: str) -> None:
+    """Hold the run until the caller's transaction ends. Raises LeaseLost."""
+    if not leases.renew(Run.objects.filter(pk=run_id), token, for_s=LEASE_S):
+        raise LeaseLost("Another worker goes on with this run.")
 
 
 class _Writer:
@@ -312,7 +321,6 @@ class _Writer:
             reference=data.dataset,
             commit_id=commit["commit"],
             is_cached=data.cached,
-            locked_until=self._now,
         )
 
     def _prepared(self) -> Iterable[tuple[Step, Attempt]]:

@@ -8,7 +8,6 @@ import secrets
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from accounts.actor import Actor
 from compute.errors import TemplateNotFound
 from compute.selectors import templates
 from compute.services.jobs import HostFolder, SourceKind, Tree, source_to_json
-from core import clock, isolation, tasks
+from core import clock, isolation, leases, tasks
 from core.errors import PlatformError
 from core.models import Failure
 from datasets.selectors import caches as cache_selectors
@@ -35,7 +34,7 @@ from flows.workers import run_folders
 log = structlog.get_logger(__name__)
 
 _SYSTEM = Actor.system("flow runs")
-_LEASE = timedelta(seconds=60)
+_LEASE_S = 60.0
 _MOST_TRIES = 5
 _ENDED = sorted(state.value for state in ATTEMPT_STATES.final)
 _UNDER_WAY = Q(is_live=True, state=InputState.PENDING, attempt__state="preparing")
@@ -72,8 +71,8 @@ def runs_waiting_for(cached_commit_id: str) -> list[str]:
 
 
 def copy_all() -> None:
-    """Make every copy that is wanted and that nobody makes: the tick."""
-    waiting = AttemptInput.objects.filter(_UNDER_WAY, is_cached=False, locked_until__lte=clock.now())
+    """Make every copy that is needed and that no worker makes."""
+    waiting = AttemptInput.objects.filter(_UNDER_WAY, leases.is_free(clock.now()), is_cached=False)
     copy_each(list(waiting.order_by("pk").values_list("pk", flat=True)))
 
 
@@ -84,19 +83,16 @@ def copy_each(input_ids: Sequence[str]) -> None:
 
 def copy_input(input_id: str) -> None:
     """Write an attempt's own copy of a commit, verified, unless somebody is at it."""
-    now = clock.now()
-    free = AttemptInput.objects.filter(_UNDER_WAY, pk=input_id, is_cached=False, locked_until__lte=now)
-    row = free.select_related("attempt").first()
-    if row is None or not AttemptInput.objects.filter(pk=row.pk, locked_until=row.locked_until).update(
-        locked_until=now + _LEASE
-    ):
+    token = leases.take(AttemptInput.objects.filter(_UNDER_WAY, pk=input_id, is_cached=False), for_s=_LEASE_S)
+    if token is None:
         return
+    row = AttemptInput.objects.select_related("attempt").get(pk=input_id)
     target = _copies_of(row.attempt.run_id, row.attempt_id) / row.name
     draft = target.with_name(f".{row.name}-{secrets.token_hex(4)}")
     try:
         if not target.exists():
             draft.parent.mkdir(parents=True, exist_ok=True)
-            checkouts.write_tree(row.commit_id, draft, _Renewal(row))
+            checkouts.write_tree(row.commit_id, draft, _Renewal(input_id, token))
             draft.rename(target)
         _settle(row, InputState.READY, source=source_to_json(HostFolder(str(target))))
     except PlatformError as error:
@@ -205,17 +201,17 @@ def _settle(row: AttemptInput, state: InputState, *, source: Mapping[str, str] |
 class _Renewal:
     """Renews the lease of a copy that gets on. Called from the threads that write it, so seldom and self-contained."""
 
-    def __init__(self, row: AttemptInput) -> None:
-        self._input_id = row.pk
+    def __init__(self, input_id: str, token: str) -> None:
+        self._rows, self._token = AttemptInput.objects.filter(pk=input_id), token
         self._guard = threading.Lock()
         self._renewed_at = clock.monotonic()
 
     def __call__(self, _progress: object) -> None:
         with self._guard:
-            if clock.monotonic() - self._renewed_at < _LEASE.total_seconds() / 3:
+            if clock.monotonic() - self._renewed_at < _LEASE_S / 3:
                 return
             self._renewed_at = clock.monotonic()
-        AttemptInput.objects.filter(pk=self._input_id).update(locked_until=clock.now() + _LEASE)
+        leases.renew(self._rows, self._token, for_s=_LEASE_S)
         connection.close()
 
 

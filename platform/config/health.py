@@ -1,5 +1,7 @@
 """Whether this process lives, whether it can serve, and its numbers."""
 
+from datetime import timedelta
+
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -13,7 +15,7 @@ from core.errors import PlatformError
 from core.models import Lease
 from web.problems import problem_of
 
-_LEADER_LATE_S = 30
+_LEADER_LATE = timedelta(seconds=30)
 
 
 def healthz(_request: HttpRequest) -> HttpResponse:
@@ -29,7 +31,7 @@ def readyz(_request: HttpRequest) -> HttpResponse:
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             checks["migrations"] = "some are not applied: run `python manage.py setup`"
         lease = Lease.objects.filter(pk="leader").first()
-        if lease is None or (clock.now() - lease.expires_at).total_seconds() > _LEADER_LATE_S:
+        if lease is None or not lease.is_leased_at(clock.now() - _LEADER_LATE):
             checks["leader"] = "no controller is running: background work waits"
     except DatabaseError as error:
         checks["database"] = str(error).strip()

@@ -13,9 +13,8 @@ import structlog
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
-from core import clock, tasks
+from core import clock, leases, tasks
 from core.local_queue import LocalQueue
-from core.models import give_back_lease, take_lease
 
 log = structlog.get_logger(__name__)
 
@@ -50,13 +49,13 @@ def lead(
                 queue.put(task, {})
     tasks.install_threads(None)
     if is_leader:
-        give_back_lease(_LEASE, holder=holder)
+        leases.release_named(_LEASE, holder=holder)
 
 
 def _take(holder: str) -> bool:
     try:
         close_old_connections()
-        return take_lease(_LEASE, holder=holder, for_s=_LEASE_S)
+        return leases.take_named(_LEASE, holder=holder, for_s=_LEASE_S)
     except DatabaseError as error:
         log.warning("leader.database_away", reason=str(error))
         return False

@@ -1,22 +1,17 @@
 """The tables of the kernel: leases, by which one process among many leads; and failures of background work."""
 
-from datetime import timedelta
-
 from django.db import models
 
-from core import clock
-from core.orm import BaseModel
+from core.orm import BaseModel, Leased
 
 
-class Lease(models.Model):
-    """A right that one holder has until it expires or is renewed."""
+class Lease(Leased):
+    """A lease by name, for what has no row of its own. Its token is the name of its holder."""
 
     name = models.CharField(primary_key=True, max_length=50)
-    holder = models.CharField(max_length=100)
-    expires_at = models.DateTimeField()
 
     def __str__(self) -> str:
-        return f"{self.name} held by {self.holder}"
+        return f"{self.name} held by {self.lease_token}"
 
 
 class Failure(BaseModel):
@@ -39,27 +34,3 @@ class Failure(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.item_id}: {self.error}"
-
-
-def take_lease(name: str, *, holder: str, for_s: float) -> bool:
-    """Take or renew a lease for `holder`; False when another holds it. Safe to call from many processes at once."""
-    now = clock.now()
-    expires_at = now + timedelta(seconds=for_s)
-    free = models.Q(holder=holder) | models.Q(expires_at__lte=now)
-    if Lease.objects.filter(free, pk=name).update(holder=holder, expires_at=expires_at):
-        return True
-    _, was_made = Lease.objects.get_or_create(pk=name, defaults={"holder": holder, "expires_at": expires_at})
-    return was_made
-
-
-def renew_lease(name: str, *, holder: str, for_s: float) -> bool:
-    """Lengthen a lease if nobody took it since `holder` did, even after its expiry; else False.
-
-    Inside a transaction the row stays locked until its end, so nobody can take the lease in between.
-    """
-    return Lease.objects.filter(pk=name, holder=holder).update(expires_at=clock.now() + timedelta(seconds=for_s)) == 1
-
-
-def give_back_lease(name: str, *, holder: str) -> None:
-    """End a lease early, so that a successor need not wait for its expiry."""
-    Lease.objects.filter(pk=name, holder=holder).update(expires_at=clock.now())

@@ -55,6 +55,20 @@ def live_field(states: Collection[str], *, column: str = "state") -> models.Gene
     return models.GeneratedField(expression=expression, output_field=models.BooleanField(), db_persist=True)
 
 
+class Leased(models.Model):
+    """A row that one worker at a time works on: see `core.leases`."""
+
+    lease_token = models.CharField(max_length=100, blank=True)
+    lease_expires_at = models.DateTimeField(null=True)
+
+    class Meta:
+        abstract = True
+
+    def is_leased_at(self, moment: datetime) -> bool:
+        """Whether a worker holds the lease at a moment."""
+        return self.lease_expires_at is not None and self.lease_expires_at > moment
+
+
 def _fault_of(field: "models.Field[Any, Any]", value: object) -> str:
     return next(filter(None, _faults_of(field, value)), "")
 

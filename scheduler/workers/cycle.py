@@ -12,9 +12,8 @@ import structlog
 from django.db import transaction
 from django.db.models import Count, Sum
 
-from core import clock, ids, isolation
+from core import clock, ids, isolation, leases
 from core.metrics import CYCLE_SECONDS
-from core.models import give_back_lease, renew_lease, take_lease
 from scheduler.engine.cycle import decide
 from scheduler.engine.decisions import Decision, Explain, Start
 from scheduler.engine.resources import ONE_GPU
@@ -55,13 +54,13 @@ def run_once(policy: Policy = _POLICY) -> CycleReport:
     if not Workload.objects.filter(state=WorkloadState.PENDING).exists():
         return CycleReport()
     holder = ids.new_id("cycle", now_ms=clock.now_ms())
-    if not take_lease(_LEASE, holder=holder, for_s=_LEASE_S):
+    if not leases.take_named(_LEASE, holder=holder, for_s=_LEASE_S):
         return CycleReport()
     try:
         with CYCLE_SECONDS.time():
             return _run(policy, holder)
     finally:
-        give_back_lease(_LEASE, holder=holder)
+        leases.release_named(_LEASE, holder=holder)
 
 
 def fair_shares(changed: Mapping[str, QueueView] | None = None) -> Mapping[str, int]:
@@ -127,4 +126,4 @@ def _write(decisions: Sequence[Decision], view: ClusterView, holder: str) -> Cyc
 
 @transaction.atomic
 def _apply(batch: Sequence[Move], view: ClusterView, holder: str) -> Applied:
-    return apply.apply_moves(batch, view) if renew_lease(_LEASE, holder=holder, for_s=_LEASE_S) else Applied()
+    return apply.apply_moves(batch, view) if leases.renew_named(_LEASE, holder=holder, for_s=_LEASE_S) else Applied()

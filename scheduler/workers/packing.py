@@ -9,8 +9,7 @@ from dataclasses import asdict, replace
 import structlog
 from django.db.models import Count
 
-from core import clock, ids
-from core.models import take_lease
+from core import clock, ids, leases
 from scheduler.engine.rules import packing
 from scheduler.engine.snapshot import CapacityPrices, Fill, Policy
 from scheduler.models import Packing, Workload
@@ -40,7 +39,7 @@ def learn() -> None:
     It may be called at any time, by any number of processes: between them it looks once in five minutes.
     """
     # The lease is not given back: as long as it lasts somebody has just looked.
-    if not take_lease(_LEASE, holder=ids.new_id("learner", now_ms=clock.now_ms()), for_s=_AT_MOST_EVERY_S):
+    if not leases.take_named(_LEASE, holder=ids.new_id("learner", now_ms=clock.now_ms()), for_s=_AT_MOST_EVERY_S):
         return
     mix, known = _recent_mix(), find_packing()
     requests = sum(count for *_, count in mix)

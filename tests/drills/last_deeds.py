@@ -21,8 +21,7 @@ from accounts.actor import Actor
 from accounts.models import Project
 from compute.models import Job
 from compute.workers import launches
-from core import clock
-from core.models import take_lease
+from core import clock, leases
 from datasets.models import CachedCommit
 from datasets.selectors import caches as cache_reads
 from datasets.selectors.datasets import resolve
@@ -30,7 +29,7 @@ from datasets.services import caches
 from datasets.workers import cache_hydration
 from flows.models import Run
 from flows.services import flows, runs
-from flows.workers import advance, leases
+from flows.workers import advance
 from scheduler.services import workloads
 from scheduler.workers import cycle
 
@@ -49,12 +48,12 @@ def main(reference: str, flow_file: str) -> None:
     advance.advance_run(run.pk)
     cycle.run_once()
     claimed = launches._claim(workloads.list_unclaimed())
-    leases.take(run.pk)
+    leases.take(Run.objects.filter(pk=run.pk), for_s=DAY.total_seconds())
     CachedCommit.objects.update(lease_expires_at=until)
     Job.objects.filter(pk__in=claimed).update(lease_expires_at=until, starts=launches._MOST_STARTS)
-    Run.objects.update(locked_until=until)
+    Run.objects.update(lease_expires_at=until)
     for name in ("leader", "scheduler.cycle"):
-        take_lease(name, holder="dead", for_s=DAY.total_seconds())
+        leases.take_named(name, holder="dead", for_s=DAY.total_seconds())
     print(row.pk, run.pk, len(claimed), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -85,7 +85,7 @@ def test_a_second_controller_takes_over_within_the_lease(product, tmp_path):
 
     def leader() -> int:
         with psycopg.connect(product.environment["DATABASE_URL"]) as database:
-            (holder,) = database.execute("SELECT holder FROM core_lease WHERE name = 'leader'").fetchone()
+            (holder,) = database.execute("SELECT lease_token FROM core_lease WHERE name = 'leader'").fetchone()
         return int(holder.rpartition(":")[2])
 
     product.spawn("second controller", [sys.executable, "manage.py", "controller"])

@@ -154,7 +154,7 @@ def test_records_of_items_that_are_gone_do_not_stay_for_ever(move):
 
 
 def test_rows_are_named_by_their_key(move):
-    lease = Lease.objects.create(name="leader", holder="h", expires_at=NOW)
+    lease = Lease.objects.create(name="leader", lease_token="h", lease_expires_at=NOW)
 
     isolation.for_each("test", [lease], lambda _: 1 / 0)
 

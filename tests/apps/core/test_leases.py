@@ -2,35 +2,82 @@
 
 from datetime import UTC, datetime, timedelta
 
-from core import clock
-from core.models import give_back_lease, take_lease
+import pytest
+
+from core import clock, leases
+from core.models import Lease
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def test_one_of_two_gets_the_lease_and_keeps_it_by_renewing(db):
     with clock.frozen_at(NOON) as move_to:
-        assert take_lease("leader", holder="a", for_s=10)
-        assert not take_lease("leader", holder="b", for_s=10)
+        assert leases.take_named("leader", holder="a", for_s=10)
+        assert not leases.take_named("leader", holder="b", for_s=10)
         move_to(NOON + timedelta(seconds=9))
-        assert take_lease("leader", holder="a", for_s=10)
+        assert leases.take_named("leader", holder="a", for_s=10)
         move_to(NOON + timedelta(seconds=18))
-        assert not take_lease("leader", holder="b", for_s=10)
+        assert not leases.take_named("leader", holder="b", for_s=10)
 
 
 def test_an_expired_lease_goes_to_whoever_asks(db):
     with clock.frozen_at(NOON) as move_to:
-        take_lease("leader", holder="a", for_s=10)
+        leases.take_named("leader", holder="a", for_s=10)
         move_to(NOON + timedelta(seconds=10))
-        assert take_lease("leader", holder="b", for_s=10)
-        assert not take_lease("leader", holder="a", for_s=10)
+        assert leases.take_named("leader", holder="b", for_s=10)
+        assert not leases.take_named("leader", holder="a", for_s=10)
 
 
 def test_a_lease_that_is_given_back_is_free_at_once_and_only_by_its_holder(db):
     with clock.frozen_at(NOON) as move_to:
-        take_lease("leader", holder="a", for_s=10)
-        give_back_lease("leader", holder="b")
-        assert not take_lease("leader", holder="b", for_s=10)
-        give_back_lease("leader", holder="a")
+        leases.take_named("leader", holder="a", for_s=10)
+        leases.release_named("leader", holder="b")
+        assert not leases.take_named("leader", holder="b", for_s=10)
+        leases.release_named("leader", holder="a")
         move_to(NOON + timedelta(milliseconds=1))
-        assert take_lease("leader", holder="b", for_s=10)
+        assert leases.take_named("leader", holder="b", for_s=10)
+
+
+@pytest.fixture
+def row(db):
+    Lease.objects.create(name="row")
+    return Lease.objects.filter(pk="row")
+
+
+def test_the_lease_of_a_row_goes_to_one_worker_and_by_its_expiry_to_the_next(row):
+    with clock.frozen_at(NOON) as move_to:
+        first = leases.take(row, for_s=10)
+        assert leases.take(row, for_s=10) is None
+        move_to(NOON + timedelta(seconds=10))
+        second = leases.take(row, for_s=10)
+
+    assert row.get().lease_token == second != first
+
+
+def test_whoever_lost_a_lease_can_neither_renew_nor_release_it(row):
+    with clock.frozen_at(NOON) as move_to:
+        late = leases.take(row, for_s=10)
+        move_to(NOON + timedelta(seconds=10))
+        leases.take(row, for_s=10)
+
+        assert not leases.renew(row, late, for_s=60)
+        leases.release(row, late)
+
+    assert row.get().lease_expires_at == NOON + timedelta(seconds=20)
+
+
+def test_an_expired_lease_that_nobody_took_is_renewed(row):
+    with clock.frozen_at(NOON) as move_to:
+        token = leases.take(row, for_s=10)
+        move_to(NOON + timedelta(seconds=30))
+
+        assert leases.renew(row, token, for_s=10)
+        assert row.get().is_leased_at(NOON + timedelta(seconds=39))
+
+
+def test_a_lease_that_is_released_or_void_is_free_at_once(row):
+    with clock.frozen_at(NOON):
+        leases.release(row, leases.take(row, for_s=10))
+        assert leases.take(row, for_s=10)
+        leases.void(row)
+        assert leases.take(row, for_s=10)

@@ -1,11 +1,14 @@
 """Leases of a dead process are void where it is known to be dead, and hold where another process may live."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from django.apps import apps
 
 from config import recovery
-from core.models import take_lease
+from core import clock, leases
+from core.orm import Leased
 
 
 @pytest.mark.parametrize(
@@ -13,8 +16,22 @@ from core.models import take_lease
 )
 def test_only_the_home_folders_lock_proves_that_nobody_holds_a_lease(db, settings, database_url, is_free):
     settings.NEARLINE = replace(settings.NEARLINE, database_url=database_url)
-    take_lease("leader", holder="killed", for_s=60)
+    leases.take_named("leader", holder="killed", for_s=60)
 
     recovery.void_leases()
 
-    assert take_lease("leader", holder="next", for_s=60) is is_free
+    assert leases.take_named("leader", holder="next", for_s=60) is is_free
+
+
+def test_the_leases_of_every_kind_of_row_are_void(db, settings, everything):
+    settings.NEARLINE = replace(settings.NEARLINE, database_url="")
+    leased = [model for model in apps.get_models() if issubclass(model, Leased)]
+    later = clock.now() + timedelta(days=1)
+    for model in leased:
+        model.objects.update(lease_token="killed", lease_expires_at=later)
+
+    recovery.void_leases()
+
+    assert {model.__name__ for model in leased} == {"Lease", "CachedCommit", "Run", "AttemptInput"}
+    for model in leased:
+        assert not model.objects.filter(lease_expires_at=later).exists(), model

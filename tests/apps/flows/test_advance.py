@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from compute.models import Job
+from core import leases
 from flows.models import Attempt, Experiment, Run, RunEvent, Step
 from flows.services import runs
 from flows.workers import advance
@@ -234,15 +235,14 @@ def test_a_retry_runs_what_did_not_succeed_again_and_keeps_the_rest(world: World
 
 
 def test_two_workers_at_once_do_no_harm(world: World, member, project):
-    from flows.workers import leases
-
     run = world.start(member, project, CHAIN)
-    token = leases.take(run.pk)
+    rows = Run.objects.filter(pk=run.pk)
+    token = leases.take(rows, for_s=5)
 
     advance.advance_run(run.pk)
 
     assert states(run) == {"a": "pending", "b": "pending", "c": "pending"}
-    leases.give_back(run.pk, token)
+    leases.release(rows, token)
     advance.advance_run(run.pk)
     assert states(run)["a"] == "queued"
 

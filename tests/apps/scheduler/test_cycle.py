@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from core import clock
-from core.models import Lease, take_lease
+from core import clock, leases
+from core.models import Lease
 from scheduler import signals
 from scheduler.models import Node, Placement, Workload
 from scheduler.services import nodes, workloads
@@ -113,7 +113,7 @@ def test_news_is_sent_once_a_batch_after_the_commit(project, news, django_captur
 def test_nothing_is_placed_while_another_cycle_holds_the_lease(project):
     report_nodes(report("n1"))
     (workload,) = enqueue(project, "job")
-    take_lease("scheduler.cycle", holder="another", for_s=30)
+    leases.take_named("scheduler.cycle", holder="another", for_s=30)
 
     assert cycle.run_once() == CycleReport()
 
@@ -125,7 +125,7 @@ def test_the_lease_of_a_cycle_that_died_is_taken_over(project):
     report_nodes(report("n1"))
     enqueue(project, "job")
     with clock.frozen_at(NOON):
-        take_lease("scheduler.cycle", holder="dead", for_s=30)
+        leases.take_named("scheduler.cycle", holder="dead", for_s=30)
     with clock.frozen_at(NOON + timedelta(seconds=31)):
         assert cycle.run_once().placed == 1
 
@@ -177,7 +177,7 @@ def test_a_cycle_that_lost_its_lease_applies_nothing(project, monkeypatch):
     report_nodes(report("n1"))
     (workload,) = enqueue(project, "job")
 
-    outcome = run_while(monkeypatch, lambda: Lease.objects.update(holder="another", expires_at=clock.now()))
+    outcome = run_while(monkeypatch, lambda: Lease.objects.update(lease_token="another", lease_expires_at=clock.now()))
 
     assert outcome == CycleReport(skipped=1)
     workload.refresh_from_db()
@@ -189,7 +189,7 @@ def test_two_cycles_at_once_place_nothing_twice(project, monkeypatch):
     enqueue(project, "a", "b", gpus=1)
 
     def second_cycle() -> None:
-        Lease.objects.update(expires_at=clock.now() - timedelta(seconds=1))
+        Lease.objects.update(lease_expires_at=clock.now() - timedelta(seconds=1))
         monkeypatch.undo()
         monkeypatch.setattr(cycle, "_sessions", SessionCache())  # that of another process
         assert cycle.run_once().placed == 1

@@ -1,0 +1,76 @@
+"""Leases: the right of one worker to work on a row, until it expires or is renewed, taken by compare-and-set.
+
+A lease only keeps workers from doing the same thing twice in vain. Its token is the fence that makes it right: who
+renews it inside the transaction of a write holds the row, and who has lost it writes nothing. `rows` is a query of one
+row of a model that is `core.orm.Leased`; what has no row of its
+own to lease, such as leading, has one in `core.models.Lease`.
+"""
+
+import secrets
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from django.db.models import Q, QuerySet
+
+from core import clock
+from core.models import Lease
+from core.orm import Leased
+
+M = TypeVar("M", bound=Leased)
+
+
+def new_token() -> str:
+    """Return a token that nobody had before."""
+    return secrets.token_hex(16)
+
+
+def is_free(now: datetime) -> Q:
+    """Return the condition for rows whose lease nobody holds."""
+    return Q(lease_expires_at=None) | Q(lease_expires_at__lte=now)
+
+
+def take(rows: QuerySet[M], *, for_s: float) -> str | None:
+    """Take the lease of a row and return its token; None when another holds it or there is no such row."""
+    now = clock.now()
+    token = new_token()
+    taken = rows.filter(is_free(now)).update(lease_token=token, lease_expires_at=now + timedelta(seconds=for_s))
+    return token if taken else None
+
+
+def renew(rows: QuerySet[M], token: str, *, for_s: float) -> bool:
+    """Lengthen a lease if nobody took it since, even after its expiry; else False.
+
+    Inside a transaction the row stays locked until its end, so nobody can take the lease in between: this is the fence.
+    """
+    return rows.filter(lease_token=token).update(lease_expires_at=clock.now() + timedelta(seconds=for_s)) == 1
+
+
+def release(rows: QuerySet[M], token: str) -> None:
+    """End a lease early, if it still is this one, so that a successor need not wait for its expiry."""
+    rows.filter(lease_token=token).update(lease_expires_at=clock.now())
+
+
+def void(rows: QuerySet[M]) -> None:
+    """End the leases of workers that are known to be dead, so that others go on at once."""
+    now = clock.now()
+    rows.filter(lease_expires_at__gt=now).update(lease_expires_at=now)
+
+
+def take_named(name: str, *, holder: str, for_s: float) -> bool:
+    """Take or renew the lease `name` for `holder`, which is its token; False when another holds it."""
+    now = clock.now()
+    held = {"lease_token": holder, "lease_expires_at": now + timedelta(seconds=for_s)}
+    if Lease.objects.filter(Q(lease_token=holder) | is_free(now), pk=name).update(**held):
+        return True
+    _, is_new = Lease.objects.get_or_create(pk=name, defaults=held)
+    return is_new
+
+
+def renew_named(name: str, *, holder: str, for_s: float) -> bool:
+    """Lengthen the lease `name`, as `renew` does."""
+    return renew(Lease.objects.filter(pk=name), holder, for_s=for_s)
+
+
+def release_named(name: str, *, holder: str) -> None:
+    """End the lease `name` early, as `release` does."""
+    release(Lease.objects.filter(pk=name), holder)
