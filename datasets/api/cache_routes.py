@@ -1,7 +1,5 @@
 """Routes of caching: sites, cached commits, and what would be evicted."""
 
-from pathlib import Path
-
 from ninja import Router, Status
 
 from accounts.api.auth import ApiRequest
@@ -31,11 +29,13 @@ def list_sites(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) -
 
 @router.post("/cache/sites", response={201: schemas.CacheSiteOut}, operation_id="cache_create_site")
 def create_site(request: ApiRequest, body: schemas.CacheSiteIn) -> Status[schemas.CacheSiteOut]:
-    """Add a site in a folder of the server. For site admins."""
+    """Add a site. For site admins."""
     site = cache_sites.create_site(
         actor=request.actor,
         name=body.name,
-        root=Path(body.root),
+        kind=body.kind,
+        root=body.root,
+        config=body.config,
         capacity_bytes=body.capacity_bytes,
         idle_days=body.idle_days,
     )

@@ -1,6 +1,7 @@
 """What the routes of caching take and answer."""
 
 from datetime import datetime
+from typing import Annotated, Any
 
 from ninja import Field, Schema
 
@@ -11,10 +12,16 @@ from datasets.selectors import caches
 
 
 class CacheSiteIn(Schema):
-    """A new site in a folder of the server. Without a capacity: four fifths of what is free there."""
+    """A new site. Kind `folder` needs `root`, a folder of the server.
+
+    Kind `simulated` does not exist; its `config` needs `size_bytes` and `rate_bytes_s`. Without a capacity a folder may
+    fill four fifths of what is free there, and a simulated site all of its size.
+    """
 
     name: bounds.Name
-    root: str = Field(max_length=1000)
+    kind: bounds.Name = "folder"
+    root: str = Field("", max_length=1000)
+    config: Annotated[dict[bounds.Name, bounds.Quantity | bounds.Line], Field(max_length=20)] = {}
     capacity_bytes: bounds.Bytes | None = None
     idle_days: bounds.Days = 1
 
@@ -32,6 +39,8 @@ class CacheSiteOut(Schema):
     id: str
     name: str
     kind: str
+    is_simulated: bool
+    config: dict[str, Any]
     idle_days: float
     capacity_bytes: int
     committed_bytes: int
@@ -47,6 +56,8 @@ class CacheSiteOut(Schema):
             id=row.id,
             name=row.name,
             kind=row.kind,
+            is_simulated=row.is_simulated,
+            config=row.config,
             idle_days=row.idle_days,
             capacity_bytes=capacity.total_bytes,
             committed_bytes=capacity.committed_bytes,
@@ -78,14 +89,15 @@ class PinIn(Schema):
 class CachedCommitOut(Schema):
     """A commit on a site: how far it is, where it lies, and when it goes.
 
-    `bytes_moved` came from the store, `bytes_shared` was there already. `waits_for` says what must come first while it
-    is queued.
+    `bytes_moved` came from the store, `bytes_copied` from another site, `bytes_shared` was there already. `waits_for`
+    says what must come first while it is queued. With `is_simulated` neither the site nor its files exist.
     """
 
     id: str
     dataset: str
     commit: str
     site: str
+    is_simulated: bool
     state: str
     waits_for: str
     files_done: int
@@ -94,6 +106,7 @@ class CachedCommitOut(Schema):
     bytes_total: int
     bytes_moved: int
     bytes_shared: int
+    bytes_copied: int
     reserved_bytes: int
     percent: int
     rate_bytes_s: float | None
@@ -120,6 +133,7 @@ class CachedCommitOut(Schema):
             dataset=f"{row.dataset.project.name}/{row.dataset.name}",
             commit=row.commit_id,
             site=row.site.name,
+            is_simulated=row.site.is_simulated,
             state=row.state,
             waits_for=row.waits_for,
             files_done=row.files_done,
@@ -128,6 +142,7 @@ class CachedCommitOut(Schema):
             bytes_total=row.bytes_total,
             bytes_moved=row.bytes_moved,
             bytes_shared=row.bytes_shared,
+            bytes_copied=row.bytes_copied,
             reserved_bytes=row.reserved_bytes,
             percent=row.percent,
             rate_bytes_s=row.rate_bytes_s,

@@ -1,7 +1,12 @@
-"""What caching asks of the place where copies lie, with the guarantees that the rest relies on."""
+"""What caching asks of a cache site, in two ports.
+
+`CacheSiteDriver` is the site as the rest of the product sees it: it may be remote, and may take hours. `CopyFolder` is
+a POSIX folder that holds copies: what a driver is built on where this host, or the host that runs it, has one.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -22,7 +27,7 @@ class Sharing(StrEnum):
 
 @dataclass(frozen=True)
 class SiteUsage:
-    """The size of the file system behind a site and what is free in it, whoever uses it."""
+    """The size of the storage behind a site and what is free in it, whoever uses it."""
 
     total_bytes: int
     free_bytes: int
@@ -62,6 +67,13 @@ class Staging(Protocol):
         A base file whose size, time or mode shows that someone wrote to it is never shared.
         """
 
+    def copy(self, entry: Entry, source: Path) -> bool:
+        """Make the entry out of the file at `source`, which lies anywhere on this host, as an independent file.
+
+        Every byte is read and compared with the entry's hash. False, and nothing is left, when the file is not there or
+        is not the entry's.
+        """
+
     def publish(self, path: str, *, files: int) -> None:
         """Make the copy, which must have so many files, read-only and durable, then visible at `path` in one step.
 
@@ -70,18 +82,161 @@ class Staging(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Fetched:
+    """What `fetch` has brought so far, the bytes that were read from the store for it, and what it waits for."""
+
+    files: int = 0
+    size_bytes: int = 0
+    bytes_moved: int = 0
+    waits_for: str = ""
+
+
+Fetch = Callable[[Iterable[Entry], Path, Callable[[Fetched], None]], None]
+"""Writes entries of a commit under a folder from the store, each file verified, and reports running totals.
+
+What is there with the right bytes is kept. Raises what `hydrate` raises.
+"""
+
+
+@dataclass(frozen=True)
+class CopyProgress:
+    """How far a copy is, and where its bytes came from.
+
+    `bytes_shared` are in a base on the same site, `bytes_copied` came from another site, `bytes_moved` from the store.
+    `waits_for` says what holds it up at the moment. `rate_bytes_s` is what the site knows of its speed; None: measure.
+    """
+
+    files_done: int = 0
+    bytes_done: int = 0
+    bytes_shared: int = 0
+    bytes_copied: int = 0
+    bytes_moved: int = 0
+    rate_bytes_s: float | None = None
+    waits_for: str = ""
+    is_ready: bool = False
+
+
+@dataclass(frozen=True)
+class CloneBase:
+    """A ready copy on the same site, from which a new one is cloned.
+
+    `find_path` returns the path at which the base holds the same file; None when it has no such file.
+    """
+
+    location: str
+    find_path: Callable[[Entry], bytes | None]
+
+
+@dataclass(frozen=True)
+class Donor:
+    """A ready copy of the same commit on another site that the driver can read."""
+
+    site: "CacheSiteDriver"
+    location: str
+
+
+@dataclass(frozen=True)
+class CopyRequest:
+    """The copy that shall be on a site.
+
+    `token` is a fence: work under an earlier token can change nothing any more. `location` is relative to the site.
+    `bytes_shared` is what the plan shares with `base`. `started_at` is when the filling began. `list_entries` reads the
+    tree and can be called again.
+    """
+
+    id: str
+    token: str
+    location: str
+    files: int
+    size_bytes: int
+    bytes_shared: int
+    started_at: datetime
+    list_entries: Callable[[], Iterator[Entry]]
+    fetch: Fetch
+    base: CloneBase | None = None
+    donor: Donor | None = None
+
+
+class CopyLease(Protocol):
+    """The right to work on one copy."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the work must stop."""
+
+    def confirm(self) -> None:
+        """Renew the lease now. Raises StagingLost when it is no longer ours."""
+
+    def report(self, progress: CopyProgress) -> None:
+        """Note how far the copy is. Cheap: it is written now and then."""
+
+
+class CacheSiteDriver(Protocol):
+    """Keeps copies of commits on one site. Level-triggered: a call says what shall be, and can be repeated at will.
+
+    Methods raise CacheSiteUnavailable when the site cannot be reached or does not work.
+    """
+
+    @property
+    def sharing(self) -> Sharing:
+        """How copies on this site share files."""
+
+    @property
+    def folder(self) -> "CopyFolder | None":
+        """The folder through which this host reads and repairs the copies; None when it has none."""
+
+    def usage(self) -> SiteUsage:
+        """Return the size of the storage behind the site and what is free in it."""
+
+    def now_ns(self) -> int:
+        """Return the present by the site's own clock, by which it dates changes of files."""
+
+    def can_read(self, other: "CacheSiteDriver") -> bool:
+        """Say whether copies on another site can be read from here, which is nearer than the store."""
+
+    def ensure(self, copy: CopyRequest, lease: CopyLease) -> CopyProgress:
+        """Bring a copy as far as this call gets it, and return how far it is.
+
+        It is cloned from `base` and `donor` as far as they have its files; the store gives the rest. Once it is ready,
+        it is complete, verified, read-only and visible at its location; until then nobody sees it. A site that does not
+        work alone returns only when it is ready. Raises StagingLost, CacheSiteFull and what `fetch` raises.
+        """
+
+    def delete(
+        self,
+        copy_id: str,
+        *,
+        location: str,
+        token: str,
+        settle: Callable[[int], None] | None,
+        keep_going: Callable[[], bool],
+    ) -> bool:
+        """Take a copy, ready or unfinished, out of sight at once and then off the site; say whether all of it is gone.
+
+        `settle` gets, before anything is removed, the bytes that the removal frees: those that no other copy shares.
+        Stops when `keep_going`, asked now and then, says no; then call again later. Deleting what is gone is no error.
+        """
+
+    def list(self) -> Mapping[str, str]:
+        """Return by id every copy of which anything lies on the site, with its location; empty: it is not published."""
+
+
 class CopyFolder(Protocol):
     """Holds copies under paths such as `project/dataset/commit`, each complete and read-only, or not there at all."""
 
     @property
     def sharing(self) -> Sharing:
-        """How copies on this volume share files."""
+        """How copies in this folder share files."""
 
     def usage(self) -> SiteUsage:
-        """Return the size of the volume and what is free. Raises CacheSiteUnavailable."""
+        """Return the size of the file system and what is free. Raises CacheSiteUnavailable."""
 
     def now_ns(self) -> int:
-        """Return the present by the volume's own clock, by which it dates changes of files."""
+        """Return the present by the file system's own clock, by which it dates changes of files."""
+
+    def path_of(self, path: str) -> Path:
+        """Return the folder of a published copy."""
 
     def stage(self, copy_id: str, token: str) -> Staging:
         """Begin or take over the making of a copy for `token`, keeping what an earlier token has made of it."""
@@ -120,9 +275,9 @@ class CopyFolder(Protocol):
         """Return for each file key the copies (of `paths`) and the paths in them that are this very file."""
 
     def replace(self, targets: Iterable[tuple[str, bytes]], entry: Entry, *, good: Path) -> None:
-        """Put the file `good`, which lies on this volume, in the place of each target, never writing into a target.
+        """Put the file `good`, which lies in this folder, in the place of each target, never writing into a target.
 
-        A target is a copy's path and a path in it. They share the new file as copies on this volume share files. A
+        A target is a copy's path and a path in it. They share the new file as copies in this folder share files. A
         target whose copy is hidden is skipped.
         """
 

@@ -1,6 +1,7 @@
 """The tables of datasets, gathered here because Django looks for them in this module."""
 
 from datasets.models.cached_commit import (
+    BYTES_ON_DISK,
     CachedCommit,
     CachedCommitEvent,
     CachedCommitEventKind,
@@ -15,6 +16,7 @@ from datasets.models.stored_tree import StoredBlob, StoredTree, TreeHold
 from datasets.models.upload import PRESENT, ManifestRange, Pack, PackState, UploadPart, UploadSession, UploadState
 
 __all__ = [
+    "BYTES_ON_DISK",
     "PRESENT",
     "Branch",
     "CacheHold",

@@ -3,6 +3,8 @@
 from enum import StrEnum
 
 from django.db import models
+from django.db.models import Case, F, Value, When
+from django.db.models.functions import Least
 
 from core import clock
 from core.orm import BaseModel, Leased
@@ -15,12 +17,14 @@ class CacheSiteKind(StrEnum):
     """The technology behind a cache site."""
 
     FOLDER = "folder"
+    SIMULATED = "simulated"
 
 
 class CacheSite(BaseModel):
     """A place near compute that holds cached commits.
 
-    `root` is its folder. `idle_days` is how long a commit may lie there unused; 0: for ever.
+    `root` is its folder, or a name that no folder has. `config` holds what is special to its kind. `idle_days` is how
+    long a commit may lie there unused; 0: for ever.
     """
 
     id_prefix = "site"
@@ -30,6 +34,7 @@ class CacheSite(BaseModel):
         max_length=10, choices=[(kind.value, kind.value) for kind in CacheSiteKind], default=CacheSiteKind.FOLDER
     )
     root = models.CharField(max_length=1000)
+    config = models.JSONField(default=dict)
     capacity_bytes = models.BigIntegerField()
     idle_days = models.FloatField(default=1)
 
@@ -41,14 +46,20 @@ class CacheSite(BaseModel):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the site and what lies on it do not exist."""
+        return self.kind == CacheSiteKind.SIMULATED
+
 
 class CachedCommit(Leased, BaseModel):
     """One commit on one cache site, from the request until it is gone; a row is never used again after that.
 
     `location` is relative to the site's folder. `reserved_bytes` is its part of what the site has promised: files that
     it shares are charged to one of the copies that share them. `bytes_moved` came from the store, `bytes_shared` from
-    `base`. `settled_ns` is the site's own clock when the platform last changed files of this copy. `is_weighed` says
-    that what its removal frees is settled.
+    `base`, `bytes_copied` from `donor`, a copy of the commit on another site. `started_at` is when its filling began.
+    `settled_ns` is the site's own clock when the platform last changed files of this copy. `is_weighed` says that what
+    its removal frees is settled.
 
     Who holds `lease_token` works on it until `lease_expires_at`; a write under another token changes nothing.
     `attempts` counts the workers that took it up since it last got on.
@@ -64,6 +75,7 @@ class CachedCommit(Leased, BaseModel):
     )
     location = models.CharField(max_length=300)
     base = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+")
+    donor = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+")
     requested_by = models.CharField(max_length=200)
     waits_for = models.CharField(max_length=300, blank=True)
 
@@ -73,12 +85,14 @@ class CachedCommit(Leased, BaseModel):
     bytes_done = models.BigIntegerField(default=0)
     bytes_moved = models.BigIntegerField(default=0)
     bytes_shared = models.BigIntegerField(default=0)
+    bytes_copied = models.BigIntegerField(default=0)
     rate_bytes_s = models.FloatField(null=True)
     reserved_bytes = models.BigIntegerField()
 
     is_pinned = models.BooleanField(default=False)
     last_used_at = models.DateTimeField(default=clock.now)
     last_used_by = models.CharField(max_length=200, blank=True)
+    started_at = models.DateTimeField(null=True)
     ready_at = models.DateTimeField(null=True)
     settled_ns = models.BigIntegerField(null=True)
     scrubbed_at = models.DateTimeField(null=True)
@@ -114,6 +128,13 @@ class CachedCommit(Leased, BaseModel):
         return None if self.path is None else {"kind": "host_folder", "path": self.path}
 
     @property
+    def bytes_on_disk(self) -> int:
+        """What it takes on its site's disk as far as it is charged for it."""
+        if self.state in {CacheState.READY, CacheState.EVICTING}:
+            return self.reserved_bytes
+        return min(self.reserved_bytes, max(0, self.bytes_done - self.bytes_shared))
+
+    @property
     def percent(self) -> int:
         """How much of it is there, in whole percents; 100 only when it is ready."""
         if self.state == CacheState.READY:
@@ -126,6 +147,14 @@ class CachedCommit(Leased, BaseModel):
         if self.state != CacheState.HYDRATING or not self.rate_bytes_s:
             return None
         return max(0, self.bytes_total - self.bytes_done) / self.rate_bytes_s
+
+
+BYTES_ON_DISK = Case(
+    When(state__in=(CacheState.READY, CacheState.EVICTING), then=F("reserved_bytes")),
+    When(bytes_done__lte=F("bytes_shared"), then=Value(0)),
+    default=Least(F("reserved_bytes"), F("bytes_done") - F("bytes_shared")),
+)
+"""`CachedCommit.bytes_on_disk` as the database computes it."""
 
 
 class CacheHold(BaseModel):

@@ -1,9 +1,11 @@
 """How a commit would come to a site: what it can share with copies there and what must be moved."""
 
-from datasets.adapters.sites.registry import open_volume
+from datasets.adapters.sites.registry import open_site
 from datasets.engine import hydration_plan
 from datasets.engine.cache_ports import Sharing
+from datasets.engine.cache_states import CacheState
 from datasets.engine.hydration_plan import HydrationPlan
+from datasets.errors import CacheSiteUnavailable
 from datasets.models import CachedCommit, CacheSite, Commit
 from datasets.selectors import caches
 from datasets.selectors.trees import TreeReader
@@ -21,7 +23,7 @@ def plan_hydration(commit: Commit, site: CacheSite) -> HydrationPlan:
     reader = TreeReader(commit.dataset)
     ranges = reader.read_root(commit.root)
     full = hydration_plan.plan_full(ranges)
-    if open_volume(site).sharing is Sharing.NONE:
+    if open_site(site).sharing is Sharing.NONE:
         return full
     siblings = {row.pk: row for row in caches.list_ready_siblings(site, commit.dataset)}
     roots = {id_: reader.read_root(row.commit.root) for id_, row in siblings.items()}
@@ -31,6 +33,19 @@ def plan_hydration(commit: Commit, site: CacheSite) -> HydrationPlan:
     ]
     best = min(plans, key=lambda plan: plan.write_bytes, default=full)
     return best if best.shared_bytes else full
+
+
+def find_donor(commit: Commit, site: CacheSite) -> CachedCommit | None:
+    """Return the oldest ready copy of `commit` on another site that `site` can read; None: the store must give it."""
+    driver = open_site(site)
+    rows = CachedCommit.objects.filter(commit=commit, state=CacheState.READY).exclude(site=site)
+    for row in rows.select_related("site").order_by("pk"):
+        try:
+            if driver.can_read(open_site(row.site)):
+                return row
+        except CacheSiteUnavailable:
+            continue  # the next site, or the store, gives it
+    return None
 
 
 def last_rate(site: CacheSite) -> float | None:

@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from django.db.models import Case, F, Max, QuerySet, Sum, Value, When
-from django.db.models.functions import Least
+from django.db.models import Max, QuerySet, Sum
 
 from accounts.actor import Actor
 from accounts.permissions import require
@@ -14,7 +13,7 @@ from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, LIVE, UNFINISHED, WORKING, CacheState
 from datasets.engine.eviction import Copy, EvictionPlan
 from datasets.errors import CachedCommitNotFound, CacheSiteNotFound
-from datasets.models import CachedCommit, CachedCommitEvent, CacheSite, Commit, Dataset
+from datasets.models import BYTES_ON_DISK, CachedCommit, CachedCommitEvent, CacheSite, Commit, Dataset
 
 LOCAL_SITE = "local"
 
@@ -31,14 +30,6 @@ class Capacity:
     def free_bytes(self) -> int:
         """What can be promised without anything leaving."""
         return max(0, self.total_bytes - self.committed_bytes)
-
-
-# `bytes_on_disk` as the database computes it.
-_ON_DISK = Case(
-    When(state__in=(CacheState.READY, CacheState.EVICTING), then=F("reserved_bytes")),
-    When(bytes_done__lte=F("bytes_shared"), then=Value(0)),
-    default=Least(F("reserved_bytes"), F("bytes_done") - F("bytes_shared")),
-)
 
 
 def list_sites(*, actor: Actor) -> QuerySet[CacheSite]:  # noqa: ARG001 (every signed-in person may see the sites)
@@ -66,16 +57,9 @@ def measure_capacity(site: CacheSite) -> Capacity:
 def measure_capacities(sites: Collection[CacheSite]) -> dict[str, Capacity]:
     """Return how full sites are, by id, in one query."""
     rows = CachedCommit.objects.filter(site__in=sites, state__in=LIVE).order_by().values("site_id")
-    full = rows.annotate(committed=Sum("reserved_bytes"), used=Sum(_ON_DISK))
+    full = rows.annotate(committed=Sum("reserved_bytes"), used=Sum(BYTES_ON_DISK))
     found = {row["site_id"]: (row["committed"], row["used"]) for row in full}
     return {site.pk: Capacity(site.capacity_bytes, *found.get(site.pk, (0, 0))) for site in sites}
-
-
-def bytes_on_disk(row: CachedCommit) -> int:
-    """Return what a copy takes on its site's disk as far as it is charged for it."""
-    if row.state in {CacheState.READY, CacheState.EVICTING}:
-        return row.reserved_bytes
-    return min(row.reserved_bytes, max(0, row.bytes_done - row.bytes_shared))
 
 
 def list_cached_commits(*, actor: Actor, site: CacheSite | None = None) -> QuerySet[CachedCommit]:

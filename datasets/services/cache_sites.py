@@ -1,6 +1,6 @@
 """Cache sites: made, changed, and the one that exists from the first start on."""
 
-import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from django.conf import settings
@@ -10,13 +10,11 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
-from datasets.adapters.sites.registry import open_volume
+from datasets.adapters.sites.kinds import SiteKind
+from datasets.adapters.sites.registry import KINDS, get_kind, open_site
 from datasets.errors import CacheSiteExists, InvalidCacheSite
-from datasets.models import CacheSite
+from datasets.models import CacheSite, CacheSiteKind
 from datasets.selectors.caches import LOCAL_SITE
-
-# Of what is free when a site is made; the rest is left to others.
-_DEFAULT_PART = 0.8
 
 
 def ensure_default_site() -> CacheSite:
@@ -35,24 +33,41 @@ def require_manage(*, actor: Actor) -> None:
     require_site_admin(actor, "manage cache sites")
 
 
-def create_site(
-    *, actor: Actor, name: str, root: Path, capacity_bytes: int | None = None, idle_days: float = 1
-) -> CacheSite:
-    """Make a cache site in a folder, which is made too. Without a capacity: four fifths of what is free there.
+def list_kinds() -> Sequence[SiteKind]:
+    """Return the kinds of cache sites that there are, with what each asks for."""
+    return list(KINDS.values())
 
+
+def create_site(
+    *,
+    actor: Actor,
+    name: str,
+    kind: str = CacheSiteKind.FOLDER,
+    root: Path | str = "",
+    config: Mapping[str, object] | None = None,
+    capacity_bytes: int | None = None,
+    idle_days: float = 1,
+) -> CacheSite:
+    """Make a cache site, once it has answered. `root` is for sites in a folder, which is made too; `config` for others.
+
+    Without a capacity: four fifths of what is free in a folder, all of a simulated site.
     Raises InvalidName, InvalidCacheSite, CacheSiteExists and CacheSiteUnavailable.
     """
     require_manage(actor=actor)
     check_name(name)
-    _check_root(root)
-    site = CacheSite(name=name, root=os.path.normpath(root), capacity_bytes=0, idle_days=idle_days)
-    usage = open_volume(site).usage()
-    site.capacity_bytes = int(usage.free_bytes * _DEFAULT_PART) if capacity_bytes is None else capacity_bytes
+    site_kind = get_kind(kind)
+    site = CacheSite(
+        name=name, kind=kind, root=str(root), config=dict(config or {}), capacity_bytes=0, idle_days=idle_days
+    )
+    site_kind.check(site)
+    usage = open_site(site).usage()
+    default_bytes = int(usage.free_bytes * site_kind.default_part)
+    site.capacity_bytes = default_bytes if capacity_bytes is None else capacity_bytes
     _check_numbers(site)
     try:
         with transaction.atomic():
             site.save(force_insert=True)
-            audit.record(actor, "datasets.create_cache_site", site, capacity_bytes=site.capacity_bytes)
+            audit.record(actor, "datasets.create_cache_site", site, kind=kind, capacity_bytes=site.capacity_bytes)
     except IntegrityError as error:
         raise CacheSiteExists(f"There is a cache site called '{name}' already.") from error
     return site
@@ -76,16 +91,6 @@ def update_site(
         actor, "datasets.update_cache_site", site, capacity_bytes=site.capacity_bytes, idle_days=site.idle_days
     )
     return site
-
-
-def _check_root(root: Path) -> None:
-    if not root.is_absolute():
-        raise InvalidCacheSite(f"The folder of a cache site is given from the root on, unlike '{root}'.")
-    new = Path(os.path.normpath(root))
-    for known in CacheSite.objects.order_by("pk"):
-        other = Path(known.root)
-        if new == other or new in other.parents or other in new.parents:
-            raise InvalidCacheSite(f"{new} and {other} of the site '{known.name}' lie in each other.")
 
 
 def _check_numbers(site: CacheSite) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from accounts.actor import Actor
 from core.tasks import enqueue_on_commit
 from core.units import format_bytes
-from datasets.adapters.sites.registry import open_volume
+from datasets.adapters.sites.registry import open_site
 from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, CacheState
 from datasets.engine.eviction import EvictionPlan
@@ -20,7 +20,7 @@ from datasets.services.cache_events import change_state
 
 def measure_disk(site: CacheSite) -> int:
     """Return how much the disk behind a site could hold for it, whatever its capacity. Raises CacheSiteUnavailable."""
-    return caches.measure_capacity(site).used_bytes + open_volume(site).usage().free_bytes
+    return caches.measure_capacity(site).used_bytes + open_site(site).usage().free_bytes
 
 
 def lock_site(site_id: str) -> CacheSite:

@@ -227,6 +227,7 @@ class _Request:
             error="",
             error_hint="",
             attempts=0,
+            started_at=None,
             lease_token="",
             lease_expires_at=None,
             last_used_at=clock.now(),

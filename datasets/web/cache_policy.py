@@ -1,10 +1,8 @@
 """How much each cache site may hold and when idle commits leave: read by everybody, changed by site admins."""
 
-from pathlib import Path
-
 from django import forms
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
@@ -33,11 +31,32 @@ class PolicyForm(forms.Form):
 
 
 class SiteForm(PolicyForm):
-    """A new site."""
+    """A new site. What is special to a kind comes from the kind's own form."""
 
     name = forms.CharField(max_length=63, help_text="Lower-case letters, digits and dashes.")
-    root = forms.CharField(max_length=1000, label="Folder", help_text="On this server, from the root on.")
-    field_order = ("name", "root", "capacity", "idle_days")
+    kind = forms.ChoiceField(required=False)
+    field_order = ("name", "kind")
+
+    def __init__(self, data: QueryDict | None = None) -> None:
+        """Offer every kind, and the fields of all of them."""
+        super().__init__(data)
+        self._kinds = {kind.name: kind for kind in cache_sites.list_kinds()}
+        self.fields["kind"].choices = [(kind.name, kind.label) for kind in self._kinds.values()]  # type: ignore[attr-defined]
+        self.fields["kind"].initial = next(iter(self._kinds))
+        for kind in self._kinds.values():
+            self.fields.update(kind.form().fields)
+
+    def clean(self) -> dict[str, object]:
+        """Keep, as `root` and `config`, what the chosen kind's form reads."""
+        cleaned: dict[str, object] = super().clean() or self.cleaned_data
+        if "kind" in cleaned:
+            cleaned["kind"] = cleaned["kind"] or self.fields["kind"].initial
+            form = self._kinds[str(cleaned["kind"])].form(self.data)
+            for field, errors in form.errors.items():
+                self.add_error(field, errors)
+            values = {name: value for name, value in form.cleaned_data.items() if value not in (None, "")}
+            cleaned |= {"root": values.pop("root", ""), "config": values}
+        return cleaned
 
 
 def policy_page(request: PageRequest) -> HttpResponse:
@@ -47,7 +66,7 @@ def policy_page(request: PageRequest) -> HttpResponse:
 
 @require_POST
 def add_site(request: PageRequest) -> HttpResponse:
-    """Make a cache site in a folder of the server."""
+    """Make a cache site."""
     cache_sites.require_manage(actor=request.actor)
     form = SiteForm(request.POST)
     if form.is_valid():
@@ -56,7 +75,9 @@ def add_site(request: PageRequest) -> HttpResponse:
             site = cache_sites.create_site(
                 actor=request.actor,
                 name=said["name"],
-                root=Path(said["root"]),
+                kind=said["kind"],
+                root=said["root"],
+                config=said["config"],
                 capacity_bytes=said["capacity"],
                 idle_days=said["idle_days"],
             )

@@ -1,11 +1,13 @@
-"""The work behind a cached commit: take the row up, plan, fill a staging folder, publish it in one step.
+"""The work behind a cached commit: take the row up, plan, and have the site's driver bring the copy to ready.
 
 May be called at any time, any number of times and by many at once: the lease lets one of them work. Dying at any point
-leaves a row whose lease expires and a staging folder from which the next worker goes on.
+leaves a row whose lease expires and a copy with which the driver goes on. A site that works alone is asked again, by
+the tick, until its copy is ready.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 import structlog
 from django.db import transaction
@@ -17,8 +19,8 @@ from core.tasks import enqueue, enqueue_reliably
 from core.units import format_bytes
 from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store
-from datasets.adapters.sites.registry import open_volume
-from datasets.engine.cache_ports import CopyFolder, Staging
+from datasets.adapters.sites.registry import get_kind, open_site
+from datasets.engine.cache_ports import CacheSiteDriver, CloneBase, CopyProgress, CopyRequest, Donor, Fetched
 from datasets.engine.cache_states import UNFINISHED, WORKING, CacheState
 from datasets.engine.hydration_plan import HydrationPlan
 from datasets.errors import HydrationStopped, StagingLost
@@ -61,7 +63,8 @@ def hydrate_cached_commit(*, cached_commit_id: str) -> None:
     finally:
         # Whatever went wrong, a database that was busy for too long say, the next worker need not wait for the expiry.
         leases.release(CachedCommit.objects.filter(pk=row.pk), row.lease_token)
-        _ring_next(row)
+        if not (row.state == CacheState.HYDRATING and get_kind(row.site.kind).works_alone):
+            _ring_next(row)
 
 
 def reap(*, limit: int = 100) -> int:
@@ -103,6 +106,8 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
     row.lease_token, row.lease_expires_at = leases.new_token(), cache_leases.expiry(now)
     row.attempts, row.waits_for, row.rate_bytes_s = row.attempts + 1, "", None
     row.save(update_fields=["lease_token", "lease_expires_at", "attempts", "waits_for", "rate_bytes_s"])
+    if row.state == CacheState.HYDRATING and get_kind(site.kind).works_alone:
+        return row
     if row.state in WORKING:
         record(row, CachedCommitEventKind.TAKEN_OVER, "Its worker was lost; another goes on.")
     if row.state != CacheState.PROVISIONING:
@@ -113,12 +118,17 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
 def _find_reason_to_wait(row: CachedCommit) -> str:
     """Return what must come first; empty when nothing does."""
     others = CachedCommit.objects.filter(site=row.site).exclude(pk=row.pk)
+    kind = get_kind(row.site.kind)
+    if kind.works_alone and row.state == CacheState.HYDRATING:
+        return ""
     if others.filter(commit=row.commit, state=CacheState.EVICTING).exists():
         return "the removal of an older copy of this commit"
     # Two copies of one dataset made at the same time could share nothing.
     busy = others.filter(dataset=row.dataset, state__in=WORKING, lease_expires_at__gt=clock.now()).first()
     if busy is not None:
         return f"the caching of {busy.commit_id[:8]}, with which it shares files"
+    if kind.parallel_copies is not None and others.filter(state__in=WORKING).count() >= kind.parallel_copies:
+        return f"the copies that {row.site.name} fills before it"
     promised = caches.measure_capacity(row.site).committed_bytes
     if promised > row.site.capacity_bytes and others.filter(state=CacheState.EVICTING).exists():
         return "space that is being freed"
@@ -139,33 +149,55 @@ def _give_up(row: CachedCommit) -> None:
 
 
 class _Hydration:
-    """One worker's attempt at one copy."""
+    """One worker's attempt at one copy. It is the lease that the site's driver works under."""
 
     def __init__(self, row: CachedCommit, heartbeat: Heartbeat) -> None:
         self._row = row
         self._heartbeat = heartbeat
         self._reader = TreeReader(row.dataset)
-        self._shared_files = 0
-        self._shared_bytes = 0
-        self._fetched = HydrationProgress()
-        self._waits_for = ""
-        self._moved_before = row.bytes_moved
+        self._works_alone = get_kind(row.site.kind).works_alone
+        # A site that works alone counts from the beginning, whoever asks.
+        self._moved_before = 0 if self._works_alone else row.bytes_moved
 
     def run(self) -> None:
-        """Plan, fill, publish, finish."""
+        """Plan, have the copy filled, note how far it is."""
         row = self._row
-        volume = open_volume(row.site)
-        plan = cache_plans.plan_hydration(row.commit, row.site)
-        self._begin(plan)
-        staging = volume.stage(row.pk, row.lease_token)
-        if not volume.is_published(row.location, row.pk):
-            self._fill(plan, staging)
+        driver = open_site(row.site)
+        plan = None
+        if row.state != CacheState.HYDRATING:
+            plan = cache_plans.plan_hydration(row.commit, row.site)
+            self._begin(plan, cache_plans.find_donor(row.commit, row.site))
+        progress = driver.ensure(self._request(plan), self)
+        if progress.is_ready:
+            self._finish(driver, progress)
+        else:
+            self._note(progress)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the work must stop."""
+        return self._heartbeat.is_lost
+
+    def confirm(self) -> None:
+        """Renew the lease now."""
         self._heartbeat.confirm()
-        staging.publish(row.location, files=row.files_total)
-        self._finish(volume)
+
+    def report(self, progress: CopyProgress) -> None:
+        """Have the next beat write how far the copy is."""
+        self._heartbeat.report(**self._columns_of(progress))
+
+    def _columns_of(self, progress: CopyProgress) -> dict[str, int | str]:
+        return {
+            "files_done": progress.files_done,
+            "bytes_done": progress.bytes_done,
+            "bytes_shared": progress.bytes_shared,
+            "bytes_copied": progress.bytes_copied,
+            "bytes_moved": self._moved_before + progress.bytes_moved,
+            "waits_for": progress.waits_for,
+        }
 
     @transaction.atomic
-    def _begin(self, plan: HydrationPlan) -> None:
+    def _begin(self, plan: HydrationPlan, donor: CachedCommit | None) -> None:
         """Make the promise fit the plan, now that it is exact."""
         row = self._row
         site = cache_space.lock_site(row.site_id)
@@ -185,67 +217,70 @@ class _Hydration:
             row,
             CacheState.HYDRATING,
             token=row.lease_token,
-            message=_describe(plan),
+            message=_describe(plan, donor),
             base_id=plan.base_id,
+            donor=donor,
             reserved_bytes=plan.write_bytes,
+            started_at=row.started_at or clock.now(),
+            **({"bytes_shared": plan.shared_bytes} if self._works_alone else {}),
             files_total=plan.files,
             bytes_total=plan.size_bytes,
         )
         if not is_ours:
             raise StagingLost("Another worker has taken this copy over, or nobody wants it any more.")
 
-    def _fill(self, plan: HydrationPlan, staging: Staging) -> None:
-        base = CachedCommit.objects.filter(pk=plan.base_id).first() if plan.base_id else None
+    def _request(self, plan: HydrationPlan | None) -> CopyRequest:
+        row = self._row
+        base = CachedCommit.objects.filter(pk=row.base_id).first() if plan and row.base_id else None
+        donor = CachedCommit.objects.filter(pk=row.donor_id).select_related("site").first() if row.donor_id else None
+        return CopyRequest(
+            id=row.pk,
+            token=row.lease_token,
+            location=row.location,
+            files=row.files_total,
+            size_bytes=row.bytes_total,
+            bytes_shared=plan.shared_bytes if plan else row.bytes_shared,
+            started_at=row.started_at or clock.now(),
+            list_entries=lambda: self._reader.list_entries(row.commit.root),
+            fetch=self._fetch,
+            base=CloneBase(base.location, plan.find_in_base) if base and plan else None,
+            donor=Donor(open_site(donor.site), donor.location) if donor else None,
+        )
+
+    def _fetch(self, entries: Iterable[Entry], folder: Path, on_progress: Callable[[Fetched], None]) -> None:
+        fetched = HydrationProgress()
+
+        def note_fetched(progress: HydrationProgress) -> None:
+            nonlocal fetched
+            fetched = progress
+            on_progress(_fetched(progress))
+
+        def note_waiting(waiting: Waiting) -> None:
+            minutes = math.ceil(waiting.left_s / 60)
+            reason = f"the store, for {minutes} min more at most: {waiting.reason}"[:_LONGEST_REASON]
+            on_progress(_fetched(fetched, reason))
+
         hydrate(
             open_dataset_store(self._row.dataset),
-            self._share_or_pass_on(plan, staging, base.location if base else ""),
-            staging.folder,
+            entries,
+            folder,
             keep_existing=True,
-            on_progress=self._note_fetched,
-            on_wait=self._note_waiting,
-            should_stop=lambda: self._heartbeat.is_lost,
+            on_progress=note_fetched,
+            on_wait=note_waiting,
+            should_stop=lambda: self.is_lost,
         )
-        self._report()
 
-    def _share_or_pass_on(self, plan: HydrationPlan, staging: Staging, base: str) -> Iterator[Entry]:
-        """Share every entry that the base has, and yield the others, which the store must give."""
-        for entry in self._reader.list_entries(self._row.commit.root):
-            base_path = plan.find_in_base(entry)
-            if base_path is not None and staging.share(entry, base=base, base_path=base_path):
-                self._shared_files += 1
-                self._shared_bytes += entry.size
-                if self._shared_files % 256 == 0:
-                    self._report()
-                    if self._heartbeat.is_lost:
-                        raise StagingLost("Another worker has taken this copy over, or nobody wants it any more.")
-            else:
-                yield entry
-
-    def _note_fetched(self, progress: HydrationProgress) -> None:
-        self._fetched, self._waits_for = progress, ""
-        self._report()
-
-    def _note_waiting(self, waiting: Waiting) -> None:
-        minutes = math.ceil(waiting.left_s / 60)
-        self._waits_for = f"the store, for {minutes} min more at most: {waiting.reason}"[:_LONGEST_REASON]
-        self._report()
-
-    def _report(self) -> None:
-        fetched = self._fetched
-        self._heartbeat.report(
-            files_done=self._shared_files + fetched.files,
-            bytes_done=self._shared_bytes + fetched.size_bytes,
-            bytes_shared=self._shared_bytes,
-            bytes_moved=self._moved_before + fetched.bytes_moved,
-            waits_for=self._waits_for,
-        )
+    def _note(self, progress: CopyProgress) -> None:
+        """Write how far a copy is that goes on without us."""
+        rows = CachedCommit.objects.filter(pk=self._row.pk, lease_token=self._row.lease_token, state__in=WORKING)
+        rows.update(attempts=0, rate_bytes_s=progress.rate_bytes_s, **self._columns_of(progress))
 
     @transaction.atomic
-    def _finish(self, volume: CopyFolder) -> None:
+    def _finish(self, driver: CacheSiteDriver, progress: CopyProgress) -> None:
         row = self._row
         now = clock.now()
-        # A predecessor that published and died has counted what it shared; then this attempt shared nothing itself.
-        shared = self._shared_bytes or row.bytes_shared
+        # A predecessor that published and died has counted where the bytes came from; then this attempt brought none.
+        shared = progress.bytes_shared or row.bytes_shared
         is_ours = change_state(
             row,
             CacheState.READY,
@@ -253,12 +288,13 @@ class _Hydration:
             files_done=row.files_total,
             bytes_done=row.bytes_total,
             bytes_shared=shared,
-            bytes_moved=self._moved_before + self._fetched.bytes_moved,
+            bytes_copied=progress.bytes_copied or row.bytes_copied,
+            bytes_moved=self._moved_before + progress.bytes_moved,
             reserved_bytes=row.bytes_total - shared,
             ready_at=now,
             last_used_at=now,
             scrubbed_at=now,
-            settled_ns=volume.now_ns(),
+            settled_ns=driver.now_ns(),
             waits_for="",
             lease_token="",
             lease_expires_at=None,
@@ -268,11 +304,16 @@ class _Hydration:
             raise StagingLost("Another worker has taken this copy over, or nobody wants it any more.")
 
 
-def _describe(plan: HydrationPlan) -> str:
+def _describe(plan: HydrationPlan, donor: CachedCommit | None) -> str:
+    source = f"the site {donor.site.name}" if donor is not None else "the store"
     if plan.base_id is None:
-        return f"{plan.files} files, {format_bytes(plan.size_bytes)} to be read from the store."
+        return f"{plan.files} files, {format_bytes(plan.size_bytes)} to be read from {source}."
     moved, shared = format_bytes(plan.write_bytes), format_bytes(plan.shared_bytes)
-    return f"{plan.files} files: {moved} to be read from the store, {shared} shared with an older copy."
+    return f"{plan.files} files: {moved} to be read from {source}, {shared} shared with an older copy."
+
+
+def _fetched(progress: HydrationProgress, waits_for: str = "") -> Fetched:
+    return Fetched(progress.files, progress.size_bytes, progress.bytes_moved, waits_for)
 
 
 def _fail(row: CachedCommit, error: PlatformError) -> None:
@@ -286,7 +327,7 @@ def _fail(row: CachedCommit, error: PlatformError) -> None:
         error_code=error.code,
         error=error.message,
         error_hint=error.hint,
-        reserved_bytes=caches.bytes_on_disk(fresh),
+        reserved_bytes=fresh.bytes_on_disk,
         waits_for="",
         lease_token="",
         lease_expires_at=None,
@@ -296,6 +337,8 @@ def _fail(row: CachedCommit, error: PlatformError) -> None:
 
 def _ring_next(row: CachedCommit) -> None:
     """Ring for the copies that waited for this one; the tick would find them a little later."""
-    waiting = CachedCommit.objects.filter(site_id=row.site_id, dataset_id=row.dataset_id, state=CacheState.QUEUED)
+    waiting = CachedCommit.objects.filter(site_id=row.site_id, state=CacheState.QUEUED)
+    if get_kind(row.site.kind).parallel_copies is None:
+        waiting = waiting.filter(dataset_id=row.dataset_id)
     for id_ in waiting.order_by("pk").values_list("pk", flat=True)[:10]:
         enqueue("datasets.hydrate", cached_commit_id=id_)

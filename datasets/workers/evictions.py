@@ -12,7 +12,7 @@ from django.db.models import F
 
 from core import clock, isolation, leases
 from core.tasks import enqueue, enqueue_on_commit
-from datasets.adapters.sites.registry import open_volume
+from datasets.adapters.sites.registry import open_site
 from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, LIVE, CacheState
 from datasets.errors import StagingLost
@@ -70,15 +70,16 @@ def remove_copy(*, cached_commit_id: str) -> None:
     row = _claim(cached_commit_id)
     if row is None:
         return
-    volume = open_volume(row.site)
-    # A worker that still fills the copy loses its staging folder first; then it can no longer publish behind our back.
-    volume.stage(row.pk, row.lease_token)
-    volume.hide(row.location, row.pk)
+    driver = open_site(row.site)
     try:
         with Heartbeat(row, states={CacheState.EVICTING}) as heartbeat:
-            if not row.is_weighed:
-                _settle_charge(row, volume.weigh(row.pk))
-            is_gone = volume.remove(row.pk, keep_going=lambda: not heartbeat.is_lost)
+            is_gone = driver.delete(
+                row.pk,
+                location=row.location,
+                token=row.lease_token,
+                settle=None if row.is_weighed else lambda own_bytes: _settle_charge(row, own_bytes),
+                keep_going=lambda: not heartbeat.is_lost,
+            )
     except StagingLost:
         is_gone = False
     if is_gone:
@@ -87,7 +88,7 @@ def remove_copy(*, cached_commit_id: str) -> None:
             CacheState.GONE,
             token=row.lease_token,
             reserved_bytes=0,
-            settled_ns=volume.now_ns(),
+            settled_ns=driver.now_ns(),
             lease_token="",
             lease_expires_at=None,
         )
@@ -100,16 +101,14 @@ def sweep_leftovers() -> int:
 
 
 def _sweep_site(site: CacheSite) -> int:
-    volume = open_volume(site)
-    published = volume.list_published()
-    isolation.for_each(
-        "datasets.hide_leftover", _find_unwanted(published), lambda id_: volume.hide(published[id_], id_)
-    )
-    leftovers = _find_unwanted(volume.list_leftovers())
-    removed = isolation.for_each(
-        "datasets.remove_leftover", leftovers, lambda id_: volume.remove(id_, keep_going=lambda: True)
-    )
-    return len(removed)
+    driver = open_site(site)
+    copies = driver.list()
+
+    def delete(id_: str) -> None:
+        token = leases.new_token()
+        driver.delete(id_, location=copies[id_], token=token, settle=None, keep_going=lambda: True)
+
+    return len(isolation.for_each("datasets.remove_leftover", _find_unwanted(copies), delete))
 
 
 def _find_unwanted(ids: Iterable[str]) -> list[str]:

@@ -18,7 +18,7 @@ from core.errors import PlatformError
 from core.tasks import enqueue_reliably
 from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store
-from datasets.adapters.sites.registry import open_volume
+from datasets.adapters.sites.registry import open_site
 from datasets.engine.cache_ports import CopyFolder, Damage, DamageKind
 from datasets.engine.cache_states import CacheState
 from datasets.models import CachedCommit, CachedCommitEventKind
@@ -59,12 +59,16 @@ def scrub_cached_commit(*, cached_commit_id: str) -> None:
     row = rows.filter(pk=cached_commit_id, state=CacheState.READY).first()
     if row is None or not _is_due(row):
         return
+    folder = open_site(row.site).folder
+    if folder is None:
+        _note_scrubbed(row, clock.now())  # what does not exist has no files that could be damaged
+        return
     token = leases.new_token()
     name = f"scrub:{row.pk}"
     if not leases.take_named(name, holder=token, for_s=_LEASE_S):
         return
     try:
-        _Scrub(row, open_volume(row.site), token).run()
+        _Scrub(row, folder, token).run()
     finally:
         leases.release_named(name, holder=token)
 
@@ -79,9 +83,10 @@ def heal_changes(*, cached_commit_id: str, since: datetime) -> list[str]:
     if row is None:
         return []
     token, name = leases.new_token(), f"scrub:{row.pk}"
-    if leases.take_named(name, holder=token, for_s=_LEASE_S):
+    folder = open_site(row.site).folder
+    if folder is not None and leases.take_named(name, holder=token, for_s=_LEASE_S):
         try:
-            _Scrub(row, open_volume(row.site), token).heal_changes(since)
+            _Scrub(row, folder, token).heal_changes(since)
         except PlatformError as error:
             log.warning("cache.not_healed", cached_commit_id=row.pk, error=error.message)
         finally:
@@ -93,6 +98,11 @@ def heal_changes(*, cached_commit_id: str, since: datetime) -> list[str]:
 def _is_due(row: CachedCommit) -> bool:
     is_old = row.scrubbed_at is None or row.scrubbed_at <= clock.now() - SCRUB_EVERY
     return is_old or row.scrub_requested_at is not None
+
+
+def _note_scrubbed(row: CachedCommit, started_at: datetime) -> None:
+    CachedCommit.objects.filter(pk=row.pk).update(scrubbed_at=started_at)
+    CachedCommit.objects.filter(pk=row.pk, scrub_requested_at__lte=started_at).update(scrub_requested_at=None)
 
 
 def _choose_files(row: CachedCommit) -> Callable[[Entry], bool]:
@@ -115,9 +125,9 @@ class _Finding:
 class _Scrub:
     """One look at one copy."""
 
-    def __init__(self, row: CachedCommit, volume: CopyFolder, token: str) -> None:
+    def __init__(self, row: CachedCommit, folder: CopyFolder, token: str) -> None:
         self._row = row
-        self._volume = volume
+        self._folder = folder
         self._token = token
         self._reader = TreeReader(row.dataset)
         self._siblings = {sibling.location: sibling for sibling in caches.list_ready_siblings(row.site, row.dataset)}
@@ -126,7 +136,7 @@ class _Scrub:
         """Look, name what is wrong, heal it, note the time."""
         started_at = clock.now()
         damages = list(
-            self._volume.inspect(
+            self._folder.inspect(
                 self._row.location,
                 self._reader.list_entries(self._row.commit.root),
                 quiet_since_ns=caches.find_quiet_since(self._row),
@@ -137,14 +147,12 @@ class _Scrub:
             return  # it is leaving, so of course its files are
         if damages:
             self._treat(damages)
-        CachedCommit.objects.filter(pk=self._row.pk).update(scrubbed_at=started_at)
-        asked = CachedCommit.objects.filter(pk=self._row.pk, scrub_requested_at__lte=started_at)
-        asked.update(scrub_requested_at=None)
+        _note_scrubbed(self._row, started_at)
 
     def heal_changes(self, since: datetime) -> None:
         """Look for what was changed since a moment, name it and heal it."""
         damages = list(
-            self._volume.inspect(
+            self._folder.inspect(
                 self._row.location,
                 self._reader.list_entries(self._row.commit.root),
                 quiet_since_ns=int(since.timestamp() * 10**9),
@@ -164,14 +172,14 @@ class _Scrub:
             damage.record_failure(self._row.dataset, error)
             self._note(told, CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
             raise
-        settled_ns = self._volume.now_ns()
+        settled_ns = self._folder.now_ns()
         CachedCommit.objects.filter(pk__in=[row.pk for row in told]).update(settled_ns=settled_ns)
         self._note(told, CachedCommitEventKind.HEALED, "Healed from the store.", None)
 
     def _find_places(self, damages: Sequence[Damage]) -> list[_Finding]:
         by_path = {damage.path: damage for damage in damages}
         keys = {damage.file_key for damage in damages if damage.file_key is not None}
-        sharers = self._volume.find_sharers(sorted(self._siblings), keys)
+        sharers = self._folder.find_sharers(sorted(self._siblings), keys)
         findings = []
         for entry in self._reader.list_entries(self._row.commit.root):
             damage = by_path.get(entry.path)
@@ -211,16 +219,16 @@ class _Scrub:
     def _heal(self, findings: Sequence[_Finding], strays: Sequence[bytes]) -> None:
         work = f"{HEALING}{self._row.pk}"
         try:
-            staging = self._volume.stage(work, self._token)
+            staging = self._folder.stage(work, self._token)
             entries = [finding.entry for finding in findings]
             hydrate(open_dataset_store(self._row.dataset), entries, staging.folder, read_only=False, keep_existing=True)
             for stray in strays:
-                self._volume.discard(self._row.location, stray, self._row.pk)
+                self._folder.discard(self._row.location, stray, self._row.pk)
             for finding in findings:
                 good = staging.folder / to_text(finding.entry.path)
-                self._volume.replace(finding.places, finding.entry, good=good)
+                self._folder.replace(finding.places, finding.entry, good=good)
         finally:
-            self._volume.remove(work, keep_going=lambda: True)
+            self._folder.remove(work, keep_going=lambda: True)
 
     @transaction.atomic
     def _note(

@@ -1,12 +1,24 @@
-"""From the row of a cache site to the volume behind it."""
+"""The kinds of cache sites, and from the row of a site to its driver: the one place where a kind becomes an adapter."""
 
-from pathlib import Path
+from collections.abc import Mapping
 
-from datasets.adapters.sites.folder.copy_folder import PosixFolder
-from datasets.engine.cache_ports import CopyFolder
+from datasets.adapters.sites.folder.kind import KIND as FOLDER
+from datasets.adapters.sites.kinds import SiteKind
+from datasets.adapters.sites.simulated.kind import KIND as SIMULATED
+from datasets.engine.cache_ports import CacheSiteDriver
+from datasets.errors import InvalidCacheSite
 from datasets.models import CacheSite
 
+KINDS: Mapping[str, SiteKind] = {kind.name: kind for kind in (FOLDER, SIMULATED)}
 
-def open_volume(site: CacheSite) -> CopyFolder:
-    """Return the volume of a site. Raises CacheSiteUnavailable when its folder cannot be used."""
-    return PosixFolder(Path(site.root))
+
+def get_kind(name: str) -> SiteKind:
+    """Return a kind of cache site. Raises InvalidCacheSite."""
+    if name not in KINDS:
+        raise InvalidCacheSite(f"'{name}' is no kind of cache site. There are: {', '.join(KINDS)}.")
+    return KINDS[name]
+
+
+def open_site(site: CacheSite) -> CacheSiteDriver:
+    """Return the driver of a site. Raises CacheSiteUnavailable when it cannot be used."""
+    return get_kind(site.kind).open(site)

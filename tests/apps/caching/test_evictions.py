@@ -7,7 +7,7 @@ import pytest
 
 from accounts.errors import PermissionDenied
 from core import clock
-from datasets.adapters.sites.registry import open_volume
+from datasets.adapters.sites.registry import open_site
 from datasets.errors import CacheInUse, CachePinned, StagingLost
 from datasets.models import CachedCommit
 from datasets.selectors import caches as cache_reads
@@ -171,7 +171,7 @@ def test_a_worker_that_fills_a_copy_which_was_cleared_cannot_publish_it(member, 
     row = caches.request_cache(member, commit, site)
     worker.rings.clear()
     filling = cache_hydration._claim(row.pk)
-    staging = open_volume(site).stage(row.pk, filling.lease_token)
+    staging = open_site(site).folder.stage(row.pk, filling.lease_token)
     caches.uncache(member, row.pk)
 
     worker.work()
@@ -225,7 +225,7 @@ def test_leftovers_that_no_row_wants_are_swept(ready, site):
     (root / ".trash" / "cc_unknown").mkdir()
     (root / ".trash" / "cc_unknown" / "file").write_text("x")
     (root / ".staging" / "cc_lost.1234").mkdir()
-    volume = open_volume(site)
+    volume = open_site(site).folder
     volume.stage("cc_orphan", "t1").publish("team-a/xrays/orphan", files=0)
 
     assert evictions.sweep_leftovers() == 3

@@ -7,7 +7,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from core import clock, tasks
-from datasets.adapters.sites.registry import open_volume
+from datasets.adapters.sites.registry import open_site
 from datasets.errors import CacheSiteUnavailable, StagingLost
 from datasets.models import CachedCommit, CachedCommitEvent
 from datasets.services import caches
@@ -82,7 +82,7 @@ def test_what_a_dead_worker_left_is_taken_over_and_its_files_are_used(member, co
     worker.rings.clear()
     lease = {"state": "hydrating", "lease_token": "dead", "lease_expires_at": START + timedelta(seconds=15)}
     CachedCommit.objects.filter(pk=row.pk).update(**lease)
-    left = open_volume(site).stage(row.pk, "dead").folder
+    left = open_site(site).folder.stage(row.pk, "dead").folder
     (left / "b").mkdir()
     (left / "b" / "big.bin").write_bytes(FILES["b/big.bin"])
     (left / "a").mkdir()
@@ -103,7 +103,7 @@ def test_a_worker_that_slept_through_its_lease_can_no_longer_change_anything(mem
     row = caches.request_cache(member, commit, site)
     worker.rings.clear()
     sleeper = cache_hydration._claim(row.pk)
-    staging = open_volume(site).stage(row.pk, sleeper.lease_token)
+    staging = open_site(site).folder.stage(row.pk, sleeper.lease_token)
     time(START + timedelta(seconds=16))
     cache_hydration.hydrate_cached_commit(cached_commit_id=row.pk)
     row.refresh_from_db()
@@ -121,7 +121,7 @@ def test_a_worker_that_slept_through_its_lease_can_no_longer_change_anything(mem
 
 def test_a_file_in_staging_that_is_not_of_the_commit_never_becomes_visible(member, commit, site, worker, time):
     row = caches.request_cache(member, commit, site)
-    (open_volume(site).stage(row.pk, "dead").folder / "stray").write_bytes(b"x")
+    (open_site(site).folder.stage(row.pk, "dead").folder / "stray").write_bytes(b"x")
 
     worker.work()
 

@@ -130,7 +130,7 @@ def test_where_nothing_can_be_shared_everything_is_read(member, dataset, site, w
 
     second = cache(member, commit_files(member, dataset, SECOND), site, worker)
 
-    assert registry.open_volume(site).sharing is Sharing.NONE
+    assert registry.open_site(site).sharing is Sharing.NONE
     assert (second.bytes_shared, second.base_id, read_tree(Path(second.path))) == (0, None, SECOND)
     assert second.reserved_bytes == sum(map(len, SECOND.values()))
 

@@ -61,6 +61,10 @@ class PosixFolder:
             os.utime(stamp)
             return stamp.stat().st_ctime_ns
 
+    def path_of(self, path: str) -> Path:
+        """Return the copy's folder."""
+        return self._root / path
+
     def stage(self, copy_id: str, token: str) -> Staging:
         """Take the staging folder over by renaming it, so that the worker who had it can find it no longer."""
         folder = self._root / ".staging" / f"{copy_id}.{token}"

@@ -50,6 +50,16 @@ class FolderStaging:
                 os.unlink(target)
             return sealed_files.share_file(source, target, entry, self._sharing)
 
+    def copy(self, entry: Entry, source: Path) -> bool:
+        """Read, hash and write; a copy that an earlier call completed is kept."""
+        target = self._top + b"/" + entry.path
+        with sealed_files.staging_errors(self._folder):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                if sealed_files.looks_untouched(os.lstat(target), entry):
+                    return True
+            self._make_parent(entry.path)
+            return sealed_files.copy_verified(os.fsencode(source), target, entry)
+
     def publish(self, path: str, *, files: int) -> None:
         """Seal, sync once, note the marker, rename."""
         target = self._root / path

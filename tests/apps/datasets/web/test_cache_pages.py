@@ -81,3 +81,24 @@ def test_a_site_that_lies_in_another_is_refused_in_words(site_admin, site):
 
     assert "lie in each other" in answer.content.decode()
     assert CacheSite.objects.count() == 1
+
+
+def test_a_simulated_site_is_added_by_its_size_and_rate_and_labelled_so(site_admin):
+    browser = browser_of(site_admin)
+    said = {"name": "lab-cache", "kind": "simulated", "size_bytes": "2 TB", "rate_bytes_s": "500 MB", "idle_days": "1"}
+
+    assert browser.post("/settings/cache/new/", said).status_code == 302
+
+    site = CacheSite.objects.get()
+    assert (site.kind, site.capacity_bytes) == ("simulated", 2 * 10**12)
+    assert site.config == {"size_bytes": 2 * 10**12, "rate_bytes_s": 5 * 10**8}
+    assert "simulated" in browser.get("/cache/").content.decode()
+
+
+def test_a_simulated_site_without_a_rate_is_refused_in_words(site_admin):
+    said = {"name": "lab-cache", "kind": "simulated", "size_bytes": "2 TB", "idle_days": "1"}
+
+    answer = browser_of(site_admin).post("/settings/cache/new/", said)
+
+    assert "needs &#x27;rate_bytes_s&#x27;" in answer.content.decode()
+    assert not CacheSite.objects.exists()

@@ -1,0 +1,35 @@
+"""What a kind of cache site consists of. Each kind is a package beside this module that offers one `KIND`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from django import forms
+
+from datasets.engine.cache_ports import CacheSiteDriver
+from datasets.models import CacheSite
+
+Config = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class SiteKind:
+    """A technology behind cache sites.
+
+    - `label` is one line for people.
+    - `form` asks for what is special to the kind. Its fields are `root`, or keys of the site's `config`.
+    - `check` validates a site that is to be saved, with a usable `root` and `config`. Raises InvalidCacheSite.
+    - `open` returns the driver of a site. Raises CacheSiteUnavailable.
+    - `default_part` is the part of the free space that a site without a declared capacity takes.
+    - A site that `works_alone` goes on between calls: `ensure` returns at once, and is called again to follow it.
+    - `parallel_copies` is how many copies a site fills at a time; None: any number.
+    """
+
+    name: str
+    label: str
+    form: type[forms.Form]
+    check: Callable[[CacheSite], None]
+    open: Callable[[CacheSite], CacheSiteDriver]
+    default_part: float
+    works_alone: bool = False
+    parallel_copies: int | None = None
+    is_simulated: bool = False
