@@ -89,6 +89,6 @@ $(UI)/node_modules/.installed: $(UI)/package-lock.json $(VENV)/.run
 	$(call quietly,Installing packages of the user interface (about 20 s),\
 		cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) ci --silent --no-fund --no-audit)
 
-$(DIST)/.built: $(UI)/node_modules/.installed $(wildcard $(UI)/src/* $(UI)/src/*/* $(UI)/*.ts $(UI)/*.json)
+$(DIST)/.built: $(UI)/node_modules/.installed $(wildcard $(UI)/src/* $(UI)/src/*/* $(UI)/src/*/*/* $(UI)/*.ts $(UI)/*.json)
 	$(call quietly,Building the user interface (10 to 30 s),\
 		cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) run build --silent)

@@ -154,7 +154,7 @@ def _number(value: str) -> int | None:
 
 
 def _config(request: PageRequest, desk: Desk, *, may_write: bool) -> dict[str, Any]:
-    """Return what the editor's script reads; `platform/web/ui/src/editor/config.ts` has its types."""
+    """Return what the editor's script reads; `platform/web/ui/src/editor/model/editor.ts` has its types."""
     actor, draft = request.actor, desk.draft
     version: dict[str, Any] = {"number": None, "text": desk.start.text, "layout": {}}
     if desk.version is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 DIST = Path(__file__).resolve().parents[3] / "platform/web/static/web/dist"
 LIMIT_BYTES = 150_000
-ISLANDS = ("code_mirror", "mount", "yaml_pane", "merge_view", "text_diff", "flow_editor", "graph", "conflict", "theme-")
+ISLANDS = ("code_mirror", "mount", "yaml_pane", "merge_view", "elements", "graph", "conflict", "theme-")
 STATIC_IMPORT = re.compile(r'(?:import|from)\s*"\./([^"]+\.js)"')
 LAZY_IMPORT = re.compile(r'import\(\s*[`"]\./([^`"]+\.js)[`"]\s*\)')
 

@@ -32,11 +32,11 @@ if (document.querySelector("upload-panel")) {
     customElements.define("upload-panel", UploadPanel),
   );
 }
-if (document.querySelector("flow-editor")) {
-  void import("./editor/flow_editor.ts").then(({ FlowEditor }) => customElements.define("flow-editor", FlowEditor));
-}
-if (document.querySelector("text-diff")) {
-  void import("./editor/text_diff.ts").then(({ TextDiff }) => customElements.define("text-diff", TextDiff));
+if (document.querySelector("flow-editor, text-diff")) {
+  void import("./editor/elements.ts").then(({ FlowEditor, TextDiff }) => {
+    customElements.define("flow-editor", FlowEditor);
+    customElements.define("text-diff", TextDiff);
+  });
 }
 if (document.querySelector("[data-experiments]")) void import("./experiments/index.ts");
 if (document.getElementById("run-live")) void import("./run/page.ts").then(({ startRunPage }) => startRunPage());

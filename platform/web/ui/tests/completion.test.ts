@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { completer, type Schema, spotAt } from "../src/editor/completion.ts";
+import { completer, type Schema, spotAt } from "../src/editor/text/completion.ts";
 
 const schema = JSON.parse(
   readFileSync(new URL("../../../../docs/reference/flow.schema.json", import.meta.url), "utf8"),

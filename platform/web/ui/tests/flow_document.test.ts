@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { edit, placeOf, read } from "../src/editor/document.ts";
-import { readFlow } from "../src/editor/model.ts";
-import * as patches from "../src/editor/patches.ts";
+import { edit, placeOf, read } from "../src/editor/model/document.ts";
+import { readFlow } from "../src/editor/model/flow.ts";
+import * as patches from "../src/editor/model/patches.ts";
 
 const FLOW = `# Handwritten digits: read the pictures once.
 flow: digits

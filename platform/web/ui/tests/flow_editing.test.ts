@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { read } from "../src/editor/document.ts";
-import { begin, push, redo, undo } from "../src/editor/history.ts";
-import { keepFormatting, matchLines } from "../src/editor/lines.ts";
-import { readFlow, triesOf } from "../src/editor/model.ts";
-import { isAutomatic, placesOf } from "../src/editor/placing.ts";
-import { freeName, whyNot } from "../src/editor/rules.ts";
-import { EditorStore } from "../src/editor/store.ts";
-import { durationOf, textOf, textsOf, valueOf, valuesOf } from "../src/editor/values.ts";
+import { read } from "../src/editor/model/document.ts";
+import { begin, push, redo, undo } from "../src/editor/model/history.ts";
+import { keepFormatting, matchLines } from "../src/editor/model/lines.ts";
+import { readFlow, triesOf } from "../src/editor/model/flow.ts";
+import { isAutomatic, placesOf } from "../src/editor/model/placing.ts";
+import { freeName, whyNot } from "../src/editor/model/rules.ts";
+import { EditorStore } from "../src/editor/model/store.ts";
+import { durationOf, textOf, textsOf, valueOf, valuesOf } from "../src/editor/model/values.ts";
 
 const FLOW = `flow: f
 steps:

@@ -8,23 +8,23 @@ import { createRoot } from "react-dom/client";
 import { stringify } from "yaml";
 import "../styles/graph.scss";
 import "../styles/editor.scss";
-import { Canvas } from "./canvas.tsx";
-import { keepChecked } from "./checking.ts";
-import type { Config } from "./config.ts";
-import { Drafting } from "./drafting.ts";
-import { type Editor, EditorContext, useChosen, useEditor } from "./editor.ts";
-import { Palette } from "./palette.tsx";
-import { Panel } from "./panel.tsx";
-import { keepArranged } from "./placing.ts";
+import { Canvas } from "./canvas/canvas.tsx";
+import { keepChecked } from "./model/checking.ts";
+import type { Config } from "./model/editor.ts";
+import { Drafting } from "./model/drafting.ts";
+import { type Editor, EditorContext, useChosen, useEditor } from "./model/editor.ts";
+import { Palette } from "./canvas/palette.tsx";
+import { Panel } from "./panel/panel.tsx";
+import { keepArranged } from "./model/placing.ts";
 import { ProblemBar } from "./problems.tsx";
 import { startShortcuts } from "./shortcuts.ts";
-import { StepsList } from "./steps_list.tsx";
-import { EditorStore } from "./store.ts";
+import { StepsList } from "./canvas/steps_list.tsx";
+import { EditorStore } from "./model/store.ts";
 import { Toolbar } from "./toolbar.tsx";
 
 // Text editing is a third of the editor's weight, and many never open it.
-const YamlPane = lazy(() => import("./yaml_pane.tsx").then(({ YamlPane }) => ({ default: YamlPane })));
-const Conflict = lazy(() => import("./conflict.tsx").then(({ Conflict }) => ({ default: Conflict })));
+const YamlPane = lazy(() => import("./text/yaml_pane.tsx").then(({ YamlPane }) => ({ default: YamlPane })));
+const Conflict = lazy(() => import("./text/conflict.tsx").then(({ Conflict }) => ({ default: Conflict })));
 
 export function mount(host: HTMLElement): () => void {
   const config = JSON.parse(host.querySelector("script")?.textContent ?? "null") as Config;

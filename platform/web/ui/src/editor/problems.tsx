@@ -3,9 +3,9 @@
 import { useEffect, useState } from "react";
 import { formatAgo, formatCounted } from "../format.ts";
 import { Icon } from "../graph/icon.tsx";
-import { useChosen, useEditor } from "./editor.ts";
-import { stepOf } from "./nodes.ts";
-import type { Problem } from "./store.ts";
+import { useChosen, useEditor } from "./model/editor.ts";
+import { stepOf } from "./canvas/nodes.ts";
+import type { Problem } from "./model/store.ts";
 
 export function ProblemBar() {
   const { store } = useEditor();

@@ -1,9 +1,9 @@
 // Keys of the editor. Inside a field the browser's own meaning of a key comes first.
 
-import * as actions from "./actions.ts";
-import { copySelected, paste } from "./clipboard.ts";
-import type { Editor } from "./editor.ts";
-import { publish } from "./publishing.ts";
+import * as actions from "./model/actions.ts";
+import { copySelected, paste } from "./model/clipboard.ts";
+import type { Editor } from "./model/editor.ts";
+import { publish } from "./model/publishing.ts";
 
 export function startShortcuts(editor: Editor, host: HTMLElement): () => void {
   const { store, config } = editor;

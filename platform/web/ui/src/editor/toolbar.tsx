@@ -2,8 +2,8 @@
 
 import { useState } from "react";
 import { Icon } from "../graph/icon.tsx";
-import { useChosen, useEditor } from "./editor.ts";
-import { addressOf, publish, run } from "./publishing.ts";
+import { useChosen, useEditor } from "./model/editor.ts";
+import { addressOf, publish, run } from "./model/publishing.ts";
 
 export function Toolbar() {
   const editor = useEditor();

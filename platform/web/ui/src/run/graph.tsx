@@ -7,7 +7,7 @@ import "../styles/graph.scss";
 import { type KeyboardEvent, useEffect, useState } from "react";
 import { createRoot, type Root } from "react-dom/client";
 import { type GraphNode, nodeTypes } from "../graph/node.tsx";
-import { READABLE_ZOOM } from "../graph/size.ts";
+import { READABLE_ZOOM } from "../graph/drawing.ts";
 import { useTheme } from "../graph/theme.ts";
 import { type Box, edgesOf, firstView, nameOf, patchNodes, type Picture } from "./nodes.ts";
 import { openStep, PICTURE_CHANGED, shownStep } from "./page.ts";

@@ -1,9 +1,8 @@
 // From the server's picture of a run to nodes of React Flow; a new picture replaces only those that differ.
 
 import type { Edge, Node } from "@xyflow/react";
-import { nodeLabel } from "../graph/label.ts";
 import type { BarSlice, GraphNode, GraphNodeData, NodeKind, StateLook } from "../graph/node.tsx";
-import { NODE_HEIGHT, NODE_WIDTH, READABLE_ZOOM } from "../graph/size.ts";
+import { NODE_HEIGHT, NODE_WIDTH, nodeLabel, READABLE_ZOOM } from "../graph/drawing.ts";
 
 export type Box = {
   id: string;

@@ -1,0 +1,168 @@
+// The canvas: nodes are dragged, connected, selected; everything that changes the flow goes through the actions.
+
+import {
+  applyNodeChanges,
+  Background,
+  BackgroundVariant,
+  type Connection,
+  type Edge,
+  type EdgeChange,
+  MiniMap,
+  type NodeChange,
+  ReactFlow,
+  useNodesInitialized,
+  useReactFlow,
+  useStoreApi,
+} from "@xyflow/react";
+import { type DragEvent, type MouseEvent, useCallback, useEffect, useRef, useState } from "react";
+import { type GraphNode, nodeTypes } from "../../graph/node.tsx";
+import { NODE_HEIGHT, NODE_WIDTH, READABLE_ZOOM } from "../../graph/drawing.ts";
+import { useTheme } from "../../graph/theme.ts";
+import * as actions from "../model/actions.ts";
+import { CanvasTools } from "./tools.tsx";
+import { useChosen, useEditor } from "../model/editor.ts";
+import { edgesOf, nodesOf } from "./nodes.ts";
+import { dropped } from "./palette.tsx";
+import type { Place } from "../model/placing.ts";
+import { useShowBeginning } from "./tools.tsx";
+
+const KEYS = { deleteKeyCode: null, selectionKeyCode: "Shift", multiSelectionKeyCode: ["Meta", "Control"] };
+const GRID: [number, number] = [4, 4];
+const READABLE = { minZoom: READABLE_ZOOM, maxZoom: 1 };
+
+export function Canvas() {
+  const editor = useEditor();
+  const { store, config } = editor;
+  const state = useChosen((now) => now);
+  const [nodes, setNodes] = useState<GraphNode[]>([]);
+  const [edges, setEdges] = useState<Edge[]>([]);
+  const { screenToFlowPosition, fitView } = useReactFlow();
+  const graph = useStoreApi();
+  const isEditable = !state.fault && !state.flow.isForeign;
+  const { flow, history, arranged, selection, problems } = state;
+
+  useEffect(() => {
+    setNodes((before) => nodesOf(store.state, config.default_template, before, isEditable));
+    setEdges((before) => edgesOf(store.state, before));
+  }, [store, config, flow, history.now.layout, arranged, selection, problems, isEditable]);
+
+  const isDrawn = useNodesInitialized();
+  // A canvas that begins empty stays where it is, so that what is dropped stays where it was dropped.
+  const isFitted = useRef(flow.steps.length === 0);
+  const showBeginning = useShowBeginning();
+  useEffect(() => {
+    if (!isDrawn || isFitted.current) return;
+    isFitted.current = true;
+    showBeginning();
+  }, [isDrawn, showBeginning]);
+
+  // The canvas shows the flow anew when it gets another width, and a node that comes to stand outside of it.
+  const { view } = state;
+  useEffect(() => {
+    if (isFitted.current) requestAnimationFrame(showBeginning);
+  }, [view, showBeginning]);
+  const { fresh } = state;
+  const seen = useRef("");
+  useEffect(() => {
+    if (seen.current === fresh || !nodes.some(({ id }) => id === fresh)) return;
+    seen.current = fresh;
+    const { transform, width, height, nodeLookup } = graph.getState();
+    const place = nodeLookup.get(fresh)?.position;
+    if (!place) return;
+    const [x, y, zoom] = transform;
+    const isInside =
+      place.x * zoom + x > 0 &&
+      place.y * zoom + y > 0 &&
+      (place.x + NODE_WIDTH) * zoom + x < width &&
+      (place.y + NODE_HEIGHT) * zoom + y < height;
+    if (!isInside) void fitView({ ...READABLE, nodes: [{ id: fresh }] });
+  }, [fresh, nodes, graph, fitView]);
+
+  const onNodesChange = useCallback(
+    (changes: NodeChange<GraphNode>[]) => {
+      setNodes((before) => applyNodeChanges(changes, before));
+      const moved = new Map<string, Place>();
+      for (const change of changes) {
+        if (change.type === "position" && change.dragging === false && change.position) {
+          moved.set(change.id, [change.position.x, change.position.y]);
+        }
+      }
+      if (moved.size > 0) actions.move(editor, moved);
+      select(editor, changes);
+    },
+    [editor],
+  );
+  const onEdgesChange = useCallback((changes: EdgeChange[]) => select(editor, changes), [editor]);
+  const onConnect = useCallback(
+    ({ source, target }: Connection) => void actions.connect(editor, source, target),
+    [editor],
+  );
+
+  const placeOf = (event: DragEvent | MouseEvent): Place => {
+    const { x, y } = screenToFlowPosition({ x: event.clientX, y: event.clientY });
+    return [Math.round(x - 104), Math.round(y - 29)];
+  };
+  const onDrop = (event: DragEvent) => {
+    event.preventDefault();
+    const add = dropped(event.dataTransfer);
+    if (isEditable && add) add(editor, placeOf(event));
+  };
+  const onDoubleClick = (event: MouseEvent) => {
+    const isPane = event.target instanceof Element && event.target.classList.contains("react-flow__pane");
+    if (isPane && isEditable) actions.addCommand(editor, placeOf(event));
+  };
+
+  return (
+    <ReactFlow
+      nodes={nodes}
+      edges={edges}
+      nodeTypes={nodeTypes}
+      onNodesChange={onNodesChange}
+      onEdgesChange={onEdgesChange}
+      onConnect={onConnect}
+      onDrop={onDrop}
+      onDragOver={(event) => event.preventDefault()}
+      onDoubleClick={onDoubleClick}
+      colorMode={useTheme()}
+      nodesDraggable={isEditable}
+      nodesConnectable={isEditable}
+      elevateNodesOnSelect={false}
+      zoomOnDoubleClick={false}
+      snapToGrid
+      snapGrid={GRID}
+      minZoom={0.08}
+      maxZoom={2}
+      ariaLabelConfig={LABELS}
+      {...KEYS}
+    >
+      <Background variant={BackgroundVariant.Dots} gap={18} size={1.4} />
+      {nodes.length > 8 && <MiniMap pannable zoomable ariaLabel="Overview of the canvas" nodeBorderRadius={14} />}
+      <CanvasTools isEditable={isEditable} />
+      {nodes.length === 0 && isEditable && (
+        <div className="canvas-hint">
+          Drag a dataset or a command here, double-click, or choose one with the keyboard.
+        </div>
+      )}
+    </ReactFlow>
+  );
+}
+
+const LABELS = {
+  "node.a11yDescription.default": "Enter selects the node, the arrow keys move it, Delete removes it.",
+  "node.a11yDescription.keyboardDisabled": "Enter selects the node.",
+  "edge.a11yDescription.default": "Enter selects the arrow, Delete removes it.",
+};
+
+function select(
+  { store }: { store: ReturnType<typeof useEditor>["store"] },
+  changes: readonly (NodeChange<GraphNode> | EdgeChange)[],
+): void {
+  const picked = changes.filter((change) => change.type === "select");
+  if (picked.length === 0) return;
+  const selection = new Set(store.state.selection);
+  for (const { id, selected } of picked) {
+    if (selected) selection.add(id);
+    else selection.delete(id);
+  }
+  store.select(...selection);
+}

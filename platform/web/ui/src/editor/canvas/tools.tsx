@@ -1,0 +1,81 @@
+// The buttons at the foot of the canvas, and what part of the flow it shows by itself.
+
+import { getViewportForBounds, type Rect, useReactFlow, useStoreApi, type Viewport } from "@xyflow/react";
+import { useCallback } from "react";
+import { READABLE_ZOOM } from "../../graph/drawing.ts";
+import { Icon } from "../../graph/icon.tsx";
+import { useChosen, useEditor } from "../model/editor.ts";
+import { tidyUp } from "../model/placing.ts";
+
+const MARGIN = 24;
+
+export function CanvasTools({ isEditable }: { isEditable: boolean }) {
+  const { store } = useEditor();
+  const { zoomIn, zoomOut, fitView } = useReactFlow();
+  const showBeginning = useShowBeginning();
+  const tidy = async () => {
+    try {
+      await tidyUp(store);
+      requestAnimationFrame(showBeginning);
+    } catch {
+      store.say("The server does not answer; the nodes stay where they are.");
+    }
+  };
+  return (
+    <div className="canvas-tools nopan" role="toolbar" aria-label="Canvas">
+      <Tool icon="zoom-in" label="Zoom in" onClick={() => void zoomIn()} />
+      <Tool icon="zoom-out" label="Zoom out" onClick={() => void zoomOut()} />
+      <Tool icon="maximize" label="Show everything" onClick={() => void fitView({ padding: 0.12, maxZoom: 1 })} />
+      <button type="button" className="btn" onClick={() => void tidy()} disabled={!isEditable}>
+        <Icon name="layout-distribute-vertical" />
+        Tidy up
+      </button>
+      <UndoButtons />
+    </div>
+  );
+}
+
+export function UndoButtons() {
+  const { store } = useEditor();
+  const canUndo = useChosen(({ history }) => history.past.length > 0);
+  const canRedo = useChosen(({ history }) => history.future.length > 0);
+  return (
+    <>
+      <Tool icon="arrow-back-up" label="Undo" onClick={() => store.undo()} disabled={!canUndo} />
+      <Tool icon="arrow-forward-up" label="Redo" onClick={() => store.redo()} disabled={!canRedo} />
+    </>
+  );
+}
+
+function Tool({
+  icon,
+  label,
+  onClick,
+  disabled = false,
+}: {
+  icon: string;
+  label: string;
+  onClick: () => void;
+  disabled?: boolean;
+}) {
+  return (
+    <button type="button" className="btn" title={label} aria-label={label} onClick={onClick} disabled={disabled}>
+      <Icon name={icon} />
+    </button>
+  );
+}
+
+/** A function that shows everything, if it can be read then; otherwise as much as can be read, from the first steps on. */
+export function useShowBeginning(): () => void {
+  const { getNodesBounds, setViewport } = useReactFlow();
+  const graph = useStoreApi();
+  return useCallback(() => {
+    const { nodes, domNode } = graph.getState();
+    if (domNode) void setViewport(viewOf(getNodesBounds(nodes), domNode.clientWidth, domNode.clientHeight));
+  }, [graph, getNodesBounds, setViewport]);
+}
+
+function viewOf(bounds: Rect, width: number, height: number): Viewport {
+  const { x, y, zoom } = getViewportForBounds(bounds, width, height, READABLE_ZOOM, 1, `${MARGIN}px`);
+  return { x: Math.max(x, MARGIN - bounds.x * zoom), y: Math.max(y, MARGIN - bounds.y * zoom), zoom };
+}

@@ -1,0 +1,227 @@
+// Everything that the spec lets one say about a step, on four tabs.
+
+import { type KeyboardEvent, useRef, useState } from "react";
+import { Icon } from "../../graph/icon.tsx";
+import * as actions from "../model/actions.ts";
+import { ComputeList } from "./compute_list.tsx";
+import { useChosen, useEditor } from "../model/editor.ts";
+import { SmallButton, Switch, TextField, TextList } from "./fields.tsx";
+import { Inputs } from "./inputs.tsx";
+import { type Retries, type Step } from "../model/flow.ts";
+import { ParameterRows } from "./parameters.tsx";
+import * as patches from "../model/patches.ts";
+import { durationOf } from "../model/values.ts";
+import { Pairs } from "./pairs.tsx";
+
+const TABS = ["Step", "Inputs", "Conditions", "Advanced"] as const;
+type Tab = (typeof TABS)[number];
+
+export type Set = (path: readonly (string | number)[], value: unknown) => void;
+
+// The tab stays when another step is selected: who tunes retries goes from step to step.
+let chosenTab: Tab = "Step";
+
+export function StepPanel({ step }: { step: Step }) {
+  const editor = useEditor();
+  const { store } = editor;
+  const isNew = useChosen(({ fresh }) => fresh === step.name);
+  const [tab, setTab] = useState<Tab>(isNew ? "Step" : chosenTab);
+  const set: Set = (path, value) =>
+    store.edit((document) => patches.setStep(document, step.name, path, value), {
+      burst: `${step.name} ${path.join(".")}`,
+    });
+  const choose = (next: Tab) => setTab((chosenTab = next));
+  return (
+    <>
+      <header>
+        <Icon name="terminal-2" />
+        <h2>{step.name || "a step without a name"}</h2>
+        <SmallButton icon="trash" label={`Remove ${step.name}`} onClick={() => actions.remove(editor, [step.name])} />
+      </header>
+      <Tabs tab={tab} onChoose={choose} />
+      <div role="tabpanel" id="step-tab" aria-label={tab}>
+        {tab === "Step" && <Main step={step} set={set} isNew={isNew} />}
+        {tab === "Inputs" && <Inputs step={step} set={set} />}
+        {tab === "Conditions" && <Conditions step={step} set={set} />}
+        {tab === "Advanced" && <Advanced step={step} set={set} />}
+      </div>
+    </>
+  );
+}
+
+function Tabs({ tab, onChoose }: { tab: Tab; onChoose: (tab: Tab) => void }) {
+  const list = useRef<HTMLDivElement>(null);
+  const onKeyDown = (event: KeyboardEvent) => {
+    const way = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (way === 0) return;
+    const next = (TABS.indexOf(tab) + way + TABS.length) % TABS.length;
+    onChoose(TABS[next] ?? "Step");
+    list.current?.querySelectorAll("button")[next]?.focus();
+  };
+  return (
+    <div className="panel-tabs" role="tablist" aria-label="Parts of the step" ref={list} onKeyDown={onKeyDown}>
+      {TABS.map((each) => (
+        <button
+          type="button"
+          key={each}
+          role="tab"
+          aria-selected={each === tab}
+          aria-controls="step-tab"
+          tabIndex={each === tab ? 0 : -1}
+          onClick={() => onChoose(each)}
+        >
+          {each}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+type PartProps = { step: Step; set: Set };
+
+function Main({ step, set, isNew }: PartProps & { isNew: boolean }) {
+  const editor = useEditor();
+  return (
+    <>
+      <TextField
+        label="Name"
+        value={step.name}
+        isCode
+        isLate
+        onChange={(text) => actions.rename(editor, step, text)}
+        {...(isNew ? { focusKey: step.name } : {})}
+      />
+      <TextField
+        label="Title"
+        value={step.title}
+        placeholder={step.name}
+        onChange={(text) => set(["title"], text || undefined)}
+      />
+      <TextField label="Command" value={step.command} isCode rows={2} onChange={(text) => set(["command"], text)} />
+      <TextField
+        label="Image"
+        value={step.image}
+        isCode
+        placeholder="none: a plain process"
+        onChange={(text) => set(["image"], text.trim() || undefined)}
+      />
+      <ParameterRows step={step} set={set} />
+      <ComputeList step={step} set={set} />
+      {step.data.length > 0 && (
+        <Switch
+          label="Use cached datasets"
+          value={step.data.every(({ cached }) => cached)}
+          help="On: the shared cached copy near the compute. Off: a copy of its own for every job."
+          onChange={(isCached) =>
+            editor.store.edit((document) =>
+              step.data.forEach((_, index) =>
+                patches.setStep(document, step.name, ["data", index, "cached"], isCached),
+              ),
+            )
+          }
+        />
+      )}
+    </>
+  );
+}
+
+const RETRIES: [keyof Retries, string][] = [
+  ["user_error", "The command fails"],
+  ["infrastructure", "The platform fails"],
+  ["out_of_memory", "Out of memory"],
+  ["timeout", "Out of time"],
+];
+
+function Conditions({ step, set }: PartProps) {
+  const { store } = useEditor();
+  return (
+    <>
+      <TextField
+        label="Runs only when"
+        value={step.when}
+        isCode
+        rows={2}
+        placeholder={step.after[0] ? `${step.after[0]}.accuracy >= 0.9` : "train.accuracy >= 0.9"}
+        help={
+          step.after.length > 0
+            ? `Looks at what ${step.after.join(", ")} measured, and at parameters.NAME. and, or, not, max(…), min(…).`
+            : "A condition looks at steps that this one waits for; it waits for none yet."
+        }
+        onChange={(text) => set(["when"], text.trim() || undefined)}
+      />
+      <fieldset className="group">
+        <legend>Tried again when</legend>
+        {RETRIES.map(([kind, words]) => (
+          <label className="count-row" key={kind}>
+            <span>{words}</span>
+            <input
+              type="number"
+              min={0}
+              max={100}
+              className="form-control"
+              value={step.retries[kind]}
+              onChange={(event) =>
+                store.edit(
+                  (document) =>
+                    patches.setRetries(document, step.name, {
+                      ...step.retries,
+                      [kind]: Math.max(0, Math.round(event.target.valueAsNumber) || 0),
+                    }),
+                  { burst: `${step.name} retries` },
+                )
+              }
+            />
+            <span className="sub small">times</span>
+          </label>
+        ))}
+      </fieldset>
+      <TextField
+        label="Timeout"
+        value={step.timeout}
+        isCode
+        placeholder="none"
+        help="How long one try may take: 90, 30m, 2h."
+        onChange={(text) => set(["timeout"], durationOf(text))}
+      />
+    </>
+  );
+}
+
+function Advanced({ step, set }: PartProps) {
+  const { config } = useEditor();
+  const outputs = step.outputs.length === 1 && step.outputs[0] === "**" ? [] : step.outputs;
+  return (
+    <>
+      <TextList
+        label="Outputs"
+        values={outputs}
+        placeholder="everything: **"
+        help="Which files of $NEARLINE_OUTPUT are kept, as globs."
+        onChange={(values) => set(["outputs"], values)}
+      />
+      <Pairs label="Environment" keys="Variable" values={step.env} path={["env"]} step={step} set={set} />
+      <TextList
+        label="Secrets"
+        values={step.secrets}
+        suggestions={config.secrets.map((name) => ({ name }))}
+        placeholder="name of a secret"
+        help="By name; their values are never part of a flow."
+        onChange={(values) => set(["secrets"], values)}
+      />
+      <Switch
+        label="Append parameters to the command"
+        value={step.append_parameters}
+        onChange={(isOn) => set(["append_parameters"], isOn || undefined)}
+        help="Adds --name value for each parameter."
+      />
+      <TextField
+        label="Simulated duration"
+        value={step.simulated_duration}
+        isCode
+        placeholder="5s"
+        help="How long it takes on simulated nodes."
+        onChange={(text) => set(["simulated_duration"], durationOf(text))}
+      />
+    </>
+  );
+}
