@@ -1,42 +1,38 @@
-// What a flow file says, read with lenience: a canvas has to show what is half written too.
+// What a flow file says, read with lenience: a canvas has to show what is half written too. Its keys are the schema's.
 
 import type { Document } from "yaml";
+import type * as schema from "./schema.ts";
+import type { GridRange, NearlineFlow, ParameterSpec, StepSpec } from "./schema.ts";
 
-export type Value = string | number | boolean;
-export type DataInput = { dataset: string; name: string; cached: boolean };
+// Every key of the file, with a value also where the file has none; `Read` are those that are read into one form.
+type Filled<Spec, Read = object> = Omit<{ [Key in keyof Spec]-?: NonNullable<Spec[Key]> }, keyof Read> & Read;
+
+export type Value = NonNullable<ParameterSpec["default"]>;
+export type DataInput = Filled<schema.DataInput>;
 export type Choice = { template: string; wait: string };
-export type Range = { type: "float" | "integer"; min: number; max: number; steps: number; scale: "linear" | "log" };
+export type Range = Filled<GridRange>;
 export type Axis = Value[] | Range;
-export type Retries = { user_error: number; infrastructure: number; out_of_memory: number; timeout: number };
-export type Parameter = { type: string; default: Value | null; choices: Value[]; help: string };
+export type Retries = Filled<Exclude<StepSpec["retries"], number | undefined>>;
+export type Parameter = Filled<ParameterSpec, { type: string; default: Value | null }>;
 
-export type Step = {
-  index: number;
-  name: string;
-  title: string;
-  command: string;
-  image: string;
-  parameters: Record<string, Value>;
-  append_parameters: boolean;
-  data: DataInput[];
-  after: string[];
-  outputs: string[];
-  env: Record<string, string>;
-  secrets: string[];
-  compute: Choice[];
-  retries: Retries;
-  timeout: string;
-  when: string;
-  grid: Record<string, Axis>;
-  simulated_duration: string;
-};
+export type Step = Filled<
+  StepSpec,
+  {
+    index: number;
+    data: DataInput[];
+    compute: Choice[];
+    retries: Retries;
+    timeout: string;
+    grid: Record<string, Axis>;
+    simulated_duration: string;
+  }
+>;
 
-export type Flow = {
+export type Flow = Omit<
+  Filled<NearlineFlow, { parameters: Record<string, Parameter>; steps: Step[] }>,
+  "flow" | "schema_version"
+> & {
   name: string;
-  title: string;
-  description: string;
-  parameters: Record<string, Parameter>;
-  steps: Step[];
   isForeign: boolean; // written for cnvrg: `tasks` and `relations`, which the canvas does not edit
 };
 

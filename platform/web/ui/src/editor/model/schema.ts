@@ -1,0 +1,191 @@
+// Made from docs/reference/flow.schema.json by `make fix`.
+
+export type Duration = string | number;
+
+/**
+ * A pipeline: typed parameters and steps that wait for each other.
+ */
+export interface NearlineFlow {
+  schema_version?: 1;
+  /**
+   * The flow's name: lower-case letters, digits and '-'.
+   */
+  flow: string;
+  /**
+   * What pages show besides the name.
+   */
+  title?: string;
+  /**
+   * What the flow is for.
+   */
+  description?: string;
+  /**
+   * The values that a run is given; commands get them as `${{ parameters.NAME }}`.
+   */
+  parameters?: {
+    [k: string]: ParameterSpec;
+  };
+  /**
+   * The steps, in any order; `after` says what waits for what.
+   *
+   * @minItems 1
+   */
+  steps: StepSpec[];
+}
+/**
+ * A value that a run of the flow may be given. Without a default it must be.
+ */
+export interface ParameterSpec {
+  /**
+   * What values are: a number, a whole number, a text, or true or false.
+   */
+  type: "float" | "int" | "str" | "bool";
+  /**
+   * The value of runs that give none. Without a default every run must give one.
+   */
+  default?: boolean | number | string | null;
+  /**
+   * The only values allowed; empty: any of the type.
+   */
+  choices?: (boolean | number | string)[];
+  /**
+   * What it is for; stands beside its field in the form of a run.
+   */
+  help?: string;
+}
+/**
+ * One step: a command, what it needs, where it may run, and what it waits for.
+ */
+export interface StepSpec {
+  /**
+   * What other steps call it: lower-case letters, digits, '_' and '-'.
+   */
+  name: string;
+  /**
+   * What pages show in place of the name.
+   */
+  title?: string;
+  /**
+   * A shell command. `${{ parameters.NAME }}` is replaced, quoted as the shell needs it.
+   */
+  command: string;
+  /**
+   * The container image. It has no effect on this machine, whose jobs are plain processes.
+   */
+  image?: string;
+  /**
+   * Values for this step's command, besides those of the flow.
+   */
+  parameters?: {
+    [k: string]: boolean | number | string;
+  };
+  /**
+   * Whether to add `--name value` for each parameter to the command.
+   */
+  append_parameters?: boolean;
+  /**
+   * The datasets that it reads, each in a folder under `$NEARLINE_DATA`.
+   */
+  data?: DataInput[];
+  /**
+   * The steps that it waits for. Their outputs are in `$NEARLINE_INPUT/<step>`.
+   */
+  after?: string[];
+  /**
+   * Which files of `$NEARLINE_OUTPUT` are kept, as globs.
+   */
+  outputs?: string[];
+  /**
+   * Variables for the command.
+   */
+  env?: {
+    [k: string]: string;
+  };
+  /**
+   * Names of the project's secrets that the command gets as variables.
+   */
+  secrets?: string[];
+  /**
+   * Templates in the order in which they are tried; each may say how long to wait there.
+   */
+  compute?:
+    | string
+    | (
+        | string
+        | {
+            template: string;
+            wait?: string | number;
+          }
+      )[];
+  /**
+   * How often it is tried again: one number for every kind of failure, or one for each.
+   */
+  retries?:
+    | number
+    | {
+        user_error?: number;
+        infrastructure?: number;
+        out_of_memory?: number;
+        timeout?: number;
+      };
+  /**
+   * How long one try may take: `90`, `30m`, `2h`. Without it there is no limit.
+   */
+  timeout?: Duration | null;
+  /**
+   * It runs only when this holds: `train.accuracy >= 0.9 and not max(train.loss) > 2`. Else it is skipped.
+   */
+  when?: string;
+  /**
+   * Parameters with several values, or a range of them: it runs once for every combination.
+   */
+  grid?: {
+    [k: string]: (boolean | number | string)[] | GridRange;
+  };
+  /**
+   * How long it takes on simulated nodes, which run nothing.
+   */
+  simulated_duration?: string | number;
+}
+/**
+ * A dataset that a step reads at `$NEARLINE_DATA/<name>`: the shared cached copy, or its own one.
+ */
+export interface DataInput {
+  /**
+   * `project/dataset`, or with a branch, a tag or a commit: `project/dataset@main`. Resolved when a run starts.
+   */
+  dataset: string;
+  /**
+   * The folder under `$NEARLINE_DATA`; without it the dataset's name.
+   */
+  name?: string;
+  /**
+   * Whether to read the shared cached copy near the compute, or a copy of its own.
+   */
+  cached?: boolean;
+}
+/**
+ * Numbers of a grid's axis: `steps` of them from `min` (included) up to `max` (excluded).
+ */
+export interface GridRange {
+  /**
+   * Whole numbers (each once), or any.
+   */
+  type?: "integer" | "float";
+  /**
+   * The first number.
+   */
+  min: number;
+  /**
+   * Where the numbers end; it is none of them.
+   */
+  max: number;
+  /**
+   * How many numbers.
+   */
+  steps: number;
+  /**
+   * Evenly spaced, or evenly spaced in their logarithms.
+   */
+  scale?: "linear" | "log";
+}
