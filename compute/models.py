@@ -122,7 +122,8 @@ class Job(BaseModel):
     whoever sees it on its resource; a lease that runs out says that nobody does. The size is copied from the template,
     so that a changed template does not change the past. `evictions` counts how often it lost its room to others and
     waited again: each run has a token of its own, and a name of its own on the resource. `last_lines` are the last
-    lines of the log of a failed job that say why.
+    lines of the log of a failed job that say why. `log_bytes` of its log are in the project's store, from
+    `log_stored_at` on all of it.
     """
 
     id_prefix = "job"
@@ -161,12 +162,15 @@ class Job(BaseModel):
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     files_deleted_at = models.DateTimeField(null=True)
+    log_bytes = models.PositiveBigIntegerField(default=0)
+    log_stored_at = models.DateTimeField(null=True)
     is_live = live_field(JOB_STATES.live)
 
     class Meta:
         indexes = [
             models.Index(fields=["resource", "state"], name="live_jobs", condition=models.Q(is_live=True)),
             models.Index(fields=["finished_at"], name="jobs_with_files", condition=models.Q(files_deleted_at=None)),
+            models.Index(fields=["state"], name="jobs_with_unstored_log", condition=models.Q(log_stored_at=None)),
             models.Index(fields=["project", "state"], name="jobs_of_project"),
         ]
 
@@ -220,3 +224,26 @@ class JobEvent(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.job_id} #{self.seq}: {self.message}"
+
+
+class StoredLogChunk(BaseModel):
+    """Some bytes of a job's log in the project's store: a file of a stored tree, named after job and offset.
+
+    `ends_line`: the next chunk begins with a line. `index` says what a search will not find in it; empty: nothing.
+    """
+
+    id_prefix = "logc"
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="log_chunks")
+    offset = models.PositiveBigIntegerField()
+    size_bytes = models.PositiveIntegerField()
+    dataset_id = models.CharField(max_length=32)
+    root = models.CharField(max_length=64)
+    ends_line = models.BooleanField()
+    index = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "offset"], name="one_log_chunk_per_offset")]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} from {self.offset}"

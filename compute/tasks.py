@@ -1,7 +1,7 @@
 """Background tasks of compute: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
 from compute.services import resources, submissions
-from compute.workers import cleaning, launches, observe, stops
+from compute.workers import cleaning, launches, logs, observe, stops
 from core.tasks import Queue, task
 
 
@@ -42,6 +42,12 @@ def probe_resources() -> None:
 def release_data() -> None:
     """Release the cached commits that ended jobs held."""
     submissions.release_data()
+
+
+@task("compute.store_logs", queue=Queue.NOTIFY, every_s=15.0)
+def store_logs() -> None:
+    """Write what jobs have printed to the store."""
+    logs.store_logs()
 
 
 @task("compute.clean", queue=Queue.TIDY, every_s=3600.0)

@@ -16,8 +16,9 @@ from compute.adapters import drivers
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
 from compute.engine.states import JobState
-from compute.errors import JobNotFound
+from compute.errors import JobNotFound, ResourceUnreachable
 from compute.models import Job, JobEvent
+from compute.selectors import stored_logs
 from core.errors import InvalidInput
 
 MAX_LOG_BYTES = 1 << 20
@@ -68,17 +69,40 @@ def list_events(*, actor: Actor, job: Job) -> QuerySet[JobEvent]:
 def read_log(*, actor: Actor, job: Job, offset: int = 0, limit: int = MAX_LOG_BYTES) -> LogChunk:
     """Return what a job printed, from a byte offset. Complete once the job has ended and all of it was read.
 
-    What it printed before it was evicted comes first.
+    What it printed before it was evicted comes first. What is in the store is read there, and the rest from the
+    resource. Raises ResourceUnreachable for the rest only.
     """
     require(actor, permissions.VIEW_JOBS, job.project_id)
     if offset < 0 or limit < 0:
         raise InvalidInput("The offset and the limit cannot be negative.")
+    limit = min(limit, MAX_LOG_BYTES)
+    if offset < job.log_bytes or job.log_stored_at is not None:
+        data = stored_logs.read(job, offset, limit)
+        end = offset + len(data)
+        size_bytes = job.log_bytes if job.log_stored_at is not None else _size_of_log(job)
+        return LogChunk(data, end, job.log_stored_at is not None and end >= size_bytes, size_bytes)
     if job.state == JobState.PENDING and not job.evictions:
         return LogChunk(b"", offset, is_complete=False, size_bytes=0)
-    chunk = _read_log(drivers.driver_of(job.resource), job, offset, min(limit, MAX_LOG_BYTES))
+    chunk = read_live_log(job, offset, limit)
     # A job that never came to run, or whose files are deleted, has no log that could still grow.
     is_over = job.has_ended and not chunk.data and chunk.next_offset >= chunk.size_bytes
     return replace(chunk, is_complete=True) if is_over else chunk
+
+
+def read_live_log(job: Job, offset: int, limit: int) -> LogChunk:
+    """Return part of a log from the resource on which the job runs or ran. Raises ResourceUnreachable.
+
+    For the platform itself.
+    """
+    return _read_log(drivers.driver_of(job.resource), job, offset, limit)
+
+
+def _size_of_log(job: Job) -> int:
+    """Return how long a log is that is stored in part; where the resource does not answer, what is known of it."""
+    try:
+        return max(job.log_bytes, read_live_log(job, 0, 0).size_bytes)
+    except ResourceUnreachable:
+        return job.log_bytes
 
 
 def _read_log(driver: ComputeDriver, job: Job, offset: int, limit: int) -> LogChunk:

@@ -8,7 +8,7 @@ from compute.engine import log_text
 from compute.engine.log_text import LogText
 from compute.engine.ports import LogChunk
 from compute.models import Job
-from compute.selectors import jobs
+from compute.selectors import jobs, stored_logs
 from core.errors import InvalidInput
 
 MOST_PLACES = 2000
@@ -92,8 +92,10 @@ def find_in_log(*, actor: Actor, job: Job, text: str) -> Places:
 
 
 def _places(actor: Actor, job: Job, wanted: bytes) -> Iterator[int]:
-    offset, kept = 0, b""
-    for piece in _blanked_lines(actor, job):
+    passed, kept = 0, b""
+    for offset, piece in _blanked_lines(actor, job, wanted):
+        if offset != passed:  # what lies between does not hold the text
+            kept = b""
         data = kept + piece.lower()
         start = offset - len(kept)
         found = data.find(wanted)
@@ -104,15 +106,23 @@ def _places(actor: Actor, job: Job, wanted: bytes) -> Iterator[int]:
             found = data.find(wanted, past)
         # What a match may begin with is looked at again with what follows, but no match twice.
         kept = data[max(past, len(data) - len(wanted) + 1) :]
-        offset += len(piece)
+        passed = offset + len(piece)
 
 
-def _blanked_lines(actor: Actor, job: Job) -> Iterator[bytes]:
-    """Yield the whole log in pieces, with the platform's own lines made blank, so that nothing is found in them."""
-    offset, rest = 0, b""
-    while (chunk := jobs.read_log(actor=actor, job=job, offset=offset)).data:
-        data = rest + chunk.data
-        end = data.rfind(b"\n") + 1 or (len(data) if len(data) > _LONGEST_LINE else 0)
-        yield log_text.blank_protocol(data[:end])
-        offset, rest = chunk.next_offset, data[end:]
-    yield log_text.blank_protocol(rest)
+def _blanked_lines(actor: Actor, job: Job, wanted: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield what may hold a text, in pieces with their offsets.
+
+    The platform's own lines are made blank, so that nothing is found in them.
+    """
+    for span in stored_logs.list_spans(job, wanted):
+        offset, rest = span.start, b""
+        while span.end is None or offset < span.end:
+            limit = jobs.MAX_LOG_BYTES if span.end is None else min(jobs.MAX_LOG_BYTES, span.end - offset)
+            chunk = jobs.read_log(actor=actor, job=job, offset=offset, limit=limit)
+            if not chunk.data:
+                break
+            data = rest + chunk.data
+            end = data.rfind(b"\n") + 1 or (len(data) if len(data) > _LONGEST_LINE else 0)
+            yield offset - len(rest), log_text.blank_protocol(data[:end])
+            offset, rest = chunk.next_offset, data[end:]
+        yield offset - len(rest), log_text.blank_protocol(rest)

@@ -16,9 +16,13 @@ _AT_ONCE = 1000
 
 
 def delete_old_files(*, keep: timedelta = KEEP) -> int:
-    """Delete the folders of jobs that ended longer ago than `keep` and that nobody needs any more; return how many."""
+    """Delete the folders of jobs that ended longer ago than `keep` and that nobody needs any more; return how many.
+
+    One whose log is not in the store yet stays.
+    """
     now = clock.now()
     ended = Job.objects.filter(state__in=sorted(JOB_STATES.final), finished_at__lt=now - keep, files_deleted_at=None)
+    ended = ended.filter(log_stored_at__isnull=False)
     count = 0
 
     def delete(job_id: str) -> None:

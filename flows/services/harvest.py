@@ -43,6 +43,8 @@ _READ_FIELDS = (
     "job__resource_id",
     "job__state",
     "job__finished_at",
+    "job__log_bytes",
+    "job__log_stored_at",
 )
 # A log that cannot be read for so long after its job ended does not hold the run up any more.
 _PATIENCE = timedelta(minutes=5)

@@ -10,10 +10,11 @@ from compute.engine.ports import EndCause, JobReport, ReportState, UsageSample
 from compute.models import Job
 from compute.selectors import jobs as selectors
 from compute.services import jobs
-from compute.workers import cleaning, launches, observe, stops
+from compute.workers import cleaning, launches, logs, observe, stops
 from core import clock
 from scheduler.models import Placement, Workload
 from tests.factories import compute as make
+from tests.markup import flat
 
 SYSTEM = Actor.system("tests")
 WHY = "Another queue claims its share; team-a holds more than it may keep."
@@ -82,7 +83,7 @@ def test_its_page_says_that_it_ran_before_and_why_it_was_stopped(job, member, cl
     client.force_login(User.objects.get(pk=member.user_id))
     evict_and_stop(job)
 
-    page = client.get("/jobs/train/").content.decode()
+    page = flat(client.get("/jobs/train/").content.decode())
 
     assert "It ran before and made room for others" in page
     assert WHY in page
@@ -238,6 +239,7 @@ def test_the_files_of_all_its_runs_are_deleted(job, driver):
     look(job)
     Job.objects.update(finished_at=clock.now() - timedelta(days=30))
 
+    logs.store_logs()
     assert cleaning.delete_old_files() == 1
 
     assert driver.jobs.logs == {}

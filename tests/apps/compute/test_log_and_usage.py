@@ -9,10 +9,11 @@ from compute.errors import JobNotFound
 from compute.models import Job
 from compute.selectors import jobs as job_selectors
 from compute.services import jobs
-from compute.workers import cleaning, observe
+from compute.workers import cleaning, logs, observe
 from core import clock
 from core.errors import InvalidInput
 from tests.factories import compute as make
+from tests.factories.datasets import make_store
 
 
 @pytest.fixture
@@ -81,11 +82,13 @@ def test_jobs_are_listed_by_project_and_state(running, project, template, make_a
         names(state="dancing")
 
 
-def test_files_are_deleted_a_while_after_the_end_and_only_then(running, resource, driver):
+def test_files_are_deleted_a_while_after_the_end_and_only_then(running, resource, driver, home):
     driver.print("train", "bye")
     driver.finish("train")
     observe.observe_resource(resource_id=resource.pk)
 
+    make_store(home / "store")
+    logs.store_logs()
     early = cleaning.delete_old_files()
     with clock.frozen_at(clock.now() + timedelta(days=14, seconds=1)):
         late = cleaning.delete_old_files()

@@ -8,6 +8,7 @@ import pytest
 
 from compute.models import Job
 from compute.workers import cleaning as job_cleaning
+from compute.workers import logs
 from core import clock
 from flows.models import Run
 from flows.services import runs
@@ -71,6 +72,7 @@ def test_then_the_files_of_all_its_jobs_go_and_with_them_its_own(world, run):
     world.finish_all(run)
     before = folder_of(run)
     with clock.frozen_at(clock.now() + AGES):
+        logs.store_logs()
         still_there = cleaning.delete_run_folders()
         deleted = (job_cleaning.delete_old_files(), cleaning.delete_run_folders())
         again = (job_cleaning.delete_old_files(), cleaning.delete_run_folders())

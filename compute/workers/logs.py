@@ -1,0 +1,158 @@
+"""Logs are written to their project's store while jobs run, so that they outlive the resources on which they ran.
+
+Level-triggered: each pass compares what a job has printed with what is stored of it. The logs of jobs that have ended
+are stored together, as most are short. A job that runs gets a chunk after each MiB, or every five minutes.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+import structlog
+from django.db import transaction
+from django.db.models import QuerySet
+
+from accounts.actor import Actor
+from accounts.models import Project
+from compute.engine import log_index, log_text
+from compute.engine.states import HOLDING, JOB_STATES
+from compute.errors import ResourceUnreachable
+from compute.models import Job, ResourceState, StoredLogChunk
+from compute.selectors import jobs as job_selectors
+from compute.selectors.stored_logs import MOST_CHUNK_BYTES, path_of
+from core import clock, isolation
+from datasets.services import trees
+from datasets.services.trees import SourceFile, StoredTree
+
+log = structlog.get_logger(__name__)
+
+_SYSTEM = Actor.system("logs")
+_STORE_AFTER = timedelta(minutes=5)
+# A chunk that is shorter is written again together with what follows it, so that a long log has few.
+_SHORT_CHUNK_BYTES = MOST_CHUNK_BYTES // 4
+_BATCH_BYTES = 16 << 20
+_MOST_JOBS = 500
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Bytes of a job's log that go to the store. `is_last`: nothing follows them, and the job has ended."""
+
+    job: Job
+    offset: int
+    data: bytes
+    is_last: bool
+
+    @property
+    def holder(self) -> str:
+        return f"log:{self.job.pk}:{self.offset}"
+
+
+def store_logs() -> None:
+    """Store what jobs have printed: the periodic run. What is left over waits for the next one."""
+    unstored = Job.objects.filter(log_stored_at=None)
+    ended = unstored.filter(state__in=sorted(JOB_STATES.final))
+    ended.filter(starts=0, evictions=0).update(log_stored_at=clock.now())  # they never ran
+    for due in (ended, unstored.filter(state__in=sorted(HOLDING))):
+        reachable = due.filter(resource__state=ResourceState.READY)
+        projects = Project.objects.filter(pk__in=reachable.order_by().values("project")).order_by("pk")
+        isolation.for_each("compute.store_logs", projects, partial(_store_project, reachable))
+
+
+def _store_project(due: QuerySet[Job], project: Project) -> None:
+    """Store what some jobs of a project have printed: of those that have ended together, else each for itself."""
+    pieces: list[_Piece] = []
+    size_bytes = 0
+    for job in due.filter(project=project).select_related("resource").order_by("pk")[:_MOST_JOBS]:
+        try:
+            for piece in _read_pieces(job):
+                pieces.append(piece)
+                size_bytes += len(piece.data)
+                if size_bytes >= _BATCH_BYTES:
+                    break
+        except ResourceUnreachable as error:
+            log.warning("log.unreadable", job=job.name, error=error.message)
+        if pieces and (size_bytes >= _BATCH_BYTES or not job.has_ended):
+            _store(project, pieces)
+            pieces, size_bytes = [], 0
+    if pieces:
+        _store(project, pieces)
+
+
+def _read_pieces(job: Job) -> Iterator[_Piece]:
+    """Yield what a job has printed since its last chunk, if that is enough; of lines that go on nothing."""
+    newest = (
+        StoredLogChunk.objects.filter(job=job).defer("index").order_by("-offset").first() if job.log_bytes else None
+    )
+    size_bytes = job_selectors.read_live_log(job, 0, 0).size_bytes
+    is_long_ago = clock.now() - (newest or job).created_at >= _STORE_AFTER
+    if not job.has_ended and size_bytes - job.log_bytes < (1 if is_long_ago else MOST_CHUNK_BYTES):
+        return
+    offset = newest.offset if newest is not None and newest.size_bytes < _SHORT_CHUNK_BYTES else job.log_bytes
+    while offset < size_bytes:
+        data = job_selectors.read_live_log(job, offset, MOST_CHUNK_BYTES).data
+        is_end = job.has_ended and offset + len(data) >= size_bytes
+        line_end = data.rfind(b"\n") + 1
+        if not is_end:
+            data = data[:line_end] if line_end or len(data) < MOST_CHUNK_BYTES else data
+        if not data:
+            return
+        yield _Piece(job, offset, data, is_end)
+        offset += len(data)
+    if job.has_ended and offset == job.log_bytes:
+        yield _Piece(job, offset, b"", is_last=True)
+
+
+def _store(project: Project, pieces: Sequence[_Piece]) -> None:
+    """Put pieces into the store together, then note them."""
+    files = [_file_of(piece) for piece in pieces if piece.data]
+    holder = f"{pieces[0].holder}-{pieces[-1].holder}" if len(pieces) > 1 else pieces[0].holder
+    tree = trees.store_tree(actor=_SYSTEM, project=project, holder=holder, files=files) if files else None
+    _note(pieces, tree)
+    for piece in pieces:
+        if piece.holder != holder and piece.offset < piece.job.log_bytes:  # it was held for itself before
+            trees.release_tree(actor=_SYSTEM, holder=piece.holder)
+
+
+@transaction.atomic
+def _note(pieces: Sequence[_Piece], tree: StoredTree | None) -> None:
+    """Note what is stored. Where somebody else was quicker, theirs stays."""
+    now = clock.now()
+    rows = Job.objects.select_for_update().filter(pk__in={piece.job.pk for piece in pieces})
+    jobs = {job.pk: job for job in rows.only("log_bytes", "log_stored_at").order_by("pk")}
+    chunks = []
+    for piece in pieces:
+        job, end = jobs[piece.job.pk], piece.offset + len(piece.data)
+        if piece.offset > job.log_bytes or end < job.log_bytes:
+            continue
+        if piece.data and tree is not None:
+            chunks.append(_chunk_of(piece, tree, now))
+        job.log_bytes = end
+        job.log_stored_at = now if piece.is_last else job.log_stored_at
+    StoredLogChunk.objects.bulk_create(
+        chunks,
+        update_conflicts=True,
+        unique_fields=["job", "offset"],
+        update_fields=["size_bytes", "dataset_id", "root", "ends_line", "index", "created_at"],
+    )
+    Job.objects.bulk_update(jobs.values(), ["log_bytes", "log_stored_at"], batch_size=200)
+
+
+def _chunk_of(piece: _Piece, tree: StoredTree, now: datetime) -> StoredLogChunk:
+    return StoredLogChunk(
+        job=piece.job,
+        offset=piece.offset,
+        size_bytes=len(piece.data),
+        dataset_id=tree.dataset_id,
+        root=tree.root,
+        ends_line=piece.data.endswith(b"\n"),
+        index=log_index.build_index(log_text.blank_protocol(piece.data).lower()),
+        created_at=now,
+    )
+
+
+def _file_of(piece: _Piece) -> SourceFile:
+    path = path_of(piece.job.pk, piece.offset)
+    return SourceFile(path, 0o644, len(piece.data), 0, lambda: io.BytesIO(piece.data))
