@@ -27,7 +27,7 @@ check: $(VENV)/.dev $(UI)/node_modules/.installed ## Format, lint, types, import
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/djlint . --check --quiet
-	$(BIN)/mypy manage.py platform datasets scheduler compute flows client/src
+	$(BIN)/mypy manage.py platform datasets scheduler compute experiments flows client/src
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python docs/generate.py --check

@@ -37,9 +37,9 @@ with connection.cursor() as cursor:
 """
 PEER = """
 import time
-from flows.models import MetricLast
+from experiments.models import MetricLast
 started = time.perf_counter()
-rows = MetricLast.objects.filter(key="val_auc").select_related("experiment__run", "experiment__attempt")
+rows = MetricLast.objects.filter(key="val_auc").select_related("experiment")
 sorted(rows, key=lambda row: row.value or 0.0, reverse=True)[:50]
 print(time.perf_counter() - started)
 """

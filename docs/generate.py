@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"
-PACKAGES = ("core", "accounts", "web", "datasets", "scheduler", "compute", "flows", "config")
+PACKAGES = ("core", "accounts", "web", "datasets", "scheduler", "compute", "experiments", "flows", "config")
 
 HEADER = "<!-- Written by docs/generate.py (`make docs`). Do not edit. -->\n"
 

@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class FlowsConfig(AppConfig):
-    """Flows, runs, experiments."""
+    """Flows and runs."""
 
     name = "flows"
     default_auto_field = "django.db.models.BigAutoField"
@@ -12,4 +12,5 @@ class FlowsConfig(AppConfig):
     def ready(self) -> None:
         """Register what runs in the background and what other apps' news lead to; join the shell."""
         from flows import receivers, tasks  # noqa: F401
+        from flows.selectors import experiment_source  # noqa: F401
         from flows.web import live_topics, navigation, running_work  # noqa: F401

@@ -1,4 +1,4 @@
-"""What can go wrong about flows, runs and experiments."""
+"""What can go wrong about flows and runs."""
 
 from core.errors import Conflict, ErrorKind, InvalidInput, NotFound, PlatformError
 
@@ -58,52 +58,6 @@ class RunNotFound(NotFound):
     """No such run, step or attempt, or the caller may not see it."""
 
     code = "flows.run_not_found"
-
-
-class ExperimentNotFound(NotFound):
-    """No such experiment, or the caller may not see it."""
-
-    code = "flows.experiment_not_found"
-
-
-class ArtifactNotFound(NotFound):
-    """The experiment has no file of that name, or its bytes are gone."""
-
-    code = "flows.artifact_not_found"
-
-
-class InvalidFilter(InvalidInput):
-    """The filter of a list of experiments cannot be read; `details.position` counts characters from 1."""
-
-    code = "flows.invalid_filter"
-    hint = 'Write it like: metrics.accuracy > 0.9 and params.lr in (0.1, 0.3) and flow = "digits".'
-
-
-class InvalidColumn(InvalidInput):
-    """There is nothing of that name to show, sort or group experiments by."""
-
-    code = "flows.invalid_column"
-    hint = "Write params.NAME, metrics.NAME, tags.NAME, or a plain field such as flow or created."
-
-
-class NoteChanged(Conflict):
-    """Somebody else wrote the note since the caller read it."""
-
-    code = "flows.note_changed"
-    hint = "Read the note as it is now, then add what you have to say."
-
-
-class ViewNotFound(NotFound):
-    """No such saved view, or the caller may not see it."""
-
-    code = "flows.view_not_found"
-
-
-class ViewExists(Conflict):
-    """Somebody else keeps a view of that name."""
-
-    code = "flows.view_exists"
-    hint = "Choose another name."
 
 
 class RunNotFinished(Conflict):

@@ -1,12 +1,14 @@
 """Answers of flows to signals of compute and datasets that need a look-up first: which runs to enqueue."""
 
 from datetime import datetime
+from pathlib import Path
 
 from django.dispatch import receiver
 
 from compute.signals import files_due, job_changed
 from datasets.signals import cached_commit_changed
-from flows.workers import cleaning, news
+from experiments.signals import outputs_read, outputs_stored
+from flows.workers import cleaning, handover, news
 
 
 @receiver(job_changed, dispatch_uid="flows.job_changed")
@@ -19,6 +21,18 @@ def advance_runs_of_jobs(job_ids: list[str], **_news: object) -> None:
 def advance_runs_waiting_for_data(cached_commit_id: str, **_news: object) -> None:
     """Enqueue the runs that wait for that commit."""
     news.cached_commit_changed(cached_commit_id)
+
+
+@receiver(outputs_stored, dispatch_uid="flows.outputs_stored")
+def end_run_with_stored_outputs(run_id: str, **_news: object) -> None:
+    """Wake a run that only waited for its outputs to be stored."""
+    news.outputs_stored(run_id)
+
+
+@receiver(outputs_read, dispatch_uid="flows.outputs_read")
+def find_changed_outputs(run_id: str, folder: Path, **_question: object) -> tuple[str, ...]:
+    """Return which outputs look different from how their step left them."""
+    return handover.find_changed_outputs(run_id, folder) if run_id else ()
 
 
 @receiver(files_due, dispatch_uid="flows.files_due")

@@ -1,7 +1,6 @@
 """Background tasks of flows: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
 from core.tasks import Queue, task
-from flows.services import artifacts, harvest
 from flows.workers import advance, cleaning, staging
 
 
@@ -12,18 +11,6 @@ def advance_runs(run_id: str | None = None) -> None:
         advance.advance_all()
     else:
         advance.advance_each([run_id])
-
-
-@task("flows.harvest", queue=Queue.NOTIFY, every_s=2.0)
-def harvest_logs() -> None:
-    """Read new lines from the logs of running jobs."""
-    harvest.harvest_running()
-
-
-@task("flows.store_artifacts", queue=Queue.NOTIFY, every_s=5.0)
-def store_artifacts(run_id: str | None = None) -> None:
-    """Store the outputs of attempts that succeeded."""
-    artifacts.store_artifacts(run_id)
 
 
 @task("flows.copy_input", queue=Queue.CACHE, every_s=2.0)

@@ -1,4 +1,4 @@
-"""Routes of flows, their versions, and runs. Those of experiments are in `experiment_routes`."""
+"""Routes of flows, their versions, and runs."""
 
 from dataclasses import asdict
 from typing import Any
@@ -14,8 +14,6 @@ from core import bounds
 from core.pagination import Cursor, Limit, Page, paginate
 from flows.api import schemas
 from flows.api.editor_routes import router as editor_router
-from flows.api.experiment_routes import router as experiment_router
-from flows.api.saved_view_routes import router as saved_view_router
 from flows.engine import spec
 from flows.models import Flow, FlowVersion, Run
 from flows.selectors import failures
@@ -27,8 +25,6 @@ from flows.services.runs import CodeVersion
 
 router = Router()
 router.add_router("", editor_router)
-router.add_router("", experiment_router)
-router.add_router("", saved_view_router)
 
 _EVENTS_AT_ONCE = 1000
 

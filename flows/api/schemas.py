@@ -9,6 +9,7 @@ from pydantic import Field
 from compute.selectors.waits import Wait
 from core import bounds
 from core.times import Times
+from experiments.api.schemas import DecisionOut, LogProblemsOut
 
 Scalar = bool | bounds.Whole | bounds.Finite | bounds.Text
 
@@ -165,20 +166,6 @@ class LogPart(Schema):
     limit: int = Field(default=262144, ge=1, le=1048576)
 
 
-class LogProblemOut(Schema):
-    """A log line that could not be read: why, and how it begins."""
-
-    reason: str = Field(description="Why it could not be read.")
-    line: str = Field(description="How the line begins; empty where no line is meant.")
-
-
-class LogProblemsOut(Schema):
-    """How many lines of a log were to record something and could not be read, and the first of them."""
-
-    count: int = Field(description="How many lines could not be read.")
-    first: list[LogProblemOut] = Field(description="The first five of them.")
-
-
 class FailureOut(Schema):
     """What the platform could not do; it tries again at `next_try_at`. `log_id` names it in the platform's log."""
 
@@ -207,22 +194,6 @@ class AttemptOut(Schema):
     finished_at: datetime | None
     times: Times | None
     log_problems: LogProblemsOut
-
-
-class TriedOut(Schema):
-    """A template that was left for the next one."""
-
-    template: str
-    waited_s: float
-    why: str
-
-
-class DecisionOut(Schema):
-    """Where a step runs, and why there."""
-
-    tried: list[TriedOut]
-    chosen: str | None
-    why: str
 
 
 class StepOut(Schema):
@@ -316,157 +287,3 @@ class StepLogOut(Schema):
     data: str
     next_offset: int
     is_complete: bool
-
-
-class DataOut(Schema):
-    """A dataset that was read."""
-
-    name: str
-    reference: str
-    dataset: str
-    commit: str
-    cached: bool
-
-
-class ArtifactOut(Schema):
-    """A file that an attempt left."""
-
-    path: str
-    size_bytes: int
-    content_hash: str
-
-
-class UsageOut(Schema):
-    """What a job used around one moment."""
-
-    at: datetime
-    cpu_millicores: int
-    memory_bytes: int
-
-
-class ExperimentOut(Schema):
-    """The record of one attempt."""
-
-    id: str
-    project: str
-    run: str
-    flow: str
-    run_number: int
-    step: str
-    index: int
-    attempt: int
-    label: str
-    title: str
-    state: str
-    reason: str
-    parameters: dict[str, object]
-    metrics: dict[str, float | str]
-    tags: dict[str, object]
-    template: str
-    is_simulated: bool
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    times: Times | None
-    url: str
-
-
-class ExperimentDetailOut(ExperimentOut):
-    """An experiment with everything that makes it reproducible, and what it left."""
-
-    data: list[DataOut]
-    code: dict[str, object]
-    decision: DecisionOut
-    artifacts: list[ArtifactOut]
-    artifacts_error: str
-    log_problems: LogProblemsOut
-    usage: list[UsageOut]
-    job_name: str
-    note: str
-    note_by: str
-    note_at: datetime | None
-
-
-class ExperimentPageOut(Schema):
-    """Some experiments."""
-
-    items: list[ExperimentOut]
-    next_cursor: str | None
-
-
-class PointOut(Schema):
-    """One measurement; `value` is a text for NaN and the infinities."""
-
-    step: int
-    value: float | str
-    at: datetime
-
-
-class CurveOut(Schema):
-    """The points of one metric, thinned out where there are many; `total` counts all of them."""
-
-    key: str
-    points: list[PointOut]
-    total: int
-
-
-class ComparisonOut(Schema):
-    """Experiments side by side: the value of each, in the order asked for, or null."""
-
-    experiments: list[ExperimentOut]
-    parameters: dict[str, list[object]]
-    metrics: dict[str, list[object]]
-    tags: dict[str, list[object]]
-
-
-class NoteIn(Schema):
-    """What to write about an experiment. `seen_at` is `note_at` as it was read; null: there was no note."""
-
-    note: bounds.Text
-    seen_at: bounds.Moment | None = None
-
-
-class NoteOut(Schema):
-    """What people wrote about an experiment, who did last, and when."""
-
-    note: str
-    note_by: str
-    note_at: datetime | None
-
-
-class ExperimentTagIn(Schema):
-    """The value of a tag; an empty one is that of a tag that says all by its name."""
-
-    value: bounds.Line = ""
-
-
-class ExperimentTagsOut(Schema):
-    """The tags of an experiment."""
-
-    tags: dict[str, object]
-
-
-class ViewIn(Schema):
-    """A view of a project's experiments: the query of its page's address, such as `q=tags.best&sort=-took`."""
-
-    project: bounds.Name
-    name: bounds.Name
-    query: bounds.Text
-
-
-class ViewOut(Schema):
-    """A saved view, and who keeps it."""
-
-    id: str
-    project: str = Field(alias="project.name")
-    name: str
-    query: str
-    owner: str = Field(alias="owner.username")
-    created_at: datetime
-
-
-class ViewPageOut(Schema):
-    """Some saved views."""
-
-    items: list[ViewOut]
-    next_cursor: str | None

@@ -11,7 +11,8 @@ from itertools import chain, islice
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from flows.engine import cnvrg_keys, drafts, expressions, flow_file, globs, grids, references
+from core import globs
+from flows.engine import cnvrg_keys, drafts, expressions, flow_file, grids, references
 from flows.engine.cnvrg_keys import suggest
 from flows.engine.drafts import Draft, Needs
 from flows.engine.names import variable_name

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from flows.engine.expressions import Value
 from flows.engine.references import value_text
 
+EXPERIMENT_KIND = "attempt"
+"""The kind of source that attempts are to experiments."""
+
 _LONGEST_KEY = 30
 _LONGEST_VALUE = 60
 LONGEST_LABEL = 200

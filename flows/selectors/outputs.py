@@ -3,12 +3,13 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from django.db.models import Count, F, Sum
+from django.db.models import F
 
 from accounts.actor import Actor
 from accounts.permissions import require
+from experiments.selectors import artifacts
 from flows import permissions
-from flows.models import Artifact, Run
+from flows.models import Attempt, Run
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,14 @@ class Left:
 
 
 def sum_outputs(*, actor: Actor, run: Run, keys: Collection[str]) -> Mapping[str, Left]:
-    """Return by step how many files its newest attempts left, in one query; steps that left none are not there."""
+    """Return by step how many files its newest attempts left, in two queries; steps that left none are not there."""
     require(actor, permissions.VIEW_FLOWS, run.project_id)
-    newest = Artifact.objects.filter(
-        experiment__run=run,
-        experiment__step__key__in=keys,
-        experiment__attempt__number=F("experiment__step__attempt_count"),
-    )
-    rows = newest.order_by().values_list("experiment__step__key").annotate(Count("pk"), Sum("size_bytes"))
-    return {key: Left(files, size_bytes) for key, files, size_bytes in rows}
+    sums = artifacts.sum_artifacts(actor=actor, project_id=run.project_id, run_id=run.pk, step_keys=keys)
+    newest = Attempt.objects.filter(run=run, step__key__in=keys, number=F("step__attempt_count"))
+    steps = dict(newest.values_list("pk", "step__key")) if sums else {}
+    totals: dict[str, Left] = {}
+    for each in sums:
+        if (key := steps.get(each.source_id)) is not None:
+            before = totals.get(key, Left(0, 0))
+            totals[key] = Left(before.files + each.files, before.size_bytes + each.size_bytes)
+    return totals

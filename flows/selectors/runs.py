@@ -17,8 +17,8 @@ from compute.selectors.waits import Wait
 from core import clock
 from core.errors import InvalidInput
 from core.times import Interval, Times, measure
+from experiments.selectors.log_records import LogRecord, Problems, records_of_run
 from flows import permissions
-from flows.engine.log_tags import Problems
 from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import RunNotFound
 from flows.models import Attempt, Run, RunEvent, Step
@@ -26,7 +26,7 @@ from flows.models import Attempt, Run, RunEvent, Step
 # What is shown of an attempt; a run may have hundreds, and decoding all their JSON would take longer than all else.
 _SHOWN = (
     *("run", "step", "number", "state", "template", "reason", "failure", "job_name"),
-    *("created_at", "started_at", "finished_at", "experiment__attempt", "experiment__log_problems"),
+    *("created_at", "started_at", "finished_at"),
     *("job__node_name", "job__exit_code", "job__last_lines", "job__started_at", "job__finished_at"),
     *("job__state", "job__cpu_millicores", "job__memory_bytes", "job__gpu_milli", "job__resource__kind"),
     *("job__workload__reason", "job__workload__reason_code", "job__workload__answer__advice"),
@@ -145,15 +145,17 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
     require(actor, permissions.VIEW_FLOWS, run.project_id)
     spec = {step["name"]: step for step in cast("Any", run.version.spec)["steps"]}
     attempts: dict[str, list[AttemptView]] = {}
-    rows = (
+    rows = list(
         Attempt.objects.filter(run=run)
-        .select_related("job__workload__answer", "job__resource", "experiment")
+        .select_related("job__workload__answer", "job__resource")
         .only(*_SHOWN)
         .order_by("number")
     )
+    # Read after the attempts: each has its experiment from the same transaction on.
+    records = records_of_run(run.pk)
     waiting: dict[str, Any] = {}
     for row in rows:
-        attempts.setdefault(row.step_id, []).append(_attempt_view(row))
+        attempts.setdefault(row.step_id, []).append(_attempt_view(row, records[row.pk]))
         if row.state == "queued" and row.job is not None:
             waiting[row.step_id] = row.job
     found = waits.find_waits(actor=actor, jobs=list(waiting.values()))
@@ -236,7 +238,7 @@ def url_of(run: Run) -> str:
     return f"{settings.NEARLINE.url}/runs/{run.pk}/"
 
 
-def _attempt_view(row: Attempt) -> AttemptView:
+def _attempt_view(row: Attempt, record: LogRecord) -> AttemptView:
     job = row.job
     return AttemptView(
         number=row.number,
@@ -248,13 +250,13 @@ def _attempt_view(row: Attempt) -> AttemptView:
         node=job.node_name if job else "",
         exit_code=job.exit_code if job else None,
         last_lines=job.last_lines if job else "",
-        experiment_id=row.experiment.pk,
+        experiment_id=record.experiment_id,
         is_simulated=job is not None and job.resource.is_simulated,
         created_at=row.created_at,
         started_at=row.interval.started_at,
         finished_at=row.interval.ended_at,
         advice=_advice(row),
-        log_problems=row.experiment.problems,
+        log_problems=record.problems,
     )
 
 

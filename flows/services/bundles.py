@@ -12,9 +12,9 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
+from experiments.adapters.artifact_folder import artifact_store
 from flows import permissions
 from flows.adapters import code_archive
-from flows.adapters.artifact_folder import artifact_store
 from flows.adapters.sealed_folder import SealedFolder
 from flows.errors import BundleNotFound, InvalidBundle
 from flows.models import Bundle

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from django.urls import reverse
 
 from accounts.actor import Actor
-from datasets.selectors import usage
-from flows.selectors import dataset_uses, experiments, flows, runs
+from flows.selectors import flows, runs
 from web import navigation, search
 from web.navigation import Entry, Group
 from web.search import Hit
@@ -15,10 +14,6 @@ from web.search import Hit
 
 def _count_flows(actor: Actor) -> int:
     return flows.list_flows(actor=actor).count()
-
-
-def _count_experiments(actor: Actor) -> int:
-    return experiments.list_experiments(actor=actor, is_recorded=True).count()
 
 
 def _find_flows(actor: Actor, text: str) -> Sequence[Hit]:
@@ -41,16 +36,6 @@ def _find_runs(actor: Actor, text: str) -> Sequence[Hit]:
     ]
 
 
-def _find_experiments(actor: Actor, text: str) -> Sequence[Hit]:
-    found = search.find_rows(experiments.list_experiments(actor=actor), text, "title", "note")
-    return [Hit(row.title, reverse("flows:experiment", args=[row.pk]), row.project.name) for row in found]
-
-
 navigation.add_entry(Entry("Flows", "/flows/", "sitemap", Group.WORK, 30, ("/flows/", "/runs/"), _count_flows))
-navigation.add_entry(
-    Entry("Experiments", "/experiments/", "flask", Group.WORK, 40, ("/experiments/",), _count_experiments)
-)
-usage.add_source(dataset_uses.find_uses)
 search.add_source("Flows", "sitemap", _find_flows)
 search.add_source("Runs", "player-play", _find_runs)
-search.add_source("Experiments", "flask", _find_experiments)

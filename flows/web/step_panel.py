@@ -8,13 +8,14 @@ from accounts.web.requests import PageRequest, text
 from compute.errors import JobNotFound
 from compute.selectors import jobs
 from core.errors import InvalidInput
+from experiments.selectors import artifacts, curves, experiments
+from experiments.selectors.artifact_previews import preview_of
 from flows.engine.spec import FlowSpec, StepSpec
 from flows.engine.states import STEP_ENDS, StepState
 from flows.models import Run
-from flows.selectors import curves, experiments, inputs, outputs
+from flows.selectors import inputs, outputs
 from flows.selectors import runs as selectors
 from flows.selectors.runs import AttemptView, StepView
-from flows.web.artifact_previews import preview_of
 from flows.web.graph_view import Slice
 from flows.web.run_graph import count_states, group_steps, name_of, slices_of
 from scheduler.selectors.answers import find_proof
@@ -171,10 +172,10 @@ def _outputs(request: PageRequest, _run: Run, panel: Panel, _steps: Sequence[Ste
     if panel.attempt is None:
         return {}
     experiment = experiments.get_experiment(actor=request.actor, experiment_id=panel.attempt.experiment_id)
-    files = experiments.list_artifacts(actor=request.actor, experiment=experiment)
+    files = artifacts.list_artifacts(actor=request.actor, experiment=experiment)
     path, preview = text(request, "file"), None
     if path is not None:
-        artifact, pieces = experiments.open_artifact(actor=request.actor, experiment=experiment, path=path)
+        artifact, pieces = artifacts.open_artifact(actor=request.actor, experiment=experiment, path=path)
         preview = preview_of(experiment, artifact, pieces)
     return {
         "experiment": experiment,

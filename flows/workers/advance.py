@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from core import clock, isolation, leases, metrics
 from core.models import Failure
+from experiments.workers import harvest
 from flows.engine import planner
 from flows.errors import LeaseLost
 from flows.models import Run
 from flows.selectors import failures, specs
-from flows.services import harvest
 from flows.workers import apply, handover, snapshots, staging
 
 
@@ -55,7 +55,7 @@ def _advance_once(run_id: str, token: str) -> _Look:
     has_data = any(step.data for step in specs.spec_of(run.version_id).steps)
     if has_data:
         staging.look_at_inputs(run_id)
-    harvest.harvest_ended(run_id)
+    harvest.read_ended(snapshots.ended_jobs(run_id))
     faults = handover.inspect_ended(run_id)
     now = clock.now()
     loaded = snapshots.load(run, now, faults)

@@ -19,6 +19,8 @@ from compute.services import jobs
 from compute.services.jobs import JobRequest
 from core import leases, tasks
 from core.signals import send_on_commit
+from experiments.services import experiments
+from experiments.services.experiments import Field, Labels, NewExperiment
 from flows import signals
 from flows.engine import names
 from flows.engine.spec import DataInput
@@ -38,8 +40,7 @@ from flows.engine.transitions import (
     Transition,
 )
 from flows.errors import LeaseLost
-from flows.models import Attempt, AttemptInput, Experiment, Run, RunEvent, Step
-from flows.services import facts
+from flows.models import Attempt, AttemptInput, Run, RunEvent, Step
 from flows.workers import job_specs
 from flows.workers.snapshots import Loaded
 
@@ -81,7 +82,7 @@ def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:
         live.update(state=AttemptState.CANCELLED, remind_at=None, **ending)
         steps = Step.objects.filter(run=run).exclude(state__in=sorted(STEP_ENDS))
         steps.update(state=StepState.CANCELLED, not_before=None, **ending)
-        Experiment.objects.filter(run=run, artifacts_wanted=True).update(artifacts_wanted=False, artifacts_error=reason)
+        experiments.cancel_experiments(actor=_SYSTEM, run_id=run_id, reason=reason, at=now)
         RunEvent.objects.create(run=run, seq=run.event_seq + 1, kind="run.cancelled", message=reason, at=now)
         Run.objects.filter(pk=run_id).update(
             state=RunState.CANCELLED,
@@ -152,6 +153,7 @@ class _Writer:
         _update_grouped(Step.objects.all(), self._step_changes)
         self._write_ends()
         self._begin_attempts()
+        self._update_experiments()
         self._cancel_jobs()
         self._close_attempts()
         self._write_run()
@@ -275,6 +277,8 @@ class _Writer:
         Attempt.objects.bulk_update(
             [attempt for _, attempt in prepared], ["job", "state", "queued_at", "remind_at"], 200
         )
+        # Their rows are written; their experiments follow.
+        self._attempt_changes |= {each.pk: {"state": each.state, "job_id": each.job_id} for _, each in prepared}
         AttemptInput.objects.bulk_create(inputs, batch_size=_BATCH)
         self._create_experiments(attempts)
         changes: dict[str, dict[str, Any]] = {}
@@ -350,27 +354,46 @@ class _Writer:
             attempt.job = job
 
     def _create_experiments(self, attempts: Sequence[Attempt]) -> None:
-        said = {step.name: step for step in self._loaded.spec.steps}
-        experiments = Experiment.objects.bulk_create(
-            [
-                Experiment(
-                    project_id=self._run.project_id,
-                    run=self._run,
-                    step_id=attempt.step_id,
-                    attempt=attempt,
-                    title=self._label(attempt.step, attempt),
-                    parameters=attempt.step.parameters,
-                    datasets=[
-                        {**self._run.datasets[data.dataset], "name": data.folder, "cached": data.cached}
-                        for data in said[attempt.step.key].data
-                    ],
-                    code=self._run.code,
-                )
-                for attempt in attempts
-            ],
-            batch_size=_BATCH,
+        if attempts:
+            new = [self._new_experiment(attempt) for attempt in attempts]
+            experiments.create_experiments(actor=_SYSTEM, kind=names.EXPERIMENT_KIND, experiments=new)
+
+    def _new_experiment(self, attempt: Attempt) -> NewExperiment:
+        run, step = self._run, attempt.step
+        spec = self._loaded.spec.step(step.key)
+        return NewExperiment(
+            project_id=run.project_id,
+            source_id=attempt.pk,
+            title=self._label(step, attempt),
+            state=attempt.state,
+            created_by=run.created_by,
+            job_id=attempt.job_id,
+            job_name=attempt.job_name,
+            template=attempt.template,
+            is_simulated=self._loaded.snapshot.templates[attempt.template].is_simulated,
+            labels=Labels(run.pk, run.flow.name, run.number, step.key, step.label, step.index, attempt.number),
+            parameters=step.parameters,
+            datasets=[{**run.datasets[data.dataset], "name": data.folder, "cached": data.cached} for data in spec.data],
+            code=run.code,
+            output_patterns=spec.outputs,
         )
-        facts.write_given(experiments)
+
+    def _update_experiments(self) -> None:
+        """Tell the experiments of attempts what changed of those: their states, and the times of their jobs."""
+        fields: tuple[Field, ...] = ("state", "reason", "started_at", "finished_at", "job_id")
+        changes: dict[str, dict[Field, object]] = {}
+        for attempt_id, change in self._attempt_changes.items():
+            told = {name: change[name] for name in fields if name in change}
+            started_at, finished_at = self._loaded.job_times.get(attempt_id, (None, None))
+            if change.get("started_at") or change.get("finished_at"):
+                told["started_at"] = started_at or change.get("started_at")
+            if change.get("finished_at"):
+                told["finished_at"] = finished_at or change["finished_at"]
+            if change.get("state") == AttemptState.SUCCEEDED:
+                told["artifacts_wanted"] = True
+            if told:
+                changes[attempt_id] = told
+        experiments.update_experiments(actor=_SYSTEM, kind=names.EXPERIMENT_KIND, changes=changes)
 
     def _cancel_jobs(self) -> None:
         if not self._cancels:
@@ -380,18 +403,15 @@ class _Writer:
         jobs.cancel_many(job_ids=[str(job_id) for job_id in job_ids], reason="The run was cancelled.")
 
     def _close_attempts(self) -> None:
-        """Let go of what ended attempts held, and ask for the results of those that succeeded to be kept."""
+        """Let go of what ended attempts held, and have the outputs of those that succeeded stored."""
         if not self._ended:
             return
-        succeeded = [end.attempt_id for end in self._ended if end.state is AttemptState.SUCCEEDED]
-        for batch in _batches(succeeded):
-            kept = Experiment.objects.filter(attempt__in=batch).exclude(attempt__job__resource__kind="simulated")
-            kept.update(artifacts_wanted=True)
-            self._is_storing = True
+        has_succeeded = any(end.state is AttemptState.SUCCEEDED for end in self._ended)
         if any(step.data for step in self._loaded.spec.steps):
             tasks.enqueue_on_commit("flows.release_inputs")
-        if succeeded:
-            tasks.enqueue_on_commit("flows.store_artifacts", run_id=self._run.pk)
+        if has_succeeded:
+            self._is_storing = True
+            tasks.enqueue_on_commit("experiments.store_artifacts", run_id=self._run.pk)
 
     def _write_run(self) -> None:
         changes: dict[str, Any] = {"wake_at": self._next_wake()}

@@ -19,9 +19,10 @@ from blake3 import blake3
 from compute.selectors import jobs as job_selectors
 from compute.services.jobs import HostFolder
 from datasets.workers import scrubs
-from flows.adapters.artifact_folder import artifact_store
+from experiments.adapters.artifact_folder import artifact_store
+from experiments.selectors import artifacts
 from flows.adapters.sealed_folder import Difference, SealedFolder
-from flows.models import Artifact, Attempt
+from flows.models import Attempt
 from flows.services import bundles
 from flows.workers import run_folders
 
@@ -63,7 +64,7 @@ def restore_outputs(run_id: str, outputs: Mapping[str, Path]) -> None:
         sealed = _sealed(run_id, folder)
         if not (difference := _find_change(sealed, job_id)).paths:
             continue
-        hashes = _hashes_of(job_id)
+        hashes = artifacts.hashes_of(job_id)
         is_restored = [path in hashes and _restore(folder / path, hashes[path]) for path in difference.changed]
         for path in difference.added:
             _remove(folder / path)
@@ -133,7 +134,7 @@ class _Inspection:
 def _find_change(sealed: SealedFolder, job_id: str) -> Difference:
     """Return what was changed in a job's outputs: what looks different, and is not what was stored."""
     difference = sealed.compare()
-    hashes = _hashes_of(job_id) if difference.paths else {}
+    hashes = artifacts.hashes_of(job_id) if difference.paths else {}
     same = {path for path in difference.changed if path in hashes and _hash(sealed.folder / path) == hashes[path]}
     if same:
         sealed.accept(same)
@@ -143,11 +144,6 @@ def _find_change(sealed: SealedFolder, job_id: str) -> Difference:
 def _sealed(run_id: str, folder: Path) -> SealedFolder:
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
     return SealedFolder(folder, run_folders.run_folder(run_id) / "seals" / f"{name}.json")
-
-
-def _hashes_of(job_id: str) -> Mapping[str, str]:
-    rows = Artifact.objects.filter(experiment__attempt__job=job_id)
-    return dict(rows.values_list("path", "content_hash"))
 
 
 def _hash(path: Path) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from core import clock, tasks
+from flows.engine.states import STEP_ENDS
+from flows.models import Run, Step
 from flows.workers import snapshots, staging
 
 _BATCH = 500
@@ -16,6 +18,13 @@ def jobs_changed(job_ids: Sequence[str]) -> None:
         concerned = snapshots.live_attempts_with_news(now).filter(job__in=job_ids[start : start + _BATCH])
         runs.update(concerned.values_list("run_id", flat=True))
     for run_id in sorted(runs):
+        tasks.enqueue("flows.advance", run_id=run_id)
+
+
+def outputs_stored(run_id: str) -> None:
+    """Wake a run whose steps have all ended; while some are under way, their own news does."""
+    if not Step.objects.filter(run=run_id).exclude(state__in=sorted(STEP_ENDS)).exists():
+        Run.objects.filter(pk=run_id).update(wake_at=clock.now())
         tasks.enqueue("flows.advance", run_id=run_id)
 
 

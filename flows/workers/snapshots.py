@@ -1,7 +1,7 @@
 """Reading a run into the planner's snapshot: a fixed number of queries, and rows only of what can change now."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -12,14 +12,15 @@ from django.db.models import Count, Q, QuerySet
 from accounts.actor import Actor
 from compute.errors import TemplateNotFound
 from compute.selectors import templates
-from flows.engine import planner
+from experiments.selectors import artifacts, log_records
+from flows.engine import names, planner
 from flows.engine.expressions import Value
 from flows.engine.graph import Graph
 from flows.engine.planner import AttemptNow, InputsNow, JobNow, Snapshot, StepNow, TemplateNow
 from flows.engine.spec import FlowSpec
 from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, StepState
 from flows.engine.transitions import Tried
-from flows.models import Attempt, Experiment, InputState, Run, Step
+from flows.models import Attempt, InputState, Run, Step
 from flows.selectors import measurements, specs
 
 _BATCH = 500
@@ -40,11 +41,12 @@ _ATTEMPT_COLUMNS = (
     "choice",
     "queued_at",
     "created_at",
-    "experiment__harvested_at",
     "job_id",
     "job__state",
     "job__reason_code",
     "job__reason",
+    "job__started_at",
+    "job__finished_at",
     "job__workload__reason_code",
     "job__workload__reason",
 )
@@ -57,9 +59,13 @@ _JOB_MOVED = Q(state="queued") & ~Q(job__state="pending") | Q(
 _JOB_GONE = Q(state__in=("queued", "running"), job__isnull=True)
 
 
+JobTimes = tuple[datetime | None, datetime | None]
+"""When a job began to run, and when it ended."""
+
+
 @dataclass(frozen=True)
 class Loaded:
-    """A snapshot, and the rows that applying a plan needs."""
+    """A snapshot, and the rows that applying a plan needs: steps by id, and the times of jobs by attempt."""
 
     run: Run
     spec: FlowSpec
@@ -67,12 +73,19 @@ class Loaded:
     steps: Mapping[str, Step]
     template_ids: Mapping[str, str]
     is_retry: bool
+    job_times: Mapping[str, JobTimes]
 
 
 def live_attempts_with_news(now: datetime) -> QuerySet[Attempt]:
     """Return live attempts, of all runs, about which there is something to do."""
     due = Q(remind_at__lte=now)
     return Attempt.objects.filter(is_live=True).filter(_JOB_MOVED | _JOB_GONE | due)
+
+
+def ended_jobs(run_id: str) -> list[str]:
+    """Return the jobs of a run that have ended and whose attempts are still live."""
+    ended = Attempt.objects.filter(run=run_id, is_live=True, job__state__in=sorted(_JOB_ENDS))
+    return [str(job_id) for job_id in ended.values_list("job_id", flat=True)]
 
 
 def has_news(run_id: str, now: datetime) -> bool:
@@ -97,7 +110,7 @@ def load(run: Run, now: datetime, faults: Mapping[str, str] = MappingProxyType({
     spec, graph = specs.spec_of(run.version_id), specs.graph_of(run.version_id)
     is_retry = run.retry_requested_at is not None
     counts = _count_steps(run)
-    attempts = _attempts(run, now, faults)
+    attempts, job_times = _attempts(run, now, faults)
     found = _steps(run, now, counts, attempts)
     reopened = {step.pk: step for step in found if is_retry and _is_reopened(run, graph, step)}
     rows = {step.pk: step for step in found if step.pk in reopened or not step.has_ended}
@@ -112,10 +125,10 @@ def load(run: Run, now: datetime, faults: Mapping[str, str] = MappingProxyType({
         templates=facts,
         is_cancelled=run.cancel_requested_at is not None,
         to_reset=tuple(reopened),
-        is_storing=Experiment.objects.filter(run=run, artifacts_wanted=True).exists(),
+        is_storing=artifacts.is_storing(run.pk),
         idle=_live(counts) - Counter(step.key for step in rows.values() if step.pk not in reopened),
     )
-    return Loaded(run, spec, snapshot, rows, template_ids, is_retry)
+    return Loaded(run, spec, snapshot, rows, template_ids, is_retry, job_times)
 
 
 def _count_steps(run: Run) -> dict[str, Counter[StepState]]:
@@ -168,17 +181,23 @@ def _ended(
     return ended
 
 
-def _attempts(run: Run, now: datetime, faults: Mapping[str, str]) -> dict[str, AttemptNow]:
-    """Return by step the live attempts with news; all of them when the run is to be cancelled."""
+def _attempts(run: Run, now: datetime, faults: Mapping[str, str]) -> tuple[dict[str, AttemptNow], dict[str, JobTimes]]:
+    """Return by step the live attempts with news (all of them when the run is cancelled); and their jobs' times."""
     live = Attempt.objects.filter(run=run, is_live=True)
     if run.cancel_requested_at is None:
         live = live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
     rows = list(live.values(*_ATTEMPT_COLUMNS))
     inputs = _inputs([row["pk"] for row in rows if row["state"] == AttemptState.PREPARING])
-    return {row["step_id"]: _attempt_now(row, inputs, faults.get(row["pk"], "")) for row in rows}
+    ended = [row["pk"] for row in rows if row["job__state"] in _JOB_ENDS]
+    read = log_records.find_read(names.EXPERIMENT_KIND, ended)
+    attempts = {row["step_id"]: _attempt_now(row, inputs, read, faults.get(row["pk"], "")) for row in rows}
+    times = {row["pk"]: (row["job__started_at"], row["job__finished_at"]) for row in rows}
+    return attempts, times
 
 
-def _attempt_now(row: Mapping[str, Any], inputs: Mapping[str, InputsNow], fault: str) -> AttemptNow:
+def _attempt_now(
+    row: Mapping[str, Any], inputs: Mapping[str, InputsNow], read: Collection[str], fault: str
+) -> AttemptNow:
     job = _job_now(row) if row["job_id"] is not None else None
     if job is not None and fault:
         job = replace(job, end=AttemptState.FAILED, failure=FailureKind.INPUT_CHANGED, reason=fault)
@@ -190,7 +209,7 @@ def _attempt_now(row: Mapping[str, Any], inputs: Mapping[str, InputsNow], fault:
         since=row["queued_at"] or row["created_at"],
         inputs=inputs.get(row["pk"], InputsNow(is_ready=True)),
         job=job,
-        is_harvested=row["experiment__harvested_at"] is not None,
+        is_harvested=row["pk"] in read,
     )
 
 
@@ -243,7 +262,7 @@ def _step_now(step: Step, attempt: AttemptNow | None) -> StepNow:
     )
 
 
-def _results(run: Run, graph: Graph) -> dict[str, list[dict[str, Value]]]:
+def _results(run: Run, graph: Graph) -> dict[str, list[Mapping[str, Value]]]:
     return {key: list(measurements.of_step(run.pk, key).values()) for key in sorted(graph.measured)}
 
 

@@ -25,8 +25,9 @@ from core.models import Failure
 from datasets.selectors import caches as cache_selectors
 from datasets.selectors import datasets as dataset_selectors
 from datasets.services import caches, checkouts
+from flows.engine import names
 from flows.engine.states import ATTEMPT_STATES
-from flows.models import AttemptInput, InputState
+from flows.models import Attempt, AttemptInput, InputState
 from flows.selectors import failures
 from flows.selectors.inputs import DATA_SOURCES
 from flows.workers import run_folders
@@ -43,7 +44,7 @@ _UNDER_WAY = Q(is_live=True, state=InputState.PENDING, attempt__state="preparing
 def look_at_inputs(run_id: str) -> None:
     """Ask for what is missing for the attempts of a run that prepare, and note what has arrived."""
     waiting = AttemptInput.objects.filter(_UNDER_WAY, attempt__run=run_id).select_related(
-        "attempt__run", "attempt__experiment"
+        "attempt__run__flow", "attempt__step"
     )
     isolation.for_each(failures.BRING_INPUT, waiting.order_by("pk"), _look, on_failure=_give_up)
 
@@ -174,10 +175,14 @@ def _request(row: AttemptInput, site: str) -> Any:
         _commit_of(row),
         cache_selectors.get_site(actor=_SYSTEM, name=site),
         holder=row.attempt_id,
-        why=f"read by {row.attempt.experiment.title}",
+        why=f"read by {_label(row.attempt)}",
     )
     AttemptInput.objects.filter(pk=row.pk).update(cached_commit_id=cached.pk, site=site)
     return cached
+
+
+def _label(attempt: Attempt) -> str:
+    return names.attempt_label(attempt.run.flow.name, attempt.run.number, attempt.step.label, attempt.number)
 
 
 def _commit_of(row: AttemptInput) -> Any:

@@ -14,6 +14,8 @@ from config import api_document, api_errors
 from core import bounds
 from datasets.api import cache_routes, part_routes
 from datasets.api import routes as dataset_routes
+from experiments.api import routes as experiment_routes
+from experiments.api import saved_view_routes
 from flows.api import routes as flow_routes
 from scheduler.api import routes as scheduler_routes
 
@@ -51,3 +53,5 @@ api.add_router("", cache_routes.router, tags=["cache"])
 api.add_router("", compute_routes.router, tags=["compute"])
 api.add_router("", scheduler_routes.router, tags=["scheduler"])
 api.add_router("", flow_routes.router, tags=["flows"])
+api.add_router("", experiment_routes.router, tags=["experiments"])
+api.add_router("", saved_view_routes.router, tags=["experiments"])

@@ -38,6 +38,7 @@ INSTALLED_APPS = [
     "datasets",
     "scheduler",
     "compute",
+    "experiments",
     "flows",
     "web",
     "config",
@@ -67,7 +68,7 @@ TEMPLATES = [
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [
             BASE_DIR / app / "web" / "templates"
-            for app in ("platform/accounts", "datasets", "scheduler", "compute", "flows")
+            for app in ("platform/accounts", "datasets", "scheduler", "compute", "experiments", "flows")
         ],
         "APP_DIRS": True,
         "OPTIONS": {

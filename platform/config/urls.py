@@ -14,6 +14,7 @@ urlpatterns = [
     path("", include("datasets.web.urls")),
     path("", include("scheduler.web.urls")),
     path("", include("flows.web.urls")),
+    path("", include("experiments.web.urls")),
     path("", include("accounts.web.urls")),
     path("search/", search_page, name="search"),
     path("activity/", activity, name="activity"),

@@ -12,14 +12,15 @@ from core.tasks import Task, registered
 from docs import generate
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("platform", "datasets", "scheduler", "compute", "flows")
+FOLDERS = ("platform", "datasets", "scheduler", "compute", "experiments", "flows")
 FUNCTIONS = {"enqueue_on_commit", "enqueue", "enqueue_reliably"}
 THE_PORT = ROOT / "platform" / "core" / "tasks.py"
 # What another periodic task repeats by itself: each look at a resource stops again what is to be stopped.
 REPEATED = {"compute.stop"}
 # Which apps stand below: only their events may be followed.
 APPS_BELOW = {
-    "flows": {"compute", "scheduler", "datasets", "accounts"},
+    "flows": {"experiments", "compute", "scheduler", "datasets", "accounts"},
+    "experiments": {"compute", "scheduler", "datasets", "accounts"},
     "compute": {"scheduler", "datasets", "accounts"},
     "datasets": {"accounts"},
     "scheduler": {"accounts"},

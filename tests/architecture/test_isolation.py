@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.architecture import loops
 
 ROOT = Path(__file__).resolve().parents[2]
-APPS = ("datasets", "scheduler", "compute", "flows")
+APPS = ("datasets", "scheduler", "compute", "experiments", "flows")
 OTHER_ROOTS = {"compute.workers.watch:watch_forever"}
 
 # What does not loop over items at all.
@@ -27,9 +27,10 @@ LOOPS_WITHIN_ONE_ITEM = {
     "compute.workers.watch:_start_missing": "starts a thread for each resource; what that does is isolated",
     "datasets.services.cache_space:make_room": "the copies that leave for one other, in its transaction",
     "datasets.services.caches:request_cache": "two ways to find space for one copy",
+    "flows.workers.apply:_Writer._begin_attempts": "the attempts of one plan, in its transaction",
     "flows.workers.handover:inspect_ended": "the attempts of one run, of which none may count before it is sealed",
-    "flows.services.harvest:_write": "one batch of logs, in its transaction",
-    "flows.services.harvest:_write_points": "one batch of logs, in its transaction",
+    "experiments.workers.harvest:_write": "one batch of logs, in its transaction",
+    "experiments.workers.harvest:_write_points": "one batch of logs, in its transaction",
     "flows.workers.snapshots:_attempts": "the attempts of one run",
     "flows.workers.snapshots:_inputs": "the attempts of one run",
     "flows.workers.snapshots:load": "the steps of one run",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("config", "core", "accounts", "web", "datasets", "scheduler", "compute", "flows")
+OURS = ("config", "core", "accounts", "web", "datasets", "scheduler", "compute", "experiments", "flows")
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "base", "stuff"}
 
 

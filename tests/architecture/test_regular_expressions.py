@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {
-    "": ["datasets", "flows", "compute", "scheduler"],
+    "": ["datasets", "flows", "experiments", "compute", "scheduler"],
     "platform": ["accounts", "config", "core", "web"],
     "client/src": ["nearline"],
 }

@@ -17,8 +17,10 @@ from compute.models import Job
 from core import tasks
 from datasets.models import UploadSession
 from datasets.services import branches, cache_sites, caches, upload_parts, uploads
-from flows.models import Experiment, Run
-from flows.services import drafts, saved_views
+from experiments.models import Experiment
+from experiments.services import saved_views
+from flows.models import Run
+from flows.services import drafts
 from flows.services.drafts import Writing
 from scheduler.models import Node
 from tests.architecture.routes import part
@@ -149,7 +151,7 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         "run": running.pk,
         "failed": failed.pk,
         "ended": ended.pk,
-        "experiment": Experiment.objects.get(attempt__run=ended).pk,
+        "experiment": Experiment.objects.get(run_id=ended.pk).pk,
         "job": job.name,
         "node_id": Node.objects.get(resource_name="spare").pk,
         "resource": "spare",

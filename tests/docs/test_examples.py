@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs import generate
-from flows.engine import filters
+from experiments.engine import filters
 from tests.docs.blocks import Block, read_blocks
 from tests.docs.scripts import is_like, run_page
 from tests.journeys.product import ROOT, Product

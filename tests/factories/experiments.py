@@ -8,9 +8,10 @@ from typing import Any
 
 from accounts.models import Project
 from core import clock
-from flows.models import Attempt, Experiment, Flow, FlowVersion, MetricLast, MetricPoint, Run, Step
-from flows.services import facts
-from flows.services.facts import Kind
+from experiments.models import Experiment, MetricLast, MetricPoint
+from experiments.services import facts
+from experiments.services.facts import Kind
+from flows.models import Attempt, Flow, FlowVersion, Run, Step
 
 _BATCH = 2000
 
@@ -82,9 +83,21 @@ def make_experiments(
         [
             Experiment(
                 project=run.project,
-                run=run,
-                step=attempt.step,
-                attempt=attempt,
+                source_kind="attempt",
+                source_id=attempt.pk,
+                run_id=run.pk,
+                flow=run.flow.name,
+                run_number=run.number,
+                step_key=attempt.step.key,
+                step_label=attempt.step.label,
+                step_index=attempt.step.index,
+                attempt_number=attempt.number,
+                job_name=attempt.job_name,
+                template=attempt.template,
+                created_by=run.created_by,
+                state=attempt.state,
+                started_at=attempt.started_at,
+                finished_at=attempt.finished_at,
                 title=each.pop("title", f"{step}-{attempt.step.index}"),
                 is_recorded=each.pop("is_recorded", True),
                 **each,

@@ -10,8 +10,9 @@ from compute.engine.ports import NodeFacts
 from compute.models import Job, Resource, ResourceKind, Template
 from compute.services import resources
 from compute.workers import launches, observe
+from experiments.workers import artifacts
 from flows.models import Attempt, Run, Step
-from flows.services import artifacts, flows, runs
+from flows.services import flows, runs
 from flows.workers import advance, staging
 from scheduler.workers import cycle
 

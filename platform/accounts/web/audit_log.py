@@ -8,7 +8,7 @@ from accounts.web.requests import PageRequest, text
 from core.pagination import paginate
 
 _ROWS = 50
-_AREAS = ("accounts", "compute", "datasets", "flows", "scheduler")
+_AREAS = ("accounts", "compute", "datasets", "experiments", "flows", "scheduler")
 
 
 def audit_page(request: PageRequest) -> HttpResponse:

@@ -5,7 +5,8 @@ from django.db import connection
 
 from compute.models import Job
 from core import tasks
-from flows.models import Attempt, Experiment, Run, Step
+from experiments.models import Experiment
+from flows.models import Attempt, Run, Step
 from scheduler.models import Workload
 from tests.factories.flows import World
 
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 # What looks at the recent past by design, in bounded pieces.
-_LEARNS = {"scheduler.learn_packing", "flows.store_artifacts"}
+_LEARNS = {"scheduler.learn_packing", "experiments.store_artifacts"}
 _FLOW = """flow: two
 steps:
   - name: first
@@ -82,8 +83,8 @@ def add_history(run: Run, count: int) -> None:
         for row in Attempt.objects.filter(run=run):
             name = f"{row.job_name}-{number}"
             attempts[row.pk] = copy(row, run=new_run, step=steps[row.step_id], job=jobs[row.job_id], job_name=name)
-        for row in Experiment.objects.filter(run=run):
-            copy(row, run=new_run, step=steps[row.step_id], attempt=attempts[row.attempt_id])
+        for row in Experiment.objects.filter(run_id=run.pk):
+            copy(row, run_id=new_run.pk, source_id=attempts[row.source_id].pk, job_id=jobs[row.job_id].pk)
 
 
 def copy(row, **changes):

@@ -4,7 +4,8 @@ import pytest
 
 from compute.models import Job
 from core import leases
-from flows.models import Attempt, Experiment, Run, RunEvent, Step
+from experiments.models import Experiment
+from flows.models import Attempt, Run, RunEvent, Step
 from flows.services import runs
 from flows.workers import advance
 from tests.factories.flows import World, newest_attempt, state_of, states
@@ -177,7 +178,7 @@ def test_a_grid_multiplies_and_its_child_reads_all_outputs(world: World, member,
 
     commands = Attempt.objects.filter(step__key="train").order_by("step__index").values_list("job__spec", flat=True)
     assert [spec["command"] for spec in commands] == ["train --C 0.1 -n 5", "train --C 1 -n 5", "train --C 10 -n 5"]
-    assert Experiment.objects.get(step__key="train", step__index=2).parameters == {"C": 10, "epochs": 5}
+    assert Experiment.objects.get(step_key="train", step_index=2).parameters == {"C": 10, "epochs": 5}
     found = {
         f"{mount['name']}/{path.relative_to(mount['source']['path']).as_posix()}": path.read_text()
         for mount in newest_attempt(run, "pick").job.spec["inputs"]

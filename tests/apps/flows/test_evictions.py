@@ -5,7 +5,8 @@ import pytest
 from compute.models import Job
 from compute.workers import stops
 from core import clock
-from flows.models import Experiment, RunEvent, Step
+from experiments.models import Experiment
+from flows.models import RunEvent, Step
 from scheduler.models import Placement, Workload
 from tests.factories.flows import World, newest_attempt, state_of, states
 
@@ -49,4 +50,4 @@ def test_the_step_waits_again_and_runs_on(world: World, member, project):
     assert kinds == ["step.queued", "step.running", "step.queued", "step.running", "step.succeeded"]
     again = RunEvent.objects.filter(run=run, kind="step.queued").order_by("-seq")[0]
     assert again.message == "Lost its room to other work; waits for this-machine.small again."
-    assert {"lr", "loss"} <= set(Experiment.objects.get(run=run).tags)
+    assert {"lr", "loss"} <= set(Experiment.objects.get(run_id=run.pk).tags)

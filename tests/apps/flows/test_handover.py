@@ -10,8 +10,10 @@ from compute.adapters.local.nursery import find_refusal
 from compute.adapters.local.views import Views
 from compute.models import Resource
 from compute.workers import observe
-from flows.models import Artifact, Attempt, Experiment, Run
-from flows.services import artifacts, bundles, flows, runs
+from experiments.models import Artifact, Experiment
+from experiments.workers import artifacts
+from flows.models import Attempt, Run
+from flows.services import bundles, flows, runs
 from flows.workers import advance
 from tests.apps.flows.test_bundles import pack
 from tests.factories.flows import World, newest_attempt, state_of, states
@@ -79,7 +81,7 @@ def test_a_step_that_changes_its_input_fails_and_is_told_which_file(world: World
         "Its input 'prep' was changed while this step could read it: model.txt."
     )
     assert newest_attempt(run, "a").job.state == "succeeded"
-    assert not Experiment.objects.get(attempt=newest_attempt(run, "a")).artifacts_wanted
+    assert not Experiment.objects.get(source_id=newest_attempt(run, "a").pk).artifacts_wanted
 
 
 def test_a_sibling_that_read_meanwhile_fails_too_and_a_retry_reads_what_is_stored(world: World, run, member):
@@ -167,7 +169,7 @@ def test_outputs_that_change_before_they_are_stored_are_not_stored(world: World,
     artifacts.store_artifacts()
 
     assert not Artifact.objects.exists()
-    assert Experiment.objects.get(step__key="prep").artifacts_error == (
+    assert Experiment.objects.get(step_key="prep").artifacts_error == (
         "Changed after the step had ended, so not kept: model.txt."
     )
 

@@ -14,9 +14,11 @@ from compute.models import Job
 from compute.workers import observe
 from core import clock
 from core.models import Failure
-from flows.models import Artifact, Experiment, MetricPoint, Run, Step
+from experiments.models import Artifact, Experiment, MetricPoint
+from experiments.workers import harvest
+from flows.models import Run, Step
 from flows.selectors import failures
-from flows.services import harvest, runs
+from flows.services import runs
 from flows.workers import advance
 from tests.factories.flows import World, newest_attempt, state_of, states
 from tests.markup import flat
@@ -83,7 +85,7 @@ def test_poison_lines_are_told_and_neither_this_run_nor_that_of_another_project_
     assert (state_of(run), state_of(theirs)) == ("succeeded", "succeeded")
     assert newest_attempt(theirs, "a").number == 2
     assert states(run) == {"a": "succeeded", "b": "succeeded"}
-    experiment = Experiment.objects.get(step__key="a", run=run)
+    experiment = Experiment.objects.get(step_key="a", run_id=run.pk)
     assert experiment.problems.count == 9
     assert [problem.reason for problem in experiment.problems.first] == [
         "its step is too large",
@@ -122,7 +124,7 @@ def test_a_log_that_cannot_be_read_holds_up_no_other_log_and_its_run_not_for_eve
             world.turn()
 
     assert state_of(bad) == "succeeded"
-    (problem,) = Experiment.objects.get(run=bad).problems.first
+    (problem,) = Experiment.objects.get(run_id=bad.pk).problems.first
     assert problem.reason.startswith("the log was given up after 5 tries: an internal error (TypeError), log id fail_")
     assert not Failure.objects.exists()
 
@@ -134,12 +136,12 @@ def test_a_record_that_cannot_be_written_leaves_those_of_others_written(world: W
     for run in (bad, good):
         name = newest_attempt(run, "a").job_name
         world.driver_of(name).print(name, "cnvrg_tag_split: patient\n")
-    Experiment.objects.filter(run=bad).update(tags=["no", "mapping"])
+    Experiment.objects.filter(run_id=bad.pk).update(tags=["no", "mapping"])
 
-    harvest.harvest_running()
+    harvest.read_running()
 
-    assert Experiment.objects.get(run=good).tags == {"split": "patient"}
-    assert Failure.objects.get().item_id == Experiment.objects.get(run=bad).pk
+    assert Experiment.objects.get(run_id=good.pk).tags == {"split": "patient"}
+    assert Failure.objects.get().item_id == Experiment.objects.get(run_id=bad.pk).pk
 
 
 def test_a_job_that_prints_faster_than_we_read_is_read_in_pieces(world: World, member, project):
@@ -150,7 +152,7 @@ def test_a_job_that_prints_faster_than_we_read_is_read_in_pieces(world: World, m
     line = "cnvrg_tag_a: " + "x" * 1000 + "\n"
     world.driver_of(name).print(name, line * 9000)
 
-    harvest.harvest_running()
+    harvest.read_running()
     assert 4 * 2**20 <= Experiment.objects.get().log_offset < 5 * 2**20
 
     world.finish(run, "a", prints="cnvrg_tag_last: 1\n")
@@ -227,7 +229,7 @@ def test_outputs_that_cannot_be_kept_hold_up_no_others_and_their_run_not_for_eve
         world.driver_of(name).finish(name)
     observe.observe_all()
     advance.advance_all()
-    Step.objects.filter(run=bad).update(key="unknown")
+    Experiment.objects.filter(run_id=bad.pk).update(output_patterns=7, step_key="unknown")
     world.turn()
     world.turn()
 
@@ -236,16 +238,13 @@ def test_outputs_that_cannot_be_kept_hold_up_no_others_and_their_run_not_for_eve
     (failure,) = failures.list_failures(actor=member, run=bad)
     assert failure.message.startswith("The platform could not keep the outputs of 'unknown': an internal error (")
 
-    Step.objects.filter(run=bad).update(key="a")
-    Experiment.objects.filter(run=bad).update(step=Step.objects.get(run=good))
-    Step.objects.filter(run=good).update(key="unknown")
     with clock.frozen_at(clock.now()) as move:
         for _ in range(5):
             move(clock.now() + timedelta(minutes=1))
             world.turn()
 
     assert state_of(bad) == "succeeded"
-    assert "The outputs were given up after 5 tries" in Experiment.objects.get(run=bad).artifacts_error
+    assert "The outputs were given up after 5 tries" in Experiment.objects.get(run_id=bad.pk).artifacts_error
 
 
 def test_what_people_are_told_about_failures_is_theirs_alone(world: World, member, project, other):
@@ -263,7 +262,7 @@ def test_the_api_tells_what_fails_and_which_lines_could_not_be_read(world: World
     world.turn()
     name = newest_attempt(run, "a").job_name
     world.driver_of(name).print(name, "cnvrg_linechart_loss value: x\n")
-    harvest.harvest_running()
+    harvest.read_running()
     break_run(run)
     advance.advance_all()
 

@@ -9,7 +9,8 @@ from accounts.permissions import Role
 from accounts.services import secrets
 from compute.models import Job
 from compute.services import jobs
-from flows.models import Experiment, Run
+from experiments.models import Experiment
+from flows.models import Run
 from flows.services import flows, runs
 from tests.factories.compute import make_request
 from tests.factories.flows import World, newest_attempt, state_of
@@ -118,7 +119,7 @@ def test_a_secret_in_a_file_that_a_step_left_is_masked_in_its_preview(world, mem
     (folder / "table.csv").write_text(f"name,value\nkey,{VALUE}\n")
     world.finish(run, "train")
     world.turn()
-    experiment = Experiment.objects.get(run=run)
+    experiment = Experiment.objects.get(run_id=run.pk)
     browser = Client()
     browser.force_login(User.objects.get(pk=member.user_id))
 

@@ -4,7 +4,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compute.workers import launches, observe
-from flows.services import artifacts
+from experiments.workers import artifacts
 from flows.workers import advance
 from scheduler.workers import cycle
 from tests.factories.flows import World, state_of, states

@@ -9,7 +9,8 @@ from compute.engine.mounts import SourceKind
 from compute.models import Resource
 from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.workers import cache_hydration
-from flows.models import Attempt, AttemptInput, Experiment, Run
+from experiments.models import Experiment
+from flows.models import Attempt, AttemptInput, Run
 from flows.services import runs
 from tests.factories.datasets import commit_files, make_dataset, make_store, read_tree
 from tests.factories.flows import World, newest_attempt, state_of, states
@@ -77,7 +78,7 @@ def test_the_commit_is_chosen_when_the_run_starts(world: World, member, project,
     world.turn()
 
     assert CachedCommit.objects.get().commit_id == first.pk
-    (recorded,) = Experiment.objects.get(run=run).datasets
+    (recorded,) = Experiment.objects.get(run_id=run.pk).datasets
     assert (recorded["reference"], recorded["commit"]) == ("team-a/digits@main", first.pk)
     assert Run.objects.get(pk=run.pk).datasets["team-a/digits@main"]["commit"] == first.pk
 

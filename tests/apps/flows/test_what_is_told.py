@@ -7,10 +7,12 @@ from compute.models import Job, ResourceKind
 from compute.services import jobs
 from core import clock
 from core.times import Times
-from flows.models import Experiment, Run, RunEvent, Step
-from flows.selectors import experiment_lists
+from experiments.models import Experiment
+from experiments.selectors import lists
+from experiments.services import annotations
+from flows.models import Run, RunEvent, Step
 from flows.selectors import runs as selectors
-from flows.services import annotations, flows, runs
+from flows.services import flows, runs
 from scheduler.models import Workload
 from tests.factories.flows import World, newest_attempt
 
@@ -36,7 +38,7 @@ def test_a_step_has_one_name_in_jobs_experiments_queues_and_events(world: World,
     job = Job.objects.get(name=attempt.job_name)
     assert [str(step) for step in Step.objects.filter(run=run)] == ["train C=1", "train C=10", "report"]
     assert (job.label, str(Workload.objects.get(name=job.name))) == (label, label)
-    assert Experiment.objects.get(attempt=attempt).title == label
+    assert Experiment.objects.get(source_id=attempt.pk).title == label
     events = selectors.list_events(actor=member, run=run).filter(step_index=1)
     assert {event.step for event in events} == {"train C=10"}
     jobs.cancel_job(actor=member, job=job)
@@ -135,7 +137,7 @@ def test_only_what_recorded_something_is_an_experiment_of_the_default_list(world
     world.finish_all(run)
 
     def titles(**wish) -> list[str]:
-        return [row.title for row in experiment_lists.find(actor=member, **wish)]
+        return [row.title for row in lists.find(actor=member, **wish)]
 
     recorded = ["digits #1 · train C=10", "digits #1 · train C=1"]
     assert sorted(titles(is_recorded=True)) == sorted(recorded)

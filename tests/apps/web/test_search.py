@@ -13,7 +13,8 @@ from accounts.models import User
 from compute.models import Job
 from datasets.models import Commit, Dataset
 from datasets.selectors import trees
-from flows.models import Experiment, Run
+from experiments.models import Experiment
+from flows.models import Run
 from scheduler.models import Node
 from tests.factories import compute as make
 from tests.factories.datasets import commit_files, make_dataset

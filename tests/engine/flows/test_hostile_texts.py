@@ -7,10 +7,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core import units
+from core import globs, units
 from core.errors import InvalidInput
-from flows.engine import checks, columns, expressions, filters, globs, references
-from flows.errors import InvalidExpression, InvalidFilter
+from experiments.engine import columns, filters
+from experiments.errors import InvalidFilter
+from flows.engine import checks, expressions, references
+from flows.errors import InvalidExpression
 
 MEGA = 1_000_000
 

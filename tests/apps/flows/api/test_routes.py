@@ -5,7 +5,8 @@ import tarfile
 import pytest
 
 from accounts.services import tokens
-from flows.models import Experiment, Run
+from experiments.models import Experiment
+from flows.models import Run
 from tests.factories.flows import World, newest_attempt
 
 FLOW = """\

@@ -1,0 +1,138 @@
+"""What lists of experiments show, filter, sort and group by: plain fields such as `flow`, and recorded `params.lr`."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from experiments.errors import InvalidColumn
+
+
+class Kind(StrEnum):
+    """Where a column's value comes from. The first four are recorded under a key of the user's own choosing."""
+
+    PARAM = "params"
+    METRIC = "metrics"
+    TAG = "tags"
+    DATA = "data"
+    PLAIN = ""
+
+
+class Nature(StrEnum):
+    """What can be done with a value. MIXED: a number where it reads as one, else a text."""
+
+    NUMBER = "number"
+    TEXT = "text"
+    MIXED = "mixed"
+    MOMENT = "moment"
+    SECONDS = "seconds"
+
+
+PLAIN: Mapping[str, Nature] = {
+    "title": Nature.TEXT,
+    "state": Nature.TEXT,
+    "project": Nature.TEXT,
+    "flow": Nature.TEXT,
+    "run": Nature.NUMBER,
+    "step": Nature.TEXT,
+    "template": Nature.TEXT,
+    "by": Nature.TEXT,
+    "note": Nature.TEXT,
+    "created": Nature.MOMENT,
+    "took": Nature.SECONDS,
+}
+"""The fields that every experiment has."""
+
+RECORDED = (Kind.PARAM, Kind.METRIC, Kind.TAG, Kind.DATA)
+MAX_KEY, MAX_TEXT = 200, 500
+"""Keys and texts are compared, sorted and grouped by so many of their first characters."""
+
+_SINGULAR = {"param": Kind.PARAM, "metric": Kind.METRIC, "tag": Kind.TAG}
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_FALLING = re.compile(r"(?:^|[^a-z])(?:loss|error|err|mse|mae|rmse|perplexity|regret|latency|seconds|time)(?:$|[^a-z])")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. A plain one has its name as `key`."""
+
+    kind: Kind
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.key}" if self.kind else self.key
+
+    @property
+    def nature(self) -> Nature:
+        """What can be done with its values."""
+        if self.kind is Kind.PLAIN:
+            return PLAIN[self.key]
+        return {Kind.METRIC: Nature.NUMBER, Kind.DATA: Nature.TEXT}.get(self.kind, Nature.MIXED)
+
+    @property
+    def is_lower_better(self) -> bool:
+        """Whether a metric's name says that it is to fall, such as `val_loss`."""
+        return _FALLING.search(self.key.lower()) is not None
+
+
+def parse(text: str) -> Column:
+    """Read `params.lr`, `metrics.accuracy`, `tags.best`, `data.team/digits` or a plain name. Raises InvalidColumn."""
+    kind, dot, key = text.partition(".")
+    if dot and (recorded_kind := kind_of(kind)) is not None and key:
+        return Column(recorded_kind, key[:MAX_KEY])
+    if text in PLAIN:
+        return Column(Kind.PLAIN, text)
+    raise InvalidColumn(
+        f"'{text}' is not a column. Write params.NAME, metrics.NAME, tags.NAME, data.PROJECT/DATASET, or one of "
+        f"{', '.join(PLAIN)}."
+    )
+
+
+def kind_of(word: str) -> Kind | None:
+    """Return the kind of recorded values that a word names; None when it names none."""
+    return _SINGULAR.get(word) or (Kind(word) if word in set(RECORDED) else None)
+
+
+def number_of(text: str) -> float | None:
+    """Return what a text that is a plain decimal number stands for; None for anything else, nan and infinity too."""
+    if len(text) > MAX_TEXT or _NUMBER.fullmatch(text) is None:
+        return None
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A recorded value as lists compare it. `number` None: it is none."""
+
+    number: float | None
+    text: str
+
+
+def read(value: object) -> Reading:
+    """Return a JSON value as a number (where it reads as one) and as the text that pages show."""
+    if isinstance(value, bool):
+        return Reading(None, str(value).lower())
+    if isinstance(value, str):
+        return Reading(number_of(value), value.replace("\0", "")[:MAX_TEXT])
+    if isinstance(value, int | float):
+        return Reading(number_of(str(value)), str(value)[:MAX_TEXT])
+    return Reading(None, json.dumps(value, sort_keys=True)[:MAX_TEXT])
+
+
+@dataclass(frozen=True)
+class Order:
+    """By which column a list goes. What has no value there comes last, in both directions."""
+
+    column: Column
+    is_falling: bool
+
+    def __str__(self) -> str:
+        return f"{'-' if self.is_falling else ''}{self.column}"
+
+
+def parse_order(text: str) -> Order:
+    """Read `metrics.accuracy`, or `-metrics.accuracy` for the highest first. Raises InvalidColumn."""
+    return Order(parse(text.removeprefix("-")), text.startswith("-"))

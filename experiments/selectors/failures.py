@@ -1,0 +1,23 @@
+"""What the platform could not do for experiments."""
+
+from collections.abc import Collection, Mapping
+
+from experiments.models import Experiment
+
+READ_LOG, RECORD_LOG = "experiments.read_log", "experiments.record_log"
+STORE_OUTPUTS, RECORD_OUTPUTS = "experiments.store_outputs", "experiments.record_outputs"
+
+WORK: Mapping[str, str] = {
+    READ_LOG: "read the log of",
+    RECORD_LOG: "record what is in the log of",
+    STORE_OUTPUTS: "keep the outputs of",
+    RECORD_OUTPUTS: "record the outputs of",
+}
+"""What the platform could not do, by kind of failure; the name of a step follows. Items are experiments."""
+
+
+def steps_of(run_id: str, experiment_ids: Collection[str]) -> Mapping[str, str]:
+    """Return the steps of those experiments that belong to a run. For the platform itself."""
+    if not experiment_ids:
+        return {}
+    return dict(Experiment.objects.filter(run_id=run_id, pk__in=experiment_ids).values_list("pk", "step_key"))

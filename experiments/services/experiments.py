@@ -1,0 +1,126 @@
+"""Creating the experiments of sources, and following the sources' states, inside the transaction that changes those."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from django.db import models
+from django.db.models import Case, F, QuerySet, Value, When
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from experiments import permissions
+from experiments.engine.states import ExperimentState
+from experiments.models import Experiment
+from experiments.services import facts
+
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What an experiment is called in the app that created it. Experiments only show them and filter by them."""
+
+    run_id: str = ""
+    flow: str = ""
+    run_number: int | None = None
+    step_key: str = ""
+    step_label: str = ""
+    step_index: int | None = None
+    attempt_number: int | None = None
+
+
+@dataclass(frozen=True)
+class NewExperiment:
+    """What an experiment begins with. `source_id` names what it records within its kind; `job_id` None: no job yet."""
+
+    project_id: str
+    source_id: str
+    title: str
+    state: str
+    created_by: str
+    job_id: str | None = None
+    job_name: str = ""
+    template: str = ""
+    is_simulated: bool = False
+    labels: Labels = field(default_factory=Labels)
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    datasets: Sequence[Mapping[str, object]] = ()
+    code: Mapping[str, object] = field(default_factory=dict)
+    output_patterns: Sequence[str] = ()
+
+
+def create_experiments(*, actor: Actor, kind: str, experiments: Sequence[NewExperiment]) -> None:
+    """Create the experiments of new sources of one kind."""
+    for project_id in {each.project_id for each in experiments}:
+        require(actor, permissions.RECORD, project_id)
+    rows = [
+        Experiment(
+            project_id=each.project_id,
+            job_id=each.job_id,
+            job_name=each.job_name,
+            source_kind=kind,
+            source_id=each.source_id,
+            title=each.title,
+            state=each.state,
+            template=each.template,
+            is_simulated=each.is_simulated,
+            created_by=each.created_by,
+            parameters=dict(each.parameters),
+            datasets=[dict(item) for item in each.datasets],
+            code=dict(each.code),
+            output_patterns=list(each.output_patterns),
+            **vars(each.labels),
+        )
+        for each in experiments
+    ]
+    facts.write_given(Experiment.objects.bulk_create(rows, batch_size=_BATCH))
+
+
+Field = Literal["state", "reason", "started_at", "finished_at", "job_id", "artifacts_wanted"]
+
+
+def update_experiments(*, actor: Actor, kind: str, changes: Mapping[str, Mapping[Field, object]]) -> None:
+    """Write what changed of some sources of one kind, by source id: one statement for many of them.
+
+    `artifacts_wanted` has the outputs stored, except those of simulated jobs, which left none.
+    """
+    ids = sorted(changes)
+    for start in range(0, len(ids), _BATCH):
+        batch = ids[start : start + _BATCH]
+        values: dict[str, dict[str, object]] = {}
+        for source_id in batch:
+            for name, value in changes[source_id].items():
+                values.setdefault(name, {})[source_id] = value
+        rows = _writable(actor).filter(source_kind=kind, source_id__in=batch)
+        rows.update(**{name: _by_source(name, each, batch) for name, each in values.items()})
+
+
+def cancel_experiments(*, actor: Actor, run_id: str, reason: str, at: datetime) -> None:
+    """End all experiments of a run that have not ended, and give up the outputs that are still to be stored."""
+    rows = _writable(actor).filter(run_id=run_id)
+    rows.filter(artifacts_wanted=True).update(artifacts_wanted=False, artifacts_error=reason)
+    rows.filter(is_live=True).update(state=ExperimentState.CANCELLED, reason=reason, finished_at=at)
+
+
+def _writable(actor: Actor) -> QuerySet[Experiment]:
+    rows = Experiment.objects.all()
+    if actor.sees_everything:
+        return rows
+    return rows.filter(project_id__in=[key for key, level in actor.levels.items() if level >= permissions.RECORD.level])
+
+
+def _by_source(name: str, values: Mapping[str, object], batch: Sequence[str]) -> object:
+    """Return what to write to a field: one value where all sources get the same, else the value of each."""
+    conditions = {"is_simulated": False} if name == "artifacts_wanted" else {}
+    first = next(iter(values.values()))
+    if not conditions and len(values) == len(batch) and all(value == first for value in values.values()):
+        return first
+    column = next(field for field in Experiment._meta.concrete_fields if field.attname == name)
+    field = column.target_field if isinstance(column, models.ForeignKey) else column
+    cases = [
+        When(source_id=source_id, **conditions, then=Value(value, output_field=field))
+        for source_id, value in values.items()
+    ]
+    return Case(*cases, default=F(name), output_field=field)

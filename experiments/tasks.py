@@ -1,0 +1,16 @@
+"""Background tasks of experiments: ids in, one worker, done. Each periodic run finds the work of a lost message."""
+
+from core.tasks import Queue, task
+from experiments.workers import artifacts, harvest
+
+
+@task("experiments.harvest", queue=Queue.NOTIFY, every_s=2.0)
+def harvest_logs() -> None:
+    """Read new lines from the logs of running jobs."""
+    harvest.read_running()
+
+
+@task("experiments.store_artifacts", queue=Queue.NOTIFY, every_s=5.0)
+def store_artifacts(run_id: str | None = None) -> None:
+    """Store the outputs of jobs that succeeded."""
+    artifacts.store_artifacts(run_id)

@@ -1,0 +1,286 @@
+"""Reading what jobs say about themselves in their logs, from where it was read last, into their experiments.
+
+Logs are read outside of any transaction; what they recorded is written in one, and only if no other worker read the
+same piece meanwhile (the offset is compared and set). So pages are live, and nothing is counted twice. Lines that
+cannot be read are counted on the experiment; a log that cannot be read at all blocks neither other logs nor its run.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from django.db import transaction
+from django.db.models import Q
+
+from accounts.actor import Actor
+from compute.errors import ResourceUnreachable
+from compute.selectors import jobs as job_selectors
+from core import clock, isolation
+from core.models import Failure
+from experiments.engine import log_tags, stretches
+from experiments.engine.columns import Kind
+from experiments.engine.log_tags import Problem, Problems, Record, RecordKind
+from experiments.engine.states import ExperimentState
+from experiments.engine.stretches import Levels
+from experiments.models import Experiment, MetricLast, MetricPoint, MetricStretch
+from experiments.selectors import failures
+from experiments.services import facts
+
+if TYPE_CHECKING:
+    from compute.models import Job
+
+log = structlog.get_logger(__name__)
+
+_SYSTEM = Actor.system("experiments")
+_RUNNING_JOBS = ("running", "leaving", "stopping")
+_BATCH = 500
+_READ_FIELDS = ("project_id", "job_id", "log_offset", "log_problems")
+# How long after its job ended a log that cannot be read still holds its run up.
+_PATIENCE = timedelta(minutes=5)
+# The same for one whose reading or writing fails: so many times, which take half a minute.
+_MOST_TRIES = 5
+# What is read of a log before it is written: a job may print faster than we read.
+_PIECE_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class _Log:
+    """An experiment, and the job whose log is read for it."""
+
+    experiment: Experiment
+    job: "Job"
+
+    @property
+    def key(self) -> str:
+        return str(self.experiment.pk)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    log: _Log
+    records: tuple[Record, ...]
+    problems: Problems
+    offset: int
+    is_done: bool
+    has_more: bool = False
+
+    @property
+    def experiment(self) -> Experiment:
+        return self.log.experiment
+
+    @property
+    def is_silent(self) -> bool:
+        return not self.records and not self.problems.count
+
+
+def read_ended(job_ids: Sequence[str]) -> None:
+    """Read the logs of jobs that have ended to their end."""
+    while _harvest(_logs_of(job_ids)):
+        pass
+
+
+def read_running() -> None:
+    """Read on in the logs of all jobs that run, so that pages are live."""
+    running = Experiment.objects.filter(is_live=True, state=ExperimentState.RUNNING)
+    job_ids = [job_id for job_id in running.values_list("job_id", flat=True) if job_id is not None]
+    _harvest([each for each in _logs_of(job_ids) if each.job.state in _RUNNING_JOBS])
+
+
+def _logs_of(job_ids: Sequence[str]) -> list[_Log]:
+    """Return the logs of these jobs that were not read to their end."""
+    rows: list[Experiment] = []
+    for start in range(0, len(job_ids), _BATCH):
+        unread = Experiment.objects.filter(job__in=job_ids[start : start + _BATCH], harvested_at__isnull=True)
+        rows += unread.only(*_READ_FIELDS)
+    jobs = job_selectors.list_by_id([row.job_id for row in rows if row.job_id is not None]) if rows else {}
+    return [_Log(row, jobs[row.job_id]) for row in sorted(rows, key=lambda row: row.pk) if row.job_id in jobs]
+
+
+def _harvest(logs: Sequence[_Log]) -> bool:
+    """Read a piece of each log, and write what it recorded; return whether there is more to read."""
+    results = isolation.for_each(failures.READ_LOG, logs, _read, key=_key_of, on_failure=_give_up)
+    readings = [reading for reading in results if reading is not None]
+    return any(
+        isolation.in_batch(
+            failures.RECORD_LOG,
+            readings,
+            lambda batch: _write(batch, clock.now()),
+            key=lambda reading: reading.log.key,
+            on_failure=lambda reading, failure: _give_up(reading.log, failure),
+        )
+    )
+
+
+def _key_of(each: _Log) -> str:
+    return each.key
+
+
+def _give_up(each: _Log, failure: Failure) -> None:
+    """Let a run go on whose job has ended and whose log failed again and again."""
+    if not each.job.has_ended or failure.attempts < _MOST_TRIES:
+        return
+    problem = Problem(f"the log was given up after {failure.attempts} tries: {failure.error}, log id {failure.pk}", "")
+    problems = each.experiment.problems + Problems(1, (problem,))
+    Experiment.objects.filter(pk=each.experiment.pk, harvested_at__isnull=True).update(
+        harvested_at=clock.now(), log_problems=asdict(problems)
+    )
+    isolation.forget(failure.kind, [each.experiment.pk])
+
+
+def _read(each: _Log) -> _Reading | None:
+    """Read on in one log; None when there is nothing new."""
+    experiment, job = each.experiment, each.job
+    offset, rest, is_done, has_more = experiment.log_offset, b"", False, True
+    records: list[Record] = []
+    problems = Problems()
+    try:
+        while has_more and offset - experiment.log_offset < _PIECE_BYTES:
+            chunk = job_selectors.read_log(actor=_SYSTEM, job=job, offset=offset + len(rest))
+            is_done = chunk.is_complete
+            part = log_tags.harvest(rest + chunk.data, is_complete=is_done)
+            rest = (rest + chunk.data)[part.consumed :]
+            records.extend(part.records)
+            problems += part.problems
+            offset += part.consumed
+            has_more = bool(chunk.data) and not is_done
+    except ResourceUnreachable as error:
+        has_waited = job.finished_at is not None and clock.now() - job.finished_at > _PATIENCE
+        log.warning("harvest.unreachable", job=job.name, error=error.message)
+        is_done, has_more = has_waited, False
+    if offset == experiment.log_offset and not is_done:
+        return None
+    return _Reading(each, tuple(records), problems, offset, is_done, has_more)
+
+
+@transaction.atomic
+def _write(readings: Sequence[_Reading], now: datetime) -> bool:
+    """Write what pieces of logs recorded; return whether any of the logs has more."""
+    silent = [reading.experiment.pk for reading in readings if reading.is_silent and reading.is_done]
+    for start in range(0, len(silent), _BATCH):
+        Experiment.objects.filter(pk__in=silent[start : start + _BATCH]).update(harvested_at=now)
+    recording = [reading for reading in readings if not (reading.is_silent and reading.is_done)]
+    records = _records_of([reading.experiment.pk for reading in recording if _changes_row(reading)])
+    won = [reading for reading in recording if _claim(reading, records, now)]
+    facts.write(
+        (reading.experiment, kind, values)
+        for reading in won
+        for kind, values in (
+            (Kind.PARAM, _values_of(reading, RecordKind.PARAMETER)),
+            (Kind.TAG, _values_of(reading, RecordKind.TAG)),
+        )
+    )
+    _write_points([(reading.experiment, _of_kind(reading, RecordKind.METRIC)) for reading in won], now)
+    return any(reading.has_more for reading in won)
+
+
+def _records_of(experiment_ids: Sequence[str]) -> Mapping[str, Experiment]:
+    """Return what experiments recorded so far, held until the transaction ends: people add tags meanwhile."""
+    records: dict[str, Experiment] = {}
+    for start in range(0, len(experiment_ids), _BATCH):
+        rows = Experiment.objects.select_for_update().only("tags", "logged", "log_problems").order_by("pk")
+        records |= {row.pk: row for row in rows.filter(pk__in=experiment_ids[start : start + _BATCH])}
+    return records
+
+
+def _claim(reading: _Reading, records: Mapping[str, Experiment], now: datetime) -> bool:
+    """Move the offset on, with the tags and parameters of the piece; False when another worker read it before."""
+    experiment = reading.experiment
+    changes: dict[str, Any] = {"log_offset": reading.offset}
+    if reading.is_done:
+        changes["harvested_at"] = now
+    if reading.records:
+        changes["is_recorded"] = True
+    for field, kind in (("tags", RecordKind.TAG), ("logged", RecordKind.PARAMETER)):
+        if values := _values_of(reading, kind):
+            changes[field] = {**getattr(records[experiment.pk], field), **values}
+    if reading.problems.count:
+        changes["log_problems"] = asdict(records[experiment.pk].problems + reading.problems)
+    unread = Experiment.objects.filter(pk=experiment.pk, log_offset=experiment.log_offset, harvested_at__isnull=True)
+    return bool(unread.update(**changes))
+
+
+def _changes_row(reading: _Reading) -> bool:
+    """Whether it changes what stands in the experiment's row."""
+    return bool(reading.problems.count) or any(
+        record.kind in {RecordKind.TAG, RecordKind.PARAMETER} for record in reading.records
+    )
+
+
+def _values_of(reading: _Reading, kind: RecordKind) -> dict[str, object]:
+    return {record.key: _storable(record.value) for record in _of_kind(reading, kind)}
+
+
+def _write_points(measured: Iterable[tuple[Experiment, Sequence[Record]]], now: datetime) -> None:
+    measured = [(experiment, records) for experiment, records in measured if records]
+    before = _last_of([experiment.pk for experiment, _ in measured])
+    points: list[MetricPoint] = []
+    complete: list[MetricStretch] = []
+    lasts: dict[tuple[str, str], MetricLast] = {}
+    levels: dict[tuple[str, str], Levels | None] = {}
+    for experiment, records in measured:
+        for record in records:
+            name = (experiment.pk, record.key)
+            last = lasts.get(name) or before.get(name)
+            step = record.step if record.step is not None else (last.step + 1 if last else 0)
+            value = float(record.value)
+            point = MetricPoint(
+                experiment=experiment,
+                key=record.key,
+                step=step,
+                value=None if math.isnan(value) else value,
+                at=record.at or now,
+            )
+            points.append(point)
+            place = last.points if last else 0
+            lasts[name] = MetricLast(
+                experiment=experiment, key=record.key, step=step, value=point.value, at=point.at, points=place + 1
+            )
+            if name not in levels:
+                levels[name] = _levels_of(last)
+            if (thinned := levels[name]) is not None:
+                added = thinned.add(stretches.Point(place, step, value, round(point.at.timestamp() * 1_000_000)))
+                complete += [
+                    MetricStretch(experiment=experiment, key=record.key, level=level, data=stretch.pack())
+                    for level, stretch in added
+                ]
+    for name, thinned in levels.items():
+        lasts[name].open_stretches = b"" if thinned is None else thinned.pack()
+    MetricStretch.objects.bulk_create(complete, batch_size=_BATCH)
+    MetricPoint.objects.bulk_create(points, batch_size=_BATCH)
+    MetricLast.objects.bulk_create(
+        lasts.values(),
+        batch_size=_BATCH,
+        update_conflicts=True,
+        unique_fields=["experiment", "key"],
+        update_fields=["step", "value", "at", "points", "open_stretches"],
+    )
+    facts.write_keys(
+        (last.experiment.project_id, Kind.METRIC, last.key) for name, last in lasts.items() if name not in before
+    )
+
+
+def _levels_of(last: MetricLast | None) -> Levels | None:
+    """Return where the thinning of a curve goes on; None for one that was begun without it."""
+    if last is None:
+        return Levels()
+    return Levels(bytes(last.open_stretches)) if last.open_stretches else None
+
+
+def _last_of(experiment_ids: Sequence[str]) -> Mapping[tuple[str, str], MetricLast]:
+    lasts: dict[tuple[str, str], MetricLast] = {}
+    for start in range(0, len(experiment_ids), _BATCH):
+        for row in MetricLast.objects.filter(Q(experiment__in=experiment_ids[start : start + _BATCH])):
+            lasts[row.experiment_id, row.key] = row
+    return lasts
+
+
+def _of_kind(reading: _Reading, kind: RecordKind) -> list[Record]:
+    return [record for record in reading.records if record.kind is kind]
+
+
+def _storable(value: object) -> object:
+    """JSON columns hold no NaN and no infinities."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,229 @@
+import json
+import math
+import shutil
+from datetime import UTC, datetime
+
+import pytest
+
+from compute.workers import observe
+from core import clock, tasks
+from experiments.models import Artifact, Experiment, MetricLast, MetricPoint, MetricStretch
+from experiments.selectors import artifacts as stored
+from experiments.selectors import curves, experiments, lists
+from experiments.services import annotations
+from experiments.workers import artifacts, harvest
+from flows.workers import advance
+from tests.factories.flows import World, newest_attempt, state_of
+
+FLOW = "flow: f\nsteps: [{name: a, command: c, outputs: ['*.txt', 'models/**']}]"
+
+
+class Recorder:
+    """A task queue that notes what is enqueued."""
+
+    def __init__(self) -> None:
+        self.messages = []
+
+    def enqueue(self, task, ids) -> None:
+        self.messages.append((task.name, ids))
+
+
+@pytest.fixture
+def running(world: World, member, project):
+    run = world.start(member, project, FLOW)
+    world.turn()
+    world.turn()
+    return run
+
+
+def points(key: str) -> list[tuple[int, float | None]]:
+    return list(MetricPoint.objects.filter(key=key).order_by("id").values_list("step", "value"))
+
+
+def end_and_keep(world: World, *names: str) -> list:
+    """Let jobs end and their outputs be kept; return who was rung for then."""
+    for name in names:
+        world.driver_of(name).finish(name)
+    observe.observe_all()
+    advance.advance_all()
+    recorder = Recorder()
+    tasks.install(recorder)
+    artifacts.store_artifacts()
+    return recorder.messages
+
+
+def test_metrics_are_read_while_the_job_runs_and_none_is_counted_twice(world: World, running):
+    name = newest_attempt(running, "a").job_name
+    driver = world.driver_of(name)
+    driver.print(name, "hello\ncnvrg_linechart_loss value: 1\ncnvrg_linechart_loss value: 0.5\ncnvrg_line")
+
+    harvest.read_running()
+    harvest.read_running()
+    assert points("loss") == [(0, 1.0), (1, 0.5)]
+
+    driver.print(name, "chart_loss value: 0.25\n")
+    harvest.read_running()
+    world.finish(running, "a", prints="cnvrg_linechart_loss value: 0.125")
+
+    assert points("loss") == [(0, 1.0), (1, 0.5), (2, 0.25), (3, 0.125)]
+    last = MetricLast.objects.get(key="loss")
+    assert (last.step, last.value, last.points) == (3, 0.125, 4)
+
+
+def test_two_harvesters_at_once_count_each_point_once(world: World, running):
+    name = newest_attempt(running, "a").job_name
+    world.driver_of(name).print(name, "cnvrg_linechart_loss value: 1\n")
+    (stale,) = harvest._logs_of([newest_attempt(running, "a").job_id])
+    first, second = harvest._read(stale), harvest._read(stale)
+
+    harvest._write([first], datetime.now(UTC))
+    harvest._write([second], datetime.now(UTC))
+
+    assert points("loss") == [(0, 1.0)]
+
+
+def test_parameters_and_tags_of_the_log_are_kept(world: World, running):
+    world.finish(
+        running,
+        "a",
+        prints='::nearline {"kind": "param", "key": "C", "value": 10}\n'
+        '::nearline {"kind": "tag", "key": "stage", "value": "final"}\n'
+        '::nearline {"kind": "metric", "key": "x", "value": "nan"}\n'
+        '::nearline {"kind": "metric", "key": "y", "value": "-inf"}\n',
+    )
+
+    experiment = Experiment.objects.get()
+    assert (experiment.logged, experiment.tags) == ({"C": 10}, {"stage": "final"})
+    assert points("x") == [(0, None)]
+    assert points("y") == [(0, -math.inf)]
+
+
+def test_a_fault_with_one_output_is_its_own_and_the_run_is_told_when_nothing_else_goes_on(
+    world: World, member, project
+):
+    run = world.start(member, project, "flow: f\nsteps: [{name: a, command: c, grid: {n: [1, 2, 3]}}]")
+    world.turn()
+    world.turn()
+    folders = [world.driver_of(name).open_output(name).host_folder for name in world.running()]
+    (folders[0] / "report.txt").write_text("fine")
+    shutil.rmtree(folders[1])
+
+    messages = end_and_keep(world, *world.running()[:2])
+
+    assert messages == []
+    assert [bool(row.artifacts_error) for row in Experiment.objects.order_by("step_index")] == [False, True, False]
+    assert Artifact.objects.get().path == "report.txt"
+
+    messages = end_and_keep(world, *world.running())
+
+    assert messages == [("flows.advance", {"run_id": run.pk})]
+    assert not Experiment.objects.filter(artifacts_wanted=True).exists()
+
+
+def test_outputs_are_kept_by_hash_before_the_run_counts_as_finished(world: World, running, member):
+    attempt = newest_attempt(running, "a")
+    driver = world.driver_of(attempt.job_name)
+    folder = driver.open_output(attempt.job_name).host_folder
+    (folder / "models").mkdir()
+    (folder / "models" / "best.bin").write_bytes(b"model")
+    (folder / "report.txt").write_text("fine")
+    (folder / "scratch.tmp").write_text("not wanted")
+    (folder / "passwords.txt").symlink_to("/etc/passwd")
+
+    world.finish(running, "a")
+    assert state_of(running) == "running"
+    world.turn()
+
+    assert state_of(running) == "succeeded"
+    assert list(Artifact.objects.order_by("path").values_list("path", "size_bytes")) == [
+        ("models/best.bin", 5),
+        ("report.txt", 4),
+    ]
+    experiment = experiments.get_experiment(actor=member, experiment_id=Experiment.objects.get().pk)
+    _, pieces = stored.open_artifact(actor=member, experiment=experiment, path="models/best.bin")
+    assert b"".join(pieces) == b"model"
+    artifacts.store_artifacts()
+    assert Artifact.objects.count() == 2
+
+
+def test_many_points_are_thinned_out_without_losing_the_extremes(world: World, running, member):
+    experiment = Experiment.objects.get()
+    rows = [
+        MetricPoint(experiment=experiment, key="loss", step=n, value=100.0 if n == 7777 else 1.0, at=datetime.now(UTC))
+        for n in range(10_000)
+    ]
+    MetricPoint.objects.bulk_create(rows)
+
+    curve = curves.read_curve(actor=member, experiment=experiment, key="loss")
+
+    assert curve.total == 10_000
+    assert len(curve.points) <= curves.MAX_POINTS
+    assert max(point.value for point in curve.points) == 100.0
+    assert curve.points[-1].step == 9999
+
+
+def test_a_tag_that_somebody_adds_while_the_log_is_read_is_kept(world: World, running, member):
+    attempt = newest_attempt(running, "a")
+    world.driver_of(attempt.job_name).print(attempt.job_name, "cnvrg_tag_split: patient\n")
+    (log,) = harvest._logs_of([attempt.job_id])
+    reading = harvest._read(log)
+    annotations.set_tag(actor=member, experiment=Experiment.objects.get(), key="best")
+
+    harvest._write([reading], clock.now())
+
+    assert Experiment.objects.get().tags == {"best": "", "split": "patient"}
+
+
+def test_what_is_recorded_is_found_by_the_filter_at_once(world: World, running, member):
+    name = newest_attempt(running, "a").job_name
+    lines = ['{"kind": "param", "key": "lr", "value": 0.1}', '{"kind": "metric", "key": "accuracy", "value": 0.9}']
+    world.driver_of(name).print(name, "".join(f"::nearline {line}\n" for line in lines) + "cnvrg_tag_best: yes\n")
+
+    harvest.read_running()
+
+    where = "params.lr = 0.1 and metrics.accuracy > 0.5 and tags.best = yes"
+    assert lists.find(actor=member, where=where).count() == 1
+    assert lists.list_keys(actor=member) == {
+        "params": ["lr"], "metrics": ["accuracy"], "tags": ["best"], "data": []
+    }  # fmt: skip
+
+
+def test_a_long_curve_is_read_from_its_stretches_with_its_extremes(world: World, running, member):
+    name = newest_attempt(running, "a").job_name
+    values = [math.sin(step / 50) for step in range(9000)]
+    values[777], values[7777], values[4000] = -9.5, 8.5, math.nan
+    lines = [
+        f'::nearline {{"kind":"metric","key":"loss","value":{json.dumps(str(v) if math.isnan(v) else v)}}}\n'
+        for v in values
+    ]
+    for start in range(0, 9000, 1234):
+        world.driver_of(name).print(name, "".join(lines[start : start + 1234]))
+        harvest.read_running()
+    experiment = Experiment.objects.get()
+
+    (thin,) = curves.read_curves(actor=member, experiments=[experiment], key="loss", most=1500)
+    MetricPoint.objects.all().delete()  # such a curve is read without its points
+    (again,) = curves.read_curves(actor=member, experiments=[experiment], key="loss", most=1500)
+
+    assert again == thin
+    assert thin.total == 9000
+    assert len(thin.points) <= 1500
+    by_step = {point.step: point.value for point in thin.points}
+    assert list(by_step) == sorted(by_step)
+    assert (by_step[777], by_step[7777], by_step[8999]) == (-9.5, 8.5, values[8999])
+    assert min(by_step.values()) == -9.5
+    assert max(by_step.values()) == 8.5
+
+
+def test_the_queries_of_a_curve_do_not_grow_with_its_points(world: World, running, member, django_assert_num_queries):
+    name = newest_attempt(running, "a").job_name
+    world.driver_of(name).print(name, "cnvrg_linechart_loss value: 1\n" * 20_000)
+    harvest.read_running()
+    experiment = Experiment.objects.get()
+
+    with django_assert_num_queries(2):
+        (curve,) = curves.read_curves(actor=member, experiments=[experiment], key="loss")
+
+    assert curve.total == 20_000
+    assert MetricStretch.objects.filter(level=0).count() == 2500
+    assert MetricStretch.objects.filter(level=1).count() == 625
