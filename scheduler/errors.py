@@ -23,6 +23,13 @@ class InvalidRequest(InvalidInput):
     hint = "Ask for a positive amount of CPU and memory, and for whole GPUs or a fraction of one."
 
 
+class InvalidPool(InvalidInput):
+    """A pool cannot be made so."""
+
+    code = "scheduler.invalid_pool"
+    hint = "Choose another name, and resources on which no work is queued or runs."
+
+
 class InvalidQuota(InvalidInput):
     """A quota or weight is out of range."""
 

@@ -1,4 +1,4 @@
-"""What the scheduler stores: queues with quotas, nodes with GPUs, workloads, placements and reservations."""
+"""What the scheduler stores: pools, queues with quotas, nodes, workloads, placements and reservations of their pods."""
 
 from datetime import datetime
 
@@ -7,30 +7,88 @@ from django.db import models
 from core.orm import BaseModel
 from scheduler.engine.states import WorkloadState
 
+FIRST_POD = "0"
+"""The name of the only pod of most workloads."""
+
+DEFAULT_POOL_ID = "pool_default"
+"""The pool of every resource that is in no other one."""
+
+
+class Pool(BaseModel):
+    """Nodes over which quotas, limits and fair shares are worked out: those of some resources."""
+
+    id_prefix = "pool"
+
+    name = models.CharField(max_length=63, unique=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class PoolResource(BaseModel):
+    """A resource whose nodes are in a pool. A resource without a row is in the default pool."""
+
+    id_prefix = "poolres"
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="resources")
+    resource_id = models.CharField(max_length=32, unique=True)
+
+    def __str__(self) -> str:
+        return f"{self.resource_id} in {self.pool_id}"
+
 
 class Queue(BaseModel):
-    """The queue of one project, and its quota."""
+    """A queue of one pool with its quota and limit: of a project, or a department (`name`) above such queues.
+
+    A limit that is None is no limit, a weight that is None is as the GPU quota.
+    """
 
     id_prefix = "queue"
 
-    project = models.OneToOneField("accounts.Project", on_delete=models.CASCADE, related_name="queue")
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="queues")
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, null=True, related_name="queues")
+    name = models.CharField(max_length=63, blank=True)
+    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="children")
     gpu_quota_milli = models.PositiveBigIntegerField(default=0)
     cpu_quota_millicores = models.PositiveBigIntegerField(null=True, default=None)
     memory_quota_bytes = models.PositiveBigIntegerField(null=True, default=None)
     over_quota_weight = models.FloatField(null=True, default=None)
+    gpu_limit_milli = models.PositiveBigIntegerField(null=True, default=None)
+    cpu_limit_millicores = models.PositiveBigIntegerField(null=True, default=None)
+    memory_limit_bytes = models.PositiveBigIntegerField(null=True, default=None)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["pool", "project"], name="one_queue_per_project"),
+            models.UniqueConstraint(
+                fields=["pool", "name"], condition=models.Q(project=None), name="one_department_per_name"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(project=None, name__gt="") | models.Q(project__isnull=False, name=""),
+                name="queue_of_project_or_department",
+            ),
+        ]
 
     def __str__(self) -> str:
-        return f"queue of {self.project_id}"
+        return self.name or f"queue of {self.project_id}"
+
+    @property
+    def label(self) -> str:
+        """What people call it: its project, or the department. Needs the project loaded."""
+        return self.name if self.project is None else self.project.name
 
 
 class Node(BaseModel):
-    """A machine of a compute resource, as last reported. `revision` counts the changes of what was reported.
+    """A machine of a compute resource, as last reported, in the pool of that resource.
+
+    `revision` counts the changes of what is known of it.
 
     A drained node takes nothing new, by an admin's word, whatever is reported; what runs there goes on.
     """
 
     id_prefix = "node"
 
+    pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="nodes")
     resource_id = models.CharField(max_length=32, db_index=True)
     resource_name = models.CharField(max_length=63)
     name = models.CharField(max_length=253)
@@ -84,11 +142,15 @@ class Answer(BaseModel):
 
 
 class Workload(BaseModel):
-    """The scheduler's view of a job: what it asks for, where it may run, and why it waits.
+    """The scheduler's view of a job: the pods that it asks for, where they may run, and why it waits.
 
     `title` is what people call it; empty: as its name.
-    `gpu_milli` is 500 for half of one device and 2000 for two whole devices. `reason` is text for people and
-    `reason_code` its name for programs; both are empty, and there is no `answer`, once nothing holds the workload back.
+    `pod_sets` lists its kinds of pods as JSON: name, count, minimum, and the request of each pod
+    (`services/workloads.py` writes them). `cpu_millicores`, `memory_bytes` and `gpu_milli` are the sums over all pods;
+    of GPU memory asked for in bytes the share of a device is known once the workload is placed.
+    `missing_bytes` maps resources to the bytes of its data that have yet to be brought there.
+    `revision` counts the changes of the request. `reason` is text for people and `reason_code` its name for programs;
+    both are empty, and there is no `answer`, once nothing holds the workload back.
     `evictions` counts its evictions; it was requeued after the last one at `requeued_at`.
     """
 
@@ -108,7 +170,11 @@ class Workload(BaseModel):
     cpu_millicores = models.PositiveBigIntegerField()
     memory_bytes = models.PositiveBigIntegerField()
     gpu_milli = models.PositiveBigIntegerField(default=0)
+    pod_sets = models.JSONField(default=list)
+    has_many_pods = models.BooleanField(default=False)
     resource_id = models.CharField(max_length=32)
+    missing_bytes = models.JSONField(default=dict)
+    revision = models.PositiveIntegerField(default=0)
     reason = models.TextField(blank=True)
     reason_code = models.CharField(max_length=50, blank=True)
     # An answer that is gone is none: without a constraint and an index, telling thousands why they wait stays cheap.
@@ -137,41 +203,49 @@ class Workload(BaseModel):
 
 
 class Placement(BaseModel):
-    """The capacity that a workload holds: `gpus` lists pairs of device index and thousandths of that device.
+    """The capacity that one pod holds: `gpus` lists pairs of device index and thousandths of that device.
 
-    The row exists exactly as long as the workload is `placed` or `leaving`, so the sum over all rows is what is in use.
-    `evicting_since` is when it was evicted. `is_claimed`: the app that runs jobs knows of it.
+    The rows of a workload exist exactly as long as its pods hold capacity, so the sum over all rows is what is in use.
+    `evicting_since` is when the pod was evicted. `is_claimed`: the app that runs jobs knows of it.
     """
 
     id_prefix = "place"
 
-    workload = models.OneToOneField(Workload, on_delete=models.CASCADE, related_name="placement")
+    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="placements")
+    pod = models.CharField(max_length=80, default=FIRST_POD)
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")
+    cpu_millicores = models.PositiveBigIntegerField(default=0)
+    memory_bytes = models.PositiveBigIntegerField(default=0)
     gpus = models.JSONField(default=list)
     is_claimed = models.BooleanField(default=False)
     evicting_since = models.DateTimeField(null=True)
 
     class Meta:
+        constraints = [models.UniqueConstraint(fields=["workload", "pod"], name="one_placement_per_pod")]
         indexes = [models.Index(fields=["id"], name="unclaimed_placements", condition=models.Q(is_claimed=False))]
 
     def __str__(self) -> str:
-        return f"{self.workload_id} on {self.node_id}"
+        return f"{self.workload_id}/{self.pod} on {self.node_id}"
 
 
 class Reservation(BaseModel):
-    """Capacity reserved for a workload until its holders have terminated. `devices` names GPUs where it matters."""
+    """Capacity reserved for a pod until its holders have terminated. `devices` names GPUs where it matters."""
 
     id_prefix = "prom"
 
-    workload = models.OneToOneField(Workload, on_delete=models.CASCADE, related_name="reservation")
+    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="reservations")
+    pod = models.CharField(max_length=80, default=FIRST_POD)
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="reservations")
     devices = models.JSONField(default=list)
 
     reason_code = "promised"
     """The reason code of its workload."""
 
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["workload", "pod"], name="one_reservation_per_pod")]
+
     def __str__(self) -> str:
-        return f"{self.node_id} for {self.workload_id}"
+        return f"{self.node_id} for {self.workload_id}/{self.pod}"
 
     @property
     def reason(self) -> str:

@@ -54,9 +54,9 @@ def _measure() -> None:
                     project_id=dice.choice(projects).pk,
                     name=f"job-{dice.getrandbits(64)}",
                     resource_id="res_lab",
-                    cpu_millicores=1000,
-                    memory_bytes=GIB,
-                    gpu_milli=dice.choice(SIZES_MILLI),
+                    pod_sets=[
+                        workloads.PodSet(cpu_millicores=1000, memory_bytes=GIB, gpu_milli=dice.choice(SIZES_MILLI))
+                    ],
                 )
                 for _ in range(count)
             ]

@@ -22,7 +22,7 @@ from compute.services import journal
 from core import clock, tasks
 from core.signals import send_on_commit
 from scheduler.services import workloads
-from scheduler.services.workloads import WorkloadRequest
+from scheduler.services.workloads import PodSet, WorkloadRequest
 
 __all__ = [
     "HostFolder",
@@ -181,9 +181,9 @@ def _workload_of(job: Job) -> WorkloadRequest:
         title=job.title,
         priority=job.priority,
         is_preemptible=job.is_preemptible,
-        cpu_millicores=job.cpu_millicores,
-        memory_bytes=job.memory_bytes,
-        gpu_milli=job.gpu_milli,
+        pod_sets=[
+            PodSet(cpu_millicores=job.cpu_millicores, memory_bytes=job.memory_bytes, gpu_milli=job.gpu_milli),
+        ],
         resource_id=job.resource_id,
     )
 

@@ -55,7 +55,7 @@ class NodeView:
 def hues_of(actor: Actor) -> Mapping[str, tuple[int, str]]:
     """Return the colour and the name of each project that the actor may see."""
     found = queues.list_queues(actor=actor).order_by("project__name")[:MAX_NODES]
-    return {queue.project_id: (position % _OTHERS_HUE, queue.project.name) for position, queue in enumerate(found)}
+    return {str(queue.project_id): (position % _OTHERS_HUE, queue.label) for position, queue in enumerate(found)}
 
 
 def list_node_views(actor: Actor, resource: str | None = None) -> list[NodeView]:

@@ -1,4 +1,4 @@
-"""Jobs that got their room are started: claimed in one transaction, handed to their driver outside of any.
+"""Jobs that were placed are started: claimed in one transaction, handed to their driver outside of any.
 
 A platform that dies in between leaves jobs that are `starting` with a lease. Once that has run out and their resource
 does not know them, `observe` asks for them to be started again, which is harmless: starting is idempotent by name.
@@ -28,10 +28,11 @@ log = structlog.get_logger(__name__)
 
 LEASE = timedelta(seconds=30)
 _MOST_STARTS = 3
+_SEVERAL_PODS = "The job has several pods. The drivers of this version start one pod a job."
 
 
 def start_placed_jobs() -> None:
-    """Start all jobs whose workload has got its room."""
+    """Start all jobs whose workload was placed."""
     # Asked without a lock first: most ticks find nothing.
     for placement_ids in journal.batches(workloads.list_unclaimed()):
         for job_ids in isolation.in_batch(failures.CLAIM, placement_ids, _claim):
@@ -65,15 +66,18 @@ def void_leases() -> None:
 
 @transaction.atomic
 def _claim(placement_ids: Sequence[str]) -> list[str]:
-    """Take rooms: the jobs that wait for them go from pending to starting."""
+    """Claim placements: the pending jobs of their workloads begin to start."""
     now = clock.now()
-    rooms = {room.workload_id: room for room in workloads.claim_placements(placement_ids)}
-    waiting = Job.objects.filter(workload_id__in=rooms, state=JobState.PENDING).order_by("pk")
+    placements = {placement.workload_id: placement for placement in workloads.claim_placements(placement_ids)}
+    pending = Job.objects.filter(workload_id__in=placements, state=JobState.PENDING).order_by("pk")
     steps = []
-    for job_id, token, workload_id in waiting.values_list("pk", "token", "workload_id"):
-        room = rooms[str(workload_id)]
-        fields = {"node_name": room.node_name, "gpus": room.gpus, "starts": 1, "lease_expires_at": now + LEASE}
-        message = f"Starts on {room.node_name}{_gpus_in_words(room.gpus)}."
+    for job_id, token, workload_id in pending.values_list("pk", "token", "workload_id"):
+        place = placements[str(workload_id)]
+        if not place.is_only_pod:
+            steps.append(_step_of_failure(job_id, token, ReasonCode.INFRASTRUCTURE, _SEVERAL_PODS, now))
+            continue
+        fields = {"node_name": place.node_name, "gpus": place.gpus, "starts": 1, "lease_expires_at": now + LEASE}
+        message = f"Starts on {place.node_name}{_gpus_in_words(place.gpus)}."
         steps.append(journal.Step(job_id, token, JobState.STARTING, message, fields))
     return journal.record_steps(steps, now=now)
 
@@ -125,8 +129,12 @@ def _launch_of(job: Job) -> Launch:
 
 
 def _failure(job: Job, code: ReasonCode, reason: str, now: datetime) -> journal.Step:
+    return _step_of_failure(job.pk, job.token, code, reason, now)
+
+
+def _step_of_failure(job_id: str, token: str, code: ReasonCode, reason: str, now: datetime) -> journal.Step:
     fields = {"reason_code": code, "reason": reason}
-    return journal.Step(job.pk, job.token, JobState.FAILED, reason, fields, {"finished_at": now})
+    return journal.Step(job_id, token, JobState.FAILED, reason, fields, {"finished_at": now})
 
 
 def _is_overdue(job: Job, now: datetime) -> bool:

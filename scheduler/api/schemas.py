@@ -29,7 +29,7 @@ class QueueOut(Schema):
     @staticmethod
     def resolve_project(queue: Queue) -> str:
         """Return the project's name."""
-        return queue.project.name
+        return queue.label
 
 
 class QueuesOut(Schema):
@@ -214,13 +214,16 @@ class WorkloadOut(Schema):
 
     @staticmethod
     def resolve_node(workload: Workload) -> str | None:
-        """Return the name of the node that is held; None while none is."""
-        return workload.placement.node.name if hasattr(workload, "placement") else None
+        """Return the name of the node that all its pods are on; None while they are on none, or on several."""
+        names = {placement.node.name for placement in workload.placements.all()}
+        return names.pop() if len(names) == 1 else None
 
     @staticmethod
     def resolve_gpus(workload: Workload) -> list[tuple[int, int]]:
-        """Return the devices that are held, with the thousandths held of each."""
-        return workload.placement.gpus if hasattr(workload, "placement") else []
+        """Return the devices that its pods hold on the node, with the thousandths of each."""
+        placements = workload.placements.all()
+        is_one_node = len({placement.node_id for placement in placements}) == 1
+        return [gpu for placement in placements for gpu in placement.gpus] if is_one_node else []
 
 
 class WorkloadsOut(Schema):

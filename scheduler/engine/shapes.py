@@ -102,8 +102,8 @@ def rank_key(node: NodeLedger, request: Request, policy: Policy) -> int:
         key |= _NOW
     if policy.keeps_cpu_work_off_gpus and not wants_gpu and not (node.view.devices or node.view.mig):
         key |= _KIND
-    if request.data in node.view.missing_bytes:
-        key |= (_NEAREST - node.view.missing_bytes[request.data].bit_length()) << _NEAR_SHIFT
+    if request.missing_bytes and (missing := request.missing_on(node.view)) is not None:
+        key |= (_NEAREST - missing.bit_length()) << _NEAR_SHIFT
     fill = policy.gpu_nodes if wants_gpu else policy.cpu_nodes
     if fill is Fill.MIX and policy.prices is not None:
         loss = round(packing.cost(node, request, policy.prices) * _COST_UNITS)

@@ -34,7 +34,8 @@ class Request:
 
     Where devices are cut as requests come, a share in MiB is served by slices, the smallest that hold it. `pool` names
     the nodes that may serve it; an empty name stands for all. Of `node_labels` a node must bear one; those that a queue
-    rules are set by the engine. `data` names what it will read, if that is known, so that it goes where this lies.
+    rules are set by the engine. `missing_bytes` says how much of its data has yet to be brought near a node, by the
+    node's id or its pool, so that it goes where the data is; elsewhere all of it has to be brought.
     """
 
     gpus: int = 0
@@ -46,7 +47,7 @@ class Request:
     memory_bytes: int = 0
     pool: str = ""
     node_labels: Labels | None = None
-    data: str = ""
+    missing_bytes: tuple[tuple[str, int], ...] = ()
 
     @property
     def is_shared(self) -> bool:
@@ -62,6 +63,11 @@ class Request:
     def wants_gpu(self) -> bool:
         """Whether it asks for any GPU at all."""
         return bool(self.gpus or self.share_milli or self.share_mib or self.mig)
+
+    def missing_on(self, node: "NodeView") -> int | None:
+        """Return the bytes that have yet to be brought near a node; None where all of them have."""
+        amounts = [size for place, size in self.missing_bytes if place in {node.id, node.pool}]
+        return min(amounts, default=None)
 
     def slices_on(self, geometry: Geometry) -> list[Profile] | None:
         """Return the slices that serve it on devices that are cut as requests come; None if such do not serve it."""
@@ -110,8 +116,7 @@ class NodeView:
     """A machine. `devices` are its whole GPUs of `device_mib` each. They are shared only where there is no MIG.
 
     With the strategy `mixed`, `mig` maps profiles to the slices it offers; with `dynamic`, `geometry` says how devices
-    may be cut, and without one they are only given out whole. A drained one takes nothing new. `missing_bytes` says of
-    named data how much has yet to be brought near the node; what it does not name has to be brought as a whole.
+    may be cut, and without one they are only given out whole. A drained one takes nothing new.
     """
 
     id: str
@@ -125,7 +130,6 @@ class NodeView:
     geometry: Geometry | None = None
     max_pods: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    missing_bytes: Mapping[str, int] = field(default_factory=dict)
     pool: str = ""
     pool_name: str = ""
     is_ready: bool = True

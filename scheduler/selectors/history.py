@@ -1,13 +1,13 @@
 """What queues held lately, worked out from when their workloads were placed and released."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate, chain
 
 from django.db.models import Q
 
 from scheduler.engine.states import HOLDING
-from scheduler.models import PastPlacement, Queue, Workload
+from scheduler.models import PastPlacement, Placement, Queue, Workload
 
 
 def gpus_over_time(
@@ -20,18 +20,26 @@ def gpus_over_time(
     """
     since, step = until - span, span / (points - 1)
     changes: dict[str, list[int]] = {}
-    held = Q(state__in=sorted(HOLDING)) | Q(released_at__gt=since)
     ids = [queue.pk for queue in queues]
-    rows = Workload.objects.filter(held, queue__in=ids, gpu_milli__gt=0, placed_at__lte=until)
-    past_placements = PastPlacement.objects.filter(
-        released_at__gt=since, queue__in=ids, gpu_milli__gt=0, placed_at__lte=until
-    )
+    asks_gpus = Q(queue__in=ids, gpu_milli__gt=0, placed_at__lte=until)
+    was_held = Q(state__in=sorted(HOLDING)) | Q(released_at__gt=since)
+    single = Workload.objects.filter(asks_gpus, was_held, has_many_pods=False)
+    past = PastPlacement.objects.filter(asks_gpus, released_at__gt=since)
     fields = "queue_id", "gpu_milli", "placed_at", "released_at"
-    for queue_id, milli, placed_at, released_at in chain(
-        rows.values_list(*fields).iterator(), past_placements.values_list(*fields).iterator()
-    ):
+    rows = chain(single.values_list(*fields).iterator(), past.values_list(*fields).iterator(), _pods(ids, until))
+    for queue_id, milli, placed_at, released_at in rows:
         change = changes.setdefault(queue_id, [0] * points)
         change[-((since - max(since, placed_at or since)) // step)] += milli
         if released_at is not None and released_at <= until:
             change[-((since - released_at) // step)] -= milli
     return {queue_id: list(accumulate(change)) for queue_id, change in changes.items()}
+
+
+def _pods(queue_ids: Sequence[str], until: datetime) -> Iterator[tuple[str, int, datetime, None]]:
+    """Yield what the pods of workloads of several pods hold now: they come and go singly."""
+    placements = Placement.objects.filter(
+        workload__has_many_pods=True, workload__queue__in=queue_ids, created_at__lte=until
+    )
+    for queue_id, gpus, placed_at in placements.values_list("workload__queue_id", "gpus", "created_at"):
+        if gpus:
+            yield queue_id, sum(milli for _, milli in gpus), placed_at, None

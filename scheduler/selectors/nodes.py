@@ -42,7 +42,7 @@ def held_on(node: Node) -> Held:
         for index, milli in placement.gpus:
             gpus[index] += milli
     return Held(
-        cpu_millicores=sum(placement.workload.cpu_millicores for placement in placements),
-        memory_bytes=sum(placement.workload.memory_bytes for placement in placements),
+        cpu_millicores=sum(placement.cpu_millicores for placement in placements),
+        memory_bytes=sum(placement.memory_bytes for placement in placements),
         gpu_milli=gpus,
     )

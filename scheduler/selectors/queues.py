@@ -6,15 +6,15 @@ from django.db.models.functions import Coalesce
 from accounts.actor import Actor
 from scheduler.engine.states import HOLDING, WorkloadState
 from scheduler.errors import QueueNotFound
-from scheduler.models import Queue
+from scheduler.models import DEFAULT_POOL_ID, Queue
 
 _PLACED = Q(workloads__state__in=sorted(HOLDING))
 _PENDING = Q(workloads__state=WorkloadState.PENDING)
 
 
 def list_queues(*, actor: Actor) -> QuerySet[Queue]:
-    """Return queues with their project, what they hold (`gpu_held_milli` and so on), and what waits in them."""
-    queues = Queue.objects.select_related("project").order_by("-pk")
+    """Return the projects' queues of the default pool, what they hold (`gpu_held_milli` and so on), and what waits."""
+    queues = Queue.objects.filter(pool=DEFAULT_POOL_ID, project__isnull=False).select_related("project").order_by("-pk")
     if not actor.sees_everything:
         queues = queues.filter(project_id__in=actor.project_ids)
     return queues.annotate(

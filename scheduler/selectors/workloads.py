@@ -11,8 +11,10 @@ from scheduler.models import Workload
 def list_workloads(
     *, actor: Actor, state: WorkloadState | None = None, project: str | None = None
 ) -> QuerySet[Workload]:
-    """Return workloads with project, placement and answer, newest first; of one state or project where asked."""
-    workloads = Workload.objects.select_related("project", "placement__node", "answer").order_by("-pk")
+    """Return workloads with project, placements and answer, newest first; of one state or project where asked."""
+    workloads = (
+        Workload.objects.select_related("project", "answer").prefetch_related("placements__node").order_by("-pk")
+    )
     if not actor.sees_everything:
         workloads = workloads.filter(project_id__in=actor.project_ids)
     if project is not None:

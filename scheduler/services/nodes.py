@@ -10,7 +10,8 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from core import tasks
-from scheduler.models import Gpu, Node, Placement
+from scheduler.models import DEFAULT_POOL_ID, Gpu, Node, Placement
+from scheduler.services import pools
 
 log = structlog.get_logger(__name__)
 
@@ -45,8 +46,10 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
     until they have left and the next report finds it empty.
     """
     known = {node.name: node for node in _lock_nodes(resource_id)}
+    pool_id = pools.get_pool_ids([resource_id])[resource_id] if any(node.name not in known for node in nodes) else ""
     wanted = {
         report.name: Node(
+            pool_id=pool_id,
             resource_id=resource_id,
             resource_name=resource_name,
             name=report.name,
@@ -63,6 +66,8 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
     }
     changed = _update_nodes(known, wanted, devices)
     new = [wanted[name] for name in sorted(wanted.keys() - known.keys())]
+    if pool_id == DEFAULT_POOL_ID:
+        pools.ensure_default_pool()
     Node.objects.bulk_create(new)
     _create_gpus((node, devices[node.name]) for node in new)
     gone = _retire([known[name] for name in sorted(known.keys() - wanted.keys())])

@@ -1,4 +1,4 @@
-"""Queues: one for each project, and what is guaranteed to it."""
+"""Queues: one for each project in each pool, and what is guaranteed to it."""
 
 from collections.abc import Collection, Mapping
 from typing import TypedDict, Unpack
@@ -10,7 +10,8 @@ from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from core import tasks
 from scheduler.errors import InvalidQuota
-from scheduler.models import Queue
+from scheduler.models import DEFAULT_POOL_ID, Queue
+from scheduler.services import pools
 
 _LARGEST = 2**62
 
@@ -24,23 +25,28 @@ class Quota(TypedDict, total=False):
     over_quota_weight: float | None
 
 
-def ensure_queues(project_ids: Collection[str]) -> Mapping[str, str]:
-    """Return the id of each project's queue, creating those that are missing with no GPUs of their own."""
-    found = dict(Queue.objects.filter(project__in=project_ids).values_list("project_id", "id"))
-    missing = sorted(set(project_ids) - set(found))
+def ensure_queues(project_ids: Collection[str], *, pool_id: str = DEFAULT_POOL_ID) -> Mapping[str, str]:
+    """Return the id of each project's queue in a pool, creating those that are missing with no GPUs of their own."""
+    queues = Queue.objects.filter(pool=pool_id)
+    queue_ids = dict(queues.filter(project__in=project_ids).values_list("project_id", "id"))
+    missing = sorted(set(project_ids) - set(queue_ids))
     if missing:
-        Queue.objects.bulk_create([Queue(project_id=project_id) for project_id in missing], ignore_conflicts=True)
-        found |= dict(Queue.objects.filter(project__in=missing).values_list("project_id", "id"))
-    return found
+        if pool_id == DEFAULT_POOL_ID:
+            pools.ensure_default_pool()
+        Queue.objects.bulk_create(
+            [Queue(pool_id=pool_id, project_id=project_id) for project_id in missing], ignore_conflicts=True
+        )
+        queue_ids |= dict(queues.filter(project__in=missing).values_list("project_id", "id"))
+    return queue_ids
 
 
 def ensure_queue(*, project_id: str) -> str:
-    """Return the id of a project's queue, creating it if it is missing."""
+    """Return the id of a project's queue in the default pool, creating it if it is missing."""
     return ensure_queues([project_id])[project_id]
 
 
 def require_set_quota(*, actor: Actor) -> None:
-    """Let the call pass if the actor may change quotas. Raises PermissionDenied."""
+    """Raise PermissionDenied unless the actor may change quotas."""
     require_site_admin(actor, "set quotas")
 
 

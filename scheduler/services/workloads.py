@@ -1,50 +1,75 @@
 """Enqueue, claim, requeue and release workloads. Called by the app that runs jobs, inside its own transaction."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import F, QuerySet
 
 from core import clock, tasks
 from scheduler.engine.states import WORKLOAD, WorkloadState
 from scheduler.errors import InvalidRequest
 from scheduler.models import PastPlacement, Placement, Reservation, Workload
-from scheduler.services import queues
+from scheduler.services import pools, queues
 
 ONE_GPU = 1000
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class PodSet:
+    """Pods of one kind, and what each of them asks for. Fewer than `min_count` (None: `count`) are worth nothing.
+
+    `gpu_milli` is below 1000 for a fraction of one device, else a multiple of 1000 for whole devices of one node;
+    `gpu_memory_bytes` asks for a share of one device by its memory instead. A node must bear one of `node_labels`, if
+    there are any.
+    """
+
+    cpu_millicores: int
+    memory_bytes: int
+    gpu_milli: int = 0
+    gpu_memory_bytes: int = 0
+    name: str = ""
+    count: int = 1
+    min_count: int | None = None
+    node_labels: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)
 class WorkloadRequest:
-    """What one job asks for, and the only resource on which it may run.
+    """The pods of one job, and the only resource on which they may run.
 
-    `gpu_milli` is below 1000 for a fraction of one device, else a multiple of 1000 for whole devices of one node. A
-    higher `priority` goes first within the project. What is not preemptible starts only within the project's quota.
-    `title` is what people call it; empty: as its name.
+    A higher `priority` goes first within the project. What is not preemptible starts only within the project's quota.
+    `title` is what people call it; empty: as its name. `missing_bytes` maps resources to the bytes of its data that
+    have yet to be brought there.
     """
 
     project_id: str
     name: str
     resource_id: str
-    cpu_millicores: int
-    memory_bytes: int
-    gpu_milli: int = 0
+    pod_sets: Sequence[PodSet]
     priority: int = 50
     is_preemptible: bool = True
     title: str = ""
+    missing_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ClaimedPlacement:
-    """Where a workload runs: a node and, as pairs of index and thousandths, devices of it."""
+    """Where a pod of a workload runs: a node and, as pairs of index and thousandths, devices of it.
+
+    `is_only_pod`: the workload asks for no other one.
+    """
 
     workload_id: str
+    pod: str
     node_name: str
     gpus: Sequence[Sequence[int]]
+    is_only_pod: bool = True
 
 
-@transaction.atomic
 def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
     """Enqueue workloads, the first request as the oldest; return their ids in the order of the requests.
 
@@ -53,31 +78,46 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
     """
     for request in requests:
         _check(request)
-    queue_ids = queues.ensure_queues({request.project_id for request in requests})
-    now = clock.now()
-    Workload.objects.bulk_create(
-        [
-            Workload(
-                project_id=request.project_id,
-                queue_id=queue_ids[request.project_id],
-                name=request.name,
-                title=request.title,
-                priority=request.priority,
-                is_preemptible=request.is_preemptible,
-                cpu_millicores=request.cpu_millicores,
-                memory_bytes=request.memory_bytes,
-                gpu_milli=request.gpu_milli,
-                resource_id=request.resource_id,
-                enqueued_at=now + timedelta(microseconds=number),
-            )
-            for number, request in enumerate(requests)
-        ],
-        ignore_conflicts=True,
-        batch_size=500,
-    )
-    found = _ids_by_name([request.name for request in requests])
-    tasks.enqueue_on_commit("scheduler.cycle")
-    return [found[request.name] for request in requests]
+    # Inside the caller's transaction no savepoint is needed: what can be refused was refused above.
+    with transaction.atomic(savepoint=False):
+        queue_ids = _ensure_queues(requests)
+        now = clock.now()
+        Workload.objects.bulk_create(
+            [
+                Workload(
+                    project_id=request.project_id,
+                    queue_id=queue_ids[request.resource_id, request.project_id],
+                    name=request.name,
+                    title=request.title,
+                    priority=request.priority,
+                    is_preemptible=request.is_preemptible,
+                    cpu_millicores=sum(pods.count * pods.cpu_millicores for pods in request.pod_sets),
+                    memory_bytes=sum(pods.count * pods.memory_bytes for pods in request.pod_sets),
+                    gpu_milli=sum(pods.count * pods.gpu_milli for pods in request.pod_sets),
+                    pod_sets=[_pod_set_as_json(pods) for pods in request.pod_sets],
+                    has_many_pods=sum(pods.count for pods in request.pod_sets) > 1,
+                    resource_id=request.resource_id,
+                    missing_bytes=dict(request.missing_bytes),
+                    enqueued_at=now + timedelta(microseconds=number),
+                )
+                for number, request in enumerate(requests)
+            ],
+            ignore_conflicts=True,
+            batch_size=_BATCH,
+        )
+        workload_ids = _ids_by_name([request.name for request in requests])
+        tasks.enqueue_on_commit("scheduler.cycle")
+        return [workload_ids[request.name] for request in requests]
+
+
+@transaction.atomic
+def set_missing_bytes(workload_id: str, missing_bytes: Mapping[str, int]) -> None:
+    """Change the bytes of its data that have yet to be brought to each resource, while a workload is pending."""
+    pending = Workload.objects.filter(pk=workload_id, state=WorkloadState.PENDING)
+    if pending.exclude(missing_bytes=dict(missing_bytes)).update(
+        missing_bytes=dict(missing_bytes), revision=F("revision") + 1
+    ):
+        tasks.enqueue_on_commit("scheduler.cycle")
 
 
 def list_unclaimed() -> list[str]:
@@ -92,15 +132,24 @@ def list_unclaimed() -> list[str]:
 @transaction.atomic
 def claim_placements(placement_ids: Collection[str]) -> list[ClaimedPlacement]:
     """Claim these placements, each of them once: for the caller whose transaction commits."""
-    rows = Placement.objects.select_for_update(of=("self",)).filter(is_claimed=False).select_related("node")
-    taken = list(rows.filter(pk__in=placement_ids).order_by("pk"))
-    Placement.objects.filter(pk__in=[row.pk for row in taken]).update(is_claimed=True)
-    return [ClaimedPlacement(row.workload_id, row.node.name, row.gpus) for row in taken]
+    rows = Placement.objects.select_for_update(of=("self",)).filter(is_claimed=False)
+    unclaimed = list(rows.filter(pk__in=placement_ids).select_related("node", "workload").order_by("pk"))
+    Placement.objects.filter(pk__in=[row.pk for row in unclaimed]).update(is_claimed=True)
+    return [
+        ClaimedPlacement(row.workload_id, row.pod, row.node.name, row.gpus, not row.workload.has_many_pods)
+        for row in unclaimed
+    ]
 
 
 def list_terminating() -> dict[str, str]:
     """Return by id why workloads are evicted, of those that have not stopped yet."""
     return dict(Workload.objects.filter(state=WorkloadState.TERMINATING).order_by("pk").values_list("pk", "reason"))
+
+
+def list_terminating_pods() -> list[str]:
+    """Return the ids of the evicted placements of workloads that run on with their other pods."""
+    evicted = Placement.objects.filter(workload__has_many_pods=True, evicting_since__isnull=False)
+    return list(evicted.filter(workload__state=WorkloadState.PLACED).order_by("pk").values_list("pk", flat=True))
 
 
 @transaction.atomic
@@ -109,8 +158,8 @@ def requeue_many(workload_ids: Collection[str]) -> list[str]:
 
     Their capacity is free from then on, unless it is reserved.
     """
-    leaving = Workload.objects.select_for_update().filter(pk__in=workload_ids, state=WorkloadState.TERMINATING)
-    rows = list(leaving.order_by("pk"))
+    terminating = Workload.objects.select_for_update().filter(pk__in=workload_ids, state=WorkloadState.TERMINATING)
+    rows = list(terminating.order_by("pk"))
     ids, now = [row.pk for row in rows], clock.now()
     if ids:
         PastPlacement.objects.bulk_create(
@@ -118,16 +167,29 @@ def requeue_many(workload_ids: Collection[str]) -> list[str]:
                 queue_id=row.queue_id, gpu_milli=row.gpu_milli, placed_at=row.placed_at or now, released_at=now
             )
             for row in rows
+            if not row.has_many_pods
         )
-        Placement.objects.filter(workload__in=ids).delete()
+        _end_placements(Placement.objects.filter(workload__in=ids), are_several=any(row.has_many_pods for row in rows))
         Workload.objects.filter(pk__in=ids).update(
             state=WorkloadState.PENDING, placed_at=None, requeued_at=now, reason="", reason_code=""
         )
         for reservation in Reservation.objects.filter(workload__in=ids).select_related("node"):
-            told = {"reason": reservation.reason, "reason_code": reservation.reason_code}
-            Workload.objects.filter(pk=reservation.workload_id).update(**told)
+            reasons = {"reason": reservation.reason, "reason_code": reservation.reason_code}
+            Workload.objects.filter(pk=reservation.workload_id).update(**reasons)
         tasks.enqueue_on_commit("scheduler.cycle")
     return ids
+
+
+@transaction.atomic
+def requeue_pods(placement_ids: Collection[str]) -> None:
+    """Requeue evicted pods that have stopped, of workloads that run on with their other pods."""
+    _end_placements(
+        Placement.objects.filter(
+            pk__in=placement_ids, evicting_since__isnull=False, workload__state=WorkloadState.PLACED
+        ),
+        are_several=True,
+    )
+    tasks.enqueue_on_commit("scheduler.cycle")
 
 
 @transaction.atomic
@@ -144,9 +206,10 @@ def release_many(workload_ids: Collection[str]) -> list[str]:
 
 def _end(workload_ids: Collection[str], states: Collection[WorkloadState]) -> list[str]:
     live = Workload.objects.select_for_update().filter(pk__in=workload_ids, state__in=states)
-    ids = list(live.order_by("pk").values_list("pk", flat=True))
+    facts = list(live.order_by("pk").values_list("pk", "has_many_pods"))
+    ids = [pk for pk, _ in facts]
     if ids:
-        Placement.objects.filter(workload__in=ids).delete()
+        _end_placements(Placement.objects.filter(workload__in=ids), are_several=any(is_gang for _, is_gang in facts))
         Reservation.objects.filter(workload__in=ids).delete()
         Workload.objects.filter(pk__in=ids).update(
             state=WorkloadState.RELEASED, released_at=clock.now(), reason="", reason_code="", answer=None
@@ -155,18 +218,73 @@ def _end(workload_ids: Collection[str], states: Collection[WorkloadState]) -> li
     return ids
 
 
+def _end_placements(placements: QuerySet[Placement], *, are_several: bool) -> None:
+    """Delete placements. Of workloads with several pods, which come and go singly, each is kept for the history."""
+    if are_several:
+        now, several = clock.now(), placements.filter(workload__has_many_pods=True).select_related("workload")
+        PastPlacement.objects.bulk_create(
+            PastPlacement(
+                queue_id=row.workload.queue_id,
+                gpu_milli=sum(milli for _, milli in row.gpus),
+                placed_at=row.created_at,
+                released_at=now,
+            )
+            for row in several.order_by("pk")
+        )
+    placements.delete()
+
+
+def _ensure_queues(requests: Sequence[WorkloadRequest]) -> dict[tuple[str, str], str]:
+    """Return the id of the queue of each resource and project, in the pool of the resource."""
+    pool_ids = pools.get_pool_ids({request.resource_id for request in requests})
+    project_ids = defaultdict(set)
+    for request in requests:
+        project_ids[pool_ids[request.resource_id]].add(request.project_id)
+    queue_ids = {pool_id: queues.ensure_queues(members, pool_id=pool_id) for pool_id, members in project_ids.items()}
+    return {
+        (request.resource_id, request.project_id): queue_ids[pool_ids[request.resource_id]][request.project_id]
+        for request in requests
+    }
+
+
 def _ids_by_name(names: list[str]) -> dict[str, str]:
     return {
         name: workload_id
-        for start in range(0, len(names), 500)
-        for name, workload_id in Workload.objects.filter(name__in=names[start : start + 500]).values_list("name", "pk")
+        for start in range(0, len(names), _BATCH)
+        for name, workload_id in Workload.objects.filter(name__in=names[start : start + _BATCH]).values_list(
+            "name", "pk"
+        )
+    }
+
+
+def _pod_set_as_json(pods: PodSet) -> dict[str, object]:
+    return {
+        "name": pods.name,
+        "count": pods.count,
+        "min_count": pods.count if pods.min_count is None else pods.min_count,
+        "cpu_millicores": pods.cpu_millicores,
+        "memory_bytes": pods.memory_bytes,
+        "gpu_milli": pods.gpu_milli,
+        "gpu_memory_bytes": pods.gpu_memory_bytes,
+        "node_labels": [list(label) for label in pods.node_labels],
     }
 
 
 def _check(request: WorkloadRequest) -> None:
-    if request.cpu_millicores <= 0 or request.memory_bytes <= 0 or request.gpu_milli < 0:
-        raise InvalidRequest(f"'{request.name}' asks for no CPU, no memory or a negative amount of GPUs.")
-    if request.gpu_milli > ONE_GPU and request.gpu_milli % ONE_GPU:
-        raise InvalidRequest(
-            f"'{request.name}' asks for {request.gpu_milli / ONE_GPU:g} GPUs: more than one must be whole ones."
-        )
+    if not request.pod_sets or len({pods.name for pods in request.pod_sets}) < len(request.pod_sets):
+        raise InvalidRequest(f"'{request.name}' has no pods, or two sets of pods with one name.")
+    for pods in request.pod_sets:
+        _check_pods(request.name, pods)
+    if any(size < 0 for size in request.missing_bytes.values()):
+        raise InvalidRequest(f"'{request.name}' misses a negative number of bytes.")
+
+
+def _check_pods(name: str, pods: PodSet) -> None:
+    if pods.cpu_millicores <= 0 or pods.memory_bytes <= 0 or pods.gpu_milli < 0 or pods.gpu_memory_bytes < 0:
+        raise InvalidRequest(f"'{name}' asks for no CPU, no memory or a negative amount of GPUs.")
+    if pods.gpu_milli > ONE_GPU and pods.gpu_milli % ONE_GPU:
+        raise InvalidRequest(f"'{name}' asks for {pods.gpu_milli / ONE_GPU:g} GPUs: more than one must be whole ones.")
+    if pods.gpu_milli and pods.gpu_memory_bytes:
+        raise InvalidRequest(f"'{name}' asks for GPUs by their number and by their memory: one of the two is enough.")
+    if pods.count < 1 or not 0 <= (pods.count if pods.min_count is None else pods.min_count) <= pods.count:
+        raise InvalidRequest(f"'{name}' asks for less than one pod, or needs more pods than it asks for.")

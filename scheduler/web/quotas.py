@@ -88,7 +88,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
     then = cycle.fair_shares({changed.pk: _as_tried(changed, request.GET)}) if changed is not None else {}
     rows = [_row_of(queue, number, fair, then) for number, queue in enumerate(found)]
     total = sum(_ONE_GPU * len(node.gpus.all()) for node in nodes.list_nodes(actor=request.actor) if node.is_ready)
-    shown = [row for row in rows if only in {None, row.queue.project.name}]
+    shown = [row for row in rows if only in {None, row.queue.label}]
     context = {
         "rows": shown,
         "project_name": only,
@@ -123,7 +123,7 @@ def _chart_of(rows: list[Row]) -> Chart | None:
     now = clock.now()
     held = history.gpus_over_time([row.queue for row in rows], until=now, span=_PAST, points=_POINTS)
     lines = [
-        Series(row.queue.project.name, row.hue, [milli / _ONE_GPU for milli in held[row.queue.pk]])
+        Series(row.queue.label, row.hue, [milli / _ONE_GPU for milli in held[row.queue.pk]])
         for row in rows
         if row.queue.pk in held
     ]

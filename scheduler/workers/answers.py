@@ -15,23 +15,29 @@ from scheduler.engine.decisions import Explain
 from scheduler.engine.proof import Proof
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Answer, Workload
-from scheduler.workers.snapshots import ClusterView
+from scheduler.workers.snapshots import ClusterView, StoredAnswer
 
 _BATCH = 500
 _MOST_PARTS = 12
 """Of each list of a proof so many are kept: enough for every resource of three levels of queues and then some."""
 
 
-def store(explains: Sequence[Explain], view: ClusterView) -> None:
-    """Store why workloads wait. What is stored already is not written again."""
+def store(reasons: Sequence[tuple[Explain, ClusterView]]) -> None:
+    """Store why workloads wait. What is stored already is not written again.
+
+    A workload of which some pods run is not pending, so nothing is stored for its other pods.
+    """
     groups: dict[tuple[object, ...], list[Explain]] = defaultdict(list)
-    for explain in explains:
-        groups[_question(explain, view)].append(explain)
+    stored: dict[str, StoredAnswer] = {}
+    for explain, view in reasons:
+        if (answer := view.answers.get(explain.job_id)) is not None:
+            stored[explain.job_id] = answer
+            groups[_question(explain, view)].append(explain)
     answers = {_key(question): alike for question, alike in groups.items()}
     _store_answers({key: alike[0] for key, alike in answers.items()})
     for key, alike in answers.items():
         code, text = str(alike[0].code), alike[0].text
-        news = [explain.job_id for explain in alike if view.answers[explain.job_id] != (code, text, key)]
+        news = [explain.job_id for explain in alike if stored[explain.job_id] != (code, text, key)]
         for start in range(0, len(news), _BATCH):
             batch = news[start : start + _BATCH]
             waiting = Workload.objects.filter(pk__in=batch, state=WorkloadState.PENDING)
@@ -42,7 +48,7 @@ def _question(explain: Explain, view: ClusterView) -> tuple[object, ...]:
     """Return what an answer depends on in one cycle: the request, the reason, and the queue whose bounds it passes."""
     job = view.jobs[explain.job_id]
     bounds_of = (job.queue_id, job.is_preemptible) if explain.proof.bounds else None
-    return explain.code, explain.text, job.pods[0].request, bounds_of
+    return explain.code, explain.text, tuple((pod.request, pod.pod_set) for pod in job.pods), bounds_of
 
 
 def _key(question: tuple[object, ...]) -> str:

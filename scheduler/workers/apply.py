@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import structlog
 from django.db import transaction
@@ -15,7 +16,7 @@ from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.snapshot import JobView
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Placement, Reservation, Workload
-from scheduler.workers.snapshots import ClusterView
+from scheduler.workers.snapshots import ClusterView, pod_name
 
 log = structlog.get_logger(__name__)
 
@@ -35,19 +36,32 @@ class Applied:
 
 
 @transaction.atomic
-def apply_moves(batch: Sequence[Move], view: ClusterView) -> Applied:
-    """Apply moves. None relies on another: a reservation that no eviction serves is withdrawn later."""
-    rooms = [move for move in batch if isinstance(move, Start | Reserve)]
-    nodes = {node.pk: node for node in _lock_nodes({move.node_id for move in rooms})}
+def apply_moves(batch: Sequence[Sequence[Move]], view: ClusterView) -> Applied:
+    """Apply the moves of some jobs, of each job all of its starts and reservations or none.
+
+    No job relies on another: a reservation that no eviction serves is withdrawn later.
+    """
+    moves = [move for moves in batch for move in moves]
+    nodes = {node.pk: node for node in _lock_nodes({move.node_id for move in moves if _is_place(move)})}
     unchanged = {pk for pk, node in nodes.items() if view.revisions[pk] == node.revision}
-    found = Workload.objects.select_for_update().filter(pk__in={move.job_id for move in batch})
-    rows = {row.pk: row for row in found.order_by("pk")}
-    evicted = _evict([(rows[move.job_id], move) for move in batch if isinstance(move, Stop) and move.job_id in rows])
-    Reservation.objects.filter(workload__in=[move.job_id for move in batch if isinstance(move, Withdraw)]).delete()
-    good = [(rows[move.job_id], move) for move in rooms if move.job_id in rows and move.node_id in unchanged]
-    reserved = _reserve([(row, move) for row, move in good if isinstance(move, Reserve)], nodes)
-    placed = _place([(row, move) for row, move in good if isinstance(move, Start)], view.jobs)
+    locked = Workload.objects.select_for_update().filter(pk__in={move.job_id for move in moves})
+    rows = {row.pk: row for row in locked.order_by("pk")}
+    evicted = _evict([(rows[move.job_id], move) for move in moves if isinstance(move, Stop) and move.job_id in rows])
+    _withdraw([move for move in moves if isinstance(move, Withdraw)])
+    places = [
+        (rows[move.job_id], move)
+        for moves in batch
+        if moves[0].job_id in rows and all(move.node_id in unchanged for move in moves if _is_place(move))
+        for move in moves
+        if _is_place(move)
+    ]
+    reserved = _reserve([(row, move) for row, move in places if isinstance(move, Reserve)], nodes)
+    placed = _place([(row, move) for row, move in places if isinstance(move, Start)], view)
     return Applied(placed, reserved, evicted)
+
+
+def _is_place(move: Move) -> TypeGuard[Start | Reserve]:
+    return isinstance(move, Start | Reserve)
 
 
 def _lock_nodes(node_ids: set[str]) -> list[Node]:
@@ -57,62 +71,106 @@ def _lock_nodes(node_ids: set[str]) -> list[Node]:
 
 
 def _evict(stops: Sequence[tuple[Workload, Stop]]) -> int:
-    """Evict workloads. They hold their capacity until they have stopped."""
-    good = [(row, stop) for row, stop in stops if row.state == WorkloadState.PLACED]
-    for row, stop in good:
-        row.state = WorkloadState.TERMINATING
-        row.reason, row.reason_code = stop.text, str(stop.code)
+    """Evict pods. They hold their capacity until they have stopped; a workload that loses all of them is evicted."""
+    stops = [(row, stop) for row, stop in stops if row.state == WorkloadState.PLACED]
+    if not stops:
+        return 0
+    rows = {row.pk: row for row, _ in stops}
+    lost = {(row.pk, pod_name(stop.pod_id)) for row, stop in stops}
+    several = {pk for pk, row in rows.items() if row.has_many_pods}
+    held = Placement.objects.filter(workload__in=several, evicting_since=None).values_list("workload_id", "pod")
+    partly = {workload_id for workload_id, pod in (held if several else ()) if (workload_id, pod) not in lost}
+    for row, stop in stops:
+        if row.pk not in partly:
+            row.state = WorkloadState.TERMINATING
+            row.reason, row.reason_code = stop.text, str(stop.code)
+    for row in rows.values():
         row.evictions += 1
-    if good:
-        Workload.objects.bulk_update([row for row, _ in good], ["state", "reason", "reason_code", "evictions"])
-        workload_ids = [row.pk for row, _ in good]
-        Placement.objects.filter(workload__in=workload_ids).update(evicting_since=clock.now())
-        send_on_commit(signals.workload_evicted, workload_ids=workload_ids)
-        for row, stop in good:
-            EVICTIONS.labels(stop.code).inc()
-            log.info("scheduler.evicted", workload=row.pk, reason=str(stop.code), for_workload=stop.for_job)
-    return len(good)
+    Workload.objects.bulk_update(rows.values(), ["state", "reason", "reason_code", "evictions"])
+    now = clock.now()
+    Placement.objects.filter(workload__in=rows.keys() - partly, evicting_since=None).update(evicting_since=now)
+    for workload_id in sorted(partly):
+        pods = [pod for owner, pod in lost if owner == workload_id]
+        Placement.objects.filter(workload=workload_id, pod__in=pods).update(evicting_since=now)
+    send_on_commit(signals.workload_evicted, workload_ids=list(rows))
+    for row, stop in stops:
+        EVICTIONS.labels(stop.code).inc()
+        log.info("scheduler.evicted", workload=row.pk, reason=str(stop.code), for_workload=stop.for_job)
+    return len(rows)
+
+
+def _withdraw(withdrawals: Sequence[Withdraw]) -> None:
+    if not withdrawals:
+        return
+    pods = {(move.job_id, pod_name(move.pod_id)) for move in withdrawals}
+    rows = Reservation.objects.filter(workload__in={workload_id for workload_id, _ in pods})
+    Reservation.objects.filter(pk__in=[row.pk for row in rows if (row.workload_id, row.pod) in pods]).delete()
 
 
 def _reserve(reserves: Sequence[tuple[Workload, Reserve]], nodes: Mapping[str, Node]) -> int:
-    """Reserve capacity for workloads that are pending, or that move."""
-    good = [
-        (row, reserve) for row, reserve in reserves if row.state in {WorkloadState.PENDING, WorkloadState.TERMINATING}
-    ]
+    """Reserve capacity for pods that are pending, or that move."""
     reservations = [
-        Reservation(workload=row, node=nodes[reserve.node_id], devices=reserve.devices) for row, reserve in good
+        Reservation(workload=row, pod=pod_name(reserve.pod_id), node=nodes[reserve.node_id], devices=reserve.devices)
+        for row, reserve in reserves
+        if row.state != WorkloadState.RELEASED
     ]
     if reservations:
         Reservation.objects.bulk_create(
-            reservations, update_conflicts=True, unique_fields=["workload"], update_fields=["node", "devices"]
+            reservations,
+            update_conflicts=True,
+            unique_fields=["workload", "pod"],
+            update_fields=["node", "devices"],
         )
-    waiting = [reservation for reservation in reservations if reservation.workload.state == WorkloadState.PENDING]
-    for reservation in waiting:
+    pending = {row.workload_id: row for row in reservations if row.workload.state == WorkloadState.PENDING}
+    for reservation in pending.values():
         row = reservation.workload
         row.reason, row.reason_code, row.answer = reservation.reason, reservation.reason_code, None
-    if waiting:
-        Workload.objects.bulk_update(
-            [reservation.workload for reservation in waiting], ["reason", "reason_code", "answer"]
-        )
-    return len(reservations)
+    if pending:
+        workloads = [reservation.workload for reservation in pending.values()]
+        Workload.objects.bulk_update(workloads, ["reason", "reason_code", "answer"])
+    return len({row.workload_id for row in reservations})
 
 
-def _place(starts: Sequence[tuple[Workload, Start]], jobs: Mapping[str, JobView]) -> int:
-    good = [(row.pk, start) for row, start in starts if row.state == WorkloadState.PENDING]
-    workload_ids = [pk for pk, _ in good]
-    if good:
-        Reservation.objects.filter(workload__in=workload_ids).delete()
-        Placement.objects.bulk_create(
-            Placement(workload_id=pk, node_id=start.node_id, gpus=_gpus(jobs[pk], start)) for pk, start in good
-        )
-        Workload.objects.filter(pk__in=workload_ids).update(
+def _place(starts: Sequence[tuple[Workload, Start]], view: ClusterView) -> int:
+    starts = [(row, start) for row, start in starts if row.state in _STARTABLE]
+    rows = {row.pk: row for row, _ in starts}
+    if rows:
+        several = {pk for pk, row in rows.items() if row.has_many_pods}
+        Reservation.objects.filter(workload__in=rows.keys() - several).delete()
+        _withdraw([Withdraw(row.pk, start.pod_id) for row, start in starts if row.pk in several])
+        devices_mib = {node.id: node.device_mib for node in view.nodes}
+        placements = [_placement(start, view.jobs[row.pk], devices_mib[start.node_id]) for row, start in starts]
+        Placement.objects.bulk_create(placements)
+        _count_gpu_memory(rows, placements)
+        Workload.objects.filter(pk__in=rows, state=WorkloadState.PENDING).update(
             state=WorkloadState.PLACED, placed_at=clock.now(), reason="", reason_code="", answer=None
         )
-        send_on_commit(signals.workload_placed, workload_ids=workload_ids)
-    return len(good)
+        send_on_commit(signals.workload_placed, workload_ids=list(rows))
+    return len(rows)
 
 
-def _gpus(job: JobView, start: Start) -> list[tuple[int, int]]:
-    """Return each device's index with the thousandths of it that are taken."""
-    request = job.pods[0].request
-    return [(int(device), request.share_milli or ONE_GPU) for device in start.devices]
+_STARTABLE = frozenset({WorkloadState.PENDING, WorkloadState.PLACED})
+
+
+def _placement(start: Start, job: JobView, device_mib: int) -> Placement:
+    """Return the placement of a pod: of each device its index and the thousandths of it that are held."""
+    request = next(pod.request for pod in job.pods if pod.id == start.pod_id)
+    share_milli = -(-ONE_GPU * request.share_mib // device_mib) if request.share_mib else request.share_milli
+    return Placement(
+        workload_id=job.id,
+        pod=pod_name(start.pod_id),
+        node_id=start.node_id,
+        cpu_millicores=request.cpu_millicores,
+        memory_bytes=request.memory_bytes,
+        gpus=[(int(device), share_milli or ONE_GPU) for device in start.devices],
+    )
+
+
+def _count_gpu_memory(rows: Mapping[str, Workload], placements: Sequence[Placement]) -> None:
+    """Count as GPUs of a workload what its shares by memory are on the devices that it got."""
+    for placement in placements:
+        row = rows[placement.workload_id]
+        if any(pods["gpu_memory_bytes"] for pods in row.pod_sets):
+            held = Placement.objects.filter(workload=row).values_list("gpus", flat=True)
+            row.gpu_milli = sum(milli for gpus in held for _, milli in gpus)
+            row.save(update_fields=["gpu_milli"])

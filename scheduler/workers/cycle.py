@@ -5,12 +5,13 @@ placement is never made on a view that another one has outdated. Workloads that 
 nodes that change take nothing until the next cycle.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import structlog
 from django.db import transaction
-from django.db.models import Count, Sum
+from django.db.models import Count, Q, Sum
 
 from core import clock, ids, isolation, leases
 from core.metrics import CYCLE_SECONDS
@@ -35,7 +36,10 @@ APPLY = "scheduler.apply"
 """The kind of failures; items are workloads."""
 _POLICY = NEARLINE
 _sessions = SessionCache()
-_SHAPE = ("queue_id", "resource_id", "gpu_milli", "cpu_millicores", "memory_bytes", "is_preemptible")
+_SHAPE = (
+    *("queue_id", "resource_id", "pod_sets", "has_many_pods", "is_preemptible"),
+    *("gpu_milli", "cpu_millicores", "memory_bytes"),
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,8 @@ def run_once(policy: Policy = _POLICY) -> CycleReport:
 
     Safe to run twice at once. A workload on which the engine fails is left out for a while, and the others go on.
     """
-    if not Workload.objects.filter(state=WorkloadState.PENDING).exists():
+    is_incomplete = Q(has_many_pods=True, state=WorkloadState.PLACED)
+    if not Workload.objects.filter(Q(state=WorkloadState.PENDING) | is_incomplete).exists():
         return CycleReport()
     holder = ids.new_id("cycle", now_ms=clock.now_ms())
     if not leases.take_named(_LEASE, holder=holder, for_s=_LEASE_S):
@@ -68,10 +73,12 @@ def fair_shares(changed: Mapping[str, QueueView] | None = None) -> Mapping[str, 
 
     `changed` holds queues as they would be after a change that is tried.
     """
-    view = SnapshotReader().read(_demand())
-    queues = [(changed or {}).get(queue.id, queue) for queue in view.queues]
-    session = Session(Snapshot(view.nodes, queues, list(view.jobs.values())), _POLICY)
-    return {queue.view.id: int(queue.fair[0]) for queue in session.queues.values()}
+    shares: dict[str, int] = {}
+    for view in SnapshotReader().read(_demand()).values():
+        queues = [(changed or {}).get(queue.id, queue) for queue in view.queues]
+        session = Session(Snapshot(view.nodes, queues, list(view.jobs.values())), _POLICY)
+        shares |= {queue.view.id: int(queue.fair[0]) for queue in session.queues.values()}
+    return shares
 
 
 def _demand() -> list[Workload]:
@@ -93,37 +100,65 @@ def _demand() -> list[Workload]:
 
 def _run(policy: Policy, holder: str) -> CycleReport:
     policy, failures = packing.with_prices(policy), isolation.find([undecided.DECIDE])
-    with _sessions.read(policy, failures) as cycle_input:
-        if not cycle_input.has_changes:
-            return CycleReport(waiting=len(cycle_input.session.waiting))
-        view = cycle_input.view
-        try:
-            decisions = decide(cycle_input.session)
-        except Exception as error:  # noqa: BLE001 (`blame` records it, or raises it)
-            failed = error
-        else:
+    with _sessions.read(policy, failures) as inputs:
+        if not any(cycle_input.has_changes for cycle_input in inputs.values()):
+            return CycleReport(waiting=sum(len(cycle_input.session.waiting) for cycle_input in inputs.values()))
+        decided: list[tuple[ClusterView, Sequence[Decision]]] = []
+        for cycle_input in inputs.values():
+            view = cycle_input.view
+            try:
+                decided.append((view, decide(cycle_input.session)))
+            except Exception as error:  # noqa: BLE001 (`blame` records it, or raises it)
+                failed = error
+                break
             isolation.forget(undecided.DECIDE, [row.item_id for row in failures if row.item_id in view.jobs])
-            return _write(decisions, view, holder)
+        else:
+            return _write(decided, holder)
     _sessions.forget()
     undecided.blame(view, policy, decide, failed)
     return CycleReport(waiting=len(view.answers))
 
 
-def _write(decisions: Sequence[Decision], view: ClusterView, holder: str) -> CycleReport:
-    moves = [decision for decision in decisions if not isinstance(decision, Explain)]
-    explains = [decision for decision in decisions if isinstance(decision, Explain)]
+def _write(decided: Sequence[tuple[ClusterView, Sequence[Decision]]], holder: str) -> CycleReport:
     applied = Applied()
-    for first in range(0, len(moves), _MOVED_AT_ONCE):
-        batch = moves[first : first + _MOVED_AT_ONCE]
-        done = isolation.in_batch(APPLY, batch, lambda some: _apply(some, view, holder), key=lambda move: move.job_id)
-        applied = sum(done, applied)
-    answers.store(explains, view)
-    skipped = sum(isinstance(move, Start) for move in moves) - applied.placed
-    if moves:
-        log.info("scheduler.cycle", **asdict(applied), skipped=skipped, waiting=len(explains))
-    return CycleReport(**asdict(applied), waiting=len(explains), skipped=skipped)
+    reasons: list[tuple[Explain, ClusterView]] = []
+    starts: set[str] = set()
+    for view, decisions in decided:
+        moves_of: dict[str, list[Move]] = {}
+        for decision in decisions:
+            if isinstance(decision, Explain):
+                reasons.append((decision, view))
+            else:
+                moves_of.setdefault(decision.job_id, []).append(decision)
+        starts |= {job_id for job_id, moves in moves_of.items() if any(isinstance(move, Start) for move in moves)}
+        for batch in _in_batches(list(moves_of.values())):
+            done = isolation.in_batch(APPLY, batch, partial(_apply, view=view, holder=holder), key=_job_id)
+            applied = sum(done, applied)
+    answers.store(reasons)
+    skipped = len(starts) - applied.placed
+    if applied != Applied() or skipped:
+        log.info("scheduler.cycle", **asdict(applied), skipped=skipped, waiting=len(reasons))
+    return CycleReport(**asdict(applied), waiting=len(reasons), skipped=skipped)
+
+
+def _in_batches(jobs: Sequence[Sequence[Move]]) -> Iterator[Sequence[Sequence[Move]]]:
+    """Yield the moves of jobs in batches: those of one job together."""
+    batch: list[Sequence[Move]] = []
+    size = 0
+    for moves in jobs:
+        batch.append(moves)
+        size += len(moves)
+        if size >= _MOVED_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _job_id(moves: Sequence[Move]) -> str:
+    return moves[0].job_id
 
 
 @transaction.atomic
-def _apply(batch: Sequence[Move], view: ClusterView, holder: str) -> Applied:
+def _apply(batch: Sequence[Sequence[Move]], view: ClusterView, holder: str) -> Applied:
     return apply.apply_moves(batch, view) if leases.renew_named(_LEASE, holder=holder, for_s=_LEASE_S) else Applied()

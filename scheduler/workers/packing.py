@@ -3,6 +3,7 @@
 The prices of capacity take a second to work out, so a background task does it now and then; cycles only read the row.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
@@ -70,10 +71,15 @@ def with_prices(policy: Policy) -> Policy:
 def _recent_mix() -> list[list[int]]:
     """Return the shapes of the GPU requests among the newest workloads, the most frequent first."""
     newest = Workload.objects.order_by("-pk").values("pk")[:_LOOK_BACK]
-    fields = ("gpu_milli", "cpu_millicores", "memory_bytes")
-    shapes = Workload.objects.filter(pk__in=newest, gpu_milli__gt=0).order_by().values_list(*fields)
-    counted = shapes.annotate(count=Count("pk")).order_by("-count", *fields)
-    return [list(shape) for shape in counted[:_MOST_SHAPES]]
+    rows = Workload.objects.filter(pk__in=newest, gpu_milli__gt=0).order_by().values_list("pod_sets")
+    counts: Counter[tuple[int, int, int]] = Counter()
+    for pod_sets, count in rows.annotate(count=Count("pk")):
+        for pods in pod_sets:
+            if pods["gpu_milli"]:
+                shape = pods["gpu_milli"], pods["cpu_millicores"], pods["memory_bytes"]
+                counts[shape] += count * pods["count"]
+    shapes = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [[*shape, count] for shape, count in shapes[:_MOST_SHAPES]]
 
 
 def _price(mix: Sequence[Shape]) -> CapacityPrices:

@@ -1,6 +1,6 @@
-"""The engine's session of this process, cached from cycle to cycle: only what changed in the database is applied."""
+"""The sessions of this process, one for each pool, cached from cycle to cycle: only what changed is applied."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ _MAX_AGE = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class CycleInput:
-    """What a cycle decides on. `has_changes`: it may decide otherwise than the last cycle, which moved nothing."""
+    """What a cycle decides on in one pool. Without `has_changes` it ends as the last cycle, which moved nothing."""
 
     session: Session
     view: ClusterView
@@ -27,23 +27,22 @@ class CycleInput:
 
 
 @dataclass(frozen=True)
-class _CachedSession:
+class _Cached:
     reader: SnapshotReader
-    session: Session
-    view: ClusterView
+    inputs: Mapping[str, CycleInput]
     since: datetime
 
 
 class SessionCache:
-    """Caches one session. A cycle that is cut short leaves none behind."""
+    """Caches the sessions. A cycle that is cut short leaves none behind."""
 
     def __init__(self) -> None:
-        self._cached: _CachedSession | None = None
+        self._cached: _Cached | None = None
         self._lock = Lock()
 
     @contextmanager
-    def read(self, policy: Policy, failures: Sequence[Failure] = ()) -> Iterator[CycleInput]:
-        """Return the input of a cycle that runs now; a second caller waits for the first.
+    def read(self, policy: Policy, failures: Sequence[Failure] = ()) -> Iterator[Mapping[str, CycleInput]]:
+        """Return the input of a cycle that runs now, by pool; a second caller waits for the first.
 
         Workloads on which the engine failed lately are left out.
         """
@@ -51,18 +50,22 @@ class SessionCache:
             cached, self._cached = self._cached, None
             now = clock.now()
             if cached is None or not timedelta(0) <= now - cached.since < _MAX_AGE:
-                reader, since = SnapshotReader(), now
-                cycle_input = _rebuild(undecided.leave_out(reader.read(), failures), policy)
-            else:
-                reader, since = cached.reader, cached.since
-                cycle_input = _update(cached, undecided.leave_out(reader.read(), failures), policy)
-            yield cycle_input
-            self._cached = _CachedSession(reader, cycle_input.session, cycle_input.view, since)
+                cached = _Cached(SnapshotReader(), {}, now)
+            inputs = {
+                pool_id: _read(cached.inputs.get(pool_id), undecided.leave_out(view, failures), policy)
+                for pool_id, view in cached.reader.read().items()
+            }
+            yield inputs
+            self._cached = _Cached(cached.reader, inputs, cached.since)
 
     def forget(self) -> None:
-        """Drop the session, which the engine has left in an unknown state."""
+        """Drop the sessions, of which the engine has left one in an unknown state."""
         with self._lock:
             self._cached = None
+
+
+def _read(cached: CycleInput | None, view: ClusterView, policy: Policy) -> CycleInput:
+    return _rebuild(view, policy) if cached is None else _update(cached, view, policy)
 
 
 def _rebuild(view: ClusterView, policy: Policy) -> CycleInput:
@@ -70,7 +73,7 @@ def _rebuild(view: ClusterView, policy: Policy) -> CycleInput:
     return CycleInput(session, view, has_changes=True)
 
 
-def _update(cached: _CachedSession, view: ClusterView, policy: Policy) -> CycleInput:
+def _update(cached: CycleInput, view: ClusterView, policy: Policy) -> CycleInput:
     before, session = cached.view, cached.session
     if (before.nodes, before.queues, session.policy) != (view.nodes, view.queues, policy):
         return _rebuild(view, policy)

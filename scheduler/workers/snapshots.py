@@ -1,10 +1,11 @@
 """Reading the database as the engine sees it: who waits and what runs by id, and the rows of what is new or other."""
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db.models import Model, QuerySet
 
@@ -21,7 +22,7 @@ from scheduler.engine.snapshot import (
     Request,
 )
 from scheduler.engine.states import WorkloadState
-from scheduler.models import Node, Placement, Queue, Reservation, Workload
+from scheduler.models import FIRST_POD, Node, Placement, Queue, Reservation, Workload
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -42,7 +43,7 @@ _ONE_POD = GroupView((PodSetView("", 1),))
 
 @dataclass(frozen=True)
 class ClusterView:
-    """What a cycle decides on, and what is compared when its decisions are applied.
+    """What a cycle decides on in one pool, and what is compared when its decisions are applied.
 
     `answers` holds code, sentence and answer id of each pending workload, as stored.
     """
@@ -61,64 +62,146 @@ class ClusterView:
 class SnapshotReader:
     """Reads the scheduler's rows as the engine sees them. Only what has changed since the last call is read again.
 
-    What has not changed is the same object as before. A pending workload changes only its answer, a placement only
-    when it is evicted, and a node only with a new revision.
+    What has not changed is the same object as before. A pending workload changes only its answer, or its revision; a
+    placement only when it is evicted, and a node only with a new revision.
     """
 
     def __init__(self) -> None:
-        self._nodes: dict[tuple[str, int], NodeView] = {}
-        self._waiting: dict[tuple[str, int], tuple[JobView, datetime]] = {}
-        self._running: dict[tuple[str, int], JobView] = {}
+        self._nodes: dict[tuple[str, int], _Node] = {}
+        self._waiting: dict[tuple[str, int, int], tuple[JobView, datetime]] = {}
+        self._running: dict[tuple[str, int], _PlacedPod] = {}
 
-    def read(self, waiting: Sequence[Workload] | None = None) -> ClusterView:
-        """Return the present state. A project that is deleted meanwhile takes its workloads along.
+    def read(self, waiting: Sequence[Workload] | None = None) -> Mapping[str, ClusterView]:
+        """Return the present state of each pool. A project that is deleted meanwhile takes its workloads along.
 
         `waiting` replaces the pending workloads.
         """
         now = clock.now()
         self._nodes = _update(self._nodes, _nodes_now(), _read_nodes)
-        queues = [view_queue(queue) for queue in Queue.objects.select_related("project").order_by("pk")]
-        reservations = {reservation.workload_id: reservation for reservation in Reservation.objects.order_by("pk")}
+        rows = Queue.objects.select_related("project").order_by("pk")
+        queues = [(row.pool_id, view_queue(row)) for row in rows]
+        reservations = _Reservations(Reservation.objects.order_by("pk"))
         # Pending workloads are read first: one that is requeued meanwhile is then in neither list, and never in both.
         answers = _read_answers() if waiting is None else {}
         if waiting is None:
-            self._waiting = _update(self._waiting, {(pk, answers[pk][0]): pk for pk in answers}, _read_waiting)
-            jobs = self._with_waits(now)
+            self._waiting = _update(self._waiting, {(pk, *answers[pk][:2]): pk for pk in answers}, _read_waiting)
+            pending = self._with_waits(now)
         else:
-            jobs = [_view_waiting(workload) for workload in waiting]
-        jobs = [_with_reservation(job, reservations[job.id]) if job.id in reservations else job for job in jobs]
-        running, leaving = self._placements_now()
-        nodes = {pk: node for (pk, _), node in self._nodes.items()}
+            pending = [view_pending(workload) for workload in waiting]
+        running, evicted = self._placements_now()
+        nodes = {pk: node.view for (pk, _), node in self._nodes.items()}
         self._running = _update(self._running, running, partial(_read_running, nodes))
-        jobs += self._running.values()
-        for placement in _in_batches(Placement.objects.select_related("workload"), leaving):
-            jobs += _view_terminating(placement, reservations.get(placement.workload_id), nodes, now)
-        known = {queue.id for queue in queues}
-        return ClusterView(
-            nodes=list(nodes.values()),
-            queues=queues,
-            jobs={job.id: job for job in jobs if job.queue_id in known},
-            revisions=dict(self._nodes.keys()),
-            answers={pk: words for pk, (_, words) in answers.items()},
-        )
+        held = list(self._running.values())
+        terminating = _read_terminating(evicted, nodes, now) if evicted else []
+        jobs = _join(pending, held, terminating, reservations)
+        return self._by_pool(queues, jobs, {pk: answer for pk, (*_, answer) in answers.items()})
+
+    def _by_pool(
+        self, queues: Sequence[tuple[str, QueueView]], jobs: Sequence[JobView], answers: Mapping[str, StoredAnswer]
+    ) -> Mapping[str, ClusterView]:
+        """Return what belongs to each pool: its nodes, its queues, and the jobs in these."""
+        pool_of = {queue.id: pool_id for pool_id, queue in queues}
+        pool_ids = {*pool_of.values(), *(node.pool_id for node in self._nodes.values())}
+        jobs_of: dict[str, dict[str, JobView]] = {pool_id: {} for pool_id in sorted(pool_ids)}
+        for job in jobs:
+            if (pool_id := pool_of.get(job.queue_id)) is not None:
+                jobs_of[pool_id][job.id] = job
+        return {
+            pool_id: ClusterView(
+                nodes=[node.view for node in self._nodes.values() if node.pool_id == pool_id],
+                queues=[queue for owner, queue in queues if owner == pool_id],
+                jobs=members,
+                revisions={pk: revision for (pk, revision), node in self._nodes.items() if node.pool_id == pool_id},
+                answers=answers,
+            )
+            for pool_id, members in jobs_of.items()
+        }
 
     def _with_waits(self, now: datetime) -> list[JobView]:
         """Return the pending jobs; with their wait, by the minute, where nodes may be reserved for them."""
-        smallest = min((len(node.devices) for node in self._nodes.values() if node.devices), default=0)
-        found = []
+        smallest = min((len(node.view.devices) for node in self._nodes.values() if node.view.devices), default=0)
+        jobs = []
         for view, since in self._waiting.values():
-            is_big = 0 < smallest <= view.pods[0].request.gpus
-            found.append(replace(view, waited_s=(now - since) // _MINUTE * 60) if is_big else view)
-        return found
+            is_big = 0 < smallest <= sum(pod.request.gpus for pod in view.pods)
+            jobs.append(replace(view, waited_s=(now - since) // _MINUTE * 60) if is_big else view)
+        return jobs
 
     def _placements_now(self) -> tuple[dict[tuple[str, int], str], list[str]]:
         """Return what runs, with the revision of its node, and what is evicted."""
         revisions = dict(self._nodes.keys())
         facts = list(Placement.objects.order_by("pk").values_list("pk", "node_id", "evicting_since"))
-        running = {
-            (pk, revisions.get(node_id, 0)): pk for pk, node_id, evicting_since in facts if evicting_since is None
-        }
-        return running, [pk for pk, _, evicting_since in facts if evicting_since is not None]
+        running = {(pk, revisions.get(node_id, 0)): pk for pk, node_id, since in facts if since is None}
+        return running, [pk for pk, _, since in facts if since is not None]
+
+
+@dataclass(frozen=True)
+class _Node:
+    pool_id: str
+    view: NodeView
+
+
+@dataclass(frozen=True)
+class _PlacedPod:
+    """A pod that holds capacity, in its job: of several pods all the others of `job` are pending there."""
+
+    job: JobView
+    pod: PodView
+
+
+class _Reservations:
+    """The reservations of pods, by their ids."""
+
+    def __init__(self, rows: Iterable[Reservation]) -> None:
+        self._rows = {(row.workload_id, row.pod): row for row in rows}
+
+    def find(self, pod: PodView, job_id: str) -> Reservation | None:
+        """Return the reservation of a pod of a job, if it has one."""
+        return self._rows.get((job_id, pod_name(pod.id))) if self._rows else None
+
+    def reserved(self, job: JobView) -> JobView:
+        """Return a job with those of its pending pods reserved for which capacity is."""
+        if not self._rows:
+            return job
+        pods = tuple(
+            pod if pod.state is not PodState.PENDING or (row := self.find(pod, job.id)) is None else _reserved(pod, row)
+            for pod in job.pods
+        )
+        return job if pods == job.pods else replace(job, pods=pods)
+
+
+def _reserved(pod: PodView, row: Reservation) -> PodView:
+    return replace(pod, state=PodState.RESERVED, node_id=row.node_id, devices=tuple(row.devices))
+
+
+def _join(
+    pending: Sequence[JobView],
+    running: Sequence[_PlacedPod],
+    terminating: Sequence[tuple[str, _PlacedPod]],
+    reservations: _Reservations,
+) -> list[JobView]:
+    """Return the jobs with the states of their pods.
+
+    A pod that terminates in one place while another one is reserved for it stands there as a job of its own.
+    """
+    jobs = [reservations.reserved(job) for job in pending]
+    several: dict[str, list[_PlacedPod]] = defaultdict(list)
+    for placed in running:
+        if placed.job.structure is _ONE_POD:
+            jobs.append(placed.job)
+        else:
+            several[placed.job.id].append(placed)
+    for placement_id, placed in terminating:
+        if reservations.find(placed.pod, placed.job.id) is not None:
+            jobs.append(replace(placed.job, id=placement_id, pods=(placed.pod,), structure=_ONE_POD))
+            again = replace(placed.pod, state=PodState.PENDING, node_id=None, devices=())
+            placed = _PlacedPod(placed.job, again)  # noqa: PLW2901 (it is pending beside the place that it leaves)
+        several[placed.job.id].append(placed)
+    for members in several.values():
+        pods = {placed.pod.id: placed.pod for placed in members}
+        job = members[0].job
+        job = replace(job, pods=tuple(pods.get(pod.id, pod) for pod in job.pods))
+        jobs.append(reservations.reserved(job))
+    return jobs
 
 
 def _update(before: Mapping[K, V], now: Mapping[K, str], read: Callable[[list[str]], Mapping[str, V]]) -> dict[K, V]:
@@ -136,30 +219,57 @@ def _nodes_now() -> dict[tuple[str, int], str]:
     return {(pk, revision): pk for pk, revision in Node.objects.order_by("pk").values_list("pk", "revision")}
 
 
-def _read_nodes(pks: list[str]) -> dict[str, NodeView]:
-    return {row.pk: _view_node(row) for row in _in_batches(Node.objects.prefetch_related("gpus"), pks)}
+def _read_nodes(pks: list[str]) -> dict[str, _Node]:
+    rows = _in_batches(Node.objects.prefetch_related("gpus"), pks)
+    return {row.pk: _Node(row.pool_id, _view_node(row)) for row in rows}
 
 
-def _read_answers() -> dict[str, tuple[int, StoredAnswer]]:
-    """Return the evictions of each pending workload, and its stored answer."""
+def _read_answers() -> dict[str, tuple[int, int, StoredAnswer]]:
+    """Return the evictions and the revision of each pending workload, and its stored answer."""
     pending = Workload.objects.filter(state=WorkloadState.PENDING).order_by("pk")
-    facts = pending.values_list("pk", "evictions", "reason_code", "reason", "answer_id")
-    return {pk: (evictions, (code, reason, answer)) for pk, evictions, code, reason, answer in facts}
+    facts = pending.values_list("pk", "evictions", "revision", "reason_code", "reason", "answer_id")
+    return {
+        pk: (evictions, revision, (code, reason, answer)) for pk, evictions, revision, code, reason, answer in facts
+    }
 
 
 def _read_waiting(pks: list[str]) -> dict[str, tuple[JobView, datetime]]:
-    return {row.pk: (_view_waiting(row), row.waits_since) for row in _in_batches(Workload.objects.all(), pks)}
+    return {row.pk: (view_pending(row), row.waits_since) for row in _in_batches(Workload.objects.all(), pks)}
 
 
-def _read_running(nodes: Mapping[str, NodeView], pks: list[str]) -> dict[str, JobView]:
-    """Return the views of work that runs. Nothing is known of its checkpoints, so it is safe up to its start only."""
-    found = {}
-    for placement in _in_batches(Placement.objects.select_related("workload"), pks):
-        workload = placement.workload
-        since = workload.placed_at or placement.created_at
-        view = _view_job(workload, _view_place(placement, nodes, PodState.RUNNING))
-        found[placement.pk] = replace(view, saved_at=since.timestamp())
-    return found
+def _read_running(nodes: Mapping[str, NodeView], pks: list[str]) -> dict[str, _PlacedPod]:
+    """Return the views of pods that run. Nothing is known of checkpoints, so work is safe up to its start only."""
+    rows = _in_batches(Placement.objects.select_related("workload"), pks)
+    jobs: dict[str, JobView] = {}
+    return {row.pk: _view_placed(row, jobs, nodes, PodState.RUNNING) for row in rows}
+
+
+def _read_terminating(pks: Sequence[str], nodes: Mapping[str, NodeView], now: datetime) -> list[tuple[str, _PlacedPod]]:
+    rows = _in_batches(Placement.objects.select_related("workload"), pks)
+    jobs: dict[str, JobView] = {}
+    return [(row.pk, _view_placed(row, jobs, nodes, _terminating_state(row, now))) for row in rows]
+
+
+def _terminating_state(row: Placement, now: datetime) -> PodState:
+    is_stuck = now - (row.evicting_since or now) >= _STUCK_AFTER
+    return PodState.STUCK_TERMINATING if is_stuck else PodState.TERMINATING
+
+
+def _view_placed(
+    row: Placement, jobs: dict[str, JobView], nodes: Mapping[str, NodeView], state: PodState
+) -> _PlacedPod:
+    """Return a pod that holds capacity, in its job. What it held of devices that are gone is skipped."""
+    workload = row.workload
+    job = jobs.get(workload.pk)
+    if job is None:
+        since = workload.placed_at or row.created_at
+        job = jobs[workload.pk] = replace(view_pending(workload), saved_at=since.timestamp())
+    node = nodes.get(row.node_id)
+    known = {str(device) for device in node.devices} if node is not None else set()
+    devices = tuple(str(index) for index, _ in row.gpus if str(index) in known)
+    pending = next(pod for pod in job.pods if pod_name(pod.id) == row.pod) if workload.has_many_pods else job.pods[0]
+    pod = replace(pending, state=state, node_id=None if node is None else node.id, devices=devices)
+    return _PlacedPod(job if workload.has_many_pods else replace(job, pods=(pod,)), pod)
 
 
 def view_queue(queue: Queue) -> QueueView:
@@ -170,18 +280,49 @@ def view_queue(queue: Queue) -> QueueView:
     own = queue.over_quota_weight
     return QueueView(
         id=queue.pk,
-        name=queue.project.name,
+        name=queue.label,
+        parent_id=queue.parent_id,
         rank=(queue.created_at,),
         quota=Quota(queue.gpu_quota_milli, queue.cpu_quota_millicores, queue.memory_quota_bytes),
+        limit=Quota(queue.gpu_limit_milli, queue.cpu_limit_millicores, queue.memory_limit_bytes),
         weights=(max(queue.gpu_quota_milli or 0, ONE_GPU) / ONE_GPU if own is None else own, 1, 1),
     )
 
 
-def request_of(*, gpu_milli: int, cpu_millicores: int, memory_bytes: int, resource_id: str = "") -> Request:
-    """Return what a workload asks for as the engine sees it; without a resource, of any nodes."""
+def pod_id(workload_id: str, name: str) -> str:
+    """Return how the engine knows a pod: the first one as its workload."""
+    return workload_id if name == FIRST_POD else f"{workload_id}/{name}"
+
+
+def pod_name(engine_id: str) -> str:
+    """Return the name of a pod in its workload, by its id in the engine."""
+    return engine_id.partition("/")[2] or FIRST_POD
+
+
+def request_of(
+    *,
+    gpu_milli: int,
+    cpu_millicores: int,
+    memory_bytes: int,
+    gpu_memory_bytes: int = 0,
+    resource_id: str = "",
+    node_labels: Sequence[Sequence[str]] = (),
+    missing_bytes: Mapping[str, int] | None = None,
+) -> Request:
+    """Return what a pod asks for as the engine sees it; without a resource, of any nodes."""
     whole, rest = divmod(gpu_milli, ONE_GPU)
     return Request(
-        gpus=whole, share_milli=rest, cpu_millicores=cpu_millicores, memory_bytes=memory_bytes, pool=resource_id
+        gpus=whole,
+        share_milli=rest,
+        share_mib=-(-gpu_memory_bytes // _MIB),
+        cpu_millicores=cpu_millicores,
+        memory_bytes=memory_bytes,
+        pool=resource_id,
+        node_labels=frozenset((label, value) for label, value in node_labels) if node_labels else None,
+        # Amounts of one power of two are one shape: the engine tells no more apart.
+        missing_bytes=tuple((place, (1 << size.bit_length()) - 1) for place, size in sorted(missing_bytes.items()))
+        if missing_bytes
+        else (),
     )
 
 
@@ -196,48 +337,31 @@ def _view_node(node: Node) -> NodeView:
         device_mib=min((gpu.memory_bytes // _MIB or _NOMINAL_MIB for gpu in gpus), default=0),
         pool=node.resource_id,
         pool_name=node.resource_name,
+        labels=node.labels,
         is_ready=node.is_ready,
         is_drained=node.is_drained,
     )
 
 
-def _view_waiting(workload: Workload) -> JobView:
-    return _view_job(workload, PodView(workload.pk, PodState.PENDING, _request(workload)))
-
-
-def _with_reservation(job: JobView, reservation: Reservation) -> JobView:
-    devices = tuple(reservation.devices)
-    (pod,) = job.pods
-    return replace(job, pods=(replace(pod, state=PodState.RESERVED, node_id=reservation.node_id, devices=devices),))
-
-
-def _view_terminating(
-    placement: Placement, reservation: Reservation | None, nodes: Mapping[str, NodeView], now: datetime
-) -> list[JobView]:
-    """Return the views of an evicted workload: two if another place is reserved for it, one for each place."""
-    workload, since = placement.workload, placement.evicting_since or now
-    state = PodState.TERMINATING if now - since < _STUCK_AFTER else PodState.STUCK_TERMINATING
-    leaving = _view_job(workload, _view_place(placement, nodes, state))
-    if reservation is None:
-        return [leaving]
-    return [replace(leaving, id=placement.pk), _with_reservation(_view_waiting(workload), reservation)]
-
-
-def _view_place(placement: Placement, nodes: Mapping[str, NodeView], state: PodState) -> PodView:
-    """Return the pod that holds capacity. What it held of devices that are gone is passed over."""
-    node, workload = nodes.get(placement.node_id), placement.workload
-    known = {str(device) for device in node.devices} if node is not None else set()
-    devices = tuple(str(index) for index, _ in placement.gpus if str(index) in known)
-    node_id = None if node is None else node.id
-    return PodView(workload.pk, state, _request(workload), node_id=node_id, devices=devices)
-
-
-def _view_job(workload: Workload, pod: PodView) -> JobView:
+def view_pending(workload: Workload) -> JobView:
+    """Return a workload of which no pod is placed."""
+    pod_sets = workload.pod_sets
+    pods = [
+        PodView(
+            pod_id(workload.pk, f"{pods['name']}-{index}" if pods["name"] else str(index)),
+            PodState.PENDING,
+            _request_of(pods, workload),
+            pod_set=pods["name"],
+        )
+        for pods in pod_sets
+        for index in range(pods["count"])
+    ]
+    structure = GroupView(tuple(PodSetView(pods["name"], pods["min_count"]) for pods in pod_sets))
     return JobView(
         id=workload.pk,
         queue_id=workload.queue_id,
-        pods=(pod,),
-        structure=_ONE_POD,
+        pods=tuple(pods),
+        structure=structure if workload.has_many_pods else _ONE_POD,
         priority=workload.priority,
         is_preemptible=workload.is_preemptible,
         rank=(workload.enqueued_at,),
@@ -246,10 +370,13 @@ def _view_job(workload: Workload, pod: PodView) -> JobView:
     )
 
 
-def _request(workload: Workload) -> Request:
+def _request_of(pods: Mapping[str, Any], workload: Workload) -> Request:
     return request_of(
-        gpu_milli=workload.gpu_milli,
-        cpu_millicores=workload.cpu_millicores,
-        memory_bytes=workload.memory_bytes,
+        gpu_milli=pods["gpu_milli"],
+        gpu_memory_bytes=pods["gpu_memory_bytes"],
+        cpu_millicores=pods["cpu_millicores"],
+        memory_bytes=pods["memory_bytes"],
+        node_labels=pods["node_labels"],
         resource_id=workload.resource_id,
+        missing_bytes=workload.missing_bytes,
     )

@@ -43,7 +43,7 @@ def find_cause(view: ClusterView, policy: Policy, decide: Decide) -> str | None:
 
     It takes one cycle for each doubling of their number.
     """
-    waiting = [job for job in view.jobs.values() if job.pods[0].state is PodState.PENDING]
+    waiting = [job for job in view.jobs.values() if any(pod.state is PodState.PENDING for pod in job.pods)]
     waiting_ids = {job.id for job in waiting}
     others = [job for job in view.jobs.values() if job.id not in waiting_ids]
 

@@ -100,7 +100,7 @@ def find_faults() -> list[str]:
             faults.append(f"{row.workload.name} holds other GPUs than it asked for")
     faults += [f"{device} is given out {milli / 1000} times" for device, milli in devices.items() if milli > 1000]
     faults += [f"{node} gave out {used} millicores" for node, used in cpu.items() if used > 64_000]
-    homeless = Workload.objects.filter(state__in=("placed", "leaving"), placement=None).count()
+    homeless = Workload.objects.filter(state__in=("placed", "leaving"), placements=None).count()
     return [*faults, *([f"{homeless} placed workloads hold no room"] if homeless else [])]
 
 

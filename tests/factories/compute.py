@@ -58,7 +58,14 @@ def place(submitted: Sequence[Job], *, gpus: Sequence[Sequence[int]] = ()) -> No
     for start in range(0, len(ids), 500):
         Workload.objects.filter(pk__in=ids[start : start + 500]).update(state="placed", placed_at=clock.now())
     Placement.objects.bulk_create(
-        Placement(workload_id=job.workload_id, node=nodes[job.resource_id], gpus=list(gpus)) for job in submitted
+        Placement(
+            workload_id=job.workload_id,
+            node=nodes[job.resource_id],
+            cpu_millicores=job.cpu_millicores,
+            memory_bytes=job.memory_bytes,
+            gpus=list(gpus),
+        )
+        for job in submitted
     )
 
 

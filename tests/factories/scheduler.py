@@ -25,7 +25,7 @@ from scheduler.engine.snapshot import (
 from scheduler.models import Workload
 from scheduler.services import nodes, workloads
 from scheduler.services.nodes import GpuReport, NodeReport
-from scheduler.services.workloads import WorkloadRequest
+from scheduler.services.workloads import PodSet, WorkloadRequest
 
 GIB = 2**30
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -151,8 +151,14 @@ def report_nodes(*reports: NodeReport, resource: str = "res_lab", simulated: boo
 
 def request(project: Project, name: str, gpus: float = 0, *, resource: str = "res_lab", **more) -> WorkloadRequest:
     """Return a request of one CPU and one GiB, unless told otherwise."""
-    amounts = {"cpu_millicores": 1000, "memory_bytes": GIB, "gpu_milli": round(gpus * 1000), **more}
-    return WorkloadRequest(project_id=project.pk, name=name, resource_id=resource, **amounts)
+    amounts = {"cpu_millicores": 1000, "memory_bytes": GIB, "gpu_milli": round(gpus * 1000)}
+    pods = PodSet(
+        **{
+            **amounts,
+            **{name: more.pop(name) for name in list(more) if name in PodSet.__annotations__ and name != "name"},
+        }
+    )
+    return WorkloadRequest(project_id=project.pk, name=name, resource_id=resource, pod_sets=[pods], **more)
 
 
 def enqueue(project: Project, *names: str, gpus: float = 0, **more) -> list[Workload]:

@@ -243,3 +243,17 @@ def test_the_files_of_all_its_runs_are_deleted(job, driver):
     assert cleaning.delete_old_files() == 1
 
     assert driver.jobs.logs == {}
+
+
+def test_a_job_of_several_pods_is_refused_until_drivers_can_start_them(project, template):
+    [job] = make.submit(project, template, "gang")
+    Workload.objects.filter(pk=job.workload_id).update(has_many_pods=True)
+    make.place([job])
+
+    launches.start_placed_jobs()
+
+    job = now(job)
+    assert (job.state, job.reason_code) == ("failed", "infrastructure")
+    assert job.reason == "The job has several pods. The drivers of this version start one pod a job."
+    assert Workload.objects.get(pk=job.workload_id).state == "released"
+    assert not Placement.objects.exists()

@@ -40,7 +40,7 @@ def test_a_waiting_workload_gets_its_room(project):
 
     workload.refresh_from_db()
     assert (workload.state, workload.placed_at, workload.reason) == ("placed", NOON, "")
-    assert (workload.placement.node.name, workload.placement.gpus) == ("n1", [[0, 1000]])
+    assert (workload.placements.get().node.name, workload.placements.get().gpus) == ("n1", [[0, 1000]])
 
 
 def test_fractions_share_a_device_over_several_cycles(project):

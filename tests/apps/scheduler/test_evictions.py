@@ -63,10 +63,10 @@ def test_who_holds_more_than_his_share_leaves_and_the_room_is_kept_for_its_owner
 
     reason = "Another queue claims its share; guests holds more than it may keep."
     assert told(visitor) == ("leaving", "reclaimed", reason)
-    assert (visitor.evictions, visitor.placement.evicting_since) == (1, NOON)
+    assert (visitor.evictions, visitor.placements.get().evicting_since) == (1, NOON)
     kept = "capacity on n1 is reserved for it until the work that holds it has stopped"
     assert told(claim) == ("pending", "promised", kept)
-    assert (claim.reservation.node.name, claim.reservation.devices) == ("n1", [])
+    assert (claim.reservations.get().node.name, claim.reservations.get().devices) == ("n1", [])
 
 
 def test_nothing_more_happens_while_somebody_leaves(owner, guest):
@@ -182,12 +182,20 @@ def test_work_is_moved_together_so_that_a_larger_job_finds_room(project):
 
     assert cycle.run_once() == CycleReport(reserved=2, evicted=1)
     (mover,) = Workload.objects.filter(state="leaving")
-    assert told(mover)[1:] == ("moved", f"It moves to {mover.reservation.node.name}, so that wide finds capacity.")
-    assert mover.reservation.node_id not in {mover.placement.node_id, wide.reservation.node_id}
+    assert told(mover)[1:] == (
+        "moved",
+        f"It moves to {mover.reservations.get().node.name}, so that wide finds capacity.",
+    )
+    assert mover.reservations.get().node_id not in {
+        mover.placements.get().node_id,
+        wide.reservations.get().node_id,
+    }
     assert cycle.run_once().evicted == 0
 
     workloads.requeue_many([mover.pk])
-    kept = f"capacity on {mover.reservation.node.name} is reserved for it until the work that holds it has stopped"
+    kept = (
+        f"capacity on {mover.reservations.get().node.name} is reserved for it until the work that holds it has stopped"
+    )
     assert told(mover) == ("pending", "promised", kept)
     assert cycle.run_once().placed == 2
 

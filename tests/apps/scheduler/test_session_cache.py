@@ -33,9 +33,9 @@ def teams(project, site_admin):
 
 
 def seen(sessions) -> list[tuple[bool, int]]:
-    """Return whether a look found news, and how many jobs there are."""
-    with sessions.read(NEARLINE) as cycle_input:
-        return [(cycle_input.has_changes, len(cycle_input.view.jobs))]
+    """Return whether a cycle has changes, and how many jobs there are."""
+    with sessions.read(NEARLINE) as inputs:
+        return [(cycle_input.has_changes, len(cycle_input.view.jobs)) for cycle_input in inputs.values()]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -74,14 +74,14 @@ def test_it_says_what_one_that_knows_nothing_would_say(teams, site_admin, sessio
         ]
         for deed in dice.sample(deeds, 3):
             deed()
-        with sessions.read(NEARLINE) as cycle_input:
+        with sessions.read(NEARLINE) as inputs:
             anew = SnapshotReader().read()
-            assert cycle_input.view == anew
-            assert check.differences(cycle_input.session) == []
+            assert {pool_id: cycle_input.view for pool_id, cycle_input in inputs.items()} == anew
+            assert [check.differences(cycle_input.session) for cycle_input in inputs.values()] == [[]]
         cycle.run_once()
 
 
-def test_nothing_has_changes_until_something_changes(project, sessions):
+def test_a_cycle_has_no_changes_until_something_changes(project, sessions):
     report_nodes(report("n1", 1))
     enqueue(project, "first", gpus=1)
 
@@ -117,7 +117,7 @@ def test_a_look_reads_the_rows_of_what_is_new_only(project, sessions, django_ass
     enqueue(project, *[f"w{number}" for number in range(50)], gpus=1)
     seen(sessions)
 
-    # nodes, queues, promises, who waits, placements
+    # nodes, queues, reservations, pending workloads, placements
     with django_assert_num_queries(5):
         seen(sessions)
     enqueue(project, "one more", gpus=1)

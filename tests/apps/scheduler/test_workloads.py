@@ -8,7 +8,7 @@ from django.db import transaction
 from core import clock
 from scheduler.errors import InvalidRequest
 from scheduler.models import Placement, Queue, Workload
-from scheduler.services import workloads
+from scheduler.services import queues, workloads
 from scheduler.services.workloads import ClaimedPlacement
 from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes, request
@@ -48,6 +48,7 @@ def test_the_same_name_again_returns_the_same_workload(project):
 
 def test_many_are_enqueued_in_few_queries(project, django_assert_max_num_queries):
     requests = [request(project, f"job-{i}") for i in range(300)]
+    queues.ensure_queue(project_id=project.pk)
 
     with django_assert_max_num_queries(13):
         workloads.enqueue_many(requests)
@@ -101,7 +102,7 @@ def test_a_room_is_handed_over_once_to_the_transaction_that_commits(project):
         transaction.set_rollback(True)
 
     (untaken,) = workloads.list_unclaimed()
-    assert workloads.claim_placements([untaken]) == [ClaimedPlacement(workload.pk, "n1", [])]
+    assert workloads.claim_placements([untaken]) == [ClaimedPlacement(workload.pk, "0", "n1", [])]
     assert workloads.claim_placements([untaken]) == []
     assert workloads.list_unclaimed() == []
 
