@@ -70,7 +70,7 @@ def serve(
             self.wfile.write(said.body)
             self.close_connection = self.close_connection or said.length is not None
 
-        do_GET = do_PUT = answer  # noqa: N815 (names that the library looks for)
+        do_GET = do_POST = do_PUT = answer  # noqa: N815 (names that the library looks for)
 
         def do_CONNECT(self) -> None:
             self.note()

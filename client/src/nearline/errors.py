@@ -7,6 +7,9 @@ with which the command line ends.
 from collections.abc import Mapping
 from typing import ClassVar
 
+# The exit code of a program that was interrupted from the keyboard.
+INTERRUPTED = 130
+
 
 class NearlineError(Exception):
     """Something failed that was anticipated; the message says what and why."""

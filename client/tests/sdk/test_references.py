@@ -3,7 +3,7 @@
 import pytest
 
 from nearline.errors import InvalidRequest
-from nearline.resources.references import Reference, parse_reference
+from nearline.resources.references import Reference, parse_reference, server_of
 
 HERE = "http://127.0.0.1:8000"
 
@@ -19,6 +19,8 @@ HERE = "http://127.0.0.1:8000"
         ("http://127.0.0.1:8000/datasets/team/digits/", Reference("team", "digits")),
         ("http://localhost:8000/datasets/team/digits/commits/", Reference("team", "digits")),
         ("http://127.0.0.1:8000/datasets/team/digits/?ref=v1&path=a", Reference("team", "digits", "v1")),
+        ("http://127.0.0.1:8000/api/v1/datasets/team/digits/commits/v1", Reference("team", "digits", "v1")),
+        ("http://127.0.0.1:8000/api/v1/datasets/team/digits/commits/a%2Fb", Reference("team", "digits", "a/b")),
         ("http://127.0.0.1:8000/datasets/team/digits@v1", Reference("team", "digits", "v1")),
     ],
 )
@@ -46,3 +48,13 @@ def test_an_address_on_another_server_is_refused_with_the_way_there():
 
 def test_a_reference_reads_as_it_is_written():
     assert (str(Reference("a", "b")), str(Reference("a", "b", "c"))) == ("a/b", "a/b@c")
+
+
+@pytest.mark.parametrize("address", [f"{HERE}/api/v1/datasets/a/b/commits/main", f"{HERE}/datasets/a/b?ref=main"])
+def test_an_address_names_its_server(address):
+    assert server_of(address) == HERE
+
+
+def test_a_reference_names_no_server():
+    with pytest.raises(InvalidRequest):
+        server_of("a/b")

@@ -12,12 +12,10 @@ from typer.core import TyperGroup
 from nearline.cli.errors import report
 from nearline.cli.output import say
 from nearline.cli.session import session_of
-from nearline.errors import Failed, NearlineError
+from nearline.errors import INTERRUPTED, Failed, NearlineError
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
-
-INTERRUPTED = 130
 
 
 class NearlineGroup(TyperGroup):

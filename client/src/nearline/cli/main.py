@@ -8,10 +8,10 @@ import typer
 
 from nearline.cli.commands import auth
 from nearline.cli.errors import report
-from nearline.cli.group import INTERRUPTED, CommandGroup, NearlineGroup
+from nearline.cli.group import CommandGroup, NearlineGroup
 from nearline.cli.output import write
 from nearline.cli.session import session_of
-from nearline.errors import Failed
+from nearline.errors import INTERRUPTED, Failed
 
 _COMMANDS = "nearline.cli.commands"
 

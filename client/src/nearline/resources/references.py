@@ -1,4 +1,4 @@
-"""How people name a dataset: `project/dataset@ref`, a bare name inside their project, or the address of its page."""
+"""How people name a dataset: `project/dataset@ref`, a bare name inside their project, or an address of it."""
 
 from dataclasses import dataclass
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -56,7 +56,16 @@ def _parse_address(text: str, url: str | None) -> Reference:
         raise InvalidRequest(f"'{text}' is not the address of a dataset.", hint=_HINT)
     ref = parse_qs(address.query).get("ref", [None])[0]
     project, (name, _, inline) = parts[0], parts[1].partition("@")
-    return Reference(project, name, inline or ref)
+    if parts[2:3] == ["commits"]:
+        ref = "/".join(parts[3:])
+    return Reference(project, name, inline or ref or None)
+
+
+def server_of(address: str) -> str:
+    """Return the server of a dataset's address, which is that of a page or of a commit in the API."""
+    if "://" not in address:
+        raise InvalidRequest(f"'{address}' is no address.", hint=_HINT)
+    return address.partition("/datasets/")[0].removesuffix("/api/v1")
 
 
 def is_same_server(one: str, other: str) -> bool:

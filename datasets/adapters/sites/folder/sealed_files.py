@@ -4,7 +4,6 @@ A sealed file is read-only and bears one fixed time. Whoever writes to it gives 
 """
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import json
@@ -34,8 +33,6 @@ _FIEMAP_EXTENT_BYTES = 56
 _FIEMAP_FLAGS_AT = 40
 _FIEMAP_EXTENTS = 16
 _EXTENT_SHARED = 0x2000
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def as_platform_error(error: OSError) -> CacheSiteUnavailable:
@@ -261,20 +258,6 @@ def writable_folder(top: bytes, folder: bytes) -> Iterator[None]:
         for path in reversed(opened):
             with contextlib.suppress(FileNotFoundError):
                 os.chmod(path, SEALED_FOLDER_MODE)
-
-
-def sync_disk(folder: Path) -> None:
-    """Make everything written to the file system of `folder` durable, with one call for all files."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        if hasattr(_libc, "syncfs"):
-            if _libc.syncfs(descriptor) != 0:
-                code = ctypes.get_errno()
-                raise OSError(code, os.strerror(code), str(folder))
-        else:
-            os.sync()
-    finally:
-        os.close(descriptor)
 
 
 def write_marker(root: Path, path: str, copy_id: str) -> None:

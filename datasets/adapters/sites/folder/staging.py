@@ -9,6 +9,7 @@ from datasets.adapters.sites.folder import sealed_files
 from datasets.engine.cache_ports import Sharing
 from datasets.errors import CacheSiteUnavailable, StagingLost
 from nearline.content.manifest import Entry
+from nearline.hydrate.disk import sync_disk
 
 # Hydration keeps the pieces of large files here; no file of a dataset can bear this name.
 _WORK_FOLDER = ".nearline"
@@ -70,12 +71,12 @@ class FolderStaging:
                 return
             shutil.rmtree(self._folder / _WORK_FOLDER, ignore_errors=True)
             self._seal(files)
-            sealed_files.sync_disk(self._folder)
+            sync_disk(self._folder)
             self._clear(path)
             sealed_files.write_marker(self._root, path, self._copy_id)
             self._move_to(target)
             os.chmod(target, sealed_files.SEALED_FOLDER_MODE)
-            sealed_files.sync_disk(target.parent)
+            sync_disk(target.parent)
 
     def _move_to(self, target: Path) -> None:
         for is_last in (False, False, True):

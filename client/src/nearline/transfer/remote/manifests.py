@@ -34,11 +34,11 @@ class Manifests:
         kept = self._find(root)
         if kept is not None:
             try:
-                return _check_root(root, kept)
+                return check_root(root, kept)
             except ContentError:
                 self._drop(root)
         data = self._fetch(ObjectKind.ROOT, [root])[root]
-        return _check_root(root, data)
+        return check_root(root, data)
 
     def load_range(self, range_id: str) -> RangeEntries:
         """Return the entries of a range; the last few stay decoded."""
@@ -100,7 +100,7 @@ class Manifests:
             def check(view: memoryview) -> bytes:
                 data = bytes(view)
                 if kind is ObjectKind.ROOT:
-                    _check_root(name, data)
+                    check_root(name, data)
                 else:
                     _check_range(name, data)
                 return data
@@ -141,7 +141,8 @@ class Manifests:
             (self._folder / name).unlink(missing_ok=True)
 
 
-def _check_root(root: str, data: bytes) -> list[RootRange]:
+def check_root(root: str, data: bytes) -> list[RootRange]:
+    """Return the ranges that a root lists after checking its id. Raises ContentError."""
     if root_id(data) != root:
         raise BadManifest(f"These bytes are not the root {root[:12]}.")
     return decode_root(data)

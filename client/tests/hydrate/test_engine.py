@@ -1,0 +1,130 @@
+"""Hydration reads as little again as it can, leaves nothing half, and ends when it should."""
+
+import random
+
+import pytest
+
+from client.tests.hydrate.packed import Damaged, Packs
+from nearline.content.retry import Failure, RetryPolicy
+from nearline.hydrate.cancellation import Cancellation, Cancelled
+from nearline.hydrate.engine import hydrate
+from nearline.hydrate.folder import FolderTarget
+
+ONCE = RetryPolicy(lambda _: Failure.PERMANENT)
+FILES = {"a": b"one", "b": b"two", "c": b"three"}
+LARGE = random.Random(1).randbytes(40 << 20)
+
+
+def visible(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def flip(data, at):
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def test_only_what_came_damaged_is_read_again(tmp_path):
+    packs = Packs(before=lambda data: flip(data, 3) if len(packs.reads) == 1 else data)
+    entries = packs.add(FILES)
+
+    hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=ONCE)
+
+    (name,) = packs.data
+    assert packs.reads == [(name, 0, 11), (name, 3, 3)]
+    assert visible(tmp_path / "out") == FILES
+
+
+def test_what_stays_damaged_is_named_after_three_reads_and_its_neighbours_are_right(tmp_path):
+    packs = Packs()
+    entries = packs.add(FILES)
+    (name,) = packs.data
+    packs.data[name] = flip(packs.data[name], 3)
+
+    with pytest.raises(Damaged) as raised:
+        hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=ONCE)
+
+    assert raised.value.args == (b"b", name)
+    assert packs.reads == [(name, 0, 11), (name, 3, 3), (name, 3, 3)]
+    assert visible(tmp_path / "out") == {"a": b"one", "c": b"three"}
+
+
+def test_a_pack_that_is_cut_short_is_damaged(tmp_path):
+    packs = Packs(before=lambda data: data[:-1])
+    entries = packs.add(FILES)
+
+    with pytest.raises(Damaged):
+        hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=ONCE)
+
+    assert visible(tmp_path / "out") == {"a": b"one", "b": b"two"}
+
+
+def test_a_large_file_comes_whole(tmp_path):
+    packs = Packs()
+    entries = packs.add({"large": LARGE, "small": b"x"})
+
+    done = hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=ONCE)
+
+    assert visible(tmp_path / "out") == {"large": LARGE, "small": b"x"}
+    assert (done.files, done.size_bytes, done.bytes_moved) == (2, len(LARGE) + 1, len(LARGE) + 1)
+
+
+def test_of_a_large_file_with_a_damaged_piece_nothing_is_left(tmp_path):
+    packs = Packs()
+    entries = packs.add({"large": LARGE})
+    (name,) = packs.data
+    packs.data[name] = flip(packs.data[name], 20 << 20)
+
+    with pytest.raises(Damaged) as raised:
+        hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=ONCE)
+
+    assert raised.value.args == (b"large", name)
+    assert visible(tmp_path / "out") == {}
+
+
+def test_right_pieces_in_the_wrong_order_are_no_file(tmp_path):
+    packs = Packs()
+    (entry,) = packs.add({"large": LARGE})
+
+    with pytest.raises(Damaged) as raised:
+        hydrate(
+            packs, FolderTarget(tmp_path / "out"), [entry._replace(blobs=tuple(reversed(entry.blobs)))], policy=ONCE
+        )
+
+    assert raised.value.args == (b"large", None)
+    assert visible(tmp_path / "out") == {}
+
+
+def test_a_thread_that_waits_for_the_source_ends_when_another_fails(tmp_path):
+    packs = Packs()
+    entries = [*packs.add({"away": b"away"}), *packs.add({"refused": b"refused"})]
+    away, _ = packs.data
+    real_read = packs.read
+    cancellation = Cancellation()
+    policy = RetryPolicy(
+        lambda error: Failure.UNAVAILABLE if isinstance(error, TimeoutError) else Failure.PERMANENT,
+        sleep=cancellation.sleep,
+        base_delay_s=300.0,
+        max_delay_s=300.0,
+        jitter=lambda: 1.0,
+    )
+
+    def read(pack, offset, size):
+        real_read(pack, offset, size)
+        raise TimeoutError if pack == away else PermissionError
+
+    packs.read = read
+
+    with pytest.raises(PermissionError):
+        hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=policy, threads=2, cancellation=cancellation)
+
+    assert visible(tmp_path / "out") == {}
+
+
+def test_work_that_is_cancelled_before_it_begins_reads_nothing(tmp_path):
+    packs = Packs()
+    entries = packs.add(FILES)
+
+    with pytest.raises(Cancelled):
+        hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=ONCE, cancellation=Cancellation(lambda: True))
+
+    assert packs.reads == []
