@@ -1,12 +1,13 @@
 """Reads about jobs: the rows, and through their drivers the logs, the use of CPU and memory, and the outputs."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
+from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from accounts.actor import Actor
 from accounts.permissions import require
@@ -15,14 +16,95 @@ from compute import permissions
 from compute.adapters import drivers
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
-from compute.engine.states import JobState
+from compute.engine.states import HOLDING, JOB_STATES, JobState
 from compute.errors import JobNotFound, ResourceUnreachable
-from compute.models import Job, JobEvent
+from compute.models import Job, JobEvent, ResourceKind
 from compute.selectors import stored_logs
 from core.errors import InvalidInput
+from scheduler.selectors import workloads
+from scheduler.selectors.workloads import WorkloadWait
 
 MAX_LOG_BYTES = 1 << 20
 _BATCH = 500
+
+
+_STATUS_COLUMNS = (
+    *("pk", "state", "reason_code", "reason", "node_name", "exit_code", "last_lines", "started_at", "finished_at"),
+    *("files_deleted_at", "resource__kind", "workload_id"),
+)
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """What other apps know of a job: where it is in its life, and why. `wait` is told while it is pending."""
+
+    id: str
+    state: JobState
+    reason_code: str
+    reason: str
+    node_name: str
+    exit_code: int | None
+    last_lines: str
+    started_at: datetime | None
+    finished_at: datetime | None
+    has_files: bool
+    is_simulated: bool
+    wait: WorkloadWait = field(default_factory=WorkloadWait)
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it holds resources."""
+        return self.state in HOLDING
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over."""
+        return self.state in JOB_STATES.final
+
+
+def states_of(job_ids: Collection[str] | QuerySet[Any, Any]) -> Mapping[str, JobStatus]:
+    """Return the status of these jobs by id, in two queries. For apps above that have checked who may know."""
+    rows = list(Job.objects.filter(pk__in=job_ids).order_by().values(*_STATUS_COLUMNS))
+    pending = [row["workload_id"] for row in rows if row["state"] == JobState.PENDING and row["workload_id"]]
+    waits = workloads.waits_of(pending) if pending else {}
+    return {row["pk"]: _status_of(row, waits) for row in rows}
+
+
+def is_in(states: Collection[JobState], *, column: str = "job") -> Exists:
+    """Return the condition, for rows of an app above, that the job whose id is in `column` is in one of the states."""
+    return Exists(Job.objects.filter(pk=OuterRef(column), state__in=sorted(states)))
+
+
+def started_at(*, column: str = "job") -> Subquery:
+    """Return the expression, for rows of an app above, of when the job whose id is in `column` started."""
+    return Subquery(Job.objects.filter(pk=OuterRef(column)).values("started_at"))
+
+
+def finished_at(*, column: str = "job") -> Subquery:
+    """Return the expression, for rows of an app above, of when the job whose id is in `column` ended."""
+    return Subquery(Job.objects.filter(pk=OuterRef(column)).values("finished_at"))
+
+
+def _status_of(row: Mapping[str, Any], waits: Mapping[str, WorkloadWait]) -> JobStatus:
+    return JobStatus(
+        id=row["pk"],
+        state=JobState(row["state"]),
+        reason_code=row["reason_code"],
+        reason=row["reason"],
+        node_name=row["node_name"],
+        exit_code=row["exit_code"],
+        last_lines=row["last_lines"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        has_files=row["files_deleted_at"] is None,
+        is_simulated=row["resource__kind"] == ResourceKind.SIMULATED,
+        wait=waits.get(row["workload_id"], WorkloadWait()),
+    )
+
+
+def list_many(job_ids: Collection[str]) -> list[Job]:
+    """Return these jobs with resource and workload, by id. For apps above that have checked who may know."""
+    return list(Job.objects.filter(pk__in=job_ids).select_related("workload", "resource").order_by("pk"))
 
 
 def list_jobs(

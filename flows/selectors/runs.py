@@ -13,6 +13,7 @@ from accounts.permissions import require
 from accounts.selectors import get_project
 from compute.selectors import jobs as job_selectors
 from compute.selectors import logs, waits
+from compute.selectors.jobs import JobStatus
 from compute.selectors.waits import Wait
 from core import clock
 from core.errors import InvalidInput
@@ -22,15 +23,15 @@ from flows import permissions
 from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import RunNotFound
 from flows.models import Attempt, Run, RunEvent, Step
+from scheduler.selectors.workloads import WorkloadWait
 
 # What is shown of an attempt; a run may have hundreds, and decoding all their JSON would take longer than all else.
 _SHOWN = (
-    *("run", "step", "number", "state", "template", "reason", "failure", "job_name"),
+    *("run", "step", "number", "state", "template", "reason", "failure", "job_name", "job"),
     *("created_at", "started_at", "finished_at"),
-    *("job__node_name", "job__exit_code", "job__last_lines", "job__started_at", "job__finished_at"),
-    *("job__state", "job__cpu_millicores", "job__memory_bytes", "job__gpu_milli", "job__resource__kind"),
-    *("job__workload__reason", "job__workload__reason_code", "job__workload__answer__advice"),
 )
+
+_BRINGS_DATA = "Its data is being brought to the compute."
 
 
 @dataclass(frozen=True)
@@ -145,26 +146,23 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
     require(actor, permissions.VIEW_FLOWS, run.project_id)
     spec = {step["name"]: step for step in cast("Any", run.version.spec)["steps"]}
     attempts: dict[str, list[AttemptView]] = {}
-    rows = list(
-        Attempt.objects.filter(run=run)
-        .select_related("job__workload__answer", "job__resource")
-        .only(*_SHOWN)
-        .order_by("number")
-    )
+    rows = list(Attempt.objects.filter(run=run).only(*_SHOWN).order_by("number"))
     # Read after the attempts: each has its experiment from the same transaction on.
     records = records_of_run(run.pk)
-    waiting: dict[str, Any] = {}
+    jobs = job_selectors.states_of(Attempt.objects.filter(run=run).values("job"))
+    waiting: dict[str, str] = {}
     for row in rows:
-        attempts.setdefault(row.step_id, []).append(_attempt_view(row, records[row.pk]))
-        if row.state == "queued" and row.job is not None:
-            waiting[row.step_id] = row.job
-    found = waits.find_waits(actor=actor, jobs=list(waiting.values()))
+        job = jobs.get(row.job_id) if row.job_id is not None else None
+        attempts.setdefault(row.step_id, []).append(_attempt_view(row, job, records[row.pk]))
+        if row.state == "queued" and job is not None:
+            waiting[row.step_id] = job.id
+    found = waits.find_waits(actor=actor, jobs=job_selectors.list_many(waiting.values())) if waiting else {}
     return [
         _step_view(
             step,
             spec.get(step.key, {}),
             attempts.get(step.pk, []),
-            found.get(waiting[step.pk].pk) if step.pk in waiting else None,
+            found.get(waiting[step.pk]) if step.pk in waiting else None,
         )
         for step in Step.objects.filter(run=run)
     ]
@@ -204,7 +202,7 @@ def get_attempt(
     step = Step.objects.filter(run=run, key=key, index=index or 0).first()
     if step is None:
         raise RunNotFound(f"This run has no step '{key}'" + (f" with the index {index}." if index else "."))
-    found = Attempt.objects.filter(step=step).select_related("job__resource").order_by("-number")
+    found = Attempt.objects.filter(step=step).order_by("-number")
     if number is not None:
         found = found.filter(number=number)
         if not found.exists():
@@ -238,41 +236,26 @@ def url_of(run: Run) -> str:
     return f"{settings.NEARLINE.url}/runs/{run.pk}/"
 
 
-def _attempt_view(row: Attempt, record: LogRecord) -> AttemptView:
-    job = row.job
+def _attempt_view(row: Attempt, job: JobStatus | None, record: LogRecord) -> AttemptView:
+    wait = job.wait if job is not None and row.state == "queued" else WorkloadWait()
     return AttemptView(
         number=row.number,
         state=row.state,
         template=row.template,
-        reason=row.reason or _waiting_reason(row),
+        reason=row.reason or (_BRINGS_DATA if row.state == "preparing" else wait.reason),
         failure=row.failure,
         job_name=row.job_name,
         node=job.node_name if job else "",
         exit_code=job.exit_code if job else None,
         last_lines=job.last_lines if job else "",
         experiment_id=record.experiment_id,
-        is_simulated=job is not None and job.resource.is_simulated,
+        is_simulated=job is not None and job.is_simulated,
         created_at=row.created_at,
-        started_at=row.interval.started_at,
-        finished_at=row.interval.ended_at,
-        advice=_advice(row),
+        started_at=(job.started_at if job else None) or row.started_at,
+        finished_at=(job.finished_at if job else None) or row.finished_at,
+        advice=wait.advice,
         log_problems=record.problems,
     )
-
-
-def _waiting_reason(row: Attempt) -> str:
-    """Say why a try has not started: the scheduler's words, or that its data is on its way."""
-    if row.state == "preparing":
-        return "Its data is being brought to the compute."
-    if row.state == "queued" and row.job is not None and row.job.workload is not None:
-        return str(row.job.workload.reason)
-    return ""
-
-
-def _advice(row: Attempt) -> str:
-    """Say what would let a try start that waits for room."""
-    workload = row.job.workload if row.state == "queued" and row.job is not None else None
-    return str(workload.answer.advice) if workload is not None and workload.answer is not None else ""
 
 
 def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView], wait: Wait | None) -> StepView:

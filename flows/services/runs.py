@@ -11,6 +11,7 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.services import secrets
+from compute.selectors import jobs as job_selectors
 from compute.services import confinement
 from core import clock, isolation, tasks
 from datasets.selectors import datasets as dataset_selectors
@@ -186,9 +187,10 @@ def _check_outputs(run: Run, step: str, index: int | None) -> None:
         failed = Step.objects.filter(run=run).exclude(state="succeeded").values_list("key", flat=True)
         read = {parent for key in set(failed) for parent in graph.by_key[key].after}
     kept = Attempt.objects.filter(run=run, step__key__in=read, state="succeeded", number=F("step__attempt_count"))
-    gone = kept.filter(job__files_deleted_at__isnull=False).values_list("step__key", flat=True).order_by("pk").first()
-    if gone is not None:
-        raise OutputsGone(f"The outputs of '{gone}' are needed again and have been deleted.", step=gone)
+    jobs = job_selectors.states_of(kept.values("job"))
+    for key, job_id in kept.order_by("pk").values_list("step__key", "job"):
+        if job_id in jobs and not jobs[job_id].has_files:
+            raise OutputsGone(f"The outputs of '{key}' are needed again and have been deleted.", step=key)
 
 
 def _resolve_datasets(actor: Actor, spec: FlowSpec, chosen: Mapping[str, str]) -> dict[str, dict[str, str]]:

@@ -15,6 +15,7 @@ from django.db.models import Max, Min, OuterRef, Subquery
 from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
+from compute.selectors import jobs as job_selectors
 from compute.services import jobs
 from compute.services.jobs import JobRequest
 from core import leases, tasks
@@ -246,11 +247,10 @@ class _Writer:
 
     def _write_ends(self) -> None:
         """Replace the moment at which ends were noticed by the jobs' own, of attempts and of the steps they settled."""
-        of_job = Attempt.objects.filter(pk=OuterRef("pk"))
         for batch in _batches([end.attempt_id for end in self._ended]):
             Attempt.objects.filter(pk__in=batch).update(
-                started_at=Subquery(of_job.values("job__started_at")),
-                finished_at=Coalesce(Subquery(of_job.values("job__finished_at")), self._now),
+                started_at=job_selectors.started_at(),
+                finished_at=Coalesce(job_selectors.finished_at(), self._now),
             )
         newest = Attempt.objects.filter(step=OuterRef("pk")).order_by("-number")
         for batch in _batches([end.step_id for end in self._ended]):

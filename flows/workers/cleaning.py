@@ -6,6 +6,7 @@ from pathlib import Path
 
 from django.db import transaction
 
+from compute.selectors import jobs as job_selectors
 from core import isolation
 from flows.models import Attempt, Run
 from flows.workers import run_folders
@@ -40,7 +41,7 @@ def _take(folder: Path) -> Path | None:
     """Rename a folder that nobody needs, with its run held: should it be retried right after, it makes another."""
     run = Run.objects.select_for_update().filter(pk=folder.name).first()
     if run is not None:
-        has_files = Attempt.objects.filter(run=run, job__isnull=False, job__files_deleted_at=None).exists()
-        if has_files or not run.has_ended:
+        jobs = job_selectors.states_of(Attempt.objects.filter(run=run).values("job"))
+        if not run.has_ended or any(job.has_files for job in jobs.values()):
             return None
     return folder.rename(folder.with_name(_LEAVING + folder.name))

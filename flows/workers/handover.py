@@ -17,6 +17,7 @@ import structlog
 from blake3 import blake3
 
 from compute.selectors import jobs as job_selectors
+from compute.selectors.states import JobState
 from compute.services.jobs import HostFolder
 from datasets.workers import scrubs
 from experiments.adapters.artifact_folder import artifact_store
@@ -37,15 +38,18 @@ def inspect_ended(run_id: str) -> Mapping[str, str]:
 
     Called before their success is recorded, so that nothing reads outputs that are not sealed.
     """
-    ended = Attempt.objects.filter(run_id=run_id, is_live=True, job__state="succeeded")
-    rows = ended.exclude(job__resource__kind="simulated").select_related("job__resource", "run__version")
+    succeeded = Attempt.objects.filter(job_selectors.is_in({JobState.SUCCEEDED}), run_id=run_id, is_live=True)
+    attempts = {str(attempt.job_id): attempt for attempt in succeeded.select_related("run__version")}
     inspection = _Inspection(run_id)
     faults: dict[str, str] = {}
-    for attempt in rows.order_by("pk"):
-        if fault := inspection.find_fault(attempt):
+    for job in job_selectors.list_many(attempts) if attempts else ():
+        attempt = attempts[job.pk]
+        if job.resource.is_simulated:
+            continue
+        if fault := inspection.find_fault(attempt, job):
             log.warning("inputs.changed", attempt=attempt.pk, fault=fault)
             faults[attempt.pk] = fault
-        elif attempt.job is not None and (folder := job_selectors.open_output(attempt.job).host_folder) is not None:
+        elif (folder := job_selectors.open_output(job).host_folder) is not None:
             _sealed(run_id, folder).seal()
     return faults
 
@@ -80,10 +84,8 @@ class _Inspection:
         self._run_id = run_id
         self._changes: dict[Path, tuple[str, ...]] = {}
 
-    def find_fault(self, attempt: Attempt) -> str:
+    def find_fault(self, attempt: Attempt, job: Any) -> str:
         """Return what was wrong with what an attempt's job could read; empty when nothing was."""
-        job = attempt.job
-        assert job is not None  # noqa: S101 (it has ended)
         for name, prefix, sealed in self._inputs_of(attempt, job):
             if changed := self._find_changed(sealed):
                 return (

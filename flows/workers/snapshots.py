@@ -11,7 +11,9 @@ from django.db.models import Count, Q, QuerySet
 
 from accounts.actor import Actor
 from compute.errors import TemplateNotFound
-from compute.selectors import templates
+from compute.selectors import jobs, templates
+from compute.selectors.jobs import JobStatus
+from compute.selectors.states import JobState
 from experiments.selectors import artifacts, log_records
 from flows.engine import names, planner
 from flows.engine.expressions import Value
@@ -27,11 +29,11 @@ _BATCH = 500
 _SYSTEM = Actor.system("flow runs")
 _ENDED_STEPS = sorted(state.value for state in STEP_ENDS)
 _REOPENED = ("failed", "skipped", "cancelled")
-_JOB_ENDS: Mapping[str, AttemptState] = {
-    "succeeded": AttemptState.SUCCEEDED,
-    "failed": AttemptState.FAILED,
-    "lost": AttemptState.FAILED,
-    "cancelled": AttemptState.CANCELLED,
+_JOB_ENDS: Mapping[JobState, AttemptState] = {
+    JobState.SUCCEEDED: AttemptState.SUCCEEDED,
+    JobState.FAILED: AttemptState.FAILED,
+    JobState.LOST: AttemptState.FAILED,
+    JobState.CANCELLED: AttemptState.CANCELLED,
 }
 _ATTEMPT_COLUMNS = (
     "pk",
@@ -42,19 +44,12 @@ _ATTEMPT_COLUMNS = (
     "queued_at",
     "created_at",
     "job_id",
-    "job__state",
-    "job__reason_code",
-    "job__reason",
-    "job__started_at",
-    "job__finished_at",
-    "job__workload__reason_code",
-    "job__workload__reason",
 )
 _NEVER_FITS = "never_fits"
 _UNREACHABLE = "unreachable"
-# News: the job says more than the attempt does, or it is time to look.
-_JOB_MOVED = Q(state="queued") & ~Q(job__state="pending") | Q(
-    state="running", job__state__in=sorted([*_JOB_ENDS, "pending"])
+# There is something to do: the job's state is ahead of the attempt's, or the job is gone.
+_JOB_MOVED = Q(state="queued") & ~Q(jobs.is_in({JobState.PENDING})) | Q(state="running") & Q(
+    jobs.is_in({*_JOB_ENDS, JobState.PENDING})
 )
 _JOB_GONE = Q(state__in=("queued", "running"), job__isnull=True)
 
@@ -84,7 +79,7 @@ def live_attempts_with_news(now: datetime) -> QuerySet[Attempt]:
 
 def ended_jobs(run_id: str) -> list[str]:
     """Return the jobs of a run that have ended and whose attempts are still live."""
-    ended = Attempt.objects.filter(run=run_id, is_live=True, job__state__in=sorted(_JOB_ENDS))
+    ended = Attempt.objects.filter(jobs.is_in(_JOB_ENDS), run=run_id, is_live=True)
     return [str(job_id) for job_id in ended.values_list("job_id", flat=True)]
 
 
@@ -187,18 +182,26 @@ def _attempts(run: Run, now: datetime, faults: Mapping[str, str]) -> tuple[dict[
     if run.cancel_requested_at is None:
         live = live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
     rows = list(live.values(*_ATTEMPT_COLUMNS))
+    statuses = jobs.states_of([row["job_id"] for row in rows if row["job_id"] is not None])
     inputs = _inputs([row["pk"] for row in rows if row["state"] == AttemptState.PREPARING])
-    ended = [row["pk"] for row in rows if row["job__state"] in _JOB_ENDS]
+    ended = [row["pk"] for row in rows if row["job_id"] in statuses and statuses[row["job_id"]].has_ended]
     read = log_records.find_read(names.EXPERIMENT_KIND, ended)
-    attempts = {row["step_id"]: _attempt_now(row, inputs, read, faults.get(row["pk"], "")) for row in rows}
-    times = {row["pk"]: (row["job__started_at"], row["job__finished_at"]) for row in rows}
-    return attempts, times
+    attempts = {
+        row["step_id"]: _attempt_now(row, statuses.get(row["job_id"]), inputs, read, faults.get(row["pk"], ""))
+        for row in rows
+    }
+    known = {row["pk"]: statuses[row["job_id"]] for row in rows if row["job_id"] in statuses}
+    return attempts, {pk: (status.started_at, status.finished_at) for pk, status in known.items()}
 
 
 def _attempt_now(
-    row: Mapping[str, Any], inputs: Mapping[str, InputsNow], read: Collection[str], fault: str
+    row: Mapping[str, Any],
+    status: JobStatus | None,
+    inputs: Mapping[str, InputsNow],
+    read: Collection[str],
+    fault: str,
 ) -> AttemptNow:
-    job = _job_now(row) if row["job_id"] is not None else None
+    job = _job_now(status) if status is not None else None
     if job is not None and fault:
         job = replace(job, end=AttemptState.FAILED, failure=FailureKind.INPUT_CHANGED, reason=fault)
     return AttemptNow(
@@ -213,20 +216,18 @@ def _attempt_now(
     )
 
 
-def _job_now(row: Mapping[str, Any]) -> JobNow:
-    state, code = row["job__state"], row["job__reason_code"]
-    end = _JOB_ENDS.get(state)
+def _job_now(status: JobStatus) -> JobNow:
+    end, code, wait = _JOB_ENDS.get(status.state), status.reason_code, status.wait
     failure = None
     if end is AttemptState.FAILED:
         failure = FailureKind(code) if code in set(FailureKind) else FailureKind.INFRASTRUCTURE
-    waits = (row["job__workload__reason"] or "") if state == "pending" else ""
     return JobNow(
-        is_placed=state in {"starting", "running", "leaving", "stopping"},
+        is_placed=status.is_placed,
         end=end,
         failure=failure,
-        reason=row["job__reason"] or waits,
-        never_fits=waits if row["job__workload__reason_code"] == _NEVER_FITS else "",
-        is_stopping=state == "stopping",
+        reason=status.reason or wait.reason,
+        never_fits=wait.reason if wait.reason_code == _NEVER_FITS else "",
+        is_stopping=status.state is JobState.STOPPING,
     )
 
 

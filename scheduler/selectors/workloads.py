@@ -1,11 +1,30 @@
 """Reads about workloads, limited to the projects of the actor."""
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from accounts.selectors import get_project
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Workload
+
+
+@dataclass(frozen=True)
+class WorkloadWait:
+    """Why a workload is pending: the sentence, its code for programs, and what would let it start."""
+
+    reason: str = ""
+    reason_code: str = ""
+    advice: str = ""
+
+
+def waits_of(workload_ids: Collection[str]) -> Mapping[str, WorkloadWait]:
+    """Return by id why these workloads are pending. For apps above that have checked who may know."""
+    rows = Workload.objects.filter(pk__in=workload_ids).order_by()
+    columns = rows.values_list("pk", "reason", "reason_code", "answer__advice")
+    return {pk: WorkloadWait(reason, code, advice or "") for pk, reason, code, advice in columns}
 
 
 def list_workloads(
