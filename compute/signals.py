@@ -5,6 +5,11 @@ from django.dispatch import Signal
 job_changed = Signal()
 """Jobs changed state (`job_ids: list[str]`), batched per transaction. Says "look again": the rows tell the rest."""
 
+job_submitted = Signal()
+"""A person submitted a job (`job_id: str`, `datasets`: what it reads, each with `name`, `reference`, `dataset`,
+`commit` and `cached`). Sent inside the transaction that creates the job: what a receiver writes exists with the job or
+not at all."""
+
 files_due = Signal()
 """May the files of this ended job go? (`job_id: str`, `unused_since: datetime`), asked inside the transaction that
 notes that they are gone. A receiver returns True when it needs them still, and holds whatever makes that so."""

@@ -11,5 +11,5 @@ class ExperimentsConfig(AppConfig):
 
     def ready(self) -> None:
         """Register background tasks and receivers, and add entries to the page shell."""
-        from experiments import tasks  # noqa: F401
+        from experiments import receivers, tasks  # noqa: F401
         from experiments.web import live_topics, navigation  # noqa: F401

@@ -47,3 +47,17 @@ class ViewExists(Conflict):
 
     code = "flows.view_exists"
     hint = "Choose another name."
+
+
+class NotStandalone(Conflict):
+    """The experiment records a job or an attempt, whose log says what it measured."""
+
+    code = "experiments.not_standalone"
+    hint = "Print it inside the job, or create an experiment that stands alone: POST /experiments."
+
+
+class ExperimentHasEnded(Conflict):
+    """The experiment was finished: nothing is recorded any more but notes and tags."""
+
+    code = "experiments.has_ended"
+    hint = "Create another experiment."

@@ -1,13 +1,19 @@
 """Background tasks of experiments: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
 from core.tasks import Queue, task
-from experiments.workers import artifacts, harvest
+from experiments.workers import artifacts, harvest, jobs
 
 
 @task("experiments.harvest", queue=Queue.NOTIFY, every_s=2.0)
 def harvest_logs() -> None:
     """Read new lines from the logs of running jobs."""
     harvest.read_running()
+
+
+@task("experiments.follow_jobs", queue=Queue.NOTIFY, every_s=2.0)
+def follow_jobs() -> None:
+    """Copy the states of submitted jobs to their experiments."""
+    jobs.follow_jobs()
 
 
 @task("experiments.store_artifacts", queue=Queue.NOTIFY, every_s=5.0)

@@ -11,7 +11,7 @@ from django.db import transaction
 from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
-from compute import permissions
+from compute import permissions, signals
 from compute.engine.job_spec import is_safe_name
 from compute.engine.mounts import Mount, source_from_json
 from compute.engine.states import JOB_STATES
@@ -70,7 +70,8 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     if Job.objects.filter(name=name).exists():
         raise JobNameTaken(f"There is a job called '{name}' already.")
     with transaction.atomic():
-        mounts = [_hold(actor, template, reference, name) for reference in wanted.data]
+        held = [_hold(actor, template, reference, name) for reference in wanted.data]
+        mounts = [mount for mount, _ in held]
         if len({mount.name for mount in mounts}) < len(mounts):
             raise InvalidJobSpec("Two of the datasets have the same name, so they would lie in the same folder.")
         spec = JobSpec(
@@ -89,6 +90,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
             is_preemptible=wanted.is_preemptible,
         )
         (job,) = jobs.submit_many(actor=actor, requests=[request])
+        signals.job_submitted.send(sender=None, job_id=job.pk, datasets=[facts for _, facts in held])
     return job
 
 
@@ -106,7 +108,8 @@ def release_data() -> None:
     isolation.for_each("compute.release_data", names, lambda name: caches.release_holds(_HOLDER + name))
 
 
-def _hold(actor: Actor, template: Template, reference: str, name: str) -> Mount:
+def _hold(actor: Actor, template: Template, reference: str, name: str) -> tuple[Mount, dict[str, object]]:
+    """Hold what a job reads; return how it is mounted, and which commit it is."""
     site_name = template.resource.cache_site
     if not site_name:
         raise InvalidJobSpec(f"{template.resource.name} has no cache site, so its jobs cannot read datasets.")
@@ -116,4 +119,11 @@ def _hold(actor: Actor, template: Template, reference: str, name: str) -> Mount:
     if copy is None or copy.state != "ready" or copy.source is None:
         raise DataNotCached(f"{reference} is not cached on {site.name}, where {template.full_name} would read it.")
     caches.hold(actor, copy.pk, _HOLDER + name, f"read by {name}")
-    return Mount(found.dataset.name, source_from_json(copy.source))
+    facts: dict[str, object] = {
+        "name": found.dataset.name,
+        "reference": reference,
+        "dataset": f"{found.dataset.project.name}/{found.dataset.name}",
+        "commit": found.commit.pk,
+        "cached": True,
+    }
+    return Mount(found.dataset.name, source_from_json(copy.source)), facts

@@ -5,16 +5,18 @@ from typing import Any
 from urllib.parse import quote
 
 from django.http.response import HttpResponseBase
-from ninja import Router
+from ninja import Router, Status
 
 from accounts.api.auth import ApiRequest
+from accounts.selectors import get_project
 from core import streaming
 from core.pagination import Cursor, Limit, Page
 from experiments.api import schemas
 from experiments.models import Experiment
 from experiments.selectors import artifacts, curves, experiments, lists, sources
 from experiments.selectors.curves import Curve
-from experiments.services import annotations
+from experiments.services import annotations, recording
+from experiments.services.recording import Point, Values
 
 router = Router()
 
@@ -36,8 +38,9 @@ def list_experiments(
 ) -> Page[object]:
     """List experiments with the last values of their metrics, newest first.
 
-    There is one for every attempt of every step; with `recorded` only those that recorded a metric, a parameter or an
-    artifact, or that somebody tagged or wrote about.
+    There is one for every attempt of every step and for every job that a person submitted, besides those that programs
+    create. With `recorded` only those that recorded a metric, a parameter or an artifact, or that somebody tagged or
+    wrote about.
 
     `filter` is such as `metrics.accuracy > 0.9 and params.lr in (0.1, 0.3)`, `sort` such as `-metrics.accuracy`.
     """
@@ -78,6 +81,30 @@ def get_experiment(request: ApiRequest, experiment_id: str) -> dict[str, Any]:
         "note_by": row.note_by,
         "note_at": row.note_at,
     }
+
+
+@router.post("/experiments", response={201: schemas.ExperimentOut}, operation_id="experiments_create")
+def create_experiment(request: ApiRequest, body: schemas.ExperimentIn) -> Status[dict[str, Any]]:
+    """Create an experiment that belongs to no job, for a program that runs elsewhere. It runs until it is finished."""
+    project = get_project(actor=request.actor, name=body.project)
+    row = recording.create_experiment(actor=request.actor, project=project, title=body.title, values=_values(body))
+    return Status(201, _experiment_out(row, experiments.metrics_of([row])[row.pk]))
+
+
+@router.post("/experiments/{experiment_id}/records", response=schemas.ExperimentOut, operation_id="experiments_record")
+def record_values(request: ApiRequest, experiment_id: str, body: schemas.RecordsIn) -> dict[str, Any]:
+    """Record parameters, tags and measurements of an experiment that belongs to no job."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    row = recording.record_values(actor=request.actor, experiment=row, values=_values(body))
+    return _experiment_out(row, experiments.metrics_of([row])[row.pk])
+
+
+@router.post("/experiments/{experiment_id}/finish", response=schemas.ExperimentOut, operation_id="experiments_finish")
+def finish_experiment(request: ApiRequest, experiment_id: str, body: schemas.FinishIn) -> dict[str, Any]:
+    """End an experiment that belongs to no job."""
+    row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
+    row = recording.finish_experiment(actor=request.actor, experiment=row, state=body.state, reason=body.reason)
+    return _experiment_out(row, experiments.metrics_of([row])[row.pk])
 
 
 @router.put("/experiments/{experiment_id}/note", response=schemas.NoteOut, operation_id="experiments_write_note")
@@ -133,6 +160,11 @@ def download_artifact(request: ApiRequest, experiment_id: str, path: str) -> Htt
     response["X-Content-Type-Options"] = "nosniff"
     response["ETag"] = f'"{artifact.content_hash}"'
     return response
+
+
+def _values(body: schemas.RecordsIn) -> Values:
+    points = [Point(item.key, float(item.value), item.step, item.at) for item in body.metrics]
+    return Values(parameters=body.parameters, tags=body.tags, metrics=points)
 
 
 def _experiment_out(row: Experiment, metrics: dict[str, float | str]) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """What the routes of experiments take and answer."""
 
 from datetime import datetime
+from typing import Literal
 
 from ninja import Schema
 from pydantic import Field
 
 from core import bounds
 from core.times import Times
+
+Scalar = bool | bounds.Whole | bounds.Finite | bounds.Text
 
 
 class LogProblemOut(Schema):
@@ -90,6 +93,37 @@ class ExperimentOut(Schema):
     finished_at: datetime | None
     times: Times | None
     url: str
+
+
+class MetricIn(Schema):
+    """A measurement. Without `step` it follows the last one of its key; without `at` it was made now."""
+
+    key: bounds.Name
+    value: bounds.Finite | Literal["nan", "inf", "-inf"]
+    step: bounds.Whole | None = None
+    at: bounds.Moment | None = None
+
+
+class RecordsIn(Schema):
+    """What is recorded together; a parameter or tag that is there gets its new value."""
+
+    parameters: dict[bounds.Name, Scalar] = Field({}, max_length=1000)
+    tags: dict[bounds.Name, Scalar] = Field({}, max_length=1000)
+    metrics: list[MetricIn] = Field([], max_length=10_000)
+
+
+class ExperimentIn(RecordsIn):
+    """An experiment that belongs to no job."""
+
+    project: bounds.Name
+    title: bounds.Name
+
+
+class FinishIn(Schema):
+    """How an experiment ended."""
+
+    state: Literal["succeeded", "failed", "cancelled"] = "succeeded"
+    reason: bounds.Line = ""
 
 
 class ExperimentDetailOut(ExperimentOut):

@@ -6,6 +6,8 @@ from experiments.models import Experiment
 
 READ_LOG, RECORD_LOG = "experiments.read_log", "experiments.record_log"
 STORE_OUTPUTS, RECORD_OUTPUTS = "experiments.store_outputs", "experiments.record_outputs"
+FOLLOW_JOB = "experiments.follow_job"
+"""Items are jobs."""
 
 WORK: Mapping[str, str] = {
     READ_LOG: "read the log of",

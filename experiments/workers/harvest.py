@@ -5,29 +5,26 @@ same piece meanwhile (the offset is compared and set). So pages are live, and no
 cannot be read are counted on the experiment; a log that cannot be read at all blocks neither other logs nor its run.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from django.db import transaction
-from django.db.models import Q
 
 from accounts.actor import Actor
 from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
 from core import clock, isolation
 from core.models import Failure
-from experiments.engine import log_tags, stretches
+from experiments.engine import log_tags
 from experiments.engine.columns import Kind
 from experiments.engine.log_tags import Problem, Problems, Record, RecordKind
 from experiments.engine.states import ExperimentState
-from experiments.engine.stretches import Levels
-from experiments.models import Experiment, MetricLast, MetricPoint, MetricStretch
+from experiments.models import Experiment
 from experiments.selectors import failures
-from experiments.services import facts
+from experiments.services import facts, measurements
 
 if TYPE_CHECKING:
     from compute.models import Job
@@ -172,7 +169,7 @@ def _write(readings: Sequence[_Reading], now: datetime) -> bool:
             (Kind.TAG, _values_of(reading, RecordKind.TAG)),
         )
     )
-    _write_points([(reading.experiment, _of_kind(reading, RecordKind.METRIC)) for reading in won], now)
+    measurements.write_points([(reading.experiment, _of_kind(reading, RecordKind.METRIC)) for reading in won], now)
     return any(reading.has_more for reading in won)
 
 
@@ -210,77 +207,8 @@ def _changes_row(reading: _Reading) -> bool:
 
 
 def _values_of(reading: _Reading, kind: RecordKind) -> dict[str, object]:
-    return {record.key: _storable(record.value) for record in _of_kind(reading, kind)}
-
-
-def _write_points(measured: Iterable[tuple[Experiment, Sequence[Record]]], now: datetime) -> None:
-    measured = [(experiment, records) for experiment, records in measured if records]
-    before = _last_of([experiment.pk for experiment, _ in measured])
-    points: list[MetricPoint] = []
-    complete: list[MetricStretch] = []
-    lasts: dict[tuple[str, str], MetricLast] = {}
-    levels: dict[tuple[str, str], Levels | None] = {}
-    for experiment, records in measured:
-        for record in records:
-            name = (experiment.pk, record.key)
-            last = lasts.get(name) or before.get(name)
-            step = record.step if record.step is not None else (last.step + 1 if last else 0)
-            value = float(record.value)
-            point = MetricPoint(
-                experiment=experiment,
-                key=record.key,
-                step=step,
-                value=None if math.isnan(value) else value,
-                at=record.at or now,
-            )
-            points.append(point)
-            place = last.points if last else 0
-            lasts[name] = MetricLast(
-                experiment=experiment, key=record.key, step=step, value=point.value, at=point.at, points=place + 1
-            )
-            if name not in levels:
-                levels[name] = _levels_of(last)
-            if (thinned := levels[name]) is not None:
-                added = thinned.add(stretches.Point(place, step, value, round(point.at.timestamp() * 1_000_000)))
-                complete += [
-                    MetricStretch(experiment=experiment, key=record.key, level=level, data=stretch.pack())
-                    for level, stretch in added
-                ]
-    for name, thinned in levels.items():
-        lasts[name].open_stretches = b"" if thinned is None else thinned.pack()
-    MetricStretch.objects.bulk_create(complete, batch_size=_BATCH)
-    MetricPoint.objects.bulk_create(points, batch_size=_BATCH)
-    MetricLast.objects.bulk_create(
-        lasts.values(),
-        batch_size=_BATCH,
-        update_conflicts=True,
-        unique_fields=["experiment", "key"],
-        update_fields=["step", "value", "at", "points", "open_stretches"],
-    )
-    facts.write_keys(
-        (last.experiment.project_id, Kind.METRIC, last.key) for name, last in lasts.items() if name not in before
-    )
-
-
-def _levels_of(last: MetricLast | None) -> Levels | None:
-    """Return where the thinning of a curve goes on; None for one that was begun without it."""
-    if last is None:
-        return Levels()
-    return Levels(bytes(last.open_stretches)) if last.open_stretches else None
-
-
-def _last_of(experiment_ids: Sequence[str]) -> Mapping[tuple[str, str], MetricLast]:
-    lasts: dict[tuple[str, str], MetricLast] = {}
-    for start in range(0, len(experiment_ids), _BATCH):
-        for row in MetricLast.objects.filter(Q(experiment__in=experiment_ids[start : start + _BATCH])):
-            lasts[row.experiment_id, row.key] = row
-    return lasts
+    return {record.key: measurements.storable(record.value) for record in _of_kind(reading, kind)}
 
 
 def _of_kind(reading: _Reading, kind: RecordKind) -> list[Record]:
     return [record for record in reading.records if record.kind is kind]
-
-
-def _storable(value: object) -> object:
-    """JSON columns hold no NaN and no infinities."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

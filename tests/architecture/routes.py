@@ -119,6 +119,9 @@ GET    /runs/{run_id}/steps/{key}/log                         401      404    20
 POST   /runs/{run_id}/cancel                                  401      404    403    200   200  200
 POST   /runs/{run_id}/retry                                   401      404    403    200   200  200
 GET    /experiments                                           401      200    200    200   200  200
+POST   /experiments                                           401      404    403    201   201  201
+POST   /experiments/{experiment_id}/records                   401      404    403    200   200  200
+POST   /experiments/{experiment_id}/finish                    401      404    403    200   200  200
 GET    /experiments/compare                                   401      404    200    200   200  200
 GET    /experiments/{experiment_id}                           401      404    200    200   200  200
 GET    /experiments/{experiment_id}/metrics                   401      404    200    200   200  200
@@ -274,6 +277,8 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/flows", {"name": "flow"}),
     ("/runs/{run_id}/retry", {"run_id": "failed"}),
     ("/runs", {"run_id": "run"}),
+    ("/experiments/{experiment_id}/records", {"experiment_id": "standalone"}),
+    ("/experiments/{experiment_id}/finish", {"experiment_id": "standalone"}),
     ("/experiments", {"experiment_id": "experiment", "view_id": "view"}),
     ("/experiment-views", {"view_id": "view"}),
 )
@@ -374,6 +379,9 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /flows/publish": {"project": "team-a", "key": "digits", "text": FLOW, "base_version": 1},
         "POST /flows/layout": {"parents": {"train": []}},
         "POST /flows/{project}/{name}/runs": {},
+        "POST /experiments": {"project": "team-a", "title": "elsewhere"},
+        "POST /experiments/{experiment_id}/records": {"metrics": [{"key": "loss", "value": 0.5}]},
+        "POST /experiments/{experiment_id}/finish": {},
         "PUT /experiments/{experiment_id}/note": {"note": "Look again."},
         "PUT /experiments/{experiment_id}/tags/{key}": {"value": "yes"},
         "POST /experiment-views": {"project": "team-a", "name": "mine", "query": "q=tags.best"},

@@ -18,7 +18,7 @@ from core import tasks
 from datasets.models import UploadSession
 from datasets.services import branches, cache_sites, caches, upload_parts, uploads
 from experiments.models import Experiment
-from experiments.services import saved_views
+from experiments.services import recording, saved_views
 from flows.models import Run
 from flows.services import drafts
 from flows.services.drafts import Writing
@@ -152,6 +152,9 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         "failed": failed.pk,
         "ended": ended.pk,
         "experiment": Experiment.objects.get(run_id=ended.pk).pk,
+        "standalone": recording.create_experiment(
+            actor=member, project=project, title="elsewhere", values=recording.Values()
+        ).pk,
         "job": job.name,
         "node_id": Node.objects.get(resource_name="spare").pk,
         "resource": "spare",

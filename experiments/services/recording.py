@@ -1,0 +1,118 @@
+"""Experiments that stand alone: a program that runs elsewhere creates one, records measurements, and finishes it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import transaction
+
+from accounts import audit
+from accounts.actor import Actor
+from accounts.models import Project
+from accounts.permissions import require
+from core import clock
+from core.errors import InvalidInput
+from experiments import permissions
+from experiments.engine.columns import MAX_KEY, Kind
+from experiments.engine.log_tags import Record, RecordKind
+from experiments.engine.states import ExperimentState
+from experiments.errors import ExperimentHasEnded, NotStandalone
+from experiments.models import Experiment
+from experiments.services import facts, measurements
+
+MAX_TITLE = 300
+MAX_VALUES = 1000
+"""So many parameters, and so many tags, an experiment holds."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement. Without a step it follows the last one; without a moment it was made now."""
+
+    key: str
+    value: float
+    step: int | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Values:
+    """What is recorded together."""
+
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    tags: Mapping[str, object] = field(default_factory=dict)
+    metrics: Sequence[Point] = ()
+
+
+@transaction.atomic
+def create_experiment(*, actor: Actor, project: Project, title: str, values: Values) -> Experiment:
+    """Create an experiment that belongs to no job, and runs from now on. Raises InvalidInput."""
+    require(actor, permissions.RECORD, project.pk)
+    title = " ".join(title.replace("\0", "").split())
+    if not 0 < len(title) <= MAX_TITLE:
+        raise InvalidInput(f"An experiment has a title of at most {MAX_TITLE} characters.")
+    row = Experiment.objects.create(
+        project=project,
+        title=title,
+        created_by=actor.name[:200],
+        state=ExperimentState.RUNNING,
+        started_at=clock.now(),
+        is_recorded=True,
+    )
+    _record(row, values)
+    audit.record(actor, "experiments.create", row)
+    return row
+
+
+@transaction.atomic
+def record_values(*, actor: Actor, experiment: Experiment, values: Values) -> Experiment:
+    """Add parameters, tags and measurements; a key that is there gets its new value.
+
+    Raises NotStandalone, ExperimentHasEnded and InvalidInput, and then records nothing.
+    """
+    require(actor, permissions.RECORD, experiment.project_id)
+    row = _lock(experiment)
+    _record(row, values)
+    audit.record(actor, "experiments.record", row, metrics=len(values.metrics))
+    return row
+
+
+@transaction.atomic
+def finish_experiment(*, actor: Actor, experiment: Experiment, state: str, reason: str = "") -> Experiment:
+    """End an experiment as succeeded, failed or cancelled. Raises NotStandalone and ExperimentHasEnded."""
+    require(actor, permissions.RECORD, experiment.project_id)
+    row = _lock(experiment)
+    row.state, row.reason, row.finished_at = ExperimentState(state), reason, clock.now()
+    row.save(update_fields=["state", "reason", "finished_at"])
+    audit.record(actor, "experiments.finish", row, state=state)
+    return row
+
+
+def _lock(experiment: Experiment) -> Experiment:
+    """Return the row, held until the transaction ends."""
+    rows = Experiment.objects.select_for_update(of=("self",)).select_related("project")
+    row = rows.get(pk=experiment.pk)
+    if row.source_id is not None:
+        raise NotStandalone(f"'{row.title}' records a job; only its log says what it measured.")
+    if row.finished_at is not None:
+        raise ExperimentHasEnded(f"'{row.title}' was finished as {row.state}.")
+    return row
+
+
+def _record(row: Experiment, values: Values) -> None:
+    for kind, name, given in ((Kind.PARAM, "logged", values.parameters), (Kind.TAG, "tags", values.tags)):
+        _check_keys(given)
+        recorded = {**getattr(row, name), **{key: measurements.storable(value) for key, value in given.items()}}
+        if len(recorded) > MAX_VALUES:
+            raise InvalidInput(f"An experiment holds at most {MAX_VALUES:,} parameters, and as many tags.")
+        setattr(row, name, recorded)
+        facts.write([(row, kind, given)])
+    row.save(update_fields=["logged", "tags"])
+    _check_keys({point.key: None for point in values.metrics})
+    points = [Record(RecordKind.METRIC, point.key, point.value, point.step, point.at) for point in values.metrics]
+    measurements.write_points([(row, points)], clock.now())
+
+
+def _check_keys(values: Mapping[str, object]) -> None:
+    if any(not 0 < len(key) <= MAX_KEY for key in values):
+        raise InvalidInput(f"Parameters, tags and metrics have names of at most {MAX_KEY} characters.")

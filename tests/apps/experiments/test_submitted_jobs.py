@@ -1,0 +1,98 @@
+"""A job that a person submits is recorded like a step: by what it prints, from its submission to its end."""
+
+import pytest
+
+from accounts.actor import Actor
+from accounts.models import User
+from compute.models import Job
+from compute.services import jobs as job_services
+from compute.services import submissions
+from compute.services.submissions import Submission
+from experiments.models import Experiment, MetricPoint
+from experiments.selectors import experiments, lists, sources
+from experiments.workers import harvest, jobs
+from tests.factories.flows import World
+
+WANTED = Submission(template="this-machine.small", command="python train.py", name="train")
+
+
+@pytest.fixture
+def job(world: World, member, project) -> Job:
+    return submissions.submit_job(actor=member, project=project, wanted=WANTED)
+
+
+def state() -> str:
+    return Experiment.objects.get().state
+
+
+def test_a_submitted_job_has_an_experiment_that_follows_it_to_its_end(world: World, job):
+    seen = [state()]
+    world.turn()
+    world.turn()
+    jobs.follow_jobs()
+    seen.append(state())
+    world.driver_of("train").finish("train")
+    world.turn()
+    jobs.follow_jobs()
+
+    job.refresh_from_db()
+    row = Experiment.objects.get()
+    assert [*seen, row.state] == ["queued", "running", "succeeded"]
+    assert (row.started_at, row.finished_at) == (job.started_at, job.finished_at)
+    assert (row.title, row.created_by, row.job_id, row.template) == ("train", "member", job.pk, "this-machine.small")
+
+
+def test_what_it_prints_is_recorded_while_it_runs_and_nothing_twice(world: World, job, member):
+    world.turn()
+    world.turn()
+    world.driver_of("train").print("train", "cnvrg_tag_split: patient\ncnvrg_linechart_loss value: 0.5\n")
+    jobs.follow_jobs()
+    harvest.read_running()
+    harvest.read_running()
+    world.driver_of("train").print("train", "cnvrg_linechart_loss value: 0.25\n")
+    world.driver_of("train").finish("train")
+    world.turn()
+    jobs.follow_jobs()
+    jobs.follow_jobs()
+
+    assert list(MetricPoint.objects.order_by("id").values_list("key", "step", "value")) == [
+        ("loss", 0, 0.5),
+        ("loss", 1, 0.25),
+    ]
+    assert [row.title for row in lists.find(actor=member, where="tags.split = patient", is_recorded=True)] == ["train"]
+
+
+def test_a_job_that_prints_nothing_is_listed_only_with_all(world: World, job, member):
+    world.turn()
+    world.turn()
+    world.driver_of("train").finish("train", exit_code=3)
+    world.turn()
+    jobs.follow_jobs()
+
+    assert state() == "failed"
+    assert Experiment.objects.get().reason == "The command exited with code 3."
+    assert not lists.find(actor=member, is_recorded=True).exists()
+    assert lists.find(actor=member, where="state = failed").count() == 1
+
+
+def test_a_job_that_is_cancelled_before_it_ran_ends_its_experiment(world: World, job, member):
+    job_services.cancel_job(actor=member, job=job)
+    world.turn()
+    jobs.follow_jobs()
+
+    assert (state(), Experiment.objects.get().started_at) == ("cancelled", None)
+
+
+def test_its_page_leads_to_the_job_and_shows_its_command(client, world: World, job, member):
+    client.force_login(User.objects.get(pk=member.user_id))
+
+    page = client.get(f"/experiments/{Experiment.objects.get().pk}/").content.decode()
+
+    assert sources.describe(Experiment.objects.get()).command == "python train.py"
+    assert 'href="/jobs/train/"' in page
+    assert "python train.py" in page
+    assert "Others of this run" not in page
+
+
+def test_only_members_of_its_project_see_it(world: World, job):
+    assert not experiments.list_experiments(actor=Actor(user_id=None, name="stranger")).exists()
