@@ -155,7 +155,7 @@ class TreeWriter:
             elif (waiting := self._growing.get(blob.content_id)) is not None:
                 waiting.append((blob.draft, blob.index))
             else:
-                if not self._builder.has_room(len(blob.data)) or len(self._growing) >= _MOST_BLOBS_IN_PACK:
+                if not self._builder.fits(len(blob.data)) or len(self._growing) >= _MOST_BLOBS_IN_PACK:
                     self._flush()
                 self._builder.add(blob.data, blob.content_id)
                 self._growing[blob.content_id] = [(blob.draft, blob.index)]

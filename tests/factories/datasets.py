@@ -70,7 +70,7 @@ class PackedTree:
             ids.append(blob_id)
             if blob_id in self._places or any(blob_id == waiting for waiting, _ in self._waiting):
                 continue
-            if not self._builder.has_room(len(data)):
+            if not self._builder.fits(len(data)):
                 self._finish()
             self._builder.add(data, blob_id)
             self._waiting.append((blob_id, data))

@@ -250,7 +250,7 @@ def test_a_clone_is_refused_where_there_is_no_room(cli, linked, tmp_path, monkey
     done = cli("data", "clone", "team/digits", str(tmp_path / "big"))
 
     assert done.exit_code == 1
-    assert "not enough room" in done.stderr
+    assert "not enough free space" in done.stderr
     assert not (tmp_path / "big").exists()
 
 

@@ -61,13 +61,13 @@ def test_a_damaged_blob_is_named():
         packs.check_pack(pack)
 
 
-def test_a_pack_has_room_up_to_its_target_and_always_for_one_blob():
+def test_a_pack_fits_up_to_its_target_and_always_for_one_blob():
     builder = packs.PackBuilder(target_bytes=200)
 
-    assert builder.has_room(1000)
+    assert builder.fits(1000)
     builder.add(b"x" * 100)
-    assert builder.has_room(16)
-    assert not builder.has_room(17)
+    assert builder.fits(16)
+    assert not builder.fits(17)
     builder.add(b"y" * 16)
     assert len(builder.finish().data) == 200
     assert builder.is_empty

@@ -69,7 +69,7 @@ def main() -> None:
         sys.exit(Failed.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except Exception as error:  # the door: people get a sentence, and the traceback where they ask for it
+    except Exception as error:  # the entry point: people get a sentence, and the traceback where they ask for it
         if os.environ.get("NEARLINE_DEBUG"):
             raise
         unexpected = Failed(

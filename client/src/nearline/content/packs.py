@@ -61,7 +61,7 @@ class PackBuilder:
         """Return whether nothing was added yet."""
         return not self._blobs
 
-    def has_room(self, size: int) -> bool:
+    def fits(self, size: int) -> bool:
         """Return whether a blob of this size keeps the pack within its target; the first always fits."""
         return self.is_empty or self.size_bytes + size + _INDEX_ROW.size <= self._target_bytes
 

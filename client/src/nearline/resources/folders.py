@@ -125,7 +125,7 @@ class Folders:
     ) -> Outcome:
         """Fetch, merge, upload, and make at most one commit. With `force` the dataset becomes what the folder is."""
         server = self._server_of(folder)
-        with _in_words():
+        with _as_client_errors():
             options = self._options(parallel, progress, allow_collisions=allow_collisions)
             if new_branch and (unchanged := _start_branch(folder, server, options)):
                 return unchanged
@@ -144,7 +144,7 @@ class Folders:
     ) -> Outcome:
         """Commit what is new here without touching the folder."""
         server = self._server_of(folder)
-        with _in_words():
+        with _as_client_errors():
             options = self._options(parallel, progress, allow_collisions=allow_collisions)
             if new_branch and (unchanged := _start_branch(folder, server, options)):
                 return unchanged
@@ -159,18 +159,18 @@ class Folders:
         progress: OnProgress = ignore_progress,
     ) -> Outcome:
         """Bring the branch's newest commit here, or that of `ref`; what was changed here stays."""
-        with _in_words():
+        with _as_client_errors():
             options = self._options(parallel, progress)
             return sync.download_folder(folder.workspace, self._server_of(folder), ref=ref, options=options)
 
     def status(self, folder: Folder, *, progress: OnProgress = ignore_progress) -> Comparison:
         """Say what changed here since the last sync, and whether others committed since."""
-        with _in_words():
+        with _as_client_errors():
             return status.get_status(folder.workspace, self._server_of(folder), self._options(None, progress))
 
     def verify(self, folder: Folder, *, progress: OnProgress = ignore_progress) -> Comparison:
         """Read every file and compare it with the commit that was synced last."""
-        with _in_words():
+        with _as_client_errors():
             return status.verify_folder(folder.workspace, self._server_of(folder), self._options(None, progress))
 
     def clone(
@@ -190,9 +190,9 @@ class Folders:
         ref = None if branch else target.ref
         branch = branch or self._datasets.get(target).default_branch
         if ref or heads.get(branch):
-            _check_room(into, server.get_commit(ref or branch).size_bytes)
+            _check_free_space(into, server.get_commit(ref or branch).size_bytes)
         folder = self._folder_for_clone(into, target, branch)
-        with _in_words():
+        with _as_client_errors():
             outcome = sync.download_folder(folder.workspace, server, ref=ref, options=self._options(parallel, progress))
         if not link:
             shutil.rmtree(folder.workspace.home)
@@ -212,7 +212,7 @@ class Folders:
     ) -> Outcome:
         """Commit files and folders under `directory`; with `only`, the commit holds no others."""
         target = self._datasets.parse(dataset)
-        with _in_words():
+        with _as_client_errors():
             place = to_bytes(directory.strip("/"))
             if place:
                 check_path(place)
@@ -242,7 +242,7 @@ class Folders:
     ) -> Outcome:
         """Commit the removal of these paths."""
         target = self._datasets.parse(dataset)
-        with _in_words():
+        with _as_client_errors():
             return put.remove_files(
                 SyncRoutes(self._http, target),
                 self._branch_of(target),
@@ -280,7 +280,7 @@ class Folders:
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _as_client_errors() -> Iterator[None]:
     """Let content that cannot be carried or trusted be an error of the same family as all others."""
     try:
         yield
@@ -301,12 +301,12 @@ def _start_branch(folder: Folder, server: Server, options: Options) -> Outcome |
     return None
 
 
-def _check_room(into: Path, size_bytes: int) -> None:
+def _check_free_space(into: Path, size_bytes: int) -> None:
     parent = next(folder for folder in (into.absolute(), *into.absolute().parents) if folder.exists())
-    room = shutil.disk_usage(parent)
-    if room.free - room.total * _DISK_RESERVE < size_bytes:
+    usage = shutil.disk_usage(parent)
+    if usage.free - usage.total * _DISK_RESERVE < size_bytes:
         raise Failed(
-            f"There is not enough room for {size_bytes:,} bytes in '{parent}': {room.free:,} are free.",
+            f"There is not enough free space for {size_bytes:,} bytes in '{parent}': {usage.free:,} are free.",
             code="client.disk_full",
             hint="Clone to another disk, or use the cached copy: --cache_link.",
         )

@@ -52,33 +52,33 @@ class Meter:
         self._files = self._bytes = 0
         self._rate: float | None = None
         self._measured_at, self._measured_bytes = clock(), 0
-        self._told_at = float("-inf")
+        self._reported_at = float("-inf")
 
     def add(self, *, files: int = 0, size_bytes: int = 0) -> None:
         """Count something as done."""
         with self._lock:
             self._files += files
             self._bytes += size_bytes
-            self._tell_now_and_then()
+            self._report_now_and_then()
 
     def show(self, *, files: int, size_bytes: int) -> None:
         """Say how much is done in all."""
         with self._lock:
             self._files, self._bytes = files, size_bytes
-            self._tell_now_and_then()
+            self._report_now_and_then()
 
     def finish(self) -> None:
-        """Tell the final state."""
+        """Report the final state."""
         with self._lock:
-            self._tell(self._clock())
+            self._report(self._clock())
 
-    def _tell_now_and_then(self) -> None:
+    def _report_now_and_then(self) -> None:
         now = self._clock()
-        if now - self._told_at >= 0.1:  # noqa: PLR2004 (seconds)
-            self._told_at = now
-            self._tell(now)
+        if now - self._reported_at >= 0.1:  # noqa: PLR2004 (seconds)
+            self._reported_at = now
+            self._report(now)
 
-    def _tell(self, now: float) -> None:
+    def _report(self, now: float) -> None:
         passed = now - self._measured_at
         if passed >= _WINDOW_S:
             recent = (self._bytes - self._measured_bytes) / passed

@@ -4,10 +4,10 @@ import pytest
 
 from nearline.content.entries import BlobRef, EntryKind
 from nearline.transfer.local.statcache import StatCache
-from nearline.transfer.local.walk import Found
+from nearline.transfer.local.walk import LocalFile
 
 NOW_NS = 1_000_000_000_000_000_000
-OLD = Found(b"a", EntryKind.FILE, 0o644, 5, NOW_NS - 10**10, NOW_NS - 10**10, 7)
+OLD = LocalFile(b"a", EntryKind.FILE, 0o644, 5, NOW_NS - 10**10, NOW_NS - 10**10, 7)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ app = CommandGroup(help="Cached commits near compute, and what is evicted next."
 
 @app.command("list")
 def list_cached(context: typer.Context, site: Site = None) -> None:
-    """List the cached commits and the room of their sites."""
+    """List the cached commits and the capacity of their sites."""
     session = session_of(context)
     client = session.client()
     cached = list(client.caches.list(site=site))
@@ -45,7 +45,7 @@ def plan_eviction(
     site: Site = None,
     need: Annotated[int | None, typer.Option("--need", min=0, metavar="BYTES", help="Room that is needed.")] = None,
 ) -> None:
-    """Show what would be evicted to make room, and what is in the way. Nothing is evicted."""
+    """Show what would be evicted to free space, and what prevents it. Nothing is evicted."""
     session = session_of(context)
     plan = session.client().caches.plan(site=site, need_bytes=need)
     if session.out.is_json:

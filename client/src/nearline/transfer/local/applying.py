@@ -17,7 +17,7 @@ from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.scan import is_same
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.target import TargetFolder
-from nearline.transfer.local.walk import Found
+from nearline.transfer.local.walk import LocalFile
 from nearline.transfer.progress import Meter, OnProgress
 
 _CONFLICT = b".conflict"
@@ -106,7 +106,7 @@ class FolderUpdate:
         found = self._target.find(path)
         return found is None or (expected is not None and self._is_content_of(found, expected))
 
-    def _is_content_of(self, found: Found, entry: Entry) -> bool:
+    def _is_content_of(self, found: LocalFile, entry: Entry) -> bool:
         if found.target:
             return found.target == entry.target
         cached = self._cache.find(found.path) if self._cache else None
@@ -144,7 +144,7 @@ class _MergedFiles:
         self._cache = cache
         self._choose_path = choose_path
         self._lock = threading.Lock()
-        self._written: list[tuple[Found, bytes]] = []
+        self._written: list[tuple[LocalFile, bytes]] = []
 
     def prepare(self, _entries: Sequence[Entry]) -> None:
         """Make nothing yet: folders are made for the files that are not left out."""
@@ -194,7 +194,7 @@ class _MergedFiles:
         if self._cache is not None:
             self._cache.remember(written)
 
-    def _note(self, entry: Entry, found: Found) -> None:
+    def _note(self, entry: Entry, found: LocalFile) -> None:
         with self._lock:
             self.count += 1
             self.size_bytes += entry.size if entry.blobs else 0

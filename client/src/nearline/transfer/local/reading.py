@@ -10,7 +10,7 @@ from typing import NamedTuple
 from nearline.content import chunking
 from nearline.content.hashing import file_id, new_hasher
 from nearline.errors import Failed
-from nearline.transfer.local.walk import Found, cannot, describe
+from nearline.transfer.local.walk import LocalFile, cannot, describe
 
 _READS = 5
 # Small files are read in groups: handing each to a thread on its own would cost more than reading it.
@@ -22,12 +22,12 @@ _GROUPS_AHEAD = 16
 class Content(NamedTuple):
     """A file as it was read. `data` is None for a large one, which is read in pieces by `read_large`."""
 
-    found: Found
+    found: LocalFile
     content_id: bytes
     data: bytes | None
 
 
-def read_ahead(root: bytes, files: Iterable[Found], threads: int) -> Iterator[Content | None]:
+def read_ahead(root: bytes, files: Iterable[LocalFile], threads: int) -> Iterator[Content | None]:
     """Yield the content of each file in order, None for one that is gone; at most about 16 MiB are read ahead."""
     waiting: deque[Future[list[Content | None]]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="read") as pool:
@@ -43,7 +43,7 @@ def read_ahead(root: bytes, files: Iterable[Found], threads: int) -> Iterator[Co
                 future.cancel()
 
 
-def read_small(root: bytes, found: Found) -> Content | None:
+def read_small(root: bytes, found: LocalFile) -> Content | None:
     """Return the content of a file that is stored as one blob."""
     path = root + b"/" + found.path
     for _ in range(_READS):
@@ -73,7 +73,9 @@ def read_small(root: bytes, found: Found) -> Content | None:
     raise _restless(found)
 
 
-def read_large(root: bytes, found: Found, take: Callable[[bytes, bytes], None]) -> tuple[Content, list[bytes]] | None:
+def read_large(
+    root: bytes, found: LocalFile, take: Callable[[bytes, bytes], None]
+) -> tuple[Content, list[bytes]] | None:
     """Read a file in chunks, hand each to `take` with its id, and return the content's id and those of the chunks.
 
     When the file changes meanwhile it is read again, and `take` is handed all its chunks again.
@@ -103,7 +105,7 @@ def read_large(root: bytes, found: Found, take: Callable[[bytes, bytes], None]) 
     raise _restless(found)
 
 
-def hash_file(root: bytes, found: Found) -> Content | None:
+def hash_file(root: bytes, found: LocalFile) -> Content | None:
     """Return the content id of a file of any size."""
     content = read_small(root, found)
     if content is None or content.data is not None:
@@ -112,12 +114,12 @@ def hash_file(root: bytes, found: Found) -> Content | None:
     return large[0] if large else None
 
 
-def _read_group(root: bytes, group: list[Found]) -> list[Content | None]:
+def _read_group(root: bytes, group: list[LocalFile]) -> list[Content | None]:
     return [read_small(root, found) for found in group]
 
 
-def _group(files: Iterable[Found]) -> Iterator[list[Found]]:
-    group: list[Found] = []
+def _group(files: Iterable[LocalFile]) -> Iterator[list[LocalFile]]:
+    group: list[LocalFile] = []
     size = 0
     for found in files:
         group.append(found)
@@ -129,7 +131,7 @@ def _group(files: Iterable[Found]) -> Iterator[list[Found]]:
         yield group
 
 
-def _restless(found: Found) -> Failed:
+def _restless(found: LocalFile) -> Failed:
     name = found.path.decode("utf-8", "backslashreplace")
     return Failed(
         f"'{name}' keeps changing while it is read.",

@@ -9,19 +9,19 @@ from nearline.content.hashing import file_id, new_hasher
 from nearline.content.manifest import RangeEntries, RootRange
 from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.statcache import CachedFile, StatCache
-from nearline.transfer.local.walk import Found, Skipped, normal_mode, walk
+from nearline.transfer.local.walk import LocalFile, Skipped, normal_mode, walk
 from nearline.transfer.progress import Meter
 
 LoadEntries: TypeAlias = Callable[[str], RangeEntries]
-_TOLD_AT_ONCE = 64
+_COUNTED_AT_ONCE = 64
 # A file and its content id; None when only reading can tell.
-_Known: TypeAlias = tuple[Found, bytes | None]
+_Known: TypeAlias = tuple[LocalFile, bytes | None]
 
 
 class Suspect(NamedTuple):
     """A file that differs from the tree, or may: `content_id` is None when only reading can tell."""
 
-    found: Found
+    found: LocalFile
     before: Entry | None
     content_id: bytes | None
 
@@ -55,7 +55,7 @@ def scan_folder(
     removed: list[Entry] = []
     digests = cache.list_digests() if cache else {}
     kept: dict[str, bytes] = {}
-    files = walked.look_up(walk(root, rules, skipped))
+    files = walked.with_known_ids(walk(root, rules, skipped))
     waiting = next(files, None)
     for row in tree:
         here: list[_Known] = []
@@ -70,7 +70,7 @@ def scan_folder(
         kept[row.range_id] = digest
     _compare(files if waiting is None else chain((waiting,), files), (), suspects, removed)
     if cache is not None:
-        cache.forget(walked.gone)
+        cache.forget(walked.stale_paths)
         if kept != digests:
             cache.keep_digests(kept)
     # What is skipped or ignored was not looked for, so its absence says nothing.
@@ -79,7 +79,7 @@ def scan_folder(
     return Scan(walked.files, walked.size_bytes, suspects, removed, skipped)
 
 
-def is_same(found: Found, content_id: bytes, entry: Entry) -> bool:
+def is_same(found: LocalFile, content_id: bytes, entry: Entry) -> bool:
     """Return whether a local file of this content is the entry; of the mode only what is carried counts."""
     if found.kind is not entry.kind or content_id != entry.content_id:
         return False
@@ -87,34 +87,34 @@ def is_same(found: Found, content_id: bytes, entry: Entry) -> bool:
 
 
 class _Walk:
-    """Counts what a walk finds and adds what the cache knows of it; `gone` are paths that the cache knows in vain."""
+    """Counts the files of a walk and adds what the cache knows. `stale_paths` are cached paths that no longer exist."""
 
     def __init__(self, cache: StatCache | None, meter: Meter | None) -> None:
         self.files = 0
         self.size_bytes = 0
-        self.gone: list[bytes] = []
+        self.stale_paths: list[bytes] = []
         self._cache = cache
         self._meter = meter
 
-    def look_up(self, walk: Iterable[Found]) -> Iterator[_Known]:
+    def with_known_ids(self, walk: Iterable[LocalFile]) -> Iterator[_Known]:
         """Yield every file with its content id, which is None when only reading can tell."""
         cached_files = self._cache.list_files() if self._cache else iter(())
         cached = next(cached_files, None)
         for found in walk:
             while cached is not None and cached.path < found.path:
-                self.gone.append(cached.path)
+                self.stale_paths.append(cached.path)
                 cached = next(cached_files, None)
             yield found, _content_id(found, cached)
             self.files += 1
             self.size_bytes += found.size
-            if self._meter is not None and self.files % _TOLD_AT_ONCE == 0:
-                self._meter.add(files=_TOLD_AT_ONCE)
+            if self._meter is not None and self.files % _COUNTED_AT_ONCE == 0:
+                self._meter.add(files=_COUNTED_AT_ONCE)
             if cached is not None and cached.path == found.path:
                 cached = next(cached_files, None)
         if self._meter is not None:
-            self._meter.add(files=self.files % _TOLD_AT_ONCE)
+            self._meter.add(files=self.files % _COUNTED_AT_ONCE)
         if cached is not None:
-            self.gone.extend(late.path for late in chain((cached,), cached_files))
+            self.stale_paths.extend(late.path for late in chain((cached,), cached_files))
 
 
 def _compare(files: Iterable[_Known], entries: Iterable[Entry], suspects: list[Suspect], removed: list[Entry]) -> None:
@@ -150,7 +150,7 @@ def _digest(paths: Sequence[bytes], content_ids: bytes, forms: bytes) -> bytes:
     return hasher.digest()
 
 
-def _content_id(found: Found, cached: CachedFile | None) -> bytes | None:
+def _content_id(found: LocalFile, cached: CachedFile | None) -> bytes | None:
     if found.kind is EntryKind.SYMLINK:
         return file_id(found.target)
     if cached is not None and cached.path == found.path and cached.is_still(found):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nearline.content.entries import BlobRef
-from nearline.transfer.local.walk import Found
+from nearline.transfer.local.walk import LocalFile
 
 # A file changed so shortly before it was hashed may change again without a difference that stat would show.
 RACY_NS = 2_000_000_000
@@ -41,7 +41,7 @@ class CachedFile(NamedTuple):
     inode: int
     content_id: bytes
 
-    def is_still(self, found: Found) -> bool:
+    def is_still(self, found: LocalFile) -> bool:
         """Return whether the file on disk is the one that was hashed."""
         # The same four numbers in both; asked for every file of a folder.
         return self[1:5] == found[3:7]
@@ -77,7 +77,7 @@ class StatCache:
             row = self._database.execute("SELECT * FROM files WHERE path = ?", (path,)).fetchone()
         return CachedFile._make(row) if row else None
 
-    def remember(self, hashed: Iterable[tuple[Found, bytes]], *, at_ns: int | None = None) -> None:
+    def remember(self, hashed: Iterable[tuple[LocalFile, bytes]], *, at_ns: int | None = None) -> None:
         """Note content ids that were just computed; files that are too fresh to be trusted are forgotten instead."""
         safe_before = (time.time_ns() if at_ns is None else at_ns) - RACY_NS
         hashed = list(hashed)

@@ -12,7 +12,7 @@ from nearline.content.paths import check_path
 from nearline.content.symlinks import check_target
 from nearline.errors import Conflict, NearlineError
 from nearline.hydrate.hidden_files import HiddenFiles, hidden_name, write_at
-from nearline.transfer.local.walk import Found, cannot, describe
+from nearline.transfer.local.walk import LocalFile, cannot, describe
 
 
 class TargetFolder:
@@ -33,7 +33,7 @@ class TargetFolder:
         finally:
             os.unlink(probe)
 
-    def find(self, path: bytes) -> Found | None:
+    def find(self, path: bytes) -> LocalFile | None:
         """Return what lies at a path if it is a file or a link; None when nothing does. Raises Conflict otherwise."""
         full = self._full(path)
         try:
@@ -46,7 +46,7 @@ class TargetFolder:
             return describe(path, status)
         raise _in_the_way(path)
 
-    def write_file(self, path: bytes, entry: Entry, content: Buffer) -> Found:
+    def write_file(self, path: bytes, entry: Entry, content: Buffer) -> LocalFile:
         """Make a file visible at `path`, at once and complete, with the mode and time of its entry."""
         place = self._new_place()
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -72,7 +72,7 @@ class TargetFolder:
         with self._hidden_files(entry) as hidden:
             return hidden.is_whole(entry)
 
-    def publish(self, path: bytes, entry: Entry) -> Found:
+    def publish(self, path: bytes, entry: Entry) -> LocalFile:
         """Make a hidden file visible at `path`."""
         with self._hidden_files(entry) as hidden, hidden.open(entry) as descriptor:
             os.utime(descriptor, ns=(entry.mtime_ns, entry.mtime_ns))
@@ -83,7 +83,7 @@ class TargetFolder:
         with self._hidden_files(entry) as hidden:
             hidden.discard(entry)
 
-    def write_link(self, path: bytes, entry: Entry) -> Found:
+    def write_link(self, path: bytes, entry: Entry) -> LocalFile:
         """Make a symbolic link visible at `path`."""
         check_target(path, entry.target)
         place = self._new_place()
@@ -131,7 +131,7 @@ class TargetFolder:
         except OSError as error:
             raise cannot("write", entry.path, error) from error
 
-    def _move(self, place: bytes, path: bytes) -> Found:
+    def _move(self, place: bytes, path: bytes) -> LocalFile:
         try:
             check_path(path)
             self._make_folders(path)

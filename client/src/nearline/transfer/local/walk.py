@@ -13,7 +13,7 @@ from nearline.errors import Failed
 from nearline.transfer.local.ignore import IgnoreRules
 
 
-class Found(NamedTuple):
+class LocalFile(NamedTuple):
     """A file or link on disk. The numbers after `mode` tell whether it is still the same; a link has its `target`."""
 
     path: bytes
@@ -43,15 +43,15 @@ def normal_mode(mode: int) -> int:
     return 0o755 if mode & 0o100 else 0o644
 
 
-def describe(path: bytes, status: os.stat_result, target: bytes = b"") -> Found:
+def describe(path: bytes, status: os.stat_result, target: bytes = b"") -> LocalFile:
     """Return what a stat says about a file or, with its target, a link."""
     kind = EntryKind.SYMLINK if stat.S_ISLNK(status.st_mode) else EntryKind.FILE
     mode = 0o777 if kind is EntryKind.SYMLINK else normal_mode(status.st_mode)
     size = len(target) if kind is EntryKind.SYMLINK else status.st_size
-    return Found(path, kind, mode, size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, target)
+    return LocalFile(path, kind, mode, size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, target)
 
 
-def walk(root: bytes, rules: IgnoreRules, skipped: list[Skipped]) -> Iterator[Found]:
+def walk(root: bytes, rules: IgnoreRules, skipped: list[Skipped]) -> Iterator[LocalFile]:
     """Yield every file and link below `root` that is not ignored; append to `skipped` what cannot be carried."""
     stack = [_read_folder(root, b"", rules)]
     while stack:
@@ -67,7 +67,7 @@ def walk(root: bytes, rules: IgnoreRules, skipped: list[Skipped]) -> Iterator[Fo
                 stack.append(_read_folder(root, path + b"/", rules))
             continue
         try:
-            yield _look_at(path, entry)
+            yield _describe_entry(path, entry)
         except BadPath as error:
             skipped.append(Skipped(path, error.why))
         except FileNotFoundError:
@@ -103,7 +103,7 @@ def _is_empty(folder: "os.DirEntry[bytes]") -> bool:
         return False
 
 
-def _look_at(path: bytes, entry: "os.DirEntry[bytes]") -> Found:
+def _describe_entry(path: bytes, entry: "os.DirEntry[bytes]") -> LocalFile:
     check_path(path)
     status = entry.stat(follow_symlinks=False)
     if stat.S_ISREG(status.st_mode):

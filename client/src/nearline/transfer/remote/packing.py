@@ -95,8 +95,8 @@ class PackSender:
         for blob in stored:
             known.add_blob(blob)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="send")
-        # A pack is only made when there is room for it to be under way.
-        self._room = threading.BoundedSemaphore(threads)
+        # A pack is only made when a slot to send it is free.
+        self._slots = threading.BoundedSemaphore(threads)
         self._lock = threading.Lock()
         self._refusals = Refusals()
         self._sign_lock = threading.Lock()
@@ -126,7 +126,7 @@ class PackSender:
             if self._meter:
                 self._meter.add(size_bytes=len(blob))
             return
-        if not self._builder.has_room(len(blob)):
+        if not self._builder.fits(len(blob)):
             self._flush()
         self._builder.add(blob, blob_id)
         self._pending.add(blob_id)
@@ -141,7 +141,7 @@ class PackSender:
     def _flush(self) -> None:
         if self._builder.is_empty:
             return
-        self._room.acquire()
+        self._slots.acquire()
         self._raise_failure()
         pack = self._builder.finish()
         offer = self._policy.repeat(partial(self._upload.offer, ObjectKind.PACK, pack.name, pack.data))
@@ -152,7 +152,7 @@ class PackSender:
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
-            self._room.release()
+            self._slots.release()
             raise self._failure
 
     def _send(self, pack: Pack) -> None:
@@ -165,7 +165,7 @@ class PackSender:
             self._failure = self._failure or error
             raise
         finally:
-            self._room.release()
+            self._slots.release()
 
     def _put(self, pack: Pack) -> bool:
         """Bring a pack to the store; return False when it is there already."""

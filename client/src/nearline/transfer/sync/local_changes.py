@@ -9,7 +9,7 @@ from nearline.content.hashing import EMPTY_ID
 from nearline.transfer.local import reading
 from nearline.transfer.local.scan import Scan, Suspect, is_same
 from nearline.transfer.local.statcache import StatCache
-from nearline.transfer.local.walk import Found
+from nearline.transfer.local.walk import LocalFile
 from nearline.transfer.progress import Meter
 from nearline.transfer.remote.known import KnownContent
 from nearline.transfer.remote.packing import PackSender, blobs_of
@@ -25,7 +25,7 @@ class Sending(NamedTuple):
 
 
 class _Draft(NamedTuple):
-    found: Found
+    found: LocalFile
     before: Entry | None
     content_id: bytes
     blob_ids: list[bytes]
@@ -87,9 +87,9 @@ class _Reader:
         self._threads = threads
         self._meter = meter
         self._sending = sending
-        self._hashed: list[tuple[Found, bytes]] = []
+        self._hashed: list[tuple[LocalFile, bytes]] = []
 
-    def read(self, suspects: list[Suspect]) -> Iterator[tuple[Suspect, Found | None, bytes, list[bytes]]]:
+    def read(self, suspects: list[Suspect]) -> Iterator[tuple[Suspect, LocalFile | None, bytes, list[bytes]]]:
         """Yield each suspect with what it is now (None when it left), its content id and the ids of its blobs."""
         to_read = [needs_reading(suspect) and not self._is_known(suspect) for suspect in suspects]
         files = (suspect.found for suspect, must in zip(suspects, to_read, strict=True) if must)
@@ -117,7 +117,7 @@ class _Reader:
 
     def _take(
         self, suspect: Suspect, content: reading.Content | None
-    ) -> tuple[Suspect, Found | None, bytes, list[bytes]]:
+    ) -> tuple[Suspect, LocalFile | None, bytes, list[bytes]]:
         blob_ids: list[bytes] = []
         if content is not None and content.data is None:
             large = reading.read_large(self._root, content.found, self._take_blob)

@@ -16,7 +16,7 @@ from nearline.models import Commit
 from nearline.transfer.local import reading
 from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.scan import Scan, Suspect
-from nearline.transfer.local.walk import Found, Skipped, cannot, describe, walk
+from nearline.transfer.local.walk import LocalFile, Skipped, cannot, describe, walk
 from nearline.transfer.progress import Meter
 from nearline.transfer.remote.manifests import Manifests
 from nearline.transfer.remote.server import Server
@@ -117,7 +117,7 @@ class _Put:
         publisher = self.new_publisher(lost)
         tree = self.manifests.load_root(find_head(self._server, self._branch).root)
         skipped: list[Skipped] = []
-        suspects, names = _look_at(files, skipped)
+        suspects, names = _list_suspects(files, skipped)
         size = sum(suspect.found.size for suspect in suspects)
         meter = Meter(self._options.on_progress, "Uploading", files_total=len(suspects), bytes_total=size)
         scan = Scan(len(suspects), size, suspects, [], skipped)
@@ -183,7 +183,9 @@ class _Put:
         check_names(tree, added, removed, self.manifests, kinds=kinds)
 
 
-def _look_at(files: Mapping[bytes, Path], skipped: list[Skipped]) -> tuple[list[Suspect], dict[bytes, list[bytes]]]:
+def _list_suspects(
+    files: Mapping[bytes, Path], skipped: list[Skipped]
+) -> tuple[list[Suspect], dict[bytes, list[bytes]]]:
     """Return the files to read, by their place on this machine, and the paths in the dataset of each place."""
     suspects: list[Suspect] = []
     names: dict[bytes, list[bytes]] = {}
@@ -205,7 +207,7 @@ def _index_copies(suspects: Sequence[Suspect]) -> FindCopies:
     return lambda content_id, _entry: [known[content_id]] if content_id in known else []
 
 
-def _stat(path: bytes, source: Path) -> Found:
+def _stat(path: bytes, source: Path) -> LocalFile:
     place = os.fsencode(source.absolute()).lstrip(b"/")
     try:
         status = source.lstat()
