@@ -2,9 +2,15 @@
 
 import sys
 
-from benchmarks import data_plane, experiments, fan, pages
+from benchmarks import data_plane, experiments, fan, handover, pages
 
-BENCHMARKS = {"data_plane": data_plane.main, "experiments": experiments.main, "fan": fan.main, "pages": pages.main}
+BENCHMARKS = {
+    "data_plane": data_plane.main,
+    "experiments": experiments.main,
+    "fan": fan.main,
+    "handover": handover.main,
+    "pages": pages.main,
+}
 
 for name in sys.argv[1:] or BENCHMARKS:
     print(f"\n## {name}")

@@ -3,15 +3,22 @@
 from compute.services import resources, submissions
 from compute.workers import cleaning, launches, logs, observe, stops
 from core.tasks import Queue, task
+from scheduler.services import workloads
 
 
-@task("compute.launch", queue=Queue.WATCH, every_s=1.0, on=("scheduler.workload_placed",))
+@task(
+    "compute.launch",
+    queue=Queue.WATCH,
+    every_s=1.0,
+    on=("scheduler.workload_placed",),
+    find_work=workloads.find_unclaimed,
+)
 def launch_jobs() -> None:
     """Start jobs whose workload was placed."""
     launches.start_placed_jobs()
 
 
-@task("compute.observe", queue=Queue.WATCH, every_s=1.0)
+@task("compute.observe", queue=Queue.WATCH, every_s=1.0, find_work=observe.find_started)
 def observe_jobs(resource_id: str | None = None) -> None:
     """Compare what runs with the database, on one resource or on all."""
     if resource_id is None:
@@ -26,7 +33,13 @@ def stop_jobs() -> None:
     stops.stop_ending_jobs()
 
 
-@task("compute.evict", queue=Queue.WATCH, every_s=1.0, on=("scheduler.workload_evicted",))
+@task(
+    "compute.evict",
+    queue=Queue.WATCH,
+    every_s=1.0,
+    on=("scheduler.workload_evicted",),
+    find_work=workloads.find_terminating,
+)
 def evict_jobs() -> None:
     """Stop the jobs whose workload was evicted."""
     stops.evict_jobs()

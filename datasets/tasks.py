@@ -47,7 +47,7 @@ def scrub(*, cached_commit_id: str) -> None:
     scrubs.scrub_each([cached_commit_id])
 
 
-@task("datasets.reap", queue=Queue.WATCH, every_s=2)
+@task("datasets.reap", queue=Queue.WATCH, every_s=2, find_work=cache_hydration.find_unattended)
 def reap() -> None:
     """Enqueue work for copies that need it and have no worker."""
     cache_hydration.reap()

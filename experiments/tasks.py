@@ -4,19 +4,19 @@ from core.tasks import Queue, task
 from experiments.workers import artifacts, harvest, jobs
 
 
-@task("experiments.harvest", queue=Queue.NOTIFY, every_s=2.0)
+@task("experiments.harvest", queue=Queue.NOTIFY, every_s=2.0, find_work=harvest.find_running)
 def harvest_logs() -> None:
     """Read new lines from the logs of running jobs."""
     harvest.read_running()
 
 
-@task("experiments.follow_jobs", queue=Queue.NOTIFY, every_s=2.0)
+@task("experiments.follow_jobs", queue=Queue.NOTIFY, every_s=2.0, find_work=jobs.find_live)
 def follow_jobs() -> None:
     """Copy the states of submitted jobs to their experiments."""
     jobs.follow_jobs()
 
 
-@task("experiments.store_artifacts", queue=Queue.NOTIFY, every_s=5.0)
+@task("experiments.store_artifacts", queue=Queue.NOTIFY, every_s=5.0, find_work=artifacts.find_unstored)
 def store_artifacts(run_id: str | None = None) -> None:
     """Store the outputs of jobs that succeeded."""
     artifacts.store_artifacts(run_id)

@@ -4,7 +4,7 @@ from core.tasks import Queue, task
 from flows.workers import advance, cleaning, staging
 
 
-@task("flows.advance", queue=Queue.ADVANCE, every_s=1.0)
+@task("flows.advance", queue=Queue.ADVANCE, every_s=1.0, find_work=advance.find_work)
 def advance_runs(run_id: str | None = None) -> None:
     """Advance one run, or all that have something to do."""
     if run_id is None:
@@ -13,7 +13,7 @@ def advance_runs(run_id: str | None = None) -> None:
         advance.advance_each([run_id])
 
 
-@task("flows.copy_input", queue=Queue.CACHE, every_s=2.0)
+@task("flows.copy_input", queue=Queue.CACHE, every_s=2.0, find_work=staging.find_pending_copies)
 def copy_inputs(input_id: str | None = None) -> None:
     """Write the copies of datasets that attempts need for themselves."""
     if input_id is None:
@@ -22,7 +22,7 @@ def copy_inputs(input_id: str | None = None) -> None:
         staging.copy_each([input_id])
 
 
-@task("flows.release_inputs", queue=Queue.NOTIFY, every_s=5.0)
+@task("flows.release_inputs", queue=Queue.NOTIFY, every_s=5.0, find_work=staging.find_held_inputs)
 def release_inputs() -> None:
     """Release what ended attempts held."""
     staging.release_inputs()

@@ -10,7 +10,7 @@ from datetime import datetime
 
 import structlog
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from compute.adapters import drivers
 from compute.engine.failures import with_cause
@@ -34,6 +34,11 @@ _BOOKED = ("name", "evictions", "token", "state", "lease_expires_at", "reason", 
 _LOG_END_BYTES = 32 * 1024
 _RUN_OVER = JOB_STATES.final | {JobState.PENDING}
 _NO_RUN = {"node_name": "", "gpus": [], "starts": 0, "lease_expires_at": None, "started_at": None, "reason": ""}
+
+
+def find_started() -> list[QuerySet[Job]]:
+    """Return the jobs that a resource has or should have."""
+    return [Job.objects.filter(is_live=True).exclude(state=JobState.PENDING)]
 
 
 def observe_all() -> None:

@@ -1,6 +1,7 @@
-"""Looks as soon as a driver has news, so that a job's end is known within milliseconds and not at the next tick."""
+"""Observes a resource as soon as its driver has news, so that a job's end is known within milliseconds."""
 
 import threading
+from collections.abc import Collection
 
 import structlog
 from django.db import Error as DatabaseError
@@ -15,6 +16,7 @@ log = structlog.get_logger(__name__)
 
 _PATIENCE_S = 1.0
 _PAUSE_S = 1.0
+_ATTACHED_EVERY_S = 5.0
 # After a look, news gathers for a moment: a look costs about the same for one job as for fifty.
 _GATHER_S = 0.03
 
@@ -22,31 +24,39 @@ _GATHER_S = 0.03
 def watch_forever(stop: threading.Event) -> None:
     """Watch every attached resource, each in a thread of its own, until `stop` is set; then return within a second."""
     watchers: dict[str, threading.Thread] = {}
+    attached: set[str] = set()
     while not stop.is_set():
         try:
-            _start_missing(watchers, stop)
+            _start_missing(watchers, attached, stop)
         except DatabaseError:
             log.exception("watch.database_away")
-        stop.wait(_PAUSE_S)
+        stop.wait(_ATTACHED_EVERY_S)
     connections.close_all()
     for thread in watchers.values():
         thread.join(_PATIENCE_S * 2)
 
 
-def _start_missing(watchers: dict[str, threading.Thread], stop: threading.Event) -> None:
-    """Start a thread for each attached resource that has none, or whose own has ended."""
+def _start_missing(watchers: dict[str, threading.Thread], attached: set[str], stop: threading.Event) -> None:
+    """Update `attached`, and start a thread for each attached resource that has none or whose own has ended.
+
+    The threads read `attached` too, and end when their resource is not in it any more.
+    """
     connections.keep_usable()
-    for resource_id in Resource.objects.filter(detached_at=None).values_list("pk", flat=True):
+    present = set(Resource.objects.filter(detached_at=None).values_list("pk", flat=True))
+    attached.intersection_update(present)
+    attached.update(present)
+    for resource_id in sorted(present):
         if resource_id not in watchers or not watchers[resource_id].is_alive():
-            thread = threading.Thread(target=_watch, args=(resource_id, stop), name=f"watch-{resource_id}", daemon=True)
+            name = f"watch-{resource_id}"
+            thread = threading.Thread(target=_watch, args=(resource_id, attached, stop), name=name, daemon=True)
             thread.start()
             watchers[resource_id] = thread
 
 
-def _watch(resource_id: str, stop: threading.Event) -> None:
+def _watch(resource_id: str, attached: Collection[str], stop: threading.Event) -> None:
     resource = Resource.objects.get(pk=resource_id)
     driver = drivers.driver_of(resource)
-    while not stop.is_set():
+    while resource_id in attached and not stop.is_set():
         try:
             if driver.wait_for_news(_PATIENCE_S):
                 connections.keep_usable()
@@ -57,6 +67,4 @@ def _watch(resource_id: str, stop: threading.Event) -> None:
         except Exception:  # what nobody anticipated is logged once, and watching goes on
             log.exception("watch.failed", resource=resource.name)
             stop.wait(_PAUSE_S)
-        if not Resource.objects.filter(pk=resource_id, detached_at=None).exists():
-            break
     connections.close_all()

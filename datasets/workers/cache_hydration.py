@@ -11,6 +11,7 @@ from pathlib import Path
 
 import structlog
 from django.db import transaction
+from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from core import clock, isolation, leases
@@ -67,20 +68,25 @@ def hydrate_cached_commit(*, cached_commit_id: str) -> None:
             _ring_next(row)
 
 
+def find_unattended() -> list[QuerySet[CachedCommit]]:
+    """Return the copies that need work and have no worker, and those that somebody wants scrubbed."""
+    unfinished = CachedCommit.objects.filter(state__in=[*UNFINISHED, CacheState.EVICTING])
+    to_scrub = CachedCommit.objects.filter(state=CacheState.READY, scrub_requested_at__isnull=False)
+    return [unfinished.filter(leases.is_free(clock.now())), to_scrub]
+
+
 def reap(*, limit: int = 100) -> int:
-    """Ring for every copy that wants work and has no worker, dead ones' included; return how many there are."""
-    now = clock.now()
-    rows = CachedCommit.objects.filter(state__in=[*UNFINISHED, CacheState.EVICTING]).filter(leases.is_free(now))
-    found = list(rows.order_by("pk").values_list("pk", "state")[:limit])
-    for id_, state in found:
+    """Enqueue every copy that needs work and has no worker, dead ones' included; return how many there are."""
+    unfinished, to_scrub = find_unattended()
+    rows = list(unfinished.order_by("pk").values_list("pk", "state")[:limit])
+    for id_, state in rows:
         if state == CacheState.EVICTING:
             enqueue_reliably("datasets.evict", cached_commit_id=id_)
         else:
             enqueue_reliably("datasets.hydrate", cached_commit_id=id_)
-    wanted = CachedCommit.objects.filter(state=CacheState.READY, scrub_requested_at__isnull=False)
-    for id_ in wanted.order_by("pk").values_list("pk", flat=True)[:limit]:
+    for id_ in to_scrub.order_by("pk").values_list("pk", flat=True)[:limit]:
         enqueue_reliably("datasets.scrub", cached_commit_id=id_)
-    return len(found)
+    return len(rows)
 
 
 @transaction.atomic

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 from django.db import transaction
+from django.db.models import QuerySet
 
 from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
@@ -41,12 +42,17 @@ class _Outputs:
     fault: str
 
 
+def find_unstored() -> list[QuerySet[Experiment]]:
+    """Return the experiments whose outputs are still to be stored."""
+    return [Experiment.objects.filter(artifacts_wanted=True)]
+
+
 def store_artifacts(run_id: str | None = None) -> None:
     """Store the outputs that are still to be stored, of one run or of all."""
-    waiting = Experiment.objects.filter(artifacts_wanted=True)
+    (waiting,) = find_unstored()
     if run_id is not None:
         waiting = waiting.filter(run_id=run_id)
-    rows = list(waiting.only("run_id", "job_id", "output_patterns").order_by("pk"))
+    rows = list(waiting.only("run_id", "job_id", "output_patterns").order_by("run_id", "pk"))
     jobs = job_selectors.list_by_id([row.job_id for row in rows if row.job_id is not None])
     batch: list[_Outputs] = []
     runs = set()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 from django.db import transaction
+from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from compute.errors import ResourceUnreachable
@@ -79,9 +80,14 @@ def read_ended(job_ids: Sequence[str]) -> None:
         pass
 
 
+def find_running() -> list[QuerySet[Experiment]]:
+    """Return the experiments whose jobs run."""
+    return [Experiment.objects.filter(is_live=True, state=ExperimentState.RUNNING)]
+
+
 def read_running() -> None:
     """Read on in the logs of all jobs that run, so that pages are live."""
-    running = Experiment.objects.filter(is_live=True, state=ExperimentState.RUNNING)
+    (running,) = find_running()
     job_ids = [job_id for job_id in running.values_list("job_id", flat=True) if job_id is not None]
     _harvest([each for each in _logs_of(job_ids) if each.job.state in _RUNNING_JOBS])
 

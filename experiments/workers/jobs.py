@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from django.db.models import QuerySet
+
 from accounts.actor import Actor
 from compute.selectors import jobs as job_selectors
 from core import isolation
@@ -31,9 +33,14 @@ _STATES: Mapping[str, ExperimentState] = {
 }
 
 
+def find_live() -> list[QuerySet[Experiment]]:
+    """Return the experiments of submitted jobs that have not ended."""
+    return [Experiment.objects.filter(is_live=True, state__in=LIVE, source_kind=JOB)]
+
+
 def follow_jobs() -> None:
     """Copy the states of submitted jobs that have not ended to their experiments; end those whose log was read."""
-    live = Experiment.objects.filter(is_live=True, state__in=LIVE, source_kind=JOB)
+    (live,) = find_live()
     states = {job_id: state for job_id, state in live.values_list("job_id", "state") if job_id is not None}
     jobs = list(job_selectors.list_by_id(states).values()) if states else []
     harvest.read_ended([job.pk for job in jobs if job.has_ended])

@@ -6,6 +6,10 @@ periodic run finds the work of a lost message, because the rows say what there i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q, QuerySet
 
 from core import clock, isolation, leases, metrics
 from core.models import Failure
@@ -93,12 +97,20 @@ def _take(run_id: str) -> str | None:
     return leases.take(Run.objects.filter(pk=run_id, is_live=True), for_s=apply.LEASE_S)
 
 
+def find_work() -> list[QuerySet[Any]]:
+    """Return what may be news about live runs."""
+    now = clock.now()
+    return [_runs_to_wake(now), snapshots.live_attempts_with_news(now), staging.find_preparing()]
+
+
 def find_waiting() -> list[str]:
     """Return the ids of the live runs about which there is news."""
     now = clock.now()
-    live = Run.objects.filter(is_live=True)
-    due = set(live.filter(wake_at__lte=now).values_list("pk", flat=True))
-    due.update(live.filter(retry_requested_at__isnull=False).values_list("pk", flat=True))
+    due = set(_runs_to_wake(now).values_list("pk", flat=True))
     due.update(snapshots.live_attempts_with_news(now).values_list("run_id", flat=True))
     due.update(staging.runs_with_news())
     return sorted(due)
+
+
+def _runs_to_wake(now: datetime) -> QuerySet[Run]:
+    return Run.objects.filter(Q(wake_at__lte=now) | Q(retry_requested_at__isnull=False), is_live=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from accounts.actor import Actor
 from compute.errors import TemplateNotFound
@@ -49,9 +49,14 @@ def look_at_inputs(run_id: str) -> None:
     isolation.for_each(failures.BRING_INPUT, waiting.order_by("pk"), _look, on_failure=_give_up)
 
 
+def find_preparing() -> QuerySet[AttemptInput]:
+    """Return the inputs of the attempts that prepare."""
+    return AttemptInput.objects.filter(is_live=True, attempt__state="preparing")
+
+
 def runs_with_news() -> list[str]:
     """Return the runs in which an attempt has got all its datasets, lost one, or what it waits for has moved on."""
-    preparing = AttemptInput.objects.filter(is_live=True, attempt__state="preparing")
+    preparing = find_preparing()
     if not preparing.exists():
         return []
     complete = preparing.exclude(state=InputState.PENDING).exclude(attempt__inputs__state=InputState.PENDING)
@@ -71,10 +76,15 @@ def runs_waiting_for(cached_commit_id: str) -> list[str]:
     return sorted(set(waiting.values_list("attempt__run_id", flat=True)))
 
 
+def find_pending_copies() -> list[QuerySet[AttemptInput]]:
+    """Return the copies that are needed and that no worker makes."""
+    return [AttemptInput.objects.filter(_UNDER_WAY, leases.is_free(clock.now()), is_cached=False)]
+
+
 def copy_all() -> None:
     """Make every copy that is needed and that no worker makes."""
-    waiting = AttemptInput.objects.filter(_UNDER_WAY, leases.is_free(clock.now()), is_cached=False)
-    copy_each(list(waiting.order_by("pk").values_list("pk", flat=True)))
+    (pending,) = find_pending_copies()
+    copy_each(list(pending.order_by("pk").values_list("pk", flat=True)))
 
 
 def copy_each(input_ids: Sequence[str]) -> None:
@@ -106,9 +116,14 @@ def copy_input(input_id: str) -> None:
     tasks.enqueue("flows.advance", run_id=row.attempt.run_id)
 
 
+def find_held_inputs() -> list[QuerySet[AttemptInput]]:
+    """Return what ended attempts still hold."""
+    return [AttemptInput.objects.filter(is_live=True, attempt__state__in=_ENDED)]
+
+
 def release_inputs() -> None:
-    """Let go of what ended attempts held: their holds on cached commits, and their own copies."""
-    held = AttemptInput.objects.filter(is_live=True, attempt__state__in=_ENDED)
+    """Release what ended attempts hold: cached commits, and their own copies."""
+    (held,) = find_held_inputs()
     ended = sorted(set(held.values_list("attempt_id", "attempt__run_id")))
     isolation.for_each("flows.release_inputs", ended, _release, key=lambda item: str(item[0]))
 

@@ -8,9 +8,10 @@ finds the work of a lost message.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.dispatch import Signal
 from django.utils.module_loading import import_string
 
@@ -31,13 +32,15 @@ class Queue(StrEnum):
 
 
 Handler = Callable[..., None]
+FindWork = Callable[[], "Sequence[QuerySet[Any]]"]
 
 
 @dataclass(frozen=True)
 class Task:
     """A registered task. `every_s` is the period of its runs in the leader in seconds; None means it has none.
 
-    `on` names the events (`app.signal`) after which it is enqueued, without ids.
+    `on` names the events (`app.signal`) after which it is enqueued, without ids. `find_work` returns queries of the
+    rows that a periodic run would do something about; None: only the run itself can tell.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Task:
     handler: Handler
     every_s: float | None
     on: tuple[str, ...] = ()
+    find_work: FindWork | None = None
 
 
 class TaskQueue(Protocol):
@@ -74,15 +78,21 @@ _threads: TaskThreads | None = None
 
 
 def task(
-    name: str, *, queue: Queue = Queue.ADVANCE, every_s: float | None = None, on: Sequence[str] = ()
+    name: str,
+    *,
+    queue: Queue = Queue.ADVANCE,
+    every_s: float | None = None,
+    on: Sequence[str] = (),
+    find_work: FindWork | None = None,
 ) -> Callable[[Handler], Handler]:
     """Register a function under `name`. A periodic run and an event of `on` call it without ids.
 
     `on` holds events as `app.signal`, such as `scheduler.workload_placed`: a signal of that app's `signals` module.
+    With `find_work` the leader leaves periodic runs out while none of these queries has a row (see `config.leader`).
     """
 
     def register(handler: Handler) -> Handler:
-        _tasks[name] = Task(name, queue, handler, every_s, tuple(on))
+        _tasks[name] = Task(name, queue, handler, every_s, tuple(on), find_work)
         for event in on:
             _signal_of(event).connect(lambda **_: enqueue(name), weak=False, dispatch_uid=name)
         return handler

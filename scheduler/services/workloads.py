@@ -120,13 +120,24 @@ def set_missing_bytes(workload_id: str, missing_bytes: Mapping[str, int]) -> Non
         tasks.enqueue_on_commit("scheduler.cycle")
 
 
+def find_unclaimed() -> list[QuerySet[Placement]]:
+    """Return the placements that are not claimed yet."""
+    return [Placement.objects.filter(is_claimed=False)]
+
+
+def find_terminating() -> list[QuerySet[Workload]]:
+    """Return the workloads that are evicted and have not stopped yet."""
+    return [Workload.objects.filter(state=WorkloadState.TERMINATING)]
+
+
 def list_unclaimed() -> list[str]:
     """Return the ids of the placements that are not claimed yet, the oldest first.
 
     One table and an index of exactly these rows: a join of waiting jobs with what they got is planned badly by a
     database that has no statistics yet, or old ones, because both sides are empty most of the time.
     """
-    return list(Placement.objects.filter(is_claimed=False).order_by("pk").values_list("pk", flat=True))
+    (unclaimed,) = find_unclaimed()
+    return list(unclaimed.order_by("pk").values_list("pk", flat=True))
 
 
 @transaction.atomic
@@ -143,7 +154,8 @@ def claim_placements(placement_ids: Collection[str]) -> list[ClaimedPlacement]:
 
 def list_terminating() -> dict[str, str]:
     """Return by id why workloads are evicted, of those that have not stopped yet."""
-    return dict(Workload.objects.filter(state=WorkloadState.TERMINATING).order_by("pk").values_list("pk", "reason"))
+    (terminating,) = find_terminating()
+    return dict(terminating.order_by("pk").values_list("pk", "reason"))
 
 
 def list_terminating_pods() -> list[str]:

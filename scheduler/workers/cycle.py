@@ -11,7 +11,7 @@ from functools import partial
 
 import structlog
 from django.db import transaction
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 
 from core import clock, ids, isolation, leases
 from core.metrics import CYCLE_SECONDS
@@ -50,13 +50,19 @@ class CycleReport(Applied):
     skipped: int = 0
 
 
+def find_waiting() -> list[QuerySet[Workload]]:
+    """Return the workloads that wait, and those of which some pods do."""
+    is_incomplete = Q(has_many_pods=True, state=WorkloadState.PLACED)
+    return [Workload.objects.filter(Q(state=WorkloadState.PENDING) | is_incomplete)]
+
+
 def run_once(policy: Policy = _POLICY) -> CycleReport:
     """Place pending workloads, evict others where a queue is entitled to their capacity, and explain the other waits.
 
     Safe to run twice at once. A workload on which the engine fails is left out for a while, and the others go on.
     """
-    is_incomplete = Q(has_many_pods=True, state=WorkloadState.PLACED)
-    if not Workload.objects.filter(Q(state=WorkloadState.PENDING) | is_incomplete).exists():
+    (waiting,) = find_waiting()
+    if not waiting.exists():
         return CycleReport()
     holder = ids.new_id("cycle", now_ms=clock.now_ms())
     if not leases.take_named(_LEASE, holder=holder, for_s=_LEASE_S):

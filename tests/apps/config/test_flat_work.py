@@ -3,19 +3,16 @@
 import pytest
 from django.db import connection
 
-from compute.models import Job
 from core import tasks
-from experiments.models import Experiment
-from flows.models import Attempt, Run, Step
-from scheduler.models import Workload
 from tests.factories.flows import World
+from tests.factories.history import copy_run
 
 pytestmark = pytest.mark.skipif(
     connection.vendor != "sqlite", reason="SQLite counts the steps of its statements; PostgreSQL cannot"
 )
 
 # What looks at the recent past by design, in bounded pieces.
-_LEARNS = {"scheduler.learn_packing", "experiments.store_artifacts"}
+_LEARNS = {"scheduler.learn_packing"}
 _FLOW = """flow: two
 steps:
   - name: first
@@ -37,10 +34,10 @@ def test_no_periodic_task_reads_more_because_more_runs_have_ended(tmp_path, proj
     world.turn()
     for _ in range(3):
         costs_of_all()
-    add_history(over, 10)
+    copy_run(over, 10)
 
     few = costs_of_all()
-    add_history(over, 100)
+    copy_run(over, 100)
     many = costs_of_all()
 
     assert many == few
@@ -66,33 +63,3 @@ def cost_of(name: str) -> int:
     finally:
         connection.connection.set_progress_handler(None, 1)
     return steps
-
-
-def add_history(run: Run, count: int) -> None:
-    """Add copies of a run that has ended, with all its rows."""
-    first = Run.objects.filter(flow=run.flow).count() + 1
-    for number in range(first, first + count):
-        steps, attempts, jobs, workloads = {}, {}, {}, {}
-        new_run = copy(run, number=number)
-        for row in Workload.objects.filter(job__attempt__run=run):
-            workloads[row.pk] = copy(row, name=f"{row.name}-{number}")
-        for row in Job.objects.filter(attempt__run=run):
-            jobs[row.pk] = copy(row, name=f"{row.name}-{number}", workload=workloads[row.workload_id])
-        for row in Step.objects.filter(run=run):
-            steps[row.pk] = copy(row, run=new_run)
-        for row in Attempt.objects.filter(run=run):
-            name = f"{row.job_name}-{number}"
-            attempts[row.pk] = copy(row, run=new_run, step=steps[row.step_id], job=jobs[row.job_id], job_name=name)
-        for row in Experiment.objects.filter(run_id=run.pk):
-            copy(row, run_id=new_run.pk, source_id=attempts[row.source_id].pk, job_id=jobs[row.job_id].pk)
-
-
-def copy(row, **changes):
-    fields = {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields if not field.generated}
-    del fields["id"]
-    for name, value in changes.items():
-        fields.pop(f"{name}_id", None)
-        fields[name] = value
-    made = type(row)(**fields)
-    made.save(force_insert=True)
-    return made

@@ -1,0 +1,63 @@
+"""The leader runs periodic tasks that have work, and asks about all of them in one statement."""
+
+import pytest
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
+
+from config.leader import Schedule
+from core import leases, tasks
+from tests.factories.scheduler import enqueue
+
+ASKED = {name for name, task in tasks.registered().items() if task.find_work is not None}
+
+
+@pytest.fixture
+def schedule(db) -> Schedule:
+    """A schedule that has run everything once, at second 0."""
+    leases.take_named("leader", holder="test", for_s=60)
+    made = Schedule()
+    made.take_due(0.0)
+    return made
+
+
+def names(due) -> set[str]:
+    return {task.name for task in due}
+
+
+def test_at_first_every_periodic_task_is_run(db):
+    every = {name for name, task in tasks.registered().items() if task.every_s}
+
+    assert names(Schedule().take_due(0.0)) == every
+    assert {"flows.advance", "scheduler.cycle", "compute.observe"} <= ASKED
+
+
+def test_without_work_none_of_them_is_run_and_the_database_is_asked_once(schedule):
+    with CaptureQueriesContext(connection) as asked:
+        due = schedule.take_due(1.0)
+
+    assert names(due) & ASKED == set()
+    assert len(asked) == 1
+
+
+def test_a_task_with_work_is_run(schedule, project):
+    enqueue(project, "waits")
+
+    assert names(schedule.take_due(1.0)) & ASKED == {"scheduler.cycle"}
+
+
+def test_once_a_minute_a_task_is_run_whether_it_has_work_or_not(schedule):
+    before = names(schedule.take_due(59.0))
+
+    assert (before & ASKED, names(schedule.take_due(65.0)) & ASKED) == (set(), ASKED)
+
+
+def test_while_the_database_is_away_nothing_is_run_and_nothing_is_forgotten(schedule, project):
+    enqueue(project, "waits")
+
+    def be_away(execute, sql, params, many, context):
+        raise OperationalError("the database is restarting")
+
+    with connection.execute_wrapper(be_away):
+        away = schedule.take_due(1.0)
+
+    assert (away, "scheduler.cycle" in names(schedule.take_due(1.25))) == ([], True)
