@@ -12,4 +12,4 @@ class ComputeConfig(AppConfig):
     def ready(self) -> None:
         """Register background tasks and join the shell."""
         from compute import tasks  # noqa: F401
-        from compute.web import live_topics, navigation, running_work  # noqa: F401
+        from compute.web import live_topics, navigation, running_work, site_readers  # noqa: F401

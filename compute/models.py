@@ -33,7 +33,7 @@ class Resource(BaseModel):
     """A place where jobs run. `nodes` is the declared list of a simulated one, empty for all others.
 
     `unconfined_reason` says why its jobs have no sandbox that keeps them from the platform's files; empty: they have.
-    `cache_site` names the cache site whose copies jobs of this resource can read; empty: it has none. A detached one
+    `site_links` list the cache sites whose copies its jobs can read, the nearest first. A detached one
     stays as the history of its jobs; its name is free again.
     """
 
@@ -42,7 +42,6 @@ class Resource(BaseModel):
     name = models.CharField(max_length=63)
     kind = models.CharField(max_length=20, choices=[(kind.value, kind.value) for kind in ResourceKind])
     nodes = models.JSONField(default=list)
-    cache_site = models.CharField(max_length=63, blank=True)
     state = models.CharField(
         max_length=20, choices=[(state.value, state.value) for state in ResourceState], default=ResourceState.READY
     )
@@ -65,6 +64,32 @@ class Resource(BaseModel):
     def is_simulated(self) -> bool:
         """Whether its nodes do not exist."""
         return self.kind == ResourceKind.SIMULATED
+
+    @property
+    def sites(self) -> list[str]:
+        """The names of the cache sites whose copies its jobs can read, the nearest first. Needs the links at hand."""
+        return [link.site for link in sorted(self.site_links.all(), key=lambda link: link.position)]
+
+    @property
+    def cache_site(self) -> str:
+        """The first of its sites; empty: it has none. For one release, beside `sites`."""
+        return next(iter(self.sites), "")
+
+
+class ResourceSite(BaseModel):
+    """A cache site that jobs of a resource can read, by its name, which never changes. Position 0 is the nearest."""
+
+    id_prefix = "rsite"
+
+    resource = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="site_links")
+    site = models.CharField(max_length=63, db_index=True)
+    position = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["resource", "site"], name="one_link_per_resource_and_site")]
+
+    def __str__(self) -> str:
+        return self.site
 
 
 _MOST_DIGITS = 400

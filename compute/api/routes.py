@@ -31,8 +31,17 @@ def list_resources(request: ApiRequest) -> dict[str, Any]:
 def attach_resource(request: ApiRequest, body: schemas.ResourceIn) -> Status[Resource]:
     """Attach this machine, or simulated nodes. For site admins."""
     declared = [node.model_dump() for node in body.nodes]
-    resource = resources.attach_resource(actor=request.actor, name=body.name, kind=body.kind, declared=declared)
+    resource = resources.attach_resource(
+        actor=request.actor, name=body.name, kind=body.kind, declared=declared, sites=body.sites
+    )
     return Status(201, resource)
+
+
+@router.patch("/compute/resources/{name}", response=schemas.ResourceOut, operation_id="compute_change_resource")
+def change_resource(request: ApiRequest, name: str, body: schemas.ResourceChangeIn) -> Resource:
+    """Set the cache sites whose copies jobs of a resource can read, the nearest first. For site admins."""
+    resource = resource_selectors.get_resource(actor=request.actor, name=name)
+    return resources.set_sites(actor=request.actor, resource=resource, sites=body.sites)
 
 
 @router.delete("/compute/resources/{name}", response={204: None}, operation_id="compute_detach_resource")

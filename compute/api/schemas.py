@@ -50,6 +50,7 @@ class ResourceOut(Schema):
     error: str
     unconfined_reason: str
     last_contact_at: datetime | None
+    sites: list[str]
     cache_site: str
     templates: list[TemplateOut]
 
@@ -77,6 +78,13 @@ class ResourceIn(Schema):
     name: bounds.Name
     kind: ResourceKind
     nodes: list[SimulatedNodeIn] = Field([], max_length=10_000)
+    sites: list[bounds.Name] = Field([], max_length=100)
+
+
+class ResourceChangeIn(Schema):
+    """What to change of a resource: the cache sites that its jobs read, the nearest first."""
+
+    sites: list[bounds.Name] = Field(max_length=100)
 
 
 class TemplateIn(Schema):

@@ -1,15 +1,17 @@
 """Reads about resources. Every signed-in person may see them: they are what jobs can be sent to."""
 
+from collections.abc import Collection
+
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from compute.errors import ResourceNotFound
-from compute.models import Resource
+from compute.models import Resource, ResourceSite
 
 
 def list_resources(*, actor: Actor) -> QuerySet[Resource]:  # noqa: ARG001 (every actor sees all)
-    """Return the attached resources by name, with their templates at hand."""
-    return Resource.objects.filter(detached_at=None).prefetch_related("templates").order_by("name")
+    """Return the attached resources by name, with their templates and sites at hand."""
+    return Resource.objects.filter(detached_at=None).prefetch_related("templates", "site_links").order_by("name")
 
 
 def get_resource(*, actor: Actor, name: str) -> Resource:
@@ -18,3 +20,12 @@ def get_resource(*, actor: Actor, name: str) -> Resource:
     if resource is None:
         raise ResourceNotFound(f"There is no compute resource called '{name}'.")
     return resource
+
+
+def list_readers(sites: Collection[str]) -> dict[str, list[str]]:
+    """Return, by cache site, the names of the attached resources whose jobs read it. Everybody may see them."""
+    links = ResourceSite.objects.filter(site__in=sites, resource__detached_at=None).order_by("resource__name")
+    found: dict[str, list[str]] = {site: [] for site in sites}
+    for site, resource in links.values_list("site", "resource__name"):
+        found[site].append(resource)
+    return found

@@ -15,11 +15,12 @@ from compute.adapters import drivers
 from compute.adapters.local.machine import describe_machine
 from compute.engine.ports import NodeFacts
 from compute.errors import InvalidResource, ResourceExists, ResourceInUse, ResourceUnreachable
-from compute.models import Job, Resource, ResourceKind, ResourceState
+from compute.models import Job, Resource, ResourceKind, ResourceSite, ResourceState
 from compute.selectors import failures
 from compute.services import templates
 from compute.services.templates import Shape
 from core import clock, isolation
+from datasets.selectors import caches as cache_selectors
 from scheduler.services import nodes
 from scheduler.services.nodes import GpuReport, NodeReport
 
@@ -63,11 +64,17 @@ def require_attach(*, actor: Actor) -> None:
 
 
 def attach_resource(
-    *, actor: Actor, name: str, kind: ResourceKind, declared: Sequence[Mapping[str, Any]] = ()
+    *,
+    actor: Actor,
+    name: str,
+    kind: ResourceKind,
+    declared: Sequence[Mapping[str, Any]] = (),
+    sites: Sequence[str] = (),
 ) -> Resource:
     """Add a resource once it has answered. `declared` lists the nodes of a simulated one.
 
-    Raises ResourceExists, InvalidResource, and ResourceUnreachable; then nothing is kept.
+    `sites` are the cache sites whose copies its jobs can read, the nearest first; without them this machine reads the
+    local one. Raises ResourceExists, InvalidResource, CacheSiteNotFound and ResourceUnreachable; then nothing is kept.
     """
     require_attach(actor=actor)
     check_name(name)
@@ -77,10 +84,25 @@ def attach_resource(
         raise InvalidResource("Two of the nodes have the same name.")
     with transaction.atomic():
         resource = _create(actor, name, kind, [dict(node) for node in declared])
+        if sites:
+            _link_sites(actor, resource, sites)
         found = drivers.driver_of(resource).probe()
         if not found:
             raise InvalidResource(f"{name} answers, but has no nodes.")
         _report(resource, found)
+    return resource
+
+
+@transaction.atomic
+def set_sites(*, actor: Actor, resource: Resource, sites: Sequence[str]) -> Resource:
+    """Set the cache sites whose copies jobs of a resource can read, the nearest first. What jobs hold stays held.
+
+    Raises InvalidResource and CacheSiteNotFound; then nothing changes.
+    """
+    require_site_admin(actor, "choose the cache sites of compute resources")
+    resource = Resource.objects.select_for_update().get(pk=resource.pk)
+    _link_sites(actor, resource, sites)
+    audit.record(actor, "compute.set_sites", resource, sites=list(sites))
     return resource
 
 
@@ -138,10 +160,24 @@ def _create(actor: Actor, name: str, kind: ResourceKind, declared: Sequence[Mapp
     if kind is ResourceKind.LOCAL and (other := attached.filter(kind=kind).first()) is not None:
         # Twice the same cores and GPUs would be given away.
         raise ResourceExists(f"This machine is attached already, as '{other.name}'.")
-    site = LOCAL_CACHE_SITE if kind is ResourceKind.LOCAL else ""
-    resource = Resource.objects.create(name=name, kind=kind, nodes=list(declared), cache_site=site)
+    resource = Resource.objects.create(name=name, kind=kind, nodes=list(declared))
+    if kind is ResourceKind.LOCAL:
+        ResourceSite.objects.create(resource=resource, site=LOCAL_CACHE_SITE, position=0)
     audit.record(actor, "compute.attach_resource", resource, kind=kind)
     return resource
+
+
+def _link_sites(actor: Actor, resource: Resource, sites: Sequence[str]) -> None:
+    if len(set(sites)) < len(sites):
+        raise InvalidResource("A cache site is named twice.")
+    for name in sites:
+        site = cache_selectors.get_site(actor=actor, name=name)
+        if site.is_simulated and not resource.is_simulated:
+            raise InvalidResource(f"The cache site {name} does not exist, so jobs that run cannot read it.")
+    ResourceSite.objects.filter(resource=resource).delete()
+    ResourceSite.objects.bulk_create(
+        ResourceSite(resource=resource, site=name, position=position) for position, name in enumerate(sites)
+    )
 
 
 def _shapes_of(machine: NodeFacts) -> Mapping[str, Shape]:

@@ -110,14 +110,14 @@ def release_data() -> None:
 
 def _hold(actor: Actor, template: Template, reference: str, name: str) -> tuple[Mount, dict[str, object]]:
     """Hold what a job reads; return how it is mounted, and which commit it is."""
-    site_name = template.resource.cache_site
-    if not site_name:
+    sites = template.resource.sites
+    if not sites:
         raise InvalidJobSpec(f"{template.resource.name} has no cache site, so its jobs cannot read datasets.")
     found = dataset_selectors.resolve(actor, reference)
-    site = cache_selectors.get_site(actor=actor, name=site_name)
-    copy = cache_selectors.get_cached(found.commit.pk, site.pk)
-    if copy is None or copy.state != "ready" or copy.source is None:
-        raise DataNotCached(f"{reference} is not cached on {site.name}, where {template.full_name} would read it.")
+    copy = cache_selectors.find_ready(found.commit.pk, sites)
+    if copy is None or copy.source is None:
+        where = " or ".join(sites)
+        raise DataNotCached(f"{reference} is not cached on {where}, where {template.full_name} would read it.")
     caches.hold(actor, copy.pk, _HOLDER + name, f"read by {name}")
     facts: dict[str, object] = {
         "name": found.dataset.name,

@@ -23,6 +23,7 @@ from compute.web.node_cells import NodeView
 from core import bounds, units
 from core.errors import InvalidInput
 from core.isolation import FailureView
+from datasets.errors import CacheSiteNotFound
 from scheduler.selectors.nodes import get_node
 from scheduler.services import nodes
 
@@ -130,6 +131,20 @@ def detach(request: PageRequest, name: str) -> HttpResponse:
     """Take a resource away."""
     resources.detach_resource(actor=request.actor, resource=selectors.get_resource(actor=request.actor, name=name))
     messages.success(request, f"{name} is detached. The history of its jobs stays.")
+    return redirect("compute:compute")
+
+
+@require_POST
+def set_sites(request: PageRequest, name: str) -> HttpResponse:
+    """Set the cache sites that a resource's jobs read, given by name in their order."""
+    resource = selectors.get_resource(actor=request.actor, name=name)
+    sites = request.POST.get("sites", "").replace(",", " ").split()
+    try:
+        resources.set_sites(actor=request.actor, resource=resource, sites=sites)
+    except (CacheSiteNotFound, InvalidResource) as error:
+        messages.error(request, f"{error.message} {error.hint}".strip())
+    else:
+        messages.success(request, f"Jobs on {name} read {', '.join(sites) or 'no cache site'}.")
     return redirect("compute:compute")
 
 

@@ -124,8 +124,12 @@ class CachedCommit(Leased, BaseModel):
 
     @property
     def source(self) -> dict[str, str] | None:
-        """What jobs mount to read the files, as JSON; None while it is not ready. Needs the site at hand."""
-        return None if self.path is None else {"kind": "host_folder", "path": self.path}
+        """What jobs mount to read the files, as JSON; None while it is not ready. Needs site and commit at hand."""
+        if self.path is None:
+            return None
+        if self.site.is_simulated:  # its files are in the store alone
+            return {"kind": "tree", "dataset_id": self.dataset_id, "root": self.commit.root}
+        return {"kind": "host_folder", "path": self.path}
 
     @property
     def bytes_on_disk(self) -> int:

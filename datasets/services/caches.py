@@ -3,6 +3,7 @@
 Asked for twice, or by many at once, a commit is cached once: at most one row of a commit and a site is current.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -14,9 +15,16 @@ from accounts.permissions import require
 from core import clock, isolation
 from core.tasks import enqueue_on_commit
 from datasets import permissions
-from datasets.engine.cache_states import CURRENT, CacheState
+from datasets.engine.cache_states import CURRENT, UNFINISHED, CacheState
 from datasets.engine.eviction import EvictionPlan
-from datasets.errors import CachedCommitNotFound, CacheInUse, CacheNotReady, CachePinned
+from datasets.errors import (
+    CachedCommitNotFound,
+    CacheFull,
+    CacheInUse,
+    CacheNotReady,
+    CachePinned,
+    CacheSiteUnavailable,
+)
 from datasets.models import CachedCommit, CacheHold, CacheSite, Commit
 from datasets.selectors import cache_plans, caches, failures
 from datasets.services import cache_space
@@ -55,6 +63,31 @@ def request_cache(
     raise cache_space.explain_full(
         actor, site, min(plans, key=lambda plan: plan.missing_bytes), wanted_for=request.label
     )
+
+
+def request_nearest(
+    *, actor: Actor, commit: Commit, sites: Sequence[CacheSite], holder: str | None = None, why: str = ""
+) -> CachedCommit:
+    """Ask for a commit on one of these sites, the nearest first, and return its cached commit.
+
+    A ready copy on any of them is taken, else one on its way; otherwise it is requested on the first site with the
+    capacity for it. Raises what `request_cache` raises for the nearest site when none can take it.
+    """
+    require(actor, permissions.CACHE, commit.dataset.project_id)
+    refusals: list[CacheFull | CacheSiteUnavailable] = []
+    for states in ({CacheState.READY}, UNFINISHED):
+        for site in sites:
+            copy = caches.get_cached(commit.pk, site.pk)
+            if copy is not None and copy.state in states:
+                joined = _join(actor, commit, site, holder, why)
+                if joined is not None:
+                    return joined
+    for site in sites:
+        try:
+            return request_cache(actor, commit, site, holder, why)
+        except (CacheFull, CacheSiteUnavailable) as error:
+            refusals.append(error)
+    raise refusals[0]
 
 
 @transaction.atomic

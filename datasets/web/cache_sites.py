@@ -16,8 +16,9 @@ from core.isolation import FailureView
 from datasets.engine.cache_states import UNFINISHED, CacheState
 from datasets.engine.eviction import EvictionPlan
 from datasets.models import CachedCommit, CacheSite
-from datasets.selectors import caches, failures
+from datasets.selectors import caches, failures, site_readers
 from datasets.selectors.caches import Capacity
+from datasets.selectors.site_readers import SiteReader
 
 _HUES = 7
 _ROWS = 50
@@ -48,6 +49,7 @@ class SiteView:
 
     site: CacheSite
     capacity: Capacity
+    readers: list[SiteReader]
     rows: list[Row]
     segments: list[Row]
     last: int
@@ -69,7 +71,11 @@ def caches_page(request: PageRequest) -> HttpResponse:
     capacities = caches.measure_capacities(sites)
     name = text(request, "project")
     project = get_project(actor=request.actor, name=name) if name else None
-    views = [_view_of(request, site, capacities[site.pk], project, need_bytes) for site in sites]
+    readers = site_readers.list_readers([site.name for site in sites])
+    views = [
+        _view_of(request, site, capacities[site.pk], readers[site.name], project=project, need_bytes=need_bytes)
+        for site in sites
+    ]
     context = {
         "views": views,
         "wanted": wanted,
@@ -81,7 +87,13 @@ def caches_page(request: PageRequest) -> HttpResponse:
 
 
 def _view_of(
-    request: PageRequest, site: CacheSite, capacity: Capacity, project: Project | None, need_bytes: int | None
+    request: PageRequest,
+    site: CacheSite,
+    capacity: Capacity,
+    readers: list[SiteReader],
+    *,
+    project: Project | None,
+    need_bytes: int | None,
 ) -> SiteView:
     copies = caches.list_cached_commits(actor=request.actor, site=site).order_by("pk")
     if project is not None:
@@ -98,6 +110,7 @@ def _view_of(
     return SiteView(
         site=site,
         capacity=capacity,
+        readers=readers,
         rows=rows[first : first + _ROWS],
         segments=rows,
         last=min(first + _ROWS, len(rows)),

@@ -38,11 +38,15 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class TemplateNow:
-    """A template as it is now. `obstacle` is why nothing can start there; `is_unknown`: nothing can even wait there."""
+    """A template as it is now. `obstacle` is why nothing can start there; `is_unknown`: nothing can even wait there.
+
+    `has_sites`: its jobs read cached commits.
+    """
 
     obstacle: str = ""
     is_unknown: bool = False
     is_simulated: bool = False
+    has_sites: bool = True
 
 
 @dataclass(frozen=True)
@@ -318,10 +322,10 @@ class _Planner:
         why = f"{tried[-1].template} {tried[-1].why}." if tried else "It is the first choice."
         if facts.obstacle:
             why += f" {template} {facts.obstacle}, but nothing else is left to try."
-        if facts.is_simulated and node.has_data:
+        prepares = node.has_data and (facts.has_sites or not facts.is_simulated)
+        if node.has_data and not prepares:
             why += " Its nodes are simulated, so no data is staged."
         number = step.attempts + 1
-        prepares = node.has_data and not facts.is_simulated
         begun = AttemptNow("", number, AttemptState.QUEUED, choice, self._now)
         return Start(
             step_id=step.id,

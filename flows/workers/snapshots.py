@@ -275,6 +275,7 @@ def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, str]]:
     """Return what is known about each template that the flow names, and the ids of those that exist."""
     facts: dict[str, TemplateNow] = {}
     ids: dict[str, str] = {}
+    has_data = any(node.has_data for node in graph.nodes)
     for name in sorted({choice.template for node in graph.nodes for choice in node.choices}):
         try:
             template = templates.get_template(actor=_SYSTEM, full_name=name)
@@ -284,6 +285,7 @@ def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, str]]:
         resource = template.resource
         is_away = resource.state == _UNREACHABLE
         why = f"cannot be reached ({resource.error})" if resource.error else "cannot be reached"
-        facts[name] = TemplateNow(why if is_away else "", is_simulated=resource.is_simulated)
+        has_sites = has_data and bool(resource.sites)
+        facts[name] = TemplateNow(why if is_away else "", is_simulated=resource.is_simulated, has_sites=has_sites)
         ids[name] = template.pk
     return facts, ids

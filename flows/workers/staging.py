@@ -160,39 +160,40 @@ def _look(row: AttemptInput) -> None:
 def _bring(row: AttemptInput) -> None:
     template = _template_of(row.attempt)
     mountable = templates.list_mountable(template) if template is not None else DATA_SOURCES
-    site = template.resource.cache_site if template is not None else ""
-    if row.is_cached and not (site and SourceKind.HOST_FOLDER in mountable):
+    sites = template.resource.sites if template is not None else []
+    if row.is_cached and not (sites and SourceKind.HOST_FOLDER in mountable):
         # The resource has no cache site, so the attempt gets a copy of its own.
         AttemptInput.objects.filter(pk=row.pk).update(is_cached=False)
         row.is_cached = False
     if not row.is_cached:
-        if SourceKind.HOST_FOLDER in mountable:
+        is_simulated = template is not None and template.resource.is_simulated
+        if SourceKind.HOST_FOLDER in mountable and not is_simulated:
             tasks.enqueue("flows.copy_input", input_id=row.pk)
         else:
             commit = _commit_of(row)
             _settle(row, InputState.READY, source=source_to_json(Tree(commit.dataset_id, commit.root)))
         return
-    cached = _request(row, site)
+    cached = _request(row, sites)
     if cached.state == "ready":
         _settle(row, InputState.READY, source=cached.source)
     elif cached.state == "failed":
         _settle(row, InputState.FAILED, error=cached.error or "It could not be cached.")
 
 
-def _request(row: AttemptInput, site: str) -> Any:
+def _request(row: AttemptInput, sites: Sequence[str]) -> Any:
     """Return the cached commit that was asked for before; ask for it when that was never done, or it is gone."""
     if row.cached_commit_id:
         cached = cache_selectors.get_cached_commit(actor=_SYSTEM, cached_commit_id=row.cached_commit_id)
         if cached.state not in {"evicting", "gone"}:
             return cached
-    cached = caches.request_cache(
-        _SYSTEM,
-        _commit_of(row),
-        cache_selectors.get_site(actor=_SYSTEM, name=site),
+    cached = caches.request_nearest(
+        actor=_SYSTEM,
+        commit=_commit_of(row),
+        sites=[cache_selectors.get_site(actor=_SYSTEM, name=name) for name in sites],
         holder=row.attempt_id,
         why=f"read by {_label(row.attempt)}",
     )
-    AttemptInput.objects.filter(pk=row.pk).update(cached_commit_id=cached.pk, site=site)
+    AttemptInput.objects.filter(pk=row.pk).update(cached_commit_id=cached.pk, site=cached.site.name)
     return cached
 
 

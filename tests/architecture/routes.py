@@ -80,6 +80,7 @@ DELETE /datasets/{project}/{name}/commits/{ref}/cache         401      404    40
 
 GET    /compute/resources                                     401      200    200    200   200  200
 POST   /compute/resources                                     401      403    403    403   403  201
+PATCH  /compute/resources/{name}                              401      403    403    403   403  200
 DELETE /compute/resources/{name}                              401      403    403    403   403  204
 GET    /compute/templates                                     401      200    200    200   200  200
 POST   /compute/templates                                     401      403    403    403   403  201
@@ -219,6 +220,7 @@ GET    /compute/attach/                                     login      403    40
 POST   /compute/attach/                                     login      403    403    403   403  302
 POST   /compute/nodes/{node_id}/drain/                      login      403    403    403   403  302
 POST   /compute/{name}/detach/                              login      403    403    403   403  302
+POST   /compute/{name}/sites/                               login      403    403    403   403  302
 POST   /compute/{name}/templates/                           login      403    403    403   403  302
 POST   /compute/{name}/templates/{template}/delete/         login      403    403    403   403  302
 GET    /quotas/                                             login      200    200    200   200  200
@@ -366,6 +368,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /cache/commits/{cached_commit_id}/pin": {"pinned": True},
         "POST /datasets/{project}/{name}/commits/{ref}/cache": {},
         "POST /compute/resources": {"name": "more", "kind": "simulated", "nodes": [{"name": "n-1", **shape}]},
+        "PATCH /compute/resources/{name}": {"sites": []},
         "PATCH /compute/templates/{name}": {"price_per_hour": "2.5"},
         "POST /compute/templates": {"resource": "lab", "name": "more", **shape},
         "POST /compute/jobs": {"project": "team-a", "template": "lab.small", "command": "true"},
@@ -402,6 +405,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
             "gpu_memory": "0",
         },
         "POST /compute/nodes/{node_id}/drain/": {"drained": "1"},
+        "POST /compute/{name}/sites/": {"sites": ""},
         "POST /compute/{name}/templates/": {"name": "more", "cpu": "1", "memory": "1 GB", "gpus": "0"},
         "POST /quotas/{project}/": {"gpus": "2"},
         "POST /settings/cache/new/": {"name": "more", "root": f"{values['folder']}/more", "idle_days": "1"},

@@ -277,6 +277,7 @@ class Resource(Record):
     state: str | None = None
     is_simulated: bool = False
     nodes: tuple[Mapping[str, Any], ...] = ()
+    sites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,6 +308,7 @@ class CacheSite(Record):
     used_bytes: int | None
     free_bytes: int | None
     idle_days: float | None
+    is_simulated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import pytest
 
 from accounts.errors import PermissionDenied
 from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken
-from compute.models import Job
+from compute.models import Job, ResourceSite
 from compute.services import jobs, submissions
 from compute.services.submissions import Submission
 from core import tasks
@@ -27,8 +27,7 @@ def cached(member, project, site_admin, resource, home) -> CachedCommit:
     make_store(home / "store")
     commit = commit_files(member, make_dataset(member, project, "digits"), {"a.txt": b"one"})
     site = cache_sites.create_site(actor=site_admin, name="near", root=home / "near", capacity_bytes=10**7)
-    resource.cache_site = "near"
-    resource.save()
+    ResourceSite.objects.create(resource=resource, site="near", position=0)
     copy = caches.request_cache(member, commit, site)
     tasks.run("datasets.hydrate", {"cached_commit_id": copy.pk})
     tasks.install(before)

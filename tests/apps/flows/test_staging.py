@@ -6,7 +6,7 @@ import pytest
 from accounts.models import User
 from accounts.selectors import actor_of
 from compute.engine.mounts import SourceKind
-from compute.models import Resource
+from compute.models import Resource, ResourceSite
 from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.workers import cache_hydration
 from experiments.models import Experiment
@@ -28,7 +28,7 @@ def dataset(world: World, member, project, tmp_path):
 def site(world: World, tmp_path) -> CacheSite:
     folder = tmp_path / "cache"
     folder.mkdir()
-    Resource.objects.filter(name="this-machine").update(cache_site="local")
+    ResourceSite.objects.create(resource=Resource.objects.get(name="this-machine"), site="local", position=0)
     return CacheSite.objects.create(name="local", root=str(folder), capacity_bytes=10**9)
 
 

@@ -1,8 +1,8 @@
 """Compute resources, their nodes and templates."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from nearline._http import Http
+from nearline._http import Http, quoted
 from nearline.models import Resource, Template
 
 
@@ -15,6 +15,11 @@ class Compute:
     def list(self) -> Iterator[Resource]:
         """Yield the resources by name."""
         return map(Resource.read, self._http.list_items("/compute/resources"))
+
+    def set_sites(self, name: str, sites: Sequence[str]) -> Resource:
+        """Set the cache sites that jobs of a resource read, the nearest first. For site admins. Raises NotFound."""
+        path = "/compute/resources" + quoted(name)
+        return Resource.read(self._http.patch(path, {"sites": [*sites]}))
 
     def list_templates(self, *, project: str | None = None) -> Iterator[Template]:
         """Yield the shapes in which steps can run."""

@@ -36,7 +36,8 @@ def list_cached(context: typer.Context, site: Site = None) -> None:
     if not session.out.is_json and not session.out.is_quiet:
         for place in client.caches.list_sites():
             if site in (None, place.name):
-                session.out.note(_room(place.name, place.committed_bytes, place.free_bytes, place.capacity_bytes))
+                name = f"{place.name} (simulated)" if place.is_simulated else place.name
+                session.out.note(_room(name, place.committed_bytes, place.free_bytes, place.capacity_bytes))
 
 
 @app.command("plan")

@@ -1,11 +1,14 @@
 """Where steps run."""
 
+from typing import Annotated
+
 import typer
 
 from nearline.cli import formats
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Project
 from nearline.cli.session import session_of
+from nearline.errors import NotFound
 
 app = CommandGroup(help="Where steps run: resources, nodes, templates.")
 
@@ -40,3 +43,22 @@ def list_compute(context: typer.Context, project: Project = None) -> None:
     ]
     empty = "There is no compute template that you may use."
     session.out.table(templates, ("TEMPLATE", "CPU", "MEMORY", "GPU", ""), rows, empty=empty)
+
+
+@app.command("sites")
+def show_sites(
+    context: typer.Context,
+    resource: Annotated[str, typer.Argument(help="A compute resource.")],
+    sites: Annotated[list[str] | None, typer.Argument(help="Cache sites to read, the nearest first.")] = None,
+) -> None:
+    """Show the cache sites whose commits jobs of a resource can read, or set them."""
+    session = session_of(context)
+    client = session.client()
+    if sites:
+        found = [client.compute.set_sites(resource, sites)]
+    else:
+        found = [item for item in client.compute.list() if item.name == resource]
+        if not found:
+            raise NotFound(f"There is no compute resource called '{resource}'.")
+    rows = [(str(number), site) for number, site in enumerate(found[0].sites, start=1)]
+    session.out.table(found, ("NEAREST FIRST", "SITE"), rows, empty=f"Jobs on {resource} read no cache site.")

@@ -1,0 +1,32 @@
+"""Who reads the copies on a cache site. The app whose jobs read them adds what it knows when it starts."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SiteReader:
+    """A place whose jobs read a cache site, such as a compute resource."""
+
+    name: str
+    url: str
+
+
+Find = Callable[[Collection[str]], Mapping[str, Sequence[SiteReader]]]
+"""Returns the readers of cache sites, which are given by name, in the order of their names."""
+
+_sources: list[Find] = []
+
+
+def add_source(find: Find) -> None:
+    """Let the pages of cache sites show what an app knows."""
+    _sources.append(find)
+
+
+def list_readers(sites: Collection[str]) -> dict[str, list[SiteReader]]:
+    """Return who reads each of these sites."""
+    found: dict[str, list[SiteReader]] = {site: [] for site in sites}
+    for find in _sources:
+        for site, readers in find(sites).items():
+            found[site].extend(readers)
+    return found

@@ -1,0 +1,207 @@
+"""A resource names the cache sites that its jobs read, any number of them, the nearest first."""
+
+from dataclasses import replace
+
+import pytest
+from django.test import Client
+
+from accounts.actor import Actor
+from accounts.errors import PermissionDenied
+from accounts.models import User
+from compute.errors import DataNotCached, InvalidResource
+from compute.models import Resource, ResourceKind
+from compute.selectors import resources as reads
+from compute.services import jobs, resources, submissions
+from compute.services.submissions import Submission
+from core import tasks
+from datasets.errors import CacheFull, CacheInUse, CacheSiteNotFound
+from datasets.models import CachedCommit, CacheHold
+from datasets.services import cache_sites, caches
+from tests.factories import compute as make
+from tests.factories.datasets import commit_files, make_dataset, make_store
+
+pytestmark = pytest.mark.django_db
+SYSTEM = Actor.system("test")
+WANTED = Submission(template="scripted.small", command="python train.py", name="train", data=["team-a/digits"])
+
+
+@pytest.fixture(autouse=True)
+def silent():
+    before = tasks.install(tasks.NullQueue())
+    yield
+    tasks.install(before)
+
+
+@pytest.fixture
+def sites(site_admin, home):
+    return {
+        name: cache_sites.create_site(actor=site_admin, name=name, root=home / name, capacity_bytes=10**7)
+        for name in ("near", "far")
+    }
+
+
+@pytest.fixture
+def simulated(site_admin):
+    config = {"size_bytes": 10**9, "rate_bytes_s": 10**6}
+    return cache_sites.create_site(actor=site_admin, name="lab-cache", kind="simulated", config=config)
+
+
+@pytest.fixture
+def commit(member, project, home):
+    make_store(home / "store")
+    return commit_files(member, make_dataset(member, project, "digits"), {"a.txt": b"one"})
+
+
+@pytest.fixture
+def read(site_admin, resource):
+    """Let a resource read sites."""
+    return lambda *names, by=resource: resources.set_sites(actor=site_admin, resource=by, sites=names)
+
+
+@pytest.fixture
+def submit(member, project, template):
+    """Submit a job that reads the commit."""
+
+    def submit(name: str = "train", template: str = "scripted.small"):
+        wanted = replace(WANTED, name=name, template=template)
+        return submissions.submit_job(actor=member, project=project, wanted=wanted)
+
+    return submit
+
+
+def cache(member, commit, site) -> CachedCommit:
+    copy = caches.request_cache(member, commit, site)
+    tasks.run("datasets.hydrate", {"cached_commit_id": copy.pk})
+    copy.refresh_from_db()
+    return copy
+
+
+def names_of(resource: Resource) -> list[str]:
+    return Resource.objects.get(pk=resource.pk).sites
+
+
+def test_sites_are_kept_in_their_order_and_the_first_is_the_old_field(read, resource, sites):
+    read("far", "near")
+
+    fresh = Resource.objects.get(pk=resource.pk)
+    assert (fresh.sites, fresh.cache_site) == (["far", "near"], "far")
+    read()
+    fresh = Resource.objects.get(pk=resource.pk)
+    assert (fresh.sites, fresh.cache_site) == ([], "")
+
+
+def test_only_site_admins_choose_sites(member, read, resource, sites):
+    read("near")
+
+    with pytest.raises(PermissionDenied):
+        resources.set_sites(actor=member, resource=resource, sites=["far"])
+
+    assert names_of(resource) == ["near"]
+
+
+@pytest.mark.usefixtures("sites")
+@pytest.mark.parametrize(
+    ("names", "error"),
+    [
+        (["near", "near"], InvalidResource),
+        (["near", "missing"], CacheSiteNotFound),
+    ],
+)
+def test_a_list_that_cannot_work_changes_nothing(read, resource, names, error):
+    read("far")
+
+    with pytest.raises(error):
+        read(*names)
+
+    assert names_of(resource) == ["far"]
+
+
+def test_only_a_simulated_resource_reads_a_simulated_site(site_admin, read, resource, simulated):
+    read("lab-cache")
+    assert (resource.is_simulated, names_of(resource)) == (True, ["lab-cache"])
+
+    with pytest.raises(InvalidResource, match="lab-cache does not exist, so jobs that run cannot read it"):
+        resources.attach_resource(actor=site_admin, name="here", kind=ResourceKind.LOCAL, sites=["lab-cache"])
+
+    assert not Resource.objects.filter(name="here").exists()
+
+
+def test_a_job_reads_the_nearest_ready_copy_and_holds_it(member, read, submit, sites, commit):
+    read("near", "far")
+    far = cache(member, commit, sites["far"])
+
+    job = submit()
+    assert job.spec["data"][0]["source"]["path"] == far.path
+
+    near = cache(member, commit, sites["near"])
+    job = submit("second")
+    assert job.spec["data"][0]["source"]["path"] == near.path
+    assert set(CacheHold.objects.values_list("cached_commit", "holder")) == {
+        (far.pk, "job:train"),
+        (near.pk, "job:second"),
+    }
+
+
+@pytest.mark.usefixtures("sites", "commit")
+def test_what_is_on_none_of_the_sites_is_refused_by_their_names(read, submit):
+    read("near", "far")
+
+    with pytest.raises(DataNotCached, match="is not cached on near or far"):
+        submit()
+
+    assert not CacheHold.objects.exists()
+
+
+def test_a_copy_that_two_resources_read_stays_while_a_job_of_either_holds_it(home, member, read, submit, commit):
+    other, _ = make.make_resource("other", home / "other")
+    make.make_template(other)
+    site = cache_sites.create_site(actor=SYSTEM, name="near", root=home / "near", capacity_bytes=10**7)
+    read("near")
+    read("near", by=other)
+    copy = cache(member, commit, site)
+    first, second = submit("first"), submit("second", "other.small")
+
+    jobs.cancel_job(actor=member, job=first, reason="")
+    submissions.release_data()
+    with pytest.raises(CacheInUse):
+        caches.uncache(member, copy.pk)
+    assert [hold.holder for hold in copy.holds.all()] == ["job:second"]
+
+    jobs.cancel_job(actor=member, job=second, reason="")
+    submissions.release_data()
+    assert caches.uncache(member, copy.pk).state == "evicting"
+
+
+def test_a_request_takes_a_ready_copy_on_any_site_then_one_on_its_way(member, sites, commit):
+    order = [sites["near"], sites["far"]]
+    on_its_way = caches.request_cache(member, commit, sites["far"])
+
+    assert caches.request_nearest(actor=member, commit=commit, sites=order, holder="a").pk == on_its_way.pk
+
+    ready = cache(member, commit, sites["near"])
+    assert caches.request_nearest(actor=member, commit=commit, sites=order[::-1], holder="b").pk == ready.pk
+    assert set(CacheHold.objects.values_list("cached_commit", "holder")) == {(on_its_way.pk, "a"), (ready.pk, "b")}
+
+
+def test_a_request_goes_to_the_first_site_with_the_capacity(member, site_admin, sites, commit):
+    cache_sites.update_site(actor=site_admin, site=sites["near"], capacity_bytes=1)
+    sites["near"].refresh_from_db()
+    order = [sites["near"], sites["far"]]
+
+    assert caches.request_nearest(actor=member, commit=commit, sites=order).site == sites["far"]
+
+    with pytest.raises(CacheFull, match="near has no room"):
+        caches.request_nearest(actor=member, commit=commit, sites=[sites["near"]])
+
+
+def test_the_pages_show_both_directions(site_admin, resource, sites):
+    browser = Client()
+    browser.force_login(User.objects.get(pk=site_admin.user_id))
+
+    browser.post(f"/compute/{resource.name}/sites/", {"sites": "far, near"})
+
+    assert names_of(resource) == ["far", "near"]
+    page = browser.get("/compute/").content.decode()
+    assert page.index("reads far") < page.index("reads near")
+    assert f"read by {resource.name}" in browser.get("/cache/?site=far").content.decode()
+    assert reads.list_readers(["near", "far"]) == {"near": [resource.name], "far": [resource.name]}
