@@ -30,8 +30,6 @@ from datasets.selectors import cache_plans, caches, failures
 from datasets.services import cache_space
 from datasets.services.cache_events import announce, change_state
 
-plan_eviction = caches.plan_eviction
-
 _TOUCH_STEP = timedelta(minutes=1)
 
 
@@ -246,7 +244,7 @@ class _Request:
             bytes_total=self.commit.size_bytes,
             reserved_bytes=need_bytes,
         )
-        announce(row, f"Asked for by {self.actor.name}.")
+        announce(row, f"Requested by {self.actor.name}.")
         return row
 
     def _queue_again(self, row: CachedCommit, need_bytes: int) -> CachedCommit:

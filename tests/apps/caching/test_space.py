@@ -155,7 +155,7 @@ def test_the_dry_run_shows_the_plan_and_does_nothing(member, small, worker, make
     time(NOW + timedelta(hours=1))
     cache(member, make_commit("young", 400), small, worker)
 
-    plan = caches.plan_eviction(member, small, 300)
+    plan = cache_reads.plan_eviction(member, small, 300)
 
     assert (plan.victims, plan.freed_bytes, plan.free_bytes) == ((old.pk,), 400, 200)
     assert states() == {"old": "ready", "young": "ready"}

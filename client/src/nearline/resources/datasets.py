@@ -1,4 +1,4 @@
-"""Datasets: their history, files and cached commits. What moves bytes is in `resources.copies`."""
+"""Datasets: their history, files and cached commits. What moves bytes is in `nearline.transfer`."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
