@@ -11,14 +11,14 @@ from compute.models import Job, Resource, Template
 
 
 def require_use(*, actor: Actor, resources: Iterable[Resource]) -> None:
-    """Let the call pass if the actor may run jobs on these resources. Raises ResourceUnconfined."""
+    """Raise ResourceUnconfined unless the actor may run jobs on these resources."""
     for resource in resources:
         if not (actor.is_site_admin or _is_open(resource)):
             raise ResourceUnconfined(_refusal(resource), resource=resource.name)
 
 
 def require_templates(*, actor: Actor, full_names: Iterable[str]) -> None:
-    """Let the call pass if the actor may run jobs of these templates. One that does not exist passes.
+    """Raise ResourceUnconfined unless the actor may run jobs of these templates; unknown ones are ignored.
 
     Raises ResourceUnconfined.
     """

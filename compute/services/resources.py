@@ -59,7 +59,7 @@ def ensure_first_resources() -> None:
 
 
 def require_attach(*, actor: Actor) -> None:
-    """Let the call pass if the actor may attach resources. Raises PermissionDenied."""
+    """Raise PermissionDenied unless the actor may attach resources."""
     require_site_admin(actor, "attach compute resources")
 
 

@@ -51,7 +51,7 @@ class Submission:
 
 
 def require_submit(*, actor: Actor, project: Project) -> None:
-    """Let the call pass if the actor may submit jobs in a project. Raises PermissionDenied and ProjectNotFound."""
+    """Raise PermissionDenied (or ProjectNotFound) unless the actor may submit jobs in a project."""
     require(actor, permissions.SUBMIT_JOBS, project.pk)
 
 

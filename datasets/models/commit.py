@@ -11,7 +11,7 @@ from datasets.models.dataset import Dataset
 
 
 class CommitSource(StrEnum):
-    """Through which door a commit came."""
+    """The interface through which a commit was recorded."""
 
     CLI = "cli"
     SDK = "sdk"

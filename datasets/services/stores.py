@@ -1,4 +1,4 @@
-"""Stores: which one new datasets go to, and what the folder store's door does."""
+"""Stores: which one new datasets go to, and the requests that the folder store's endpoint carries out."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -26,7 +26,7 @@ _CHUNK: Final = 1024 * 1024
 
 
 def with_store_door(application: ASGI3Application) -> ASGI3Application:
-    """Return the application with this door in front of it."""
+    """Return the application with this endpoint in front of it."""
 
     async def serve(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         if scope["type"] == "http" and scope["method"] == "PUT" and scope["path"].startswith(_PREFIX):

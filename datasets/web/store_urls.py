@@ -1,4 +1,4 @@
-"""The address of the folder store's door."""
+"""The address of the folder store's endpoint."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""The door of folder stores: carries out signed requests, as an S3 server would. Their holders need no sign-in."""
+"""The endpoint of folder stores: carries out signed requests, as an S3 server would. Their holders need no sign-in."""
 
 import os
 from collections.abc import Iterator

@@ -163,7 +163,7 @@ def retry_run(*, actor: Actor, run: Run, step: str = "", index: int | None = Non
 
 
 def _require_secrets(actor: Actor, project_id: str, spec: FlowSpec) -> list[str]:
-    """Let the call pass if the actor may use the secrets that the steps name, and return their names."""
+    """Return the names of the steps' secrets. Raises PermissionDenied unless the actor may use them."""
     names = sorted({name for step in spec.steps for name in step.secrets})
     secrets.require_use(actor=actor, project_id=project_id, names=names)
     return names

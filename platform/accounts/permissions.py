@@ -57,7 +57,7 @@ VIEW_AUDIT_LOG = Permission("read the audit log", Level.ADMIN)
 
 
 def require(actor: "Actor", permission: Permission, project_id: str) -> None:
-    """Let the call pass if the actor holds the permission in that project.
+    """Raise PermissionDenied unless the actor has the permission in that project.
 
     Raises ProjectNotFound to someone who is not a member at all, so that names do not leak, and PermissionDenied to a
     member whose role is too low.
@@ -70,6 +70,6 @@ def require(actor: "Actor", permission: Permission, project_id: str) -> None:
 
 
 def require_site_admin(actor: "Actor", deed: str) -> None:
-    """Let the call pass for a site admin; `deed` completes "may ...". Raises PermissionDenied."""
+    """Raise PermissionDenied unless the actor is a site admin; `deed` completes "may ..."."""
     if not actor.is_site_admin:
         raise PermissionDenied(f"Only a site admin may {deed}.")

@@ -165,7 +165,7 @@ WHITENOISE_AUTOREFRESH = True
 WHITENOISE_IMMUTABLE_FILE_TEST = r"/dist/[\w.-]+-[\w-]{8}\.\w+$"
 WHITENOISE_MAX_AGE = 24 * 3600
 
-# Bodies larger than this are streamed by the doors that expect them (the folder store), never read into memory.
+# Bodies larger than this are streamed by the endpoints that expect them (the folder store), never read into memory.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 16 * 1024 * 1024
 LOGGING_CONFIG = "config.log_setup.configure"
 LOGGING = {"level": NEARLINE.log_level}

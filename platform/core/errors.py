@@ -1,6 +1,6 @@
 """The vocabulary of anticipated failure: every app's errors descend from `PlatformError`.
 
-A door never invents an error text. It maps `kind` to its own language (an HTTP status, an exit code) and
+An entry point never invents an error text. It maps `kind` to its own language (an HTTP status, an exit code) and
 shows `message`, `hint` and `code` as they are.
 """
 

@@ -41,7 +41,7 @@ def add_kind(name: str, *, check: Check, stamps: Stamps) -> None:
 
 
 def check(actor: Actor, topic: str) -> None:
-    """Let the call pass if the actor may hear of the topic. Raises UnknownTopic, and what the app says."""
+    """Raise UnknownTopic, or the app's own error, unless the actor may follow the topic."""
     kind, _, key = topic.partition(":")
     if kind not in _kinds:
         raise UnknownTopic(f"There is no topic '{topic}'.")

@@ -62,7 +62,7 @@ def set_secret_users(*, actor: Actor, project: Project, role: Role) -> Project:
 
 
 def require_use(*, actor: Actor, project_id: str, names: Collection[str]) -> None:
-    """Let the call pass if no secrets are named, or the actor may use those of the project. Raises PermissionDenied."""
+    """Raise PermissionDenied unless no secrets are named or the actor may use those of the project."""
     if names:
         lowest = Role(Project.objects.values_list("secret_users", flat=True).get(pk=project_id))
         require(actor, replace(permissions.USE_SECRETS, level=lowest.level), project_id)

@@ -1,4 +1,4 @@
-"""The quick door of the folder store."""
+"""The quick endpoint of the folder store."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from datasets.services import stores
 from datasets.web.store_asgi import with_store_door
 from tests.contracts.blob_store import BODY, LIFETIME_S, announce
 
-# The door works on threads of its own, so what it looks up must have been committed.
+# The endpoint works on threads of its own, so what it looks up must have been committed.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
