@@ -34,7 +34,7 @@ def errors() -> str:
         ("core.malformed_request", "400", "The body or a parameter does not have the documented form.", ""),
         ("core.method_not_allowed", "405", "The address exists, and does not take this method.", ""),
         ("core.body_too_large", "413", "The body is larger than a request may be.", "Send it in parts."),
-        ("core.internal", "500", "Something broke inside Nearline; it has been logged.", ""),
+        ("core.internal", "500", "Internal error; it has been logged.", ""),
     ]
     intro = (
         "Every failure that is foreseen answers with a problem document (RFC 9457): `status`, `code`, `title`, `hint` "

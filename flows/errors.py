@@ -32,14 +32,14 @@ class FlowMoved(Conflict):
     """Somebody kept another version while this one was written; `details` hold its number, author and text."""
 
     code = "flows.flow_moved"
-    hint = "Look at both, then keep yours as the next version or go on from theirs."
+    hint = "Compare both, then keep yours as the next version or go on from theirs."
 
 
 class DraftMoved(Conflict):
     """The draft was changed in another window; `details` hold what it says now."""
 
     code = "flows.draft_moved"
-    hint = "Look at both, then go on with one of them."
+    hint = "Compare both, then go on with one of them."
 
 
 class DraftTooLarge(InvalidInput):

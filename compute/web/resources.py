@@ -183,7 +183,7 @@ def drain(request: PageRequest, node_id: str) -> HttpResponse:
     is_drained = request.POST.get("drained") == "1"
     node = get_node(actor=request.actor, node_id=node_id)
     nodes.set_drained(actor=request.actor, node=node, is_drained=is_drained)
-    words = "takes nothing new; what runs there goes on" if is_drained else "takes work again"
+    words = "takes no new jobs; running jobs continue" if is_drained else "takes new jobs again"
     messages.success(request, f"{node.name} {words}.")
     return redirect("compute:compute")
 

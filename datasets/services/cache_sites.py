@@ -29,7 +29,7 @@ def ensure_default_site() -> CacheSite:
 
 
 def require_manage(*, actor: Actor) -> None:
-    """Let the call pass if the actor may add and change cache sites. Raises PermissionDenied."""
+    """Raise PermissionDenied unless the actor may add and change cache sites."""
     require_site_admin(actor, "manage cache sites")
 
 

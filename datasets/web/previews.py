@@ -70,7 +70,7 @@ def _preview_parquet(content: FileContent) -> Preview:
 def _preview_text(content: FileContent) -> Preview:
     ending, size = ending_of(content.entry.path), content.size_bytes
     if ending == ".json" and size <= MAX_JSON_BYTES and (laid_out := _as_json(content)):
-        return Preview("text", lines=laid_out[:_MAX_LINES], is_cut=len(laid_out) > _MAX_LINES, facts="laid out anew")
+        return Preview("text", lines=laid_out[:_MAX_LINES], is_cut=len(laid_out) > _MAX_LINES, facts="formatted")
     text = read_text(content)
     if text is None:
         return Preview("none")

@@ -21,7 +21,7 @@ def save(request: PageRequest) -> HttpResponse:
     project = get_project(actor=request.actor, name=request.POST.get("project", "").strip())
     name, query = request.POST.get("name", ""), request.POST.get("query", "")
     view = saved_views.save_view(actor=request.actor, project=project, name=name, query=query)
-    messages.success(request, f"The view '{view.name}' is kept for everybody in {project.name}.")
+    messages.success(request, f"The view '{view.name}' is saved for everybody in {project.name}.")
     return redirect(address_of(view))
 
 

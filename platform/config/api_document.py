@@ -30,13 +30,13 @@ _ALWAYS = {
     HTTPStatus.FORBIDDEN: "The caller may not do this.",
     HTTPStatus.NOT_FOUND: "The thing does not exist, or the caller may not know of it.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests with a worthless token.",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "Something broke inside Nearline; it has been logged.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "Internal error; it has been logged.",
     HTTPStatus.SERVICE_UNAVAILABLE: "A system that Nearline depends on is not reachable.",
 }
 _WRITES = {
     HTTPStatus.CONFLICT: "The thing is not in the state that the caller assumed.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than a request may be.",
-    HTTPStatus.UNPROCESSABLE_ENTITY: "There is no room for this within a quota.",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "No capacity left for this within a quota.",
     HTTPStatus.INSUFFICIENT_STORAGE: "The disk of the server is full.",
 }
 _READS = {HTTPStatus.CONFLICT: "The thing is not in the state that the caller assumed."}

@@ -79,4 +79,4 @@ class _Sentences(logging.Handler):
         now = clock.monotonic()
         if now >= self._silent_until:
             self._silent_until = now + _SILENCE_S
-            print(f"Something broke inside Nearline. The log says what: {self._path}", file=self._terminal, flush=True)
+            print(f"Internal error. The log says what: {self._path}", file=self._terminal, flush=True)

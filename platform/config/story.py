@@ -63,7 +63,7 @@ class Story:
             self._tell_end(str(error))
         except Exception:  # a thread ends here; what broke is told where the rest of the log is
             log.exception("demo.failed")
-            self._tell_end("Something broke inside Nearline.")
+            self._tell_end("Internal error.")
         else:
             self._told.touch()
         self._out.flush()

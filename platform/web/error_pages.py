@@ -17,7 +17,7 @@ _TITLES = {
     ErrorKind.DENIED: "You may not do this",
     ErrorKind.NOT_FOUND: "Not found",
     ErrorKind.CONFLICT: "Something changed in between",
-    ErrorKind.QUOTA: "There is no room for this",
+    ErrorKind.QUOTA: "No capacity left for this",
     ErrorKind.THROTTLED: "Too many requests",
     ErrorKind.UNAVAILABLE: "Not reachable at the moment",
     ErrorKind.STORAGE_FULL: "The disk is full",

@@ -20,7 +20,7 @@ _LOOKS = {
     "provisioning": Look("Provisioning", "running", _RUNNING),
     "hydrating": Look("Caching", "running", _RUNNING),
     "evicting": Look("Clearing", "running", "trash"),
-    "leaving": Look("Makes room", "pending", "player-pause"),
+    "leaving": Look("Evicting", "pending", "player-pause"),
     "stopping": Look("Stopping", "pending", "player-stop"),
     "cancelling": Look("Cancelling", "pending", "player-stop"),
     "pending": Look("Pending", "pending", _WAITING),

@@ -47,7 +47,7 @@ def problem_of_request(error: Exception) -> HttpResponse:
 
 def problem_of_fault() -> HttpResponse:
     """Return the answer to a program for what nobody anticipated."""
-    title = "Something broke inside Nearline. It has been logged."
+    title = "Internal error. It has been logged."
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "core.internal", title, "", {})
 
 

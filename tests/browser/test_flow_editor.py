@@ -143,7 +143,7 @@ def test_a_draft_survives_and_another_persons_version_is_told_and_kept_too(open_
     product.api("POST", "/flows", {"project": "demo", "text": theirs})
     page.get_by_role("button", name="Save as version 2").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("was kept while you wrote")
+    expect(dialog).to_contain_text("was saved while you edited")
     expect(dialog).to_contain_text("command: theirs")
     expect(dialog).to_contain_text("command: mine")
     dialog.get_by_role("button", name="Go on with mine").click()

@@ -187,7 +187,7 @@ def simulated(is_simulated: object) -> SafeString:
 
 @register.simple_block_tag
 def placeholder(content: str, icon_name: str, title: str) -> SafeString:
-    """Say what will stand here, and (in the block) the button and the command that make it so."""
+    """Say what will be listed here, and (in the block) the button and the command that make it so."""
     return format_html(
         '<div class="empty-state">{}<h2>{}</h2>{}</div>', icon(icon_name, "large"), title, SafeString(content)
     )

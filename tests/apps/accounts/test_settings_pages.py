@@ -80,7 +80,7 @@ def test_the_last_admin_cannot_be_removed_nor_demoted(make_actor, project):
     shown = browser.get("/settings/members/?project=team-a").content.decode()
     refused = browser.post("/settings/projects/team-a/remove/", {"username": "boss"})
 
-    assert "the last admin stays" in shown
+    assert "the last admin cannot leave" in shown
     assert refused.status_code == 409
     assert Membership.objects.get(project=project).role == "admin"
 

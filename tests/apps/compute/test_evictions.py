@@ -85,7 +85,7 @@ def test_its_page_says_that_it_ran_before_and_why_it_was_stopped(job, member, cl
 
     page = flat(client.get("/jobs/train/").content.decode())
 
-    assert "It ran before and made room for others" in page
+    assert "It was preempted" in page
     assert WHY in page
 
 

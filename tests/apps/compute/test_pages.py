@@ -119,7 +119,7 @@ def test_a_waiting_job_without_a_known_holder_says_why_and_no_time_that_others_w
     page = shown(browser, "/jobs/waits/")
 
     assert "needs 4 GPUs on lab" in page
-    assert "How long? No history yet." in page
+    assert "No forecast: no history yet." in page
     assert "0.1 s" not in page.partition("How long?")[2].partition("It has waited")[0]
 
 

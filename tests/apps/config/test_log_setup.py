@@ -28,7 +28,7 @@ def test_errors_are_one_sentence_in_the_terminal_and_whole_in_the_file(tmp_path)
     done = subprocess.run([sys.executable, "-c", SCRIPT, path], capture_output=True, text=True, check=True)
 
     assert done.stdout == ""
-    assert done.stderr == f"Something broke inside Nearline. The log says what: {path}\n"
+    assert done.stderr == f"Internal error. The log says what: {path}\n"
     written = path.read_text()
     for part in ("INFO    job.started", "job=1", "ERROR   request.failed", "path='/x 100%'", "secret reason"):
         assert part in written

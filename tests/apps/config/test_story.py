@@ -10,7 +10,7 @@ import pytest
 
 from config.story import Story
 
-PROBLEM = b'{"code": "core.internal", "title": "Something broke inside Nearline. It has been logged.", "status": 500}'
+PROBLEM = b'{"code": "core.internal", "title": "Internal error. It has been logged.", "status": 500}'
 
 
 class Broken(BaseHTTPRequestHandler):
@@ -57,7 +57,7 @@ def test_an_internal_error_is_one_sentence_with_the_place_of_the_log(settings, t
 
     end = tell(settings, tmp_path, broken_server)
 
-    what = "`nearline project list` failed: Something broke inside Nearline. It has been logged."
+    what = "`nearline project list` failed: Internal error. It has been logged."
     assert end == [
         f"The demo did not finish. {what} The log is in {tmp_path / 'nearline.log'}",
         "Nearline goes on serving; the next start tries again.",
@@ -68,7 +68,7 @@ def test_an_internal_error_is_one_sentence_with_the_place_of_the_log(settings, t
 def test_what_nobody_thought_of_is_one_sentence_too(settings, tmp_path, broken_server):
     end = tell(settings, tmp_path, broken_server)  # there is no token to read
 
-    assert end[0] == f"The demo did not finish. Something broke inside Nearline. The log is in {tmp_path}/nearline.log"
+    assert end[0] == f"The demo did not finish. Internal error. The log is in {tmp_path}/nearline.log"
 
 
 def test_a_demo_that_is_stopped_says_so(settings, tmp_path, broken_server):

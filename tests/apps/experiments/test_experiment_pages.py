@@ -162,7 +162,7 @@ def test_a_viewer_is_offered_nothing_to_change(viewer, project):
         ask(viewer).get(path).content.decode() for path in ("/experiments/?project=team-a", f"/experiments/{row.pk}/")
     ]
 
-    assert not any(word in page for page in pages for word in ("Save view", "New tag", "Keep the note"))
+    assert not any(word in page for page in pages for word in ("Save view", "New tag", "Save the note"))
 
 
 def test_an_experiment_shows_what_it_is_made_of_and_how_to_have_it_again(client, member, project):

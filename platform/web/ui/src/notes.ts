@@ -7,7 +7,7 @@ export function startNotes(): void {
   document.addEventListener("htmx:sendError", () => {
     show(
       "The server does not answer",
-      "What you see stays, and is asked for again by itself. What you just sent was not taken.",
+      "The page keeps its content and reloads it by itself. Your last action was not carried out.",
     );
   });
   document.addEventListener("htmx:beforeSwap", (event) => {
@@ -16,8 +16,8 @@ export function startNotes(): void {
     if (detail.xhr.status < 500 || detail.xhr.getResponseHeader("HX-Retarget")) return;
     detail.shouldSwap = false;
     show(
-      "Something broke inside Nearline",
-      "It has been logged. Try again in a moment; if it stays, tell your administrator when it happened.",
+      "Internal error",
+      "The error is logged. Try again in a moment. If it persists, tell your administrator the time.",
     );
   });
   document.addEventListener("htmx:afterOnLoad", (event) => {

@@ -32,7 +32,7 @@ test("arrows that make no sense are refused in words", () => {
   assert.equal(whyNot(flow, "a", "b"), "'b' waits for 'a' already.");
   assert.equal(whyNot(flow, "c", "a"), "These steps would wait for each other: c -> a -> b -> c.");
   assert.equal(whyNot(flow, "data:p/d", "a"), "'a' reads p/d already.");
-  assert.match(whyNot(flow, "a", "data:p/d") ?? "", /^Nothing leads into a dataset/);
+  assert.match(whyNot(flow, "a", "data:p/d") ?? "", /^A dataset has no inputs/);
   assert.equal(whyNot(flow, "a", "nowhere"), "There is no step 'nowhere'.");
 });
 

@@ -44,7 +44,7 @@ def list_cached(context: typer.Context, site: Site = None) -> None:
 def plan_eviction(
     context: typer.Context,
     site: Site = None,
-    need: Annotated[int | None, typer.Option("--need", min=0, metavar="BYTES", help="Room that is needed.")] = None,
+    need: Annotated[int | None, typer.Option("--need", min=0, metavar="BYTES", help="Space needed.")] = None,
 ) -> None:
     """Show what would be evicted to free space, and what prevents it. Nothing is evicted."""
     session = session_of(context)

@@ -106,7 +106,7 @@ function problemOf(text: string): Problem {
     return JSON.parse(text) as Problem;
   } catch {
     return {
-      title: "The server gave an answer that is none.",
+      title: "The server sent an invalid answer.",
       hint: "Try again.",
       code: "browser.no_answer",
       details: {},

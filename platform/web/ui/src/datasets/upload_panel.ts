@@ -60,7 +60,7 @@ export class UploadPanel extends HTMLElement {
 
   async #look(entries: FileSystemEntry[]): Promise<void> {
     this.#open();
-    this.#say("summary", "Looking at what was dropped…");
+    this.#say("summary", "Reading the dropped files…");
     this.#take(await walk(entries, (files) => this.#say("summary", `${formatCounted(files, "file")} so far…`)));
   }
 
@@ -68,7 +68,7 @@ export class UploadPanel extends HTMLElement {
     this.#listing = listing;
     const { found, leftOut, litter } = listing;
     const files = formatCounted(found.length, "file");
-    this.#say("summary", found.length ? `${files}, ${formatBytes(sizeOf(found))}` : "There is no file in it.");
+    this.#say("summary", found.length ? `${files}, ${formatBytes(sizeOf(found))}` : "It contains no files.");
     const notes = leftOut.slice(0, SHOWN_LEFT_OUT).map(({ path, why }) => `Left out: ${path} (${why}).`);
     if (leftOut.length > SHOWN_LEFT_OUT)
       notes.push(`And ${formatCounted(leftOut.length - SHOWN_LEFT_OUT, "more file")} left out.`);
@@ -192,7 +192,7 @@ export class UploadPanel extends HTMLElement {
     this.#say(
       "theirs",
       `${theirs.author} committed “${theirs.message || "no message"}” (${theirs.short}: +${theirs.added} −${theirs.removed} ~${theirs.changed}) ` +
-        `to ${upload.branch} meanwhile. Your files are all here; build on it and both stay, with yours where both have the same path.`,
+        `to ${upload.branch} meanwhile. Your files are all here; build on it to keep both; yours replaces files with the same path.`,
     );
     this.#show("moved");
     this.#open();

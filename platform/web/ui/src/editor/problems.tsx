@@ -89,9 +89,9 @@ function DraftState() {
   const words = !config.may_write
     ? "Changes stay in this browser: your role does not allow you to push flows."
     : drafting.kept === "here"
-      ? "Draft kept in this browser; the server has not answered yet."
+      ? "Draft saved in this browser; the server has not answered yet."
       : drafting.kept === "writing"
-        ? "Keeping the draft…"
+        ? "Saving the draft…"
         : drafting.isDirty && drafting.kept === "kept"
           ? `Draft saved ${drafting.at ? formatAgo(drafting.at) : ""}`
           : drafting.isDirty && drafting.base !== null

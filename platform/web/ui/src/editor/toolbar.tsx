@@ -21,7 +21,7 @@ export function Toolbar() {
       setBusy(false);
     }
   };
-  const why = faults > 0 || fault ? "Problems hinder it" : isDirty ? "" : "Nothing has changed";
+  const why = faults > 0 || fault ? "Correct the problems first" : isDirty ? "" : "No changes";
   return (
     <>
       {drafting.base !== null && (
@@ -76,7 +76,7 @@ export function Toolbar() {
               type="button"
               className="btn btn-primary"
               disabled={isBusy || faults > 0 || fault !== null}
-              title={isDirty ? why || "Keeps it as a version, then runs it" : ""}
+              title={isDirty ? why || "Saves it as a version, then runs it" : ""}
               onClick={() => void busily(() => run(editor))}
             >
               <Icon name="player-play" />

@@ -78,7 +78,7 @@ export class CurveBoard extends HTMLElement {
       const { series } = (await answer.json()) as { series: Series[] };
       if (!this.isConnected) return;
       if (series.every(({ values }) => values.length === 0)) {
-        stage.innerHTML = '<p class="sub small">No points were kept of it: there is no curve to draw.</p>';
+        stage.innerHTML = '<p class="sub small">It has no stored points: there is no curve to draw.</p>';
         return;
       }
       stage.replaceChildren();

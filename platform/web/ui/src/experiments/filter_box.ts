@@ -14,7 +14,7 @@ export class FilterBox extends HTMLElement {
     const source = document.getElementById(this.dataset["words"] ?? "");
     if (!field || !source) return;
     this.#words = JSON.parse(source.textContent ?? "null") as Words;
-    Object.assign(this.#list, { id: "filter-offers", role: "listbox", hidden: true, ariaLabel: "What may come next" });
+    Object.assign(this.#list, { id: "filter-offers", role: "listbox", hidden: true, ariaLabel: "Suggestions" });
     this.append(this.#list);
     for (const [name, value] of Object.entries({
       role: "combobox",

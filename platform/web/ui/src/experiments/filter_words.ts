@@ -1,4 +1,4 @@
-// What may come next in a filter of experiments. The server reads and judges the whole; this only offers words.
+// Suggestions in a filter of experiments. The server reads and judges the whole; this only offers words.
 
 export type Words = { columns: string[]; natures: Record<string, string>; values: Record<string, string[]> };
 export type Offer = { from: number; to: number; options: string[] };

@@ -195,7 +195,7 @@ export class ParallelCoordinates extends HTMLElement {
     const said = this.parentElement?.querySelector("[data-said]");
     if (said && this.#ranges.size)
       said.textContent = `${kept} of ${within.length} within: ${within.flatMap((isIn, line) => (isIn ? [line + 1] : [])).join(", ") || "none"}`;
-    else if (said) said.textContent = "drag along an axis, or use its handles, to narrow";
+    else if (said) said.textContent = "drag along an axis, or use its handles, to filter";
   }
 
   #nearest(axis: number, at: number): string {

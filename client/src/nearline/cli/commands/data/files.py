@@ -54,7 +54,7 @@ def list_files(
     context: typer.Context,
     reference: Ref,
     *,
-    offset: Annotated[int, typer.Option("--offset", "-o", min=0, help="Leave out so many.")] = 0,
+    offset: Annotated[int, typer.Option("--offset", "-o", min=0, help="Skip the first N.")] = 0,
     limit: Annotated[int, typer.Option("--limit", "-l", min=1, help="Show at most so many.")] = 1000,
     commit: Commit = None,
     glob: Annotated[str, typer.Option(help="Only paths that match, like '**/*.png'.")] = "**",

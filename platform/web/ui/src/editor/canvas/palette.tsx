@@ -53,7 +53,7 @@ export function Palette() {
           onChange={(event) => setWanted(event.target.value)}
         />
       )}
-      {items.length === 0 && <p className="sub small">Steps of this project’s flows will stand here.</p>}
+      {items.length === 0 && <p className="sub small">Steps of this project’s flows are listed here.</p>}
       {(wanted ? found : found.filter(({ shelf, step }) => shelf.steps.indexOf(step) < MOST_PER_SHELF))
         .slice(0, MOST_SHOWN)
         .map(({ shelf, step }) => (
@@ -74,7 +74,7 @@ function addFromShelf(editor: Editor, shelf: Shelf, step: Raw, at?: Place): void
   if (shelf.is_example && !editor.drafting.example) editor.drafting.example = shelf.flow;
   actions.addStep(editor, step, at);
   if (shelf.needs_code && !shelf.is_example)
-    editor.store.say(`'${step["name"]}' runs files that came with ${shelf.flow}; they do not come along.`);
+    editor.store.say(`'${step["name"]}' runs files that came with ${shelf.flow}; the files are not copied.`);
 }
 
 function Item({ title, detail = "", icon, add }: { title: string; detail?: string; icon?: string; add: Add }) {

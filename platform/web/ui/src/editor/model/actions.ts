@@ -93,7 +93,7 @@ export function remove(editor: Editor, ids: readonly string[]): void {
     );
   }
   store.select();
-  store.say(`Removed ${ids.map(wordFor).join(", ")}. Undo brings it back.`);
+  store.say(`Removed ${ids.map(wordFor).join(", ")}. Undo restores it.`);
 }
 
 export function rename(editor: Editor, step: Step, wish: string): void {

@@ -29,7 +29,7 @@ export async function publish({ store, drafting, config }: Editor): Promise<Publ
     const isOlder = published.number !== published.newest_version;
     store.say(
       isOlder
-        ? `Version ${published.number} says the same; version ${published.newest_version} is still the newest.`
+        ? `Version ${published.number} has the same content; version ${published.newest_version} is still the newest.`
         : `Version ${published.number} of ${published.flow} is kept.`,
     );
     return published;
@@ -40,7 +40,7 @@ export async function publish({ store, drafting, config }: Editor): Promise<Publ
     else
       store.say(
         isMoved
-          ? `There is a flow called ${String(error.details["flow"])} already; give yours another name.`
+          ? `There is a flow called ${String(error.details["flow"])} already. Choose another name.`
           : error.message,
       );
     drafting.resume();

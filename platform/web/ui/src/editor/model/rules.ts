@@ -11,7 +11,7 @@ export function isDataset(node: string): boolean {
 
 // Returns why no arrow may lead from `source` to `target`; null: it may.
 export function whyNot(flow: Flow, source: string, target: string): string | null {
-  if (isDataset(target)) return "Nothing leads into a dataset: steps read it, and write to $NEARLINE_OUTPUT.";
+  if (isDataset(target)) return "A dataset has no inputs: steps read it, and write to $NEARLINE_OUTPUT.";
   const step = flow.steps.find(({ name }) => name === target);
   if (!step) return `There is no step '${target}'.`;
   if (isDataset(source)) {

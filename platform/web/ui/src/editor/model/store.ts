@@ -67,7 +67,7 @@ export class EditorStore {
     options: { burst?: string; layout?: Layout } = {},
   ): void {
     if (this.state.fault) {
-      this.say(`The YAML cannot be read at line ${this.state.fault.line}; mend it there first.`);
+      this.say(`The YAML cannot be read at line ${this.state.fault.line}; correct it there first.`);
       return;
     }
     this.#push({ text: edit(this.now.text, change), layout: options.layout ?? this.now.layout }, options.burst ?? "");

@@ -57,7 +57,7 @@ export function DatasetPanel({ id }: { id: string }) {
               />
               <SmallButton
                 icon="x"
-                label={`${step.name} reads it no more`}
+                label={`${step.name} no longer reads it`}
                 onClick={() => actions.disconnect(editor, id, step.name)}
               />
             </div>
@@ -72,9 +72,7 @@ export function DatasetPanel({ id }: { id: string }) {
             onChange={(step) => step && actions.connect(editor, id, step)}
           />
         )}
-        {readers.length === 0 && others.length === 0 && (
-          <p className="sub small">There is no step yet that could read it.</p>
-        )}
+        {readers.length === 0 && others.length === 0 && <p className="sub small">There is no step yet.</p>}
       </fieldset>
     </>
   );

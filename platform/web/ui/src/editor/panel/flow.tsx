@@ -107,7 +107,7 @@ function ParameterCard({
         isCode
         isLate
         value={textOf(parameter.default)}
-        placeholder="no default: every run must give it"
+        placeholder="no default: required for every run"
         onChange={(text) =>
           set(at("default"), text.trim() ? (parameter.type === "str" ? text : valueOf(text)) : undefined)
         }

@@ -36,7 +36,7 @@ export function Inputs({ step, set }: { step: Step; set: Set }) {
             onChange={(name) => name && actions.connect(editor, name, step.name)}
           />
         ) : (
-          step.after.length === 0 && <p className="sub small">There is no other step that it could wait for.</p>
+          step.after.length === 0 && <p className="sub small">There is no other step to wait for.</p>
         )}
       </fieldset>
       <fieldset className="group">

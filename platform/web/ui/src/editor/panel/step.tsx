@@ -144,13 +144,13 @@ function Conditions({ step, set }: PartProps) {
         placeholder={step.after[0] ? `${step.after[0]}.accuracy >= 0.9` : "train.accuracy >= 0.9"}
         help={
           step.after.length > 0
-            ? `Looks at what ${step.after.join(", ")} measured, and at parameters.NAME. and, or, not, max(…), min(…).`
-            : "A condition looks at steps that this one waits for; it waits for none yet."
+            ? `Reads metrics of ${step.after.join(", ")} and parameters.NAME. and, or, not, max(…), min(…).`
+            : "A condition reads metrics of the steps that this one waits for. It waits for none yet."
         }
         onChange={(text) => set(["when"], text.trim() || undefined)}
       />
       <fieldset className="group">
-        <legend>Tried again when</legend>
+        <legend>Retries</legend>
         {RETRIES.map(([kind, words]) => (
           <label className="count-row" key={kind}>
             <span>{words}</span>
@@ -196,7 +196,7 @@ function Advanced({ step, set }: PartProps) {
         label="Outputs"
         values={outputs}
         placeholder="everything: **"
-        help="Which files of $NEARLINE_OUTPUT are kept, as globs."
+        help="Which files of $NEARLINE_OUTPUT are stored, as globs."
         onChange={(values) => set(["outputs"], values)}
       />
       <Pairs label="Environment" keys="Variable" values={step.env} path={["env"]} step={step} set={set} />

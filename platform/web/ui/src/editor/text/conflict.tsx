@@ -20,7 +20,7 @@ export function Conflict() {
       <b>{other.title} differs from what you wrote.</b>{" "}
       <button type="button" className="btn" onClick={() => setOpen(true)}>
         <Icon name="arrows-diff" />
-        Look at both
+        Compare both
       </button>
     </div>
   );
@@ -31,11 +31,11 @@ function Newer({ number }: { number: number }) {
   const { drafting } = useEditor();
   return (
     <div className="note" role="status">
-      <b>Version {number} was kept while you wrote.</b> Your changes began from version {drafting.base}; nothing of
+      <b>Version {number} was saved while you edited.</b> Your changes began from version {drafting.base}; nothing of
       either is lost.{" "}
       <button type="button" className="btn" onClick={() => void drafting.compareWithNewest()}>
         <Icon name="arrows-diff" />
-        Look at both
+        Compare both
       </button>
     </div>
   );
@@ -58,7 +58,7 @@ function ConflictDialog({ other, onClose }: { other: Other; onClose: () => void 
     <dialog ref={dialog} className="wide-dialog" aria-labelledby="conflict-title" onClose={onClose}>
       <h2 id="conflict-title">
         {other.kind === "version"
-          ? `${other.title} was kept while you wrote`
+          ? `${other.title} was saved while you edited`
           : "This draft was changed in another window"}
       </h2>
       <p className="sub">
