@@ -98,7 +98,7 @@ def test_a_broken_connection_and_a_commit_of_somebody_else_lose_nothing(
     page.goto(f"/datasets/demo/{dataset}/")
     choose(page, folder / "cats" / "2.txt")
     page.get_by_role("button", name="Upload as one commit").click()
-    expect(page.get_by_text("Go back to")).to_contain_text("Your files are all here")
+    expect(page.get_by_text("Revert to")).to_contain_text("Your files are all here")
     page.get_by_role("button", name="Build on it").click()
 
     expect(page.locator("[data-upload=result]")).to_contain_text(re.compile(r"\+1 \S0 ~0"))

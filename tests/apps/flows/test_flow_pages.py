@@ -134,7 +134,7 @@ def test_the_plain_form_does_not_overwrite_what_somebody_else_kept(world: World,
 
     page = browser.post(EDIT, {"text": mine, "base": "1"}).content.decode()
 
-    assert "kim kept version 2 while you wrote" in page
+    assert "kim saved version 2 while you edited" in page
     assert "command: mine" in page
     assert FlowVersion.objects.count() == 2
     browser.post(EDIT, {"text": mine, "base": re.search(r'name="base" value="(\d+)"', page)[1]})

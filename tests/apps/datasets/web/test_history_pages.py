@@ -115,7 +115,7 @@ def test_the_dialog_says_what_going_back_does_and_does_it(browser, dataset, hist
 def test_the_newest_commit_has_nothing_to_go_back_to(browser, history):
     dialog = browser.get(f"{PAGE}commits/{history[2].id}/?what=revert").content.decode()
 
-    assert "there is nothing to go back to" in dialog
+    assert "there is nothing to revert" in dialog
 
 
 def test_a_commit_gets_a_tag_by_the_dialog(browser, history):
