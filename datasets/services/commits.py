@@ -122,7 +122,7 @@ def revert(*, actor: Actor, dataset: Dataset, commit: Commit, branch_name: str, 
         commit.root,
         tree,
         parent=branch.head,
-        message=message or f"Go back to {commit.short}",
+        message=message or f"Revert to {commit.short}",
         source=CommitSource.REVERT,
         idempotency_key="",
     )

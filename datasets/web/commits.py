@@ -72,7 +72,7 @@ def commits_page(request: PageRequest, project: str, name: str) -> HttpResponse:
 
 
 def commit_dialog(request: PageRequest, project: str, name: str, commit_id: str) -> HttpResponse:
-    """Offer what can be done with a commit: go back to it, or name it. Without script it is a page of its own."""
+    """Offer what can be done with a commit: revert to it, or name it. Without script it is a page of its own."""
     commit = commit_of(request, project, name, commit_id)
     dataset = commit.dataset
     is_revert = text(request, "what") != "name"
@@ -90,7 +90,7 @@ def commit_dialog(request: PageRequest, project: str, name: str, commit_id: str)
         "branches": branches,
         "branch": branch,
         "counts": counts,
-        "title": f"Go back to {commit.short}?" if is_revert else f"Name {commit.short}",
+        "title": f"Revert to {commit.short}?" if is_revert else f"Name {commit.short}",
         "form": "datasets/revert_form.html" if is_revert else "datasets/name_form.html",
         "is_revert": is_revert,
         "may_write": (request.actor.level_in(dataset.project_id) or 0) >= Level.WRITE,

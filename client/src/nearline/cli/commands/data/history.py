@@ -89,7 +89,7 @@ def diff(
 def revert(
     context: typer.Context,
     reference: Ref,
-    commit: Annotated[str, typer.Argument(metavar="COMMIT", help="The state to go back to.")],
+    commit: Annotated[str, typer.Argument(metavar="COMMIT", help="The commit to revert to.")],
     message: Message = "",
     branch: Annotated[str | None, typer.Option(help="Branch that gets the new commit; else the default one.")] = None,
     *,
