@@ -27,7 +27,11 @@ def explain_end(report: JobReport, memory_bytes: int = 0) -> tuple[JobState, Rea
     if report.state is ReportState.SUCCEEDED:
         return JobState.SUCCEEDED, None, ""
     if report.state is ReportState.LOST:
-        return JobState.LOST, ReasonCode.INFRASTRUCTURE, report.reason or "The job is gone and left no word of its end."
+        return (
+            JobState.LOST,
+            ReasonCode.INFRASTRUCTURE,
+            report.reason or "The job disappeared; its exit status is unknown.",
+        )
     state, code, reason = _CAUSES[report.cause]
     if report.cause is EndCause.OUT_OF_MEMORY:
         limit = f"the memory limit of {format_memory(memory_bytes)}" if memory_bytes else "its memory limit"

@@ -136,7 +136,7 @@ def _absent(job: BookedJob, now: datetime) -> Record:
         return Record(
             job.id, job.token, JobState.CANCELLED, reason, ReasonCode.CANCELLED, reason=reason, finished_at=now
         )
-    reason = "The resource no longer knows the job, and left no word of its end."
+    reason = "The job disappeared from the resource; its exit status is unknown."
     return Record(job.id, job.token, JobState.LOST, reason, ReasonCode.INFRASTRUCTURE, reason=reason, finished_at=now)
 
 
