@@ -57,6 +57,8 @@ class FolderTarget:
         self._read_only = read_only
         self._existing = existing
         self._paths: set[bytes] = set()
+        # Folders that this call made: nothing is in place there.
+        self._new_folders: set[bytes] = set()
         self._folders = _OpenFolders(self._root)
 
     def prepare(self, entries: Sequence[Entry]) -> None:
@@ -73,7 +75,7 @@ class FolderTarget:
 
     def is_in_place(self, entry: Entry) -> bool:
         """Return whether the entry is there and right; otherwise remove what is there, where it may be replaced."""
-        if self._existing is Existing.REFUSE:
+        if self._existing is Existing.REFUSE or entry.path.rpartition(b"/")[0] in self._new_folders:
             return False
         with self._naming(entry.path):
             folder, name = self._parent_of(entry.path)
@@ -194,6 +196,7 @@ class FolderTarget:
                 folder, name = self._parent_of(path)
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, 0o755, dir_fd=folder.descriptor)
+                    self._new_folders.add(path)
             # Whatever the umask is, and though an earlier call closed it.
             os.fchmod(self._folders.open(path).descriptor, 0o755)
         self._paths.add(path)
