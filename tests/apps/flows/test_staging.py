@@ -1,4 +1,5 @@
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -6,8 +7,11 @@ import pytest
 from accounts.models import User
 from accounts.selectors import actor_of
 from compute.engine.mounts import SourceKind
-from compute.models import Resource, ResourceSite
+from compute.models import Resource, ResourceKind, ResourceSite
+from compute.services import resources
+from core import clock
 from datasets.models import CachedCommit, CacheHold, CacheSite
+from datasets.services import cache_sites
 from datasets.workers import cache_hydration
 from experiments.models import Experiment
 from flows.models import Attempt, AttemptInput, Run
@@ -15,6 +19,7 @@ from flows.services import runs
 from tests.factories.datasets import commit_files, make_dataset, make_store, read_tree
 from tests.factories.flows import World, newest_attempt, state_of, states
 
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FILES = {"0/a.png": b"zero", "1/b.png": b"one"}
 
 
@@ -219,3 +224,49 @@ def runs_by_admin(world: World, project, text: str) -> Run:
     """Start a run as somebody who may use a resource without a sandbox."""
     admin = User.objects.create_user("operator", password=None, is_superuser=True)
     return world.start(actor_of(admin), project, text)
+
+
+@pytest.fixture
+def lab(world: World, site_admin, tmp_path):
+    """A simulated resource that reads a simulated site, at 10 bytes a second."""
+    config = {"size_bytes": 10**6, "rate_bytes_s": 10}
+    cache_sites.create_site(actor=site_admin, name="lab-cache", kind="simulated", config=config)
+    world.add_resource("sim", tmp_path / "sim", kind=ResourceKind.SIMULATED)
+    resources.set_sites(actor=site_admin, resource=world.resources["sim"], sites=["lab-cache"])
+
+
+@pytest.mark.usefixtures("lab")
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_simulated_step_waits_for_its_simulated_copy_and_holds_it(world: World, member, project, dataset, cached):
+    commit = commit_files(member, dataset, {"a": b"x" * 100})
+    text = flow(cached=cached).replace("command: c,", "command: c, compute: sim.small,")
+
+    with clock.frozen_at(START) as move:
+        run = world.start(member, project, text)
+        world.turn()
+        if cached:
+            assert states(run) == {"a": "preparing"}
+            hydrate()
+            move(START + timedelta(seconds=9))
+            follow()
+            world.turn()
+            assert states(run) == {"a": "preparing"}
+            move(START + timedelta(seconds=10))
+            follow()
+        world.turn()
+        world.turn()
+
+        attempt = newest_attempt(run, "a")
+        tree = {"kind": "tree", "dataset_id": dataset.pk, "root": commit.root}
+        assert attempt.job.spec["data"] == [{"name": "digits", "source": tree, "read_only": True}]
+        assert list(CacheHold.objects.values_list("holder", flat=True)) == ([attempt.pk] if cached else [])
+        world.finish(run, "a")
+        world.turn()
+    assert state_of(run) == "succeeded"
+    assert not CacheHold.objects.exists()
+
+
+def follow() -> None:
+    """Ask the simulated site how far its copies are."""
+    for row in CachedCommit.objects.filter(state="hydrating"):
+        cache_hydration.hydrate_cached_commit(cached_commit_id=row.pk)
