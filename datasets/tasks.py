@@ -62,7 +62,7 @@ def evict_idle() -> None:
 @task("datasets.schedule_scrubs", queue=Queue.WATCH, every_s=600)
 def schedule_scrubs() -> None:
     """Enqueue the scrubs that are due."""
-    scrubs.ring_due_scrubs()
+    scrubs.enqueue_due_scrubs()
 
 
 @task("datasets.sweep_caches", queue=Queue.TIDY, every_s=3600)

@@ -34,10 +34,10 @@ def lock_copies(site: CacheSite) -> None:
     list(rows.order_by("pk").values_list("pk"))
 
 
-def plan_room(
+def plan_capacity(
     site: CacheSite, *, need_bytes: int, usable: int, keep: Collection[str] = (), extending: str | None = None
 ) -> EvictionPlan:
-    """Plan room for a promise of `need_bytes`. `extending` names a copy whose present promise it replaces."""
+    """Plan the capacity for a promise of `need_bytes`. `extending` names a copy whose present promise it replaces."""
     lock_copies(site)
     copies = caches.list_copies(site)
     own = sum(copy.charged_bytes for copy in copies if copy.id == extending)
@@ -45,7 +45,7 @@ def plan_room(
     return eviction.plan_space(copies, capacity_bytes=usable, need_bytes=max(0, need_bytes - own), keep=stays)
 
 
-def make_room(plan: EvictionPlan, *, wanted_for: str) -> None:
+def free_capacity(plan: EvictionPlan, *, wanted_for: str) -> None:
     """Let the plan's victims leave. They are gone from view at once and from the disk soon."""
     for row in CachedCommit.objects.filter(pk__in=plan.victims).order_by("pk"):
         if change_state(row, CacheState.EVICTING, message=f"Evicted to make room for {wanted_for}.", lease_token=""):

@@ -39,7 +39,7 @@ def request_cache(
     """Ask for a commit on a site and return its cached commit, which may be ready, on its way, or new.
 
     A failed one is tried again, going on where it failed. With a `holder` it is held for that one from now on (`why`
-    says so in words). Raises CacheFull when there is no room and nothing may leave, and CacheSiteUnavailable.
+    says so in words). Raises CacheFull when there is no capacity and nothing may be evicted, and CacheSiteUnavailable.
     """
     require(actor, permissions.CACHE, commit.dataset.project_id)
     found = _join(actor, commit, site, holder, why)
@@ -214,7 +214,7 @@ class _Request:
         if found is not None:
             return found, EvictionPlan(0, 0)
         failed = CachedCommit.objects.filter(commit=self.commit, site=site, state=CacheState.FAILED).first()
-        plan = cache_space.plan_room(
+        plan = cache_space.plan_capacity(
             site,
             need_bytes=need_bytes,
             usable=min(site.capacity_bytes, self.disk_bytes),
@@ -223,7 +223,7 @@ class _Request:
         )
         if not plan.is_sufficient or (plan.victims and not may_evict):
             return None, plan
-        cache_space.make_room(plan, wanted_for=self.label)
+        cache_space.free_capacity(plan, wanted_for=self.label)
         row = self._queue_again(failed, need_bytes) if failed else self._create(site, need_bytes)
         if self.holder is not None:
             _hold(row, self.holder, self.why)

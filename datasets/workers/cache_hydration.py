@@ -65,7 +65,7 @@ def hydrate_cached_commit(*, cached_commit_id: str) -> None:
         # Whatever went wrong, a database that was busy for too long say, the next worker need not wait for the expiry.
         leases.release(CachedCommit.objects.filter(pk=row.pk), row.lease_token)
         if not (row.state == CacheState.HYDRATING and get_kind(row.site.kind).works_alone):
-            _ring_next(row)
+            _enqueue_next(row)
 
 
 def find_unattended() -> list[QuerySet[CachedCommit]]:
@@ -209,16 +209,16 @@ class _Hydration:
         site = cache_space.lock_site(row.site_id)
         if plan.write_bytes > row.reserved_bytes:
             label = caches.label_of(row)
-            room = cache_space.plan_room(
+            capacity = cache_space.plan_capacity(
                 site,
                 need_bytes=plan.write_bytes,
                 usable=site.capacity_bytes,
                 keep=[plan.base_id] if plan.base_id else [],
                 extending=row.pk,
             )
-            if not room.is_sufficient:
-                raise cache_space.explain_full(Actor.system("caching"), site, room, wanted_for=label)
-            cache_space.make_room(room, wanted_for=label)
+            if not capacity.is_sufficient:
+                raise cache_space.explain_full(Actor.system("caching"), site, capacity, wanted_for=label)
+            cache_space.free_capacity(capacity, wanted_for=label)
         is_ours = change_state(
             row,
             CacheState.HYDRATING,
@@ -341,8 +341,8 @@ def _fail(row: CachedCommit, error: PlatformError) -> None:
     )
 
 
-def _ring_next(row: CachedCommit) -> None:
-    """Ring for the copies that waited for this one; the tick would find them a little later."""
+def _enqueue_next(row: CachedCommit) -> None:
+    """Enqueue the copies that waited for this one; the periodic run would find them a little later."""
     waiting = CachedCommit.objects.filter(site_id=row.site_id, state=CacheState.QUEUED)
     if get_kind(row.site.kind).parallel_copies is None:
         waiting = waiting.filter(dataset_id=row.dataset_id)

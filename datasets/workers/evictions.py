@@ -92,7 +92,7 @@ def remove_copy(*, cached_commit_id: str) -> None:
             lease_token="",
             lease_expires_at=None,
         )
-        _ring_waiting(row)
+        _enqueue_waiting(row)
 
 
 def sweep_leftovers() -> int:
@@ -147,7 +147,7 @@ def _settle_charge(row: CachedCommit, own_bytes: int) -> None:
     CachedCommit.objects.filter(pk=row.pk).update(reserved_bytes=F("reserved_bytes") - stays)
 
 
-def _ring_waiting(row: CachedCommit) -> None:
+def _enqueue_waiting(row: CachedCommit) -> None:
     waiting = CachedCommit.objects.filter(site_id=row.site_id, state=CacheState.QUEUED)
     for id_ in waiting.order_by("pk").values_list("pk", flat=True)[:10]:
         enqueue("datasets.hydrate", cached_commit_id=id_)

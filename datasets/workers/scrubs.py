@@ -38,8 +38,8 @@ _LEASE_S = 6 * 3600.0
 _NAMED_FILES = 100
 
 
-def ring_due_scrubs(*, limit: int = 20) -> int:
-    """Ring for the copies whose last scrub is a day ago; return how many."""
+def enqueue_due_scrubs(*, limit: int = 20) -> int:
+    """Enqueue the scrubs of copies whose last one is a day ago; return how many."""
     due = Q(scrubbed_at__isnull=True) | Q(scrubbed_at__lte=clock.now() - SCRUB_EVERY)
     rows = CachedCommit.objects.filter(due, state=CacheState.READY).order_by("scrubbed_at", "pk")
     ids = list(rows.values_list("pk", flat=True)[:limit])

@@ -25,7 +25,7 @@ LOOPS_WITHIN_ONE_ITEM = {
     "compute.workers.launches:start_again": "the jobs of one resource, in its transaction",
     "compute.workers.launches:start_placed_jobs": "batches, of which each is isolated",
     "compute.workers.watch:_start_missing": "starts a thread for each resource; what that does is isolated",
-    "datasets.services.cache_space:make_room": "the copies that leave for one other, in its transaction",
+    "datasets.services.cache_space:free_capacity": "the copies that leave for one other, in its transaction",
     "datasets.services.caches:request_cache": "two ways to find space for one copy",
     "flows.workers.apply:_Writer._begin_attempts": "the attempts of one plan, in its transaction",
     "flows.workers.handover:inspect_ended": "the attempts of one run, of which none may count before it is sealed",

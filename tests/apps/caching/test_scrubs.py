@@ -142,9 +142,9 @@ def test_the_daily_glance_finds_a_plain_write_and_a_hidden_one(pair, worker):
     write_through(Path(first.path, "c2/002.png"), b"plain")
     write_through(Path(first.path, "c2/005.png"), b"hidden", hide=True)
     with clock.frozen_at(datetime.now(UTC) + timedelta(days=1, minutes=1)):
-        assert scrubs.ring_due_scrubs() == 2
+        assert scrubs.enqueue_due_scrubs() == 2
         worker.work()
-        assert scrubs.ring_due_scrubs() == 0
+        assert scrubs.enqueue_due_scrubs() == 0
 
     assert is_whole(first, FIRST)
     assert is_whole(second, SECOND)
