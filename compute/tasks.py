@@ -1,7 +1,6 @@
 """Background tasks of compute: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
-from compute.services import resources, submissions
-from compute.workers import cleaning, launches, logs, observe, stops
+from compute.workers import cleaning, launches, logs, observe, probes, releases, stops
 from core.tasks import Queue, task
 from scheduler.services import workloads
 
@@ -48,13 +47,13 @@ def evict_jobs() -> None:
 @task("compute.probe", queue=Queue.WATCH, every_s=30.0)
 def probe_resources() -> None:
     """Ask the resources for their nodes."""
-    resources.probe_all()
+    probes.probe_all()
 
 
 @task("compute.release_data", queue=Queue.WATCH, every_s=15.0)
 def release_data() -> None:
     """Release the cached commits that ended jobs held."""
-    submissions.release_data()
+    releases.release_data()
 
 
 @task("compute.store_logs", queue=Queue.NOTIFY, every_s=15.0)

@@ -1,10 +1,8 @@
 """Resources are attached, probed and detached; their nodes are reported to the scheduler."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
-import structlog
 from django.db import transaction
 
 from accounts import audit
@@ -14,21 +12,16 @@ from accounts.services.projects import check_name
 from compute.adapters import drivers
 from compute.adapters.local.machine import describe_machine
 from compute.engine.ports import NodeFacts
-from compute.errors import InvalidResource, ResourceExists, ResourceInUse, ResourceUnreachable
-from compute.models import Job, Resource, ResourceKind, ResourceSite, ResourceState
-from compute.selectors import failures
-from compute.services import templates
+from compute.errors import InvalidResource, ResourceExists, ResourceInUse
+from compute.models import Job, Resource, ResourceKind, ResourceSite
+from compute.services import node_reports, templates
 from compute.services.templates import Shape
-from core import clock, isolation
+from core import clock
 from datasets.selectors import caches as cache_selectors
 from scheduler.services import nodes
-from scheduler.services.nodes import GpuReport, NodeReport
-
-log = structlog.get_logger(__name__)
 
 GIB = 2**30
 LOCAL_CACHE_SITE = "local"
-_CONTACT_STEP = timedelta(seconds=10)
 _LAB_NODE = {
     "cpu_millicores": 40_000,
     "memory_bytes": 512 * GIB,
@@ -44,18 +37,16 @@ _LAB_SHAPES = {
 }
 
 
-def ensure_first_resources() -> None:
+def ensure_first_resources(*, actor: Actor) -> None:
     """Register this machine and the simulated lab, on the first start only: what an admin detached stays away."""
     if not Resource.objects.exists():
         with transaction.atomic():
-            actor = Actor.system("the first start")
             machine = _create(actor, "this-machine", ResourceKind.LOCAL, [])
             for name, shape in _shapes_of(describe_machine()).items():
                 templates.create_template(actor=actor, resource=machine, name=name, shape=shape)
             lab = _create(actor, "lab", ResourceKind.SIMULATED, _LAB)
             for name, shape in _LAB_SHAPES.items():
                 templates.create_template(actor=actor, resource=lab, name=name, shape=shape)
-    probe_all()
 
 
 def require_attach(*, actor: Actor) -> None:
@@ -89,7 +80,7 @@ def attach_resource(
         found = drivers.driver_of(resource).probe()
         if not found:
             raise InvalidResource(f"{name} answers, but has no nodes.")
-        _report(resource, found)
+        node_reports.write(resource, found)
     return resource
 
 
@@ -118,39 +109,6 @@ def detach_resource(*, actor: Actor, resource: Resource) -> None:
         resource_id=resource.pk, resource_name=resource.name, is_simulated=resource.is_simulated, nodes=[]
     )
     audit.record(actor, "compute.detach_resource", resource)
-
-
-def probe_all() -> None:
-    """Ask every resource for its nodes."""
-    attached = Resource.objects.filter(detached_at=None).order_by("pk")
-    isolation.for_each(failures.PROBE, attached, lambda resource: probe_resource(resource=resource))
-
-
-def probe_resource(*, resource: Resource) -> None:
-    """Ask a resource for its nodes and tell the scheduler; one that does not answer gets nothing new."""
-    try:
-        found = drivers.driver_of(resource).probe()
-    except ResourceUnreachable as error:
-        note_unreachable(resource=resource, error=error)
-        return
-    _report(resource, found)
-
-
-def note_contact(*, resource: Resource) -> None:
-    """Note that a resource has answered; one that comes back is probed, so that its nodes are ready again."""
-    if resource.state == ResourceState.UNREACHABLE:
-        probe_resource(resource=resource)
-    elif resource.last_contact_at is None or clock.now() - resource.last_contact_at > _CONTACT_STEP:
-        _write_contact(resource)
-
-
-def note_unreachable(*, resource: Resource, error: ResourceUnreachable) -> None:
-    """Note that a resource does not answer, and why."""
-    if resource.state != ResourceState.UNREACHABLE or resource.error != error.message:
-        log.warning("resource.unreachable", resource=resource.name, error=error.message)
-        resource.state, resource.error = ResourceState.UNREACHABLE, error.message
-        resource.save(update_fields=["state", "error"])
-        nodes.mark_unreachable(resource_id=resource.pk)
 
 
 def _create(actor: Actor, name: str, kind: ResourceKind, declared: Sequence[Mapping[str, Any]]) -> Resource:
@@ -186,32 +144,3 @@ def _shapes_of(machine: NodeFacts) -> Mapping[str, Shape]:
         cpu_millicores = max(1000, machine.cpu_millicores // len(machine.gpus) // 1000 * 1000)
         shapes["gpu"] = Shape(min(cpu_millicores, 8000), min(32 * GIB, machine.memory_bytes // 2), 1000)
     return shapes
-
-
-def _report(resource: Resource, found: Sequence[NodeFacts]) -> None:
-    nodes.report_nodes(
-        resource_id=resource.pk,
-        resource_name=resource.name,
-        is_simulated=resource.is_simulated,
-        nodes=[_report_of(node) for node in found],
-    )
-    resource.unconfined_reason = next((node.unconfined_reason for node in found if node.unconfined_reason), "")
-    resource.save(update_fields=["unconfined_reason"])
-    _write_contact(resource)
-
-
-def _write_contact(resource: Resource) -> None:
-    resource.state, resource.error, resource.last_contact_at = ResourceState.READY, "", clock.now()
-    resource.save(update_fields=["state", "error", "last_contact_at"])
-
-
-def _report_of(node: NodeFacts) -> NodeReport:
-    gpus = tuple(GpuReport(gpu.index, gpu.uuid, gpu.model, gpu.memory_bytes) for gpu in node.gpus)
-    return NodeReport(
-        name=node.name,
-        cpu_millicores=node.cpu_millicores,
-        memory_bytes=node.memory_bytes,
-        gpus=gpus,
-        is_ready=node.is_ready,
-        labels=node.labels,
-    )

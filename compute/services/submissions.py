@@ -14,21 +14,20 @@ from accounts.permissions import require
 from compute import permissions, signals
 from compute.engine.job_spec import is_safe_name
 from compute.engine.mounts import Mount, source_from_json
-from compute.engine.states import JOB_STATES
 from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken
 from compute.models import Job, Template
 from compute.selectors import jobs as job_selectors
 from compute.selectors import templates
 from compute.services import confinement, jobs
 from compute.services.jobs import JobRequest, JobSpec
-from core import clock, ids, isolation
+from core import clock, ids
 from datasets.selectors import caches as cache_selectors
 from datasets.selectors import datasets as dataset_selectors
 from datasets.services import caches
 
 KIND = "job"
 MOST_NAME = 63
-_HOLDER = "job:"
+HOLDER = "job:"
 _RESERVED = frozenset({"new"})
 """Names whose page would be another one."""
 
@@ -94,18 +93,10 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     return job
 
 
-def cancel_work(actor: Actor, username: str) -> None:
+def cancel_work(*, actor: Actor, username: str) -> None:
     """Cancel the jobs that a person submitted by hand and that have not ended."""
     for job in job_selectors.list_live_of([username], kind=KIND):
         jobs.cancel_job(actor=actor, job=job, reason=f"{actor.name} disabled {username} and stopped their work.")
-
-
-def release_data() -> None:
-    """Let go of what ended jobs read: the tick."""
-    held = {holder.removeprefix(_HOLDER) for holder in caches.list_holders(prefix=_HOLDER)}
-    ended = Job.objects.filter(name__in=held, state__in=sorted(JOB_STATES.final))
-    names = sorted(ended.values_list("name", flat=True))
-    isolation.for_each("compute.release_data", names, lambda name: caches.release_holds(_HOLDER + name))
 
 
 def _hold(actor: Actor, template: Template, reference: str, name: str) -> tuple[Mount, dict[str, object]]:
@@ -118,7 +109,7 @@ def _hold(actor: Actor, template: Template, reference: str, name: str) -> tuple[
     if copy is None or copy.source is None:
         where = " or ".join(sites)
         raise DataNotCached(f"{reference} is not cached on {where}, where {template.full_name} would read it.")
-    caches.hold(actor, copy.pk, _HOLDER + name, f"read by {name}")
+    caches.hold(actor, copy.pk, HOLDER + name, f"read by {name}")
     facts: dict[str, object] = {
         "name": found.dataset.name,
         "reference": reference,

@@ -21,8 +21,8 @@ from compute.engine.states import JOB_STATES, JobState
 from compute.errors import ResourceUnreachable
 from compute.models import Job, Resource, new_token
 from compute.selectors import failures
-from compute.services import journal, resources
-from compute.workers import launches, stops
+from compute.services import journal
+from compute.workers import launches, probes, stops
 from compute.workers.launches import LEASE
 from core import clock, isolation
 
@@ -48,7 +48,7 @@ def observe_all() -> None:
 
 
 def observe_each(resource_ids: Sequence[str]) -> None:
-    """Look at these resources. One that fails stops none of the others."""
+    """Look at these probes. One that fails stops none of the others."""
     isolation.for_each(failures.OBSERVE, resource_ids, lambda resource_id: observe_resource(resource_id=resource_id))
 
 
@@ -78,9 +78,9 @@ def observe_resource(*, resource_id: str) -> None:
         over = [*repairs.forget, *_names_of(repairs, ended, reports)]
         isolation.for_each(failures.FORGET, over, driver.forget, concerns_all=(ResourceUnreachable,))
     except ResourceUnreachable as error:
-        resources.note_unreachable(resource=resource, error=error)
+        probes.note_unreachable(resource=resource, error=error)
     else:
-        resources.note_contact(resource=resource)
+        probes.note_contact(resource=resource)
         if repairs.restart:
             launches.start_again(repairs.restart)
 

@@ -10,7 +10,8 @@ from compute.engine.states import JobState
 from compute.errors import ResourceUnreachable
 from compute.models import Job
 from compute.selectors import failures
-from compute.services import journal, resources
+from compute.services import journal
+from compute.workers import probes
 from core import clock, isolation
 from scheduler.services import workloads
 
@@ -59,4 +60,4 @@ def _stop(job: Job) -> None:
     try:
         drivers.driver_of(job.resource).stop(job.run_name, GRACE_S)
     except ResourceUnreachable as error:
-        resources.note_unreachable(resource=job.resource, error=error)
+        probes.note_unreachable(resource=job.resource, error=error)

@@ -115,7 +115,7 @@ def cancel_run(*, actor: Actor, run: Run) -> Run:
     return run
 
 
-def cancel_work(actor: Actor, username: str) -> None:
+def cancel_work(*, actor: Actor, username: str) -> None:
     """Cancel the runs that a person started and that have not ended."""
     for run in run_selectors.list_live_of([username]):
         with suppress(RunHasEnded):

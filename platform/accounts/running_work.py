@@ -5,6 +5,7 @@ So whoever disables a person learns what goes on without them, though this app k
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from accounts.actor import Actor
 
@@ -20,12 +21,19 @@ class WorkItem:
     url: str
 
 
+class StopWork(Protocol):
+    """Cancels all that runs or waits to run for a person."""
+
+    def __call__(self, *, actor: Actor, username: str) -> None:
+        """Cancel it. Raises PermissionDenied."""
+
+
 @dataclass(frozen=True)
 class WorkSource:
     """How an app lists what has not ended, by the names of people, and stops all of one person's."""
 
     list_work: Callable[[Collection[str]], Sequence[WorkItem]]
-    stop_work: Callable[[Actor, str], None]
+    stop_work: StopWork
 
 
 _sources: list[WorkSource] = []
@@ -44,4 +52,4 @@ def list_work(usernames: Collection[str]) -> list[WorkItem]:
 def stop_work(*, actor: Actor, username: str) -> None:
     """Cancel all that runs or waits to run for a person. The apps check that the actor may."""
     for source in _sources:
-        source.stop_work(actor, username)
+        source.stop_work(actor=actor, username=username)

@@ -14,6 +14,7 @@ from accounts.models import User
 from accounts.selectors import actor_of
 from accounts.services import projects, tokens
 from compute.services import resources
+from compute.workers import probes
 from core.errors import PlatformError
 from datasets.services import cache_sites, stores
 
@@ -34,7 +35,8 @@ def prepare() -> None:
     except PlatformError as error:
         raise CommandError(f"{error.message} {error.hint}") from error
     cache_sites.ensure_default_site()
-    resources.ensure_first_resources()
+    resources.ensure_first_resources(actor=system)
+    probes.probe_all()
 
 
 def _migrate() -> None:

@@ -24,8 +24,7 @@ from django.core.management import call_command
 from accounts.actor import Actor
 from accounts.services import projects
 from compute.models import Resource, ResourceKind, Template
-from compute.services import resources
-from compute.workers import watch
+from compute.workers import probes, watch
 from config import leader, recovery
 from core import tasks
 from core.local_queue import LocalQueue
@@ -41,7 +40,7 @@ def start(flow_file: str) -> None:
     project = projects.create_project(actor=SYSTEM, name="demo")
     machine = Resource.objects.create(name="this-machine", kind=ResourceKind.LOCAL)
     Template.objects.create(resource=machine, name="tiny", cpu_millicores=100, memory_bytes=2**26)
-    resources.probe_resource(resource=machine)
+    probes.probe_resource(resource=machine)
     version = flows.save_version(actor=SYSTEM, project=project, text=Path(flow_file).read_text())
     print(runs.start_run(actor=SYSTEM, version=version, parameters={}).pk)
 

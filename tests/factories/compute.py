@@ -9,9 +9,9 @@ from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import NodeFacts
 from compute.models import Job, Resource, ResourceKind, Template
-from compute.services import jobs, resources
+from compute.services import jobs
 from compute.services.jobs import JobRequest, JobSpec
-from compute.workers import launches, observe
+from compute.workers import launches, observe, probes
 from core import clock
 from scheduler.models import Node, Placement, Workload
 
@@ -23,7 +23,7 @@ def make_resource(name: str = "scripted", root: Path = Path("/nonexistent")) -> 
     resource = Resource.objects.create(name=name, kind=ResourceKind.SIMULATED)
     driver = ScriptedDriver(root, NODES)
     drivers.install(resource, driver)
-    resources.probe_resource(resource=resource)
+    probes.probe_resource(resource=resource)
     return resource, driver
 
 

@@ -8,8 +8,7 @@ from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import NodeFacts
 from compute.models import Job, Resource, ResourceKind, Template
-from compute.services import resources
-from compute.workers import launches, observe
+from compute.workers import launches, observe, probes
 from experiments.workers import artifacts
 from flows.models import Attempt, Run, Step
 from flows.services import flows, runs
@@ -32,7 +31,7 @@ class World:
         resource = Resource.objects.create(name=name, kind=kind, **fields)
         driver = ScriptedDriver(root, [NODE])
         drivers.install(resource, driver)
-        resources.probe_resource(resource=resource)
+        probes.probe_resource(resource=resource)
         Template.objects.create(resource=resource, name="small", cpu_millicores=1000, memory_bytes=2**30)
         Template.objects.create(resource=resource, name="huge", cpu_millicores=10**9, memory_bytes=2**30)
         self.drivers[name], self.resources[name] = driver, resource

@@ -7,9 +7,9 @@ import pytest
 from accounts.models import User
 from compute.errors import ResourceUnconfined
 from compute.models import Job
-from compute.services import confinement, resources, submissions
+from compute.services import confinement, submissions
 from compute.services.submissions import Submission
-from compute.workers import launches
+from compute.workers import launches, probes
 from tests.factories import compute as make
 from tests.factories.api import call
 
@@ -23,7 +23,7 @@ WANTED = Submission(template="scripted.small", command="cat secret.key", name="s
 def unconfined(resource, driver, template):
     """Let the resource say that it cannot confine jobs."""
     driver.nodes = [replace(node, unconfined_reason=REASON) for node in driver.nodes]
-    resources.probe_resource(resource=resource)
+    probes.probe_resource(resource=resource)
     return resource
 
 
@@ -46,7 +46,7 @@ def test_everybody_may_where_the_setting_says_so(member, project, unconfined, se
 
 def test_everybody_may_once_the_resource_confines_jobs_again(member, project, unconfined, driver):
     driver.nodes = [replace(node, unconfined_reason="") for node in driver.nodes]
-    resources.probe_resource(resource=unconfined)
+    probes.probe_resource(resource=unconfined)
 
     assert submissions.submit_job(actor=member, project=project, wanted=WANTED).state == "pending"
 
@@ -56,7 +56,7 @@ def test_a_job_that_waited_while_confinement_was_lost_fails_instead_of_starting(
 ):
     job = submissions.submit_job(actor=member, project=project, wanted=WANTED)
     driver.nodes = [replace(node, unconfined_reason=REASON) for node in driver.nodes]
-    resources.probe_resource(resource=resource)
+    probes.probe_resource(resource=resource)
 
     make.place([job])
     launches.start_placed_jobs()

@@ -1,5 +1,6 @@
 import pytest
 
+from accounts.actor import Actor
 from accounts.errors import InvalidName, PermissionDenied
 from accounts.models import AuditEntry
 from compute.errors import InvalidResource, ResourceExists, ResourceInUse, TemplateExists, TemplateNotFound
@@ -8,6 +9,7 @@ from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
 from compute.services import jobs, resources, templates
 from compute.services.templates import Shape
+from compute.workers import probes
 from scheduler.models import Gpu, Node
 from tests.factories import compute as make
 
@@ -23,7 +25,8 @@ NODE = {
 
 @pytest.fixture
 def first(db, home):
-    resources.ensure_first_resources()
+    resources.ensure_first_resources(actor=Actor.system("test"))
+    probes.probe_all()
 
 
 def test_the_first_start_registers_this_machine_and_a_simulated_lab(first):
@@ -64,7 +67,8 @@ def test_the_first_templates_have_their_shapes(first, member):
 def test_a_second_start_changes_nothing(first):
     before = sorted(Template.objects.values_list("pk", flat=True))
 
-    resources.ensure_first_resources()
+    resources.ensure_first_resources(actor=Actor.system("test"))
+    probes.probe_all()
 
     assert sorted(Template.objects.values_list("pk", flat=True)) == before
     assert Resource.objects.count() == 2
@@ -74,7 +78,8 @@ def test_what_an_admin_detached_does_not_come_back(first, site_admin):
     lab = resource_selectors.get_resource(actor=site_admin, name="lab")
     resources.detach_resource(actor=site_admin, resource=lab)
 
-    resources.ensure_first_resources()
+    resources.ensure_first_resources(actor=Actor.system("test"))
+    probes.probe_all()
 
     assert [resource.name for resource in resource_selectors.list_resources(actor=site_admin)] == ["this-machine"]
     assert not Node.objects.filter(resource_name="lab").exists()

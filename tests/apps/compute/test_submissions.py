@@ -9,6 +9,7 @@ from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken
 from compute.models import Job, ResourceSite
 from compute.services import jobs, submissions
 from compute.services.submissions import Submission
+from compute.workers import releases
 from core import tasks
 from datasets.errors import CacheInUse
 from datasets.models import CachedCommit
@@ -57,11 +58,11 @@ def test_what_it_reads_is_mounted_and_stays_until_it_has_ended(member, project, 
     job.refresh_from_db()
     source = {"kind": "host_folder", "path": str(cached.path)}
     assert job.spec["data"] == [{"name": "digits", "source": source, "read_only": True}]
-    submissions.release_data()
+    releases.release_data()
     with pytest.raises(CacheInUse, match="read by train"):
         caches.uncache(member, cached.pk)
     jobs.cancel_job(actor=member, job=job)
-    submissions.release_data()
+    releases.release_data()
     assert caches.uncache(member, cached.pk).state == "evicting"
 
 

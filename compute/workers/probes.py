@@ -1,0 +1,50 @@
+"""Resources are asked for their nodes, now and then and when they come back."""
+
+from datetime import timedelta
+
+import structlog
+
+from compute.adapters import drivers
+from compute.errors import ResourceUnreachable
+from compute.models import Resource, ResourceState
+from compute.selectors import failures
+from compute.services import node_reports
+from core import clock, isolation
+from scheduler.services import nodes
+
+log = structlog.get_logger(__name__)
+
+_CONTACT_STEP = timedelta(seconds=10)
+
+
+def probe_all() -> None:
+    """Ask every resource for its nodes."""
+    attached = Resource.objects.filter(detached_at=None).order_by("pk")
+    isolation.for_each(failures.PROBE, attached, lambda resource: probe_resource(resource=resource))
+
+
+def probe_resource(*, resource: Resource) -> None:
+    """Ask a resource for its nodes and tell the scheduler; one that does not answer gets nothing new."""
+    try:
+        found = drivers.driver_of(resource).probe()
+    except ResourceUnreachable as error:
+        note_unreachable(resource=resource, error=error)
+        return
+    node_reports.write(resource, found)
+
+
+def note_contact(*, resource: Resource) -> None:
+    """Note that a resource has answered; one that comes back is probed, so that its nodes are ready again."""
+    if resource.state == ResourceState.UNREACHABLE:
+        probe_resource(resource=resource)
+    elif resource.last_contact_at is None or clock.now() - resource.last_contact_at > _CONTACT_STEP:
+        node_reports.write_contact(resource)
+
+
+def note_unreachable(*, resource: Resource, error: ResourceUnreachable) -> None:
+    """Note that a resource does not answer, and why."""
+    if resource.state != ResourceState.UNREACHABLE or resource.error != error.message:
+        log.warning("resource.unreachable", resource=resource.name, error=error.message)
+        resource.state, resource.error = ResourceState.UNREACHABLE, error.message
+        resource.save(update_fields=["state", "error"])
+        nodes.mark_unreachable(resource_id=resource.pk)

@@ -1,0 +1,88 @@
+"""A service is a use case: keyword-only, with the actor first. What runs without an actor is a worker."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+APPS = [name for name in ("datasets", "scheduler", "compute", "experiments", "flows") if (ROOT / name).is_dir()]
+# Parts of several use cases, which have checked the actor and hold the transaction: by module, with all its functions.
+PARTS = {
+    "compute.journal": "writes each change of a job's state, for services and workers",
+    "compute.node_reports": "writes what a probe found, when a resource is attached and later",
+    "datasets.cache_events": "writes each change of a cached commit's state, for services and workers",
+    "datasets.cache_space": "reserves the space of a site, for services and workers",
+    "datasets.manifests": "checks a tree before it is recorded",
+    "datasets.packing": "stores a pack that the server itself made",
+    "datasets.packs": "claims and confirms packs for every way in which bytes come",
+    "datasets.tree_writing": "writes the manifests of a tree that the server itself made",
+    "experiments.measurements": "writes points of curves, for logs and for programs elsewhere",
+    "experiments.facts": "keeps the index of what experiments record in step with them",
+}
+# Other functions without an actor: each becomes a use case, a selector or a worker, so this list only gets shorter.
+LEFT = {
+    "compute.confinement": {"require_launch", "describe_unconfined", "is_open_to_all"},
+    "compute.jobs": {"cancel_many", "withdraw_many"},
+    "datasets.branches": {"move_head"},
+    "datasets.cache_sites": {"ensure_default_site", "list_kinds"},
+    "datasets.caches": {
+        *("request_cache", "uncache", "pin", "unpin", "set_pinned", "hold", "release_holds", "list_holders"),
+        *("touch", "touch_commit", "scrub"),
+    },
+    "datasets.checkouts": {"write_tree"},
+    "datasets.damage": {"record_failure", "check_packs", "check_all_packs"},
+    "datasets.datasets": {"ensure_internal_dataset", "purge_deleted"},
+    "datasets.stores": {
+        *("ensure_default_store", "get_default_store", "open_signed", "find_signed", "sweep_unfinished"),
+    },
+    "datasets.uploads": {"expire_uploads", "head_of", "prolong"},
+    "flows.bundles": {"unpacked_folder", "sealed_folder"},
+    "flows.examples": {"list_examples", "get_example"},
+    "scheduler.nodes": {"report_nodes", "mark_unreachable"},
+    "scheduler.pools": {"get_pool_ids", "ensure_default_pool"},
+    "scheduler.queues": {"ensure_queues", "ensure_queue"},
+    "scheduler.workloads": {
+        *(
+            "claim_placements",
+            "enqueue_many",
+            "find_terminating",
+            "find_unclaimed",
+            "list_terminating",
+            "list_terminating_pods",
+        ),
+        *("list_unclaimed", "release_many", "requeue_many", "requeue_pods", "set_missing_bytes", "withdraw_many"),
+    },
+}
+
+
+def find_without_actor(source: str) -> Iterator[str]:
+    """Yield the public functions of a module that are no use cases by their signature."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            given = [argument.arg for argument in node.args.kwonlyargs]
+            if node.args.posonlyargs or node.args.args or given[:1] != ["actor"]:
+                yield node.name
+
+
+def test_every_service_takes_keywords_with_the_actor_first_but_those_on_a_list_that_shrinks():
+    found = {
+        f"{app}.{path.stem}": names
+        for app in APPS
+        for path in sorted((ROOT / app / "services").glob("*.py"))
+        if (names := set(find_without_actor(path.read_text())))
+    }
+
+    assert {module: names for module, names in found.items() if module not in PARTS} == LEFT
+    assert set(PARTS) <= set(found)
+
+
+def test_planted_functions_without_an_actor_are_found():
+    for source in (
+        "def collect(): ...",
+        "def collect(*, limit): ...",
+        "def rename(actor, *, name): ...",
+        "def rename(*, name, actor): ...",
+    ):
+        assert len(list(find_without_actor(source))) == 1, source
+    for source in ("def rename(*, actor, name): ...", "def _collect(): ...", "class Request: ..."):
+        assert list(find_without_actor(source)) == [], source
