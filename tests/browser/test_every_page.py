@@ -250,7 +250,7 @@ def test_the_numbers_of_a_chart_are_a_click_away(open_page, admin_state):
     box.get_by_text("Numbers").click()
 
     expect(box.locator("details").get_by_role("row")).to_have_text(
-        ["steptraintest", "011", "10.50.75", "2\N{EN DASH}0.7", "30.250.69"]
+        ["step train test", "0 1 1", "1 0.5 0.75", "2 \N{EN DASH} 0.7", "3 0.25 0.69"]
     )
 
 
