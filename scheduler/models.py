@@ -148,7 +148,7 @@ class Workload(BaseModel):
     `pod_sets` lists its kinds of pods as JSON: name, count, minimum, and the request of each pod
     (`services/workloads.py` writes them). `cpu_millicores`, `memory_bytes` and `gpu_milli` are the sums over all pods;
     of GPU memory asked for in bytes the share of a device is known once the workload is placed.
-    `missing_bytes` maps resources to the bytes of its data that have yet to be brought there.
+    `missing_bytes` maps resources to the bytes of its data that have yet to be brought there; None is unknown.
     `revision` counts the changes of the request. `reason` is text for people and `reason_code` its name for programs;
     both are empty, and there is no `answer`, once nothing holds the workload back.
     `evictions` counts its evictions; it was requeued after the last one at `requeued_at`.
@@ -173,7 +173,7 @@ class Workload(BaseModel):
     pod_sets = models.JSONField(default=list)
     has_many_pods = models.BooleanField(default=False)
     resource_id = models.CharField(max_length=32)
-    missing_bytes = models.JSONField(default=dict)
+    missing_bytes = models.JSONField(null=True)
     revision = models.PositiveIntegerField(default=0)
     reason = models.TextField(blank=True)
     reason_code = models.CharField(max_length=50, blank=True)

@@ -86,7 +86,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField("workload", "pod_sets", models.JSONField(default=list)),
         migrations.AddField("workload", "has_many_pods", models.BooleanField(default=False)),
-        migrations.AddField("workload", "missing_bytes", models.JSONField(default=dict)),
+        migrations.AddField("workload", "missing_bytes", models.JSONField(null=True)),
         migrations.AddField("workload", "revision", models.PositiveIntegerField(default=0)),
         migrations.AlterField("placement", "workload", _of("workload", "placements", **_CASCADE)),
         migrations.AddField("placement", "pod", models.CharField(default="0", max_length=80)),

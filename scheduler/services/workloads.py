@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
@@ -43,7 +43,7 @@ class WorkloadRequest:
 
     A higher `priority` goes first within the project. What is not preemptible starts only within the project's quota.
     `title` is what people call it; empty: as its name. `missing_bytes` maps resources to the bytes of its data that
-    have yet to be brought there.
+    have yet to be brought there; None is unknown.
     """
 
     project_id: str
@@ -53,7 +53,7 @@ class WorkloadRequest:
     priority: int = 50
     is_preemptible: bool = True
     title: str = ""
-    missing_bytes: Mapping[str, int] = field(default_factory=dict)
+    missing_bytes: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
                     pod_sets=[_pod_set_as_json(pods) for pods in request.pod_sets],
                     has_many_pods=sum(pods.count for pods in request.pod_sets) > 1,
                     resource_id=request.resource_id,
-                    missing_bytes=dict(request.missing_bytes),
+                    missing_bytes=None if request.missing_bytes is None else dict(request.missing_bytes),
                     enqueued_at=now + timedelta(microseconds=number),
                 )
                 for number, request in enumerate(requests)
@@ -113,10 +113,9 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
 @transaction.atomic
 def set_missing_bytes(workload_id: str, missing_bytes: Mapping[str, int]) -> None:
     """Change the bytes of its data that have yet to be brought to each resource, while a workload is pending."""
-    pending = Workload.objects.filter(pk=workload_id, state=WorkloadState.PENDING)
-    if pending.exclude(missing_bytes=dict(missing_bytes)).update(
-        missing_bytes=dict(missing_bytes), revision=F("revision") + 1
-    ):
+    pending = Workload.objects.select_for_update().filter(pk=workload_id, state=WorkloadState.PENDING)
+    if any(row.missing_bytes != missing_bytes for row in pending):
+        pending.update(missing_bytes=dict(missing_bytes), revision=F("revision") + 1)
         tasks.enqueue_on_commit("scheduler.cycle")
 
 
@@ -287,7 +286,7 @@ def _check(request: WorkloadRequest) -> None:
         raise InvalidRequest(f"'{request.name}' has no pods, or two sets of pods with one name.")
     for pods in request.pod_sets:
         _check_pods(request.name, pods)
-    if any(size < 0 for size in request.missing_bytes.values()):
+    if any(size < 0 for size in (request.missing_bytes or {}).values()):
         raise InvalidRequest(f"'{request.name}' misses a negative number of bytes.")
 
 

@@ -88,7 +88,7 @@ def _price(mix: Sequence[Shape]) -> CapacityPrices:
     Every workload names its only resource, so that a pool is dearer says nothing about its nodes: pools are left out.
     """
     parts = [
-        (request_of(gpu_milli=gpu_milli, cpu_millicores=cpu_millicores, memory_bytes=memory_bytes), float(count))
+        (request_of(gpu_milli, cpu_millicores, memory_bytes), float(count))
         for gpu_milli, cpu_millicores, memory_bytes, count in mix
     ]
     prices = packing.price_capacity(parts, ())

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from django.db.models import Model, QuerySet
@@ -101,11 +101,14 @@ class SnapshotReader:
     ) -> Mapping[str, ClusterView]:
         """Return what belongs to each pool: its nodes, its queues, and the jobs in these."""
         pool_of = {queue.id: pool_id for pool_id, queue in queues}
-        pool_ids = {*pool_of.values(), *(node.pool_id for node in self._nodes.values())}
-        jobs_of: dict[str, dict[str, JobView]] = {pool_id: {} for pool_id in sorted(pool_ids)}
-        for job in jobs:
-            if (pool_id := pool_of.get(job.queue_id)) is not None:
-                jobs_of[pool_id][job.id] = job
+        pool_ids = sorted({*pool_of.values(), *(node.pool_id for node in self._nodes.values())})
+        if len(pool_ids) == 1:
+            jobs_of = {pool_ids[0]: {job.id: job for job in jobs if job.queue_id in pool_of}}
+        else:
+            jobs_of = {pool_id: {} for pool_id in pool_ids}
+            for job in jobs:
+                if (pool_id := pool_of.get(job.queue_id)) is not None:
+                    jobs_of[pool_id][job.id] = job
         return {
             pool_id: ClusterView(
                 nodes=[node.view for node in self._nodes.values() if node.pool_id == pool_id],
@@ -154,14 +157,15 @@ class _Reservations:
     def __init__(self, rows: Iterable[Reservation]) -> None:
         self._rows = {(row.workload_id, row.pod): row for row in rows}
 
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
     def find(self, pod: PodView, job_id: str) -> Reservation | None:
         """Return the reservation of a pod of a job, if it has one."""
         return self._rows.get((job_id, pod_name(pod.id))) if self._rows else None
 
     def reserved(self, job: JobView) -> JobView:
         """Return a job with those of its pending pods reserved for which capacity is."""
-        if not self._rows:
-            return job
         pods = tuple(
             pod if pod.state is not PodState.PENDING or (row := self.find(pod, job.id)) is None else _reserved(pod, row)
             for pod in job.pods
@@ -183,13 +187,11 @@ def _join(
 
     A pod that terminates in one place while another one is reserved for it stands there as a job of its own.
     """
-    jobs = [reservations.reserved(job) for job in pending]
+    jobs = [reservations.reserved(job) for job in pending] if reservations else list(pending)
+    jobs += [placed.job for placed in running if placed.job.structure is _ONE_POD]
     several: dict[str, list[_PlacedPod]] = defaultdict(list)
-    for placed in running:
-        if placed.job.structure is _ONE_POD:
-            jobs.append(placed.job)
-        else:
-            several[placed.job.id].append(placed)
+    for placed in [placed for placed in running if placed.job.structure is not _ONE_POD]:
+        several[placed.job.id].append(placed)
     for placement_id, placed in terminating:
         if reservations.find(placed.pod, placed.job.id) is not None:
             jobs.append(replace(placed.job, id=placement_id, pods=(placed.pod,), structure=_ONE_POD))
@@ -289,27 +291,22 @@ def view_queue(queue: Queue) -> QueueView:
     )
 
 
-def pod_id(workload_id: str, name: str) -> str:
-    """Return how the engine knows a pod: the first one as its workload."""
-    return workload_id if name == FIRST_POD else f"{workload_id}/{name}"
-
-
 def pod_name(engine_id: str) -> str:
-    """Return the name of a pod in its workload, by its id in the engine."""
+    """Return the name of a pod in its workload, by its id in the engine: an only pod has the id of its workload."""
     return engine_id.partition("/")[2] or FIRST_POD
 
 
-def request_of(
-    *,
+@lru_cache(maxsize=10_000)
+def request_of(  # noqa: PLR0917 (by position, as it is asked for each pod)
     gpu_milli: int,
     cpu_millicores: int,
     memory_bytes: int,
     gpu_memory_bytes: int = 0,
     resource_id: str = "",
-    node_labels: Sequence[Sequence[str]] = (),
-    missing_bytes: Mapping[str, int] | None = None,
+    node_labels: tuple[tuple[str, str], ...] = (),
+    missing_bytes: tuple[tuple[str, int], ...] = (),
 ) -> Request:
-    """Return what a pod asks for as the engine sees it; without a resource, of any nodes."""
+    """Return what a pod asks for as the engine sees it; without a resource, of any nodes. Equal ones are one object."""
     whole, rest = divmod(gpu_milli, ONE_GPU)
     return Request(
         gpus=whole,
@@ -318,11 +315,9 @@ def request_of(
         cpu_millicores=cpu_millicores,
         memory_bytes=memory_bytes,
         pool=resource_id,
-        node_labels=frozenset((label, value) for label, value in node_labels) if node_labels else None,
+        node_labels=frozenset(node_labels) if node_labels else None,
         # Amounts of one power of two are one shape: the engine tells no more apart.
-        missing_bytes=tuple((place, (1 << size.bit_length()) - 1) for place, size in sorted(missing_bytes.items()))
-        if missing_bytes
-        else (),
+        missing_bytes=tuple((place, (1 << size.bit_length()) - 1) for place, size in missing_bytes),
     )
 
 
@@ -345,23 +340,18 @@ def _view_node(node: Node) -> NodeView:
 
 def view_pending(workload: Workload) -> JobView:
     """Return a workload of which no pod is placed."""
-    pod_sets = workload.pod_sets
-    pods = [
-        PodView(
-            pod_id(workload.pk, f"{pods['name']}-{index}" if pods["name"] else str(index)),
-            PodState.PENDING,
-            _request_of(pods, workload),
-            pod_set=pods["name"],
-        )
-        for pods in pod_sets
-        for index in range(pods["count"])
-    ]
-    structure = GroupView(tuple(PodSetView(pods["name"], pods["min_count"]) for pods in pod_sets))
+    if workload.has_many_pods:
+        pods, structure = _pods_of(workload), _structure_of(workload)
+    else:
+        (only,) = workload.pod_sets
+        request = _request_of(only, workload)
+        pods = (PodView(workload.pk, PodState.PENDING, request, pod_set=only["name"]),)
+        structure = _ONE_POD
     return JobView(
         id=workload.pk,
         queue_id=workload.queue_id,
-        pods=tuple(pods),
-        structure=structure if workload.has_many_pods else _ONE_POD,
+        pods=pods,
+        structure=structure,
         priority=workload.priority,
         is_preemptible=workload.is_preemptible,
         rank=(workload.enqueued_at,),
@@ -370,13 +360,28 @@ def view_pending(workload: Workload) -> JobView:
     )
 
 
+def _pods_of(workload: Workload) -> tuple[PodView, ...]:
+    return tuple(
+        PodView(
+            f"{workload.pk}/{pods['name']}-{index}", PodState.PENDING, _request_of(pods, workload), pod_set=pods["name"]
+        )
+        for pods in workload.pod_sets
+        for index in range(pods["count"])
+    )
+
+
+def _structure_of(workload: Workload) -> GroupView:
+    return GroupView(tuple(PodSetView(pods["name"], pods["min_count"]) for pods in workload.pod_sets))
+
+
 def _request_of(pods: Mapping[str, Any], workload: Workload) -> Request:
+    missing_bytes = workload.missing_bytes
     return request_of(
-        gpu_milli=pods["gpu_milli"],
-        gpu_memory_bytes=pods["gpu_memory_bytes"],
-        cpu_millicores=pods["cpu_millicores"],
-        memory_bytes=pods["memory_bytes"],
-        node_labels=pods["node_labels"],
-        resource_id=workload.resource_id,
-        missing_bytes=workload.missing_bytes,
+        pods["gpu_milli"],
+        pods["cpu_millicores"],
+        pods["memory_bytes"],
+        pods["gpu_memory_bytes"],
+        workload.resource_id,
+        tuple((label, value) for label, value in pods["node_labels"]) if pods["node_labels"] else (),
+        tuple(sorted(missing_bytes.items())) if missing_bytes else (),
     )
