@@ -203,7 +203,7 @@ def test_pods_run_on_nodes_with_one_of_their_labels_only(project):
 
     cycle.run_once()
 
-    assert places(bound) == {"worker-0": ("n2", [[0, 1000]])}
+    assert places(bound) == {"0": ("n2", [[0, 1000]])}
 
 
 @pytest.mark.parametrize(
