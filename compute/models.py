@@ -15,13 +15,6 @@ from core.orm import BaseModel, live_field
 from core.times import Interval, Times, measure
 
 
-class ResourceKind(StrEnum):
-    """Which driver serves the resource."""
-
-    LOCAL = "local"
-    SIMULATED = "simulated"
-
-
 class ResourceState(StrEnum):
     """Whether the resource answers."""
 
@@ -30,8 +23,10 @@ class ResourceState(StrEnum):
 
 
 class Resource(BaseModel):
-    """A place where jobs run. `nodes` is the declared list of a simulated one, empty for all others.
+    """A place where jobs run, of one of the kinds in the registry (`adapters.drivers`).
 
+    `config` holds what is special to its kind, such as the declared nodes of a simulated one; `credentials` is
+    encrypted JSON, empty where none are needed. `is_simulated`: its nodes do not exist.
     `unconfined_reason` says why its jobs have no sandbox that keeps them from the platform's files; empty: they have.
     `site_links` list the cache sites whose copies its jobs can read, the nearest first. A detached one
     stays as the history of its jobs; its name is free again.
@@ -40,8 +35,10 @@ class Resource(BaseModel):
     id_prefix = "res"
 
     name = models.CharField(max_length=63)
-    kind = models.CharField(max_length=20, choices=[(kind.value, kind.value) for kind in ResourceKind])
-    nodes = models.JSONField(default=list)
+    kind = models.CharField(max_length=20)
+    is_simulated = models.BooleanField(default=False)
+    config = models.JSONField(default=dict)
+    credentials = models.BinaryField(default=b"")
     state = models.CharField(
         max_length=20, choices=[(state.value, state.value) for state in ResourceState], default=ResourceState.READY
     )
@@ -59,11 +56,6 @@ class Resource(BaseModel):
 
     def __str__(self) -> str:
         return self.name
-
-    @property
-    def is_simulated(self) -> bool:
-        """Whether its nodes do not exist."""
-        return self.kind == ResourceKind.SIMULATED
 
     @property
     def sites(self) -> list[str]:

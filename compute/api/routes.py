@@ -30,9 +30,9 @@ def list_resources(request: ApiRequest) -> dict[str, Any]:
 @router.post("/compute/resources", response={201: schemas.ResourceOut}, operation_id="compute_attach_resource")
 def attach_resource(request: ApiRequest, body: schemas.ResourceIn) -> Status[Resource]:
     """Attach this machine, or simulated nodes. For site admins."""
-    declared = [node.model_dump() for node in body.nodes]
+    config = {"nodes": [node.model_dump() for node in body.nodes]} if body.nodes else {}
     resource = resources.attach_resource(
-        actor=request.actor, name=body.name, kind=body.kind, declared=declared, sites=body.sites
+        actor=request.actor, name=body.name, kind=body.kind, config=config, sites=body.sites
     )
     return Status(201, resource)
 

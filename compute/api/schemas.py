@@ -7,7 +7,6 @@ from typing import Annotated
 from ninja import Schema
 from pydantic import Field
 
-from compute.models import ResourceKind
 from compute.selectors.waits import Wait
 from core import bounds
 from core.times import Times
@@ -73,10 +72,10 @@ class SimulatedNodeIn(Schema):
 
 
 class ResourceIn(Schema):
-    """A resource to attach. `nodes` is for simulated ones."""
+    """A resource to attach. `kind` is `local` or `simulated`; `nodes` is for simulated ones."""
 
     name: bounds.Name
-    kind: ResourceKind
+    kind: bounds.Name
     nodes: list[SimulatedNodeIn] = Field([], max_length=10_000)
     sites: list[bounds.Name] = Field([], max_length=100)
 

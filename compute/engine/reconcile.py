@@ -1,6 +1,6 @@
-"""Compare what the books say with what a driver reports, and decide the repairs. Level-triggered: no history needed.
+"""Compare the database with what a driver reports, and decide the repairs. Level-triggered: no history needed.
 
-| the books say | the driver says | repair |
+| the database says | the driver says | repair |
 | --- | --- | --- |
 | starting | running | note that it runs (adopts it after a restart of the platform) |
 | starting, running, stopping | ended, same token | note how it ended, then forget it |
@@ -26,8 +26,8 @@ _SEEN_BEFORE = frozenset({JobState.RUNNING, JobState.LEAVING, JobState.STOPPING}
 
 
 @dataclass(frozen=True)
-class BookedJob:
-    """What the books say about one job. `name` is that of its present run, `memory_bytes` its limit."""
+class JobRecord:
+    """What the database says about one job. `name` is that of its present run, `memory_bytes` its limit."""
 
     id: str
     name: str
@@ -40,7 +40,7 @@ class BookedJob:
 
 @dataclass(frozen=True)
 class Record:
-    """Write a new state into the books, if the job still has this token and a state that allows it.
+    """Write a new state into the database, if the job still has this token and a state that allows it.
 
     `last_lines` are the lines of its log that say why it failed.
     """
@@ -69,13 +69,13 @@ class Repairs:
 
 
 def compare(
-    booked: Iterable[BookedJob], reports: Iterable[JobReport], *, now: datetime, renew_before: datetime
+    known: Iterable[JobRecord], reports: Iterable[JobReport], *, now: datetime, renew_before: datetime
 ) -> Repairs:
-    """Decide the repairs for one resource. `booked` holds its live jobs, and all whose names the driver reports.
+    """Decide the repairs for one resource. `known` holds its live jobs, and all whose names the driver reports.
 
     Leases that end before `renew_before` are renewed.
     """
-    by_name = {job.name: job for job in booked}
+    by_name = {job.name: job for job in known}
     reported = {report.name: report for report in reports}
     records: list[Record] = []
     renew: list[str] = []
@@ -100,11 +100,11 @@ def compare(
     return Repairs(tuple(records), tuple(renew), tuple(restart), tuple(stop), tuple(forget))
 
 
-def _running(job: BookedJob, report: JobReport) -> Record:
+def _running(job: JobRecord, report: JobReport) -> Record:
     return Record(job.id, job.token, JobState.RUNNING, "The job runs.", started_at=report.started_at)
 
 
-def _ended(job: BookedJob, report: JobReport, now: datetime) -> Record:
+def _ended(job: JobRecord, report: JobReport, now: datetime) -> Record:
     state, reason_code, reason = explain_end(report, job.memory_bytes)
     if job.state is JobState.LEAVING and state is not JobState.SUCCEEDED:
         return _waits_again(job)
@@ -123,12 +123,12 @@ def _ended(job: BookedJob, report: JobReport, now: datetime) -> Record:
     )
 
 
-def _waits_again(job: BookedJob) -> Record:
+def _waits_again(job: JobRecord) -> Record:
     # A failure in these seconds may come from being stopped. If it does not, the next run fails as well.
     return Record(job.id, job.token, JobState.PENDING, "It has stopped, and waits for room again.")
 
 
-def _absent(job: BookedJob, now: datetime) -> Record:
+def _absent(job: JobRecord, now: datetime) -> Record:
     if job.state is JobState.LEAVING:
         return _waits_again(job)
     if job.state is JobState.STOPPING:
@@ -140,5 +140,5 @@ def _absent(job: BookedJob, now: datetime) -> Record:
     return Record(job.id, job.token, JobState.LOST, reason, ReasonCode.INFRASTRUCTURE, reason=reason, finished_at=now)
 
 
-def _ends_before(job: BookedJob, moment: datetime) -> bool:
+def _ends_before(job: JobRecord, moment: datetime) -> bool:
     return job.lease_expires_at is None or job.lease_expires_at <= moment

@@ -18,7 +18,7 @@ from compute.engine.job_spec import JobSpec
 from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
 from compute.engine.states import HOLDING, JOB_STATES, JobState
 from compute.errors import JobNotFound, ResourceUnreachable
-from compute.models import Job, JobEvent, ResourceKind
+from compute.models import Job, JobEvent
 from compute.selectors import stored_logs
 from core.errors import InvalidInput
 from scheduler.selectors import workloads
@@ -30,7 +30,7 @@ _BATCH = 500
 
 _STATUS_COLUMNS = (
     *("pk", "state", "reason_code", "reason", "node_name", "exit_code", "last_lines", "started_at", "finished_at"),
-    *("files_deleted_at", "resource__kind", "workload_id"),
+    *("files_deleted_at", "resource__is_simulated", "workload_id"),
 )
 
 
@@ -97,7 +97,7 @@ def _status_of(row: Mapping[str, Any], waits: Mapping[str, WorkloadWait]) -> Job
         started_at=row["started_at"],
         finished_at=row["finished_at"],
         has_files=row["files_deleted_at"] is None,
-        is_simulated=row["resource__kind"] == ResourceKind.SIMULATED,
+        is_simulated=row["resource__is_simulated"],
         wait=waits.get(row["workload_id"], WorkloadWait()),
     )
 

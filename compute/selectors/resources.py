@@ -5,6 +5,8 @@ from collections.abc import Collection
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
+from compute.adapters import drivers
+from compute.adapters.kinds import ResourceKind
 from compute.errors import ResourceNotFound
 from compute.models import Resource, ResourceSite
 
@@ -29,3 +31,8 @@ def list_readers(sites: Collection[str]) -> dict[str, list[str]]:
     for site, resource in links.values_list("site", "resource__name"):
         found[site].append(resource)
     return found
+
+
+def list_kinds() -> Collection[ResourceKind]:
+    """Return the kinds of resources that can be attached."""
+    return drivers.KINDS.values()

@@ -32,6 +32,11 @@ def get_template(*, actor: Actor, full_name: str) -> Template:
     return template
 
 
+def ignores_image(template: Template) -> bool:
+    """Whether jobs of a template run without the image that they name. Needs the resource at hand."""
+    return drivers.get_kind(template.resource.kind).ignores_images
+
+
 def list_mountable(template: Template) -> frozenset[SourceKind]:
     """Return which sources jobs of a template can mount. Needs the resource at hand."""
     return drivers.driver_of(template.resource).mountable

@@ -1,6 +1,7 @@
 """Resources are attached, probed and detached; their nodes are reported to the scheduler."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from django.db import transaction
@@ -10,10 +11,11 @@ from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from compute.adapters import drivers
+from compute.adapters.kinds import Config, Credentials
 from compute.adapters.local.machine import describe_machine
 from compute.engine.ports import NodeFacts
 from compute.errors import InvalidResource, ResourceExists, ResourceInUse
-from compute.models import Job, Resource, ResourceKind, ResourceSite
+from compute.models import Job, Resource, ResourceSite
 from compute.services import node_reports, templates
 from compute.services.templates import Shape
 from core import clock
@@ -21,6 +23,7 @@ from datasets.selectors import caches as cache_selectors
 from scheduler.services import nodes
 
 GIB = 2**30
+_NONE: Mapping[str, Any] = MappingProxyType({})
 LOCAL_CACHE_SITE = "local"
 _LAB_NODE = {
     "cpu_millicores": 40_000,
@@ -41,10 +44,10 @@ def ensure_first_resources(*, actor: Actor) -> None:
     """Register this machine and the simulated lab, on the first start only: what an admin detached stays away."""
     if not Resource.objects.exists():
         with transaction.atomic():
-            machine = _create(actor, "this-machine", ResourceKind.LOCAL, [])
+            machine = _create(actor, "this-machine", "local", {})
             for name, shape in _shapes_of(describe_machine()).items():
                 templates.create_template(actor=actor, resource=machine, name=name, shape=shape)
-            lab = _create(actor, "lab", ResourceKind.SIMULATED, _LAB)
+            lab = _create(actor, "lab", "simulated", {"nodes": _LAB})
             for name, shape in _LAB_SHAPES.items():
                 templates.create_template(actor=actor, resource=lab, name=name, shape=shape)
 
@@ -58,23 +61,21 @@ def attach_resource(
     *,
     actor: Actor,
     name: str,
-    kind: ResourceKind,
-    declared: Sequence[Mapping[str, Any]] = (),
+    kind: str,
+    config: Config = _NONE,
+    credentials: Credentials = _NONE,
     sites: Sequence[str] = (),
 ) -> Resource:
-    """Add a resource once it has answered. `declared` lists the nodes of a simulated one.
+    """Add a resource once it has answered. `config` is what its kind asks for; `credentials` are kept encrypted.
 
     `sites` are the cache sites whose copies its jobs can read, the nearest first; without them this machine reads the
     local one. Raises ResourceExists, InvalidResource, CacheSiteNotFound and ResourceUnreachable; then nothing is kept.
     """
     require_attach(actor=actor)
     check_name(name)
-    if (kind is ResourceKind.SIMULATED) != bool(declared):
-        raise InvalidResource("A simulated resource declares its nodes; every other kind finds them by itself.")
-    if len({node["name"] for node in declared}) != len(declared):
-        raise InvalidResource("Two of the nodes have the same name.")
+    drivers.get_kind(kind).check(config, credentials)
     with transaction.atomic():
-        resource = _create(actor, name, kind, [dict(node) for node in declared])
+        resource = _create(actor, name, kind, config, credentials)
         if sites:
             _link_sites(actor, resource, sites)
         found = drivers.driver_of(resource).probe()
@@ -111,17 +112,23 @@ def detach_resource(*, actor: Actor, resource: Resource) -> None:
     audit.record(actor, "compute.detach_resource", resource)
 
 
-def _create(actor: Actor, name: str, kind: ResourceKind, declared: Sequence[Mapping[str, Any]]) -> Resource:
+def _create(actor: Actor, name: str, kind_name: str, config: Config, credentials: Credentials = _NONE) -> Resource:
+    kind = drivers.get_kind(kind_name)
     attached = Resource.objects.filter(detached_at=None)
     if attached.filter(name=name).exists():
         raise ResourceExists(f"There is a compute resource called '{name}' already.")
-    if kind is ResourceKind.LOCAL and (other := attached.filter(kind=kind).first()) is not None:
-        # Twice the same cores and GPUs would be given away.
+    if kind.is_single and (other := attached.filter(kind=kind.name).first()) is not None:
         raise ResourceExists(f"This machine is attached already, as '{other.name}'.")
-    resource = Resource.objects.create(name=name, kind=kind, nodes=list(declared))
-    if kind is ResourceKind.LOCAL:
+    resource = Resource.objects.create(
+        name=name,
+        kind=kind.name,
+        is_simulated=kind.is_simulated,
+        config=dict(config),
+        credentials=drivers.encrypt(credentials),
+    )
+    if kind.is_single:
         ResourceSite.objects.create(resource=resource, site=LOCAL_CACHE_SITE, position=0)
-    audit.record(actor, "compute.attach_resource", resource, kind=kind)
+    audit.record(actor, "compute.attach_resource", resource, kind=kind.name)
     return resource
 
 

@@ -1,18 +1,18 @@
 """Compute resources, their nodes and their templates; attaching and detaching them, and draining nodes."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
+from compute.adapters.form_fields import MOST_CORES, SizeField
 from compute.errors import InvalidResource, ResourceExists, ResourceUnreachable, TemplateExists
-from compute.models import Resource, ResourceKind, Template
+from compute.models import Resource, Template
 from compute.selectors import failures
 from compute.selectors import resources as selectors
 from compute.selectors import templates as template_selectors
@@ -20,15 +20,12 @@ from compute.services import confinement, resources, templates
 from compute.services.templates import Shape
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
-from core import bounds, units
-from core.errors import InvalidInput
 from core.isolation import FailureView
 from datasets.errors import CacheSiteNotFound
 from scheduler.selectors.nodes import get_node
 from scheduler.services import nodes
 
-_MOST_NODES = 1000
-_MOST_CORES, _MOST_GPUS = 100_000, 10_000
+_MOST_GPUS = 10_000
 
 
 @dataclass(frozen=True)
@@ -41,47 +38,48 @@ class ResourceView:
     failures: list[FailureView]
 
 
-class SizeField(forms.CharField):
-    """A number of bytes as people write it: `512 GiB`, `32Gi`."""
-
-    def __init__(self, **options: Any) -> None:
-        """Take what a quantity may be."""
-        super().__init__(max_length=30, **options)
-
-    def clean(self, value: str | None) -> int:
-        """Return the bytes."""
-        try:
-            size_bytes = units.parse_bytes(super().clean(value) or "0")
-        except InvalidInput as error:
-            raise forms.ValidationError(error.message) from error
-        if size_bytes > bounds.MAX_QUANTITY:
-            raise forms.ValidationError(f"More than {units.format_bytes(bounds.MAX_QUANTITY)} is no size of a node.")
-        return size_bytes
-
-
 class AttachForm(forms.Form):
-    """A place where jobs shall run. The fields about nodes are for simulated ones; every other kind finds its own."""
+    """A place where jobs shall run. What is special to a kind comes from the kind's own form."""
 
     name = forms.CharField(max_length=63, help_text="Lower-case letters, digits and dashes.")
-    kind = forms.ChoiceField(
-        choices=[
-            (ResourceKind.SIMULATED, "simulated: nodes that do not exist, with real bookkeeping"),
-            (ResourceKind.LOCAL, "local: this machine"),
-        ]
-    )
-    nodes = forms.IntegerField(min_value=1, max_value=_MOST_NODES, initial=2, label="Nodes")
-    cpu = forms.IntegerField(min_value=1, max_value=_MOST_CORES, initial=40, label="CPU cores of each")
-    memory = SizeField(initial="512 GiB", label="Memory of each")
-    gpus = forms.IntegerField(min_value=0, max_value=64, initial=8, label="GPUs of each")
-    gpu_model = forms.CharField(max_length=100, initial="V100 32GB", required=False, label="GPU model")
-    gpu_memory = SizeField(initial="32 GiB", label="Memory of each GPU")
+    kind = forms.ChoiceField()
+
+    def __init__(self, data: QueryDict | None = None) -> None:
+        """Offer every kind, and the fields of all of them."""
+        super().__init__(data)
+        self._kinds = {kind.name: kind for kind in selectors.list_kinds()}
+        self.fields["kind"].choices = [(kind.name, kind.label) for kind in self._kinds.values()]  # type: ignore[attr-defined]
+        for kind in self._kinds.values():
+            self.fields.update({name: _optional(field) for name, field in kind.form().fields.items()})
+
+    @property
+    def hints(self) -> list[str]:
+        """What there is to know about the kinds."""
+        return [kind.hint for kind in self._kinds.values() if kind.hint]
+
+    @property
+    def config_fields(self) -> list[forms.BoundField]:
+        """The fields that come from the kinds."""
+        return [field for field in self if field.name not in {"name", "kind"}]
+
+    def clean(self) -> dict[str, object]:
+        """Keep, as `config` and `credentials`, what the chosen kind's form reads."""
+        cleaned: dict[str, object] = super().clean() or self.cleaned_data
+        if {"name", "kind"} <= cleaned.keys():
+            form = self._kinds[str(cleaned["kind"])].form(self.data)
+            for field, errors in form.errors.items():
+                self.add_error(field, errors)
+            if form.is_valid():
+                config, credentials = form.read_config(str(cleaned["name"])), form.read_credentials()
+                cleaned |= {"config": config, "credentials": credentials}
+        return cleaned
 
 
 class TemplateForm(forms.Form):
     """A named shape that jobs may have on a resource."""
 
     name = forms.CharField(max_length=63)
-    cpu = forms.FloatField(min_value=0.001, max_value=_MOST_CORES, initial=4, label="CPU cores")
+    cpu = forms.FloatField(min_value=0.001, max_value=MOST_CORES, initial=4, label="CPU cores")
     memory = SizeField(initial="16 GiB")
     gpus = forms.FloatField(
         min_value=0, max_value=_MOST_GPUS, initial=1, label="GPUs", help_text="0.5 is half of one device."
@@ -110,12 +108,9 @@ def attach_page(request: PageRequest) -> HttpResponse:
     resources.require_attach(actor=request.actor)
     form = AttachForm(request.POST or None)
     if form.is_valid():
-        said = form.cleaned_data
-        kind = ResourceKind(said["kind"])
+        fields = {name: form.cleaned_data[name] for name in ("name", "kind", "config", "credentials")}
         try:
-            resource = resources.attach_resource(
-                actor=request.actor, name=said["name"], kind=kind, declared=_declared(said, kind)
-            )
+            resource = resources.attach_resource(actor=request.actor, **fields)
         except (InvalidName, InvalidResource, ResourceExists, ResourceUnreachable) as error:
             form.add_error(None, f"{error.message} {error.hint}".strip())
         else:
@@ -188,14 +183,10 @@ def drain(request: PageRequest, node_id: str) -> HttpResponse:
     return redirect("compute:compute")
 
 
-def _declared(said: dict[str, object], kind: ResourceKind) -> list[dict[str, object]]:
-    if kind is not ResourceKind.SIMULATED:
-        return []
-    shape = {
-        "cpu_millicores": 1000 * int(str(said["cpu"])),
-        "memory_bytes": said["memory"],
-        "gpus": said["gpus"],
-        "gpu_model": said["gpu_model"],
-        "gpu_memory_bytes": said["gpu_memory"],
-    }
-    return [{"name": f"{said['name']}-{number}", **shape} for number in range(1, int(str(said["nodes"])) + 1)]
+def _optional(field: forms.Field) -> forms.Field:
+    """Leave it to the form of the chosen kind to validate a field."""
+    shown = forms.Field(
+        required=False, widget=field.widget, label=field.label, initial=field.initial, help_text=field.help_text
+    )
+    shown.widget.is_required = False
+    return shown

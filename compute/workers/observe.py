@@ -1,4 +1,4 @@
-"""What runs is compared with the books, and the difference repaired. The only writer of what drivers report.
+"""What runs is compared with the database, and the difference repaired. The only writer of what drivers report.
 
 Level-triggered: one look tells everything, so a look may be missed, doubled, or made by several processes at once.
 After a restart of the platform the first look adopts whatever runs.
@@ -16,7 +16,7 @@ from compute.adapters import drivers
 from compute.engine.failures import with_cause
 from compute.engine.log_excerpt import find_excerpt
 from compute.engine.ports import ComputeDriver, JobReport
-from compute.engine.reconcile import BookedJob, Record, Repairs, compare
+from compute.engine.reconcile import JobRecord, Record, Repairs, compare
 from compute.engine.states import JOB_STATES, JobState
 from compute.errors import ResourceUnreachable
 from compute.models import Job, Resource, new_token
@@ -59,10 +59,10 @@ def observe_resource(*, resource_id: str) -> None:
         return
     driver = drivers.driver_of(resource)
     try:
-        # First the reports, then the books: a job is in the books before it can be reported.
+        # First the reports, then the database: a job is in the database before it can be reported.
         reports = driver.list_jobs()
         now = clock.now()
-        repairs = compare(_read_books(resource, reports), reports, now=now, renew_before=now + _RENEW_BELOW)
+        repairs = compare(_read_records(resource, reports), reports, now=now, renew_before=now + _RENEW_BELOW)
         names = {report.token: report.name for report in reports}
         explained = isolation.for_each(
             failures.EXPLAIN,
@@ -73,7 +73,7 @@ def observe_resource(*, resource_id: str) -> None:
         # An end that cannot be explained is recorded all the same.
         by_job = {record.job_id: record for record in explained}
         records = tuple(by_job.get(record.job_id, record) for record in repairs.records)
-        ended = _write_books(replace(repairs, records=records))
+        ended = _write_changes(replace(repairs, records=records))
         stops.stop_jobs(driver, repairs.stop)
         over = [*repairs.forget, *_names_of(repairs, ended, reports)]
         isolation.for_each(failures.FORGET, over, driver.forget, concerns_all=(ResourceUnreachable,))
@@ -85,13 +85,13 @@ def observe_resource(*, resource_id: str) -> None:
             launches.start_again(repairs.restart)
 
 
-def _read_books(resource: Resource, reports: Sequence[JobReport]) -> list[BookedJob]:
+def _read_records(resource: Resource, reports: Sequence[JobReport]) -> list[JobRecord]:
     live = Job.objects.filter(resource=resource, is_live=True).exclude(state=JobState.PENDING)
     rows = {job.run_name: job for job in live.only(*_BOOKED)}
     for names in journal.batches([report.name for report in reports if report.name not in rows]):
         rows.update((job.run_name, job) for job in Job.objects.filter(name__in=names).only(*_BOOKED))
     return [
-        BookedJob(job.pk, name, job.token, JobState(job.state), job.lease_expires_at, job.reason, job.memory_bytes)
+        JobRecord(job.pk, name, job.token, JobState(job.state), job.lease_expires_at, job.reason, job.memory_bytes)
         for name, job in rows.items()
     ]
 
@@ -111,7 +111,7 @@ def _with_cause(record: Record, driver: ComputeDriver, name: str | None) -> Reco
     return replace(record, message=reason, reason=reason, last_lines="\n".join(excerpt.lines))
 
 
-def _write_books(repairs: Repairs) -> Collection[str]:
+def _write_changes(repairs: Repairs) -> Collection[str]:
     """Write what the driver reported; return the ids of the jobs that changed."""
     now = clock.now()
 

@@ -128,7 +128,7 @@ def _check_templates(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[
             message = f"{name} is simulated: its nodes do not exist, so '{needs.step}' runs nothing there."
             yield Finding(path, "simulated", message, is_note=True)
     found = [known[name] for _, name in needs.templates if name in known]
-    if needs.has_image and any(template.resource.kind == "local" for template in found):
+    if needs.has_image and any(map(templates.ignores_image, found)):
         message = "The image has no effect on this machine: its jobs run as plain processes."
         yield Finding((*needs.path, "image"), "note", message, is_note=True)
 

@@ -23,7 +23,7 @@ from django.core.management import call_command
 
 from accounts.actor import Actor
 from accounts.services import projects
-from compute.models import Resource, ResourceKind, Template
+from compute.models import Resource, Template
 from compute.workers import probes, watch
 from config import leader, recovery
 from core import tasks
@@ -38,7 +38,7 @@ def start(flow_file: str) -> None:
     """Make a project, this machine with room for many small jobs, and a run."""
     call_command("migrate", run_syncdb=True, verbosity=0)
     project = projects.create_project(actor=SYSTEM, name="demo")
-    machine = Resource.objects.create(name="this-machine", kind=ResourceKind.LOCAL)
+    machine = Resource.objects.create(name="this-machine", kind="local")
     Template.objects.create(resource=machine, name="tiny", cpu_millicores=100, memory_bytes=2**26)
     probes.probe_resource(resource=machine)
     version = flows.save_version(actor=SYSTEM, project=project, text=Path(flow_file).read_text())

@@ -23,7 +23,7 @@ import sys
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "platform")!r}]
 from pathlib import Path
 from compute.adapters.local.driver import LocalDriver
-from compute.adapters.local.nursery import find_refusal
+from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.views import Views
 from tests.contracts.compute_driver import make_launch
 jobs, counter = Path(sys.argv[1]), Path(sys.argv[2])

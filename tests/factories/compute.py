@@ -8,7 +8,7 @@ from accounts.models import Project
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import NodeFacts
-from compute.models import Job, Resource, ResourceKind, Template
+from compute.models import Job, Resource, Template
 from compute.services import jobs
 from compute.services.jobs import JobRequest, JobSpec
 from compute.workers import launches, observe, probes
@@ -20,7 +20,7 @@ NODES = (NodeFacts("node-1", 8000, 2**34),)
 
 def make_resource(name: str = "scripted", root: Path = Path("/nonexistent")) -> tuple[Resource, ScriptedDriver]:
     """Attach a resource that a script drives."""
-    resource = Resource.objects.create(name=name, kind=ResourceKind.SIMULATED)
+    resource = Resource.objects.create(name=name, kind="simulated", is_simulated=True)
     driver = ScriptedDriver(root, NODES)
     drivers.install(resource, driver)
     probes.probe_resource(resource=resource)
@@ -78,5 +78,5 @@ def start(submitted: Sequence[Job], **placement) -> None:
 
 
 def state_of(job: Job) -> str:
-    """Return the state that the books hold now."""
+    """Return the state that the database hold now."""
     return Job.objects.values_list("state", flat=True).get(pk=job.pk)

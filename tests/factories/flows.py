@@ -7,7 +7,7 @@ from accounts.models import Project
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import NodeFacts
-from compute.models import Job, Resource, ResourceKind, Template
+from compute.models import Job, Resource, Template
 from compute.workers import launches, observe, probes
 from experiments.workers import artifacts
 from flows.models import Attempt, Run, Step
@@ -27,8 +27,8 @@ class World:
         for name in ("this-machine", "lab"):
             self.add_resource(name, root / name)
 
-    def add_resource(self, name: str, root: Path, *, kind: ResourceKind = ResourceKind.LOCAL, **fields) -> None:
-        resource = Resource.objects.create(name=name, kind=kind, **fields)
+    def add_resource(self, name: str, root: Path, *, kind: str = "local", **fields) -> None:
+        resource = Resource.objects.create(name=name, kind=kind, is_simulated=kind == "simulated", **fields)
         driver = ScriptedDriver(root, [NODE])
         drivers.install(resource, driver)
         probes.probe_resource(resource=resource)

@@ -23,7 +23,7 @@ import structlog
 from compute.adapters.local import binds, shim
 from compute.adapters.local.folders import JobFolder, write_json
 from compute.adapters.local.machine import describe_machine, usable_cores
-from compute.adapters.local.nursery import Nursery
+from compute.adapters.local.shim_spawner import ShimSpawner
 from compute.adapters.local.views import Entry, Views
 from compute.adapters.output_folder import OutputFolder
 from compute.engine.environment import JobPaths, job_environment
@@ -53,7 +53,7 @@ class LocalDriver:
         self._news = self._jobs / ".news"
         self._listener: int | None = None
         self._guard = threading.Lock()
-        self._nursery = Nursery(self._jobs)
+        self._spawner = ShimSpawner(self._jobs)
         self._cores: dict[str, list[int]] | None = None
 
     def probe(self) -> Sequence[NodeFacts]:
@@ -99,7 +99,7 @@ class LocalDriver:
     def _spawn(self, folder: JobFolder, order: bytes, lock: int, control: int) -> None:
         """Start the shim. The lock is handed on, so there is no moment at which a job runs and is not locked."""
         with folder.log.open("ab") as log:
-            self._nursery.spawn(folder.path, order, (lock, control, log.fileno()))
+            self._spawner.spawn(folder.path, order, (lock, control, log.fileno()))
 
     def list_jobs(self) -> Sequence[JobReport]:
         """Return what the folders of all live jobs say."""

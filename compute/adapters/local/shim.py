@@ -1,6 +1,6 @@
 """The process that stands beside one job of the local driver: starts it, watches it, writes down how it ended.
 
-`main` is the nursery: it forks a shim for each job that comes through its channel, and ends with the platform; the
+`main` is the spawner: it forks a shim for each job that comes through its channel, and ends with the platform; the
 shims outlive both. It imports little, because what it holds every shim holds too: no json, no subprocess, and of ours
 only the sandbox and what masks secrets. A shim holds the lock of the job's folder as long as it lives, so
 "does the job run" is a question about a lock and never about a process id that may be reused.

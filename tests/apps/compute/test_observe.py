@@ -192,7 +192,7 @@ def test_a_start_without_an_answer_is_tried_again_later(project, template, drive
     assert driver.jobs.started == {"train": 1}
 
 
-def test_secrets_reach_the_launch_and_not_the_books(project, template, driver, site_admin):
+def test_secrets_reach_the_launch_and_not_the_database(project, template, driver, site_admin):
     secrets.set_secret(actor=site_admin, project=project, name="API_KEY", value="s3cr3t")
     [job] = make.submit(project, template, "train", secret_names=["API_KEY"])
 
@@ -223,7 +223,7 @@ def test_a_job_that_slipped_through_a_cancel_is_stopped(running, resource, drive
     assert make.state_of(running) == JobState.CANCELLED
 
 
-def test_a_job_that_the_books_do_not_know_is_stopped_and_forgotten(running, resource, driver):
+def test_a_job_that_the_database_does_not_know_is_stopped_and_forgotten(running, resource, driver):
     Job.objects.all().delete()
 
     look(resource)

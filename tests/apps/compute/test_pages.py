@@ -88,7 +88,7 @@ def test_a_job_with_history_says_how_far_it_is(browser, project, template, drive
     Job.objects.filter(pk=earlier.pk).update(
         state="succeeded", started_at=now - timedelta(seconds=200), finished_at=now - timedelta(seconds=100)
     )
-    Resource.objects.filter(pk=resource.pk).update(kind="local")
+    Resource.objects.filter(pk=resource.pk).update(kind="local", is_simulated=False)
     [job] = make.submit(project, template, "now", command="python train.py --lr 2")
     make.start([job])
     Job.objects.filter(pk=job.pk).update(started_at=now)
@@ -102,7 +102,7 @@ def test_a_job_with_history_says_how_far_it_is(browser, project, template, drive
 
 
 def test_a_job_without_history_says_so(browser, project, template, resource):
-    Resource.objects.filter(pk=resource.pk).update(kind="local")
+    Resource.objects.filter(pk=resource.pk).update(kind="local", is_simulated=False)
     [job] = make.submit(project, template, "first")
     make.start([job])
 
@@ -160,7 +160,7 @@ def test_forecasts_of_many_jobs_take_one_query(project, template, django_assert_
 
 
 def test_what_stands_still_is_counted_as_idle(project, template, resource, driver):
-    Resource.objects.filter(pk=resource.pk).update(kind="local")
+    Resource.objects.filter(pk=resource.pk).update(kind="local", is_simulated=False)
     template.gpu_milli = 2000
     template.save()
     jobs = make.submit(project, template, "busy", "still")

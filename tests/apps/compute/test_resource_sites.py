@@ -9,7 +9,7 @@ from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import User
 from compute.errors import DataNotCached, InvalidResource
-from compute.models import Resource, ResourceKind
+from compute.models import Resource
 from compute.selectors import resources as reads
 from compute.services import jobs, resources, submissions
 from compute.services.submissions import Submission
@@ -121,7 +121,7 @@ def test_only_a_simulated_resource_reads_a_simulated_site(site_admin, read, reso
     assert (resource.is_simulated, names_of(resource)) == (True, ["lab-cache"])
 
     with pytest.raises(InvalidResource, match="lab-cache does not exist, so jobs that run cannot read it"):
-        resources.attach_resource(actor=site_admin, name="here", kind=ResourceKind.LOCAL, sites=["lab-cache"])
+        resources.attach_resource(actor=site_admin, name="here", kind="local", sites=["lab-cache"])
 
     assert not Resource.objects.filter(name="here").exists()
 

@@ -3,8 +3,9 @@ import pytest
 from accounts.actor import Actor
 from accounts.errors import InvalidName, PermissionDenied
 from accounts.models import AuditEntry
+from compute.adapters import drivers
 from compute.errors import InvalidResource, ResourceExists, ResourceInUse, TemplateExists, TemplateNotFound
-from compute.models import Resource, ResourceKind, Template
+from compute.models import Resource, Template
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
 from compute.services import jobs, resources, templates
@@ -89,7 +90,7 @@ def test_a_detached_name_is_free_again(first, site_admin):
     lab = resource_selectors.get_resource(actor=site_admin, name="lab")
     resources.detach_resource(actor=site_admin, resource=lab)
 
-    again = resources.attach_resource(actor=site_admin, name="lab", kind=ResourceKind.SIMULATED, declared=[NODE])
+    again = resources.attach_resource(actor=site_admin, name="lab", kind="simulated", config={"nodes": [NODE]})
 
     assert again.pk != lab.pk
     assert Node.objects.get(resource_id=again.pk).gpus.count() == 2
@@ -104,7 +105,7 @@ def test_templates_of_a_detached_resource_are_not_found(first, site_admin):
 
 def test_this_machine_cannot_be_attached_twice(first, site_admin):
     with pytest.raises(ResourceExists, match="as 'this-machine'"):
-        resources.attach_resource(actor=site_admin, name="again", kind=ResourceKind.LOCAL)
+        resources.attach_resource(actor=site_admin, name="again", kind="local")
 
     assert Resource.objects.count() == 2
 
@@ -112,19 +113,48 @@ def test_this_machine_cannot_be_attached_twice(first, site_admin):
 @pytest.mark.parametrize(
     ("name", "kind", "declared", "error"),
     [
-        ("lab", ResourceKind.SIMULATED, [NODE], ResourceExists),
-        ("Bad Name", ResourceKind.SIMULATED, [NODE], InvalidName),
-        ("new", ResourceKind.SIMULATED, [], InvalidResource),
-        ("new", ResourceKind.LOCAL, [NODE], InvalidResource),
-        ("new", ResourceKind.SIMULATED, [NODE, NODE], InvalidResource),
+        ("lab", "simulated", [NODE], ResourceExists),
+        ("Bad Name", "simulated", [NODE], InvalidName),
+        ("new", "simulated", [], InvalidResource),
+        ("new", "local", [NODE], InvalidResource),
+        ("new", "simulated", [NODE, NODE], InvalidResource),
     ],
 )
 @pytest.mark.usefixtures("first")
 def test_a_resource_that_makes_no_sense_is_refused(site_admin, name, kind, declared, error):
     with pytest.raises(error):
-        resources.attach_resource(actor=site_admin, name=name, kind=kind, declared=declared)
+        resources.attach_resource(
+            actor=site_admin, name=name, kind=kind, config={"nodes": declared} if declared else {}
+        )
 
     assert Resource.objects.count() == 2
+
+
+def test_a_kind_that_does_not_exist_is_refused_and_those_that_do_are_named(site_admin, home):
+    with pytest.raises(
+        InvalidResource, match=r"'floppy' is no kind of compute resource. There are: simulated, local\."
+    ):
+        resources.attach_resource(actor=site_admin, name="new", kind="floppy")
+
+    assert not Resource.objects.exists()
+
+
+def test_credentials_are_kept_encrypted():
+    keys = {"token": "s3cr3t-value"}
+
+    stored = drivers.encrypt(keys)
+
+    assert b"s3cr3t" not in stored
+    assert drivers.decrypt(stored) == keys
+    assert (drivers.encrypt({}), drivers.decrypt(b"")) == (b"", {})
+
+
+@pytest.mark.parametrize("kind", drivers.KINDS.values(), ids=lambda kind: kind.name)
+def test_a_kind_without_credentials_refuses_them(site_admin, home, kind):
+    with pytest.raises(InvalidResource):
+        resources.attach_resource(actor=site_admin, name="new", kind=kind.name, credentials={"token": "s3cr3t"})
+
+    assert not Resource.objects.exists()
 
 
 def test_a_resource_with_jobs_that_have_not_ended_stays(project, template, resource, site_admin):
@@ -144,7 +174,7 @@ def test_a_resource_with_jobs_that_have_not_ended_stays(project, template, resou
 
 def test_only_a_site_admin_changes_resources_and_templates(resource, member):
     with pytest.raises(PermissionDenied):
-        resources.attach_resource(actor=member, name="new", kind=ResourceKind.SIMULATED, declared=[NODE])
+        resources.attach_resource(actor=member, name="new", kind="simulated", config={"nodes": [NODE]})
     with pytest.raises(PermissionDenied):
         resources.detach_resource(actor=member, resource=resource)
     with pytest.raises(PermissionDenied):

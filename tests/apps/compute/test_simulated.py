@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from compute.models import Job, ResourceKind
+from compute.models import Job
 from compute.selectors import jobs as job_selectors
 from compute.services import jobs, resources
 from compute.workers import launches, observe
@@ -25,7 +25,7 @@ NODE = {
 
 @pytest.fixture
 def lab(db, home, site_admin):
-    return resources.attach_resource(actor=site_admin, name="lab", kind=ResourceKind.SIMULATED, declared=[NODE])
+    return resources.attach_resource(actor=site_admin, name="lab", kind="simulated", config={"nodes": [NODE]})
 
 
 def test_a_simulated_job_takes_its_time_and_succeeds(lab, project):

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from compute.models import Job, Resource, ResourceKind, Template
+from compute.models import Job, Resource, Template
 from core.bounds import OutOfBounds
 
 pytestmark = pytest.mark.django_db
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def template() -> Template:
-    resource = Resource.objects.create(name="lab", kind=ResourceKind.SIMULATED)
+    resource = Resource.objects.create(name="lab", kind="simulated")
     return Template.objects.create(resource=resource, name="small", cpu_millicores=1000, memory_bytes=2**30)
 
 

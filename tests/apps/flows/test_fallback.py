@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from compute.models import Job, ResourceKind, ResourceState, Template
+from compute.models import Job, ResourceState, Template
 from core import clock
 from flows.models import Attempt, RunEvent, Step
 from flows.workers import advance
@@ -167,7 +167,7 @@ def test_simulated_nodes_get_no_data_and_say_so(world: World, member, project, t
 
     make_store(tmp_path / "store")
     commit_files(member, make_dataset(member, project, "digits"), {"a.txt": b"1"})
-    world.add_resource("sim", tmp_path / "sim", kind=ResourceKind.SIMULATED)
+    world.add_resource("sim", tmp_path / "sim", kind="simulated")
     run = world.start(
         member,
         project,

@@ -6,7 +6,7 @@ import pytest
 
 from compute.adapters import drivers
 from compute.adapters.local.driver import LocalDriver
-from compute.adapters.local.nursery import find_refusal
+from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.views import Views
 from compute.models import Resource
 from compute.workers import observe
@@ -241,5 +241,5 @@ def test_a_job_that_writes_to_its_input_is_refused_by_the_kernel_and_its_sibling
     log = driver.read_log(newest_attempt(run, "a").job_name, 0, 1000).data
     assert b"Read-only file system" in log
     assert driver.read_log(newest_attempt(run, "b").job_name, 0, 1000).data == b"weights\n"
-    driver._nursery._channel.close()
-    driver._nursery._process.wait()
+    driver._spawner._channel.close()
+    driver._spawner._process.wait()

@@ -7,7 +7,7 @@ import pytest
 from accounts.models import User
 from accounts.selectors import actor_of
 from compute.engine.mounts import SourceKind
-from compute.models import Resource, ResourceKind, ResourceSite
+from compute.models import Resource, ResourceSite
 from compute.services import resources
 from core import clock
 from datasets.models import CachedCommit, CacheHold, CacheSite
@@ -231,7 +231,7 @@ def lab(world: World, site_admin, tmp_path):
     """A simulated resource that reads a simulated site, at 10 bytes a second."""
     config = {"size_bytes": 10**6, "rate_bytes_s": 10}
     cache_sites.create_site(actor=site_admin, name="lab-cache", kind="simulated", config=config)
-    world.add_resource("sim", tmp_path / "sim", kind=ResourceKind.SIMULATED)
+    world.add_resource("sim", tmp_path / "sim", kind="simulated")
     resources.set_sites(actor=site_admin, resource=world.resources["sim"], sites=["lab-cache"])
 
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from accounts.models import AuditEntry
-from compute.models import Job, ResourceKind
+from compute.models import Job
 from compute.services import jobs
 from core import clock
 from core.times import Times
@@ -148,7 +148,7 @@ def test_only_what_recorded_something_is_an_experiment_of_the_default_list(world
 
 
 def test_a_step_that_may_run_on_simulated_nodes_is_noted_when_the_flow_is_checked(world: World, member, project):
-    world.add_resource("dgx", world.drivers["lab"].root / "dgx", kind=ResourceKind.SIMULATED)
+    world.add_resource("dgx", world.drivers["lab"].root / "dgx", kind="simulated")
     text = "flow: x\nsteps: [{name: a, command: c, compute: [dgx.small]}]\n"
 
     checked = flows.validate_spec(actor=member, project=project, text=text)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from compute.adapters.local.driver import LocalDriver
-from compute.adapters.local.nursery import find_refusal
+from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.views import Views
 from compute.engine.ports import Launch, ReportState
 from tests.contracts.compute_driver import ComputeDriverContract, Place, make_launch

@@ -442,13 +442,13 @@ def test_a_killed_shim_is_reported_as_lost_and_its_command_ends_too(place, long_
     wait_until(lambda: processes_with(long_time) == [])
 
 
-def test_jobs_go_on_and_others_start_when_the_nursery_of_shims_is_killed(place):
+def test_jobs_go_on_and_others_start_when_the_spawner_of_shims_is_killed(place):
     place.driver.start(make_launch("early", "while [ ! -e go ]; do sleep 0.01; done"))
     place.wait_for("early", ReportState.RUNNING)
-    nursery = place.driver._nursery._process
+    spawner = place.driver._spawner._process
 
-    nursery.kill()
-    nursery.wait()
+    spawner.kill()
+    spawner.wait()
     late, _ = run(place, "late", "true")
     (place.jobs / "early" / "work" / "go").touch()
 
@@ -456,14 +456,14 @@ def test_jobs_go_on_and_others_start_when_the_nursery_of_shims_is_killed(place):
     assert place.wait_for_end("early").state is ReportState.SUCCEEDED
 
 
-def test_the_nursery_ends_with_the_platform(tmp_path):
+def test_the_spawner_ends_with_the_platform(tmp_path):
     place = LocalPlace(tmp_path / "jobs")
     run(place, "job", "true")
-    nursery = place.driver._nursery._process
+    spawner = place.driver._spawner._process
 
-    place.driver._nursery._channel.close()
+    place.driver._spawner._channel.close()
 
-    assert nursery.wait(DEADLINE_S) == 0
+    assert spawner.wait(DEADLINE_S) == 0
 
 
 def test_a_shim_whose_order_is_cut_off_does_nothing(tmp_path, place, monkeypatch):

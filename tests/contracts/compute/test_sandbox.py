@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from compute.adapters.local.nursery import find_refusal
+from compute.adapters.local.shim_spawner import find_refusal
 
 RUN = Path(__file__).with_name("sandbox_run.py")
 PACKAGES = str(Path(structlog.__file__).parents[1])

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from compute.adapters.simulated import SimulatedDriver
+from compute.adapters.simulated.driver import SimulatedDriver
 from compute.engine.ports import GpuFacts, Launch, NodeFacts
 from tests.contracts.compute_driver import ComputeDriverContract, Place, make_launch
 

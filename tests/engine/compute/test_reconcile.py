@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compute.engine.ports import EndCause, JobReport, ReportState
-from compute.engine.reconcile import BookedJob, Record, compare
+from compute.engine.reconcile import JobRecord, Record, compare
 from compute.engine.states import JOB_STATES, JobState, ReasonCode
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FRESH, EXPIRED = NOW + timedelta(seconds=25), NOW - timedelta(seconds=1)
 
 
-def booked(state, *, lease=FRESH, token="t", reason=""):
-    return BookedJob("job_1", "train", token, JobState(state), lease, reason)
+def known(state, *, lease=FRESH, token="t", reason=""):
+    return JobRecord("job_1", "train", token, JobState(state), lease, reason)
 
 
 def report(state, **facts):
@@ -25,26 +25,26 @@ def decide(jobs, reports):
 
 
 def test_a_starting_job_that_runs_is_adopted():
-    repairs = decide([booked("starting")], [report("running", started_at=NOW)])
+    repairs = decide([known("starting")], [report("running", started_at=NOW)])
 
     assert repairs.records == (Record("job_1", "t", JobState.RUNNING, "The job runs.", started_at=NOW),)
 
 
 def test_a_running_job_that_runs_needs_nothing():
-    repairs = decide([booked("running")], [report("running")])
+    repairs = decide([known("running")], [report("running")])
 
     assert repairs == type(repairs)()
 
 
 def test_a_lease_that_ends_soon_is_renewed():
-    soon = booked("running", lease=NOW + timedelta(seconds=19))
+    soon = known("running", lease=NOW + timedelta(seconds=19))
 
     assert decide([soon], [report("running")]).renew == ("job_1",)
 
 
 @pytest.mark.parametrize("state", ["starting", "running", "leaving", "stopping"])
 def test_a_success_is_recorded_from_every_live_state(state):
-    [record] = decide([booked(state)], [report("succeeded", exit_code=0, finished_at=NOW)]).records
+    [record] = decide([known(state)], [report("succeeded", exit_code=0, finished_at=NOW)]).records
 
     assert (record.state, record.exit_code, record.reason_code, record.finished_at) == (
         JobState.SUCCEEDED,
@@ -55,7 +55,7 @@ def test_a_success_is_recorded_from_every_live_state(state):
 
 
 def test_a_failure_while_stopping_is_the_cancel_that_was_asked_for():
-    job = booked("stopping", reason="Alice cancelled the job.")
+    job = known("stopping", reason="Alice cancelled the job.")
 
     [record] = decide([job], [report("failed", exit_code=-15, cause=EndCause.STOPPED)]).records
 
@@ -65,50 +65,50 @@ def test_a_failure_while_stopping_is_the_cancel_that_was_asked_for():
 
 @pytest.mark.parametrize(("exit_code", "cause"), [(-15, EndCause.STOPPED), (1, EndCause.EXITED)])
 def test_a_failure_while_leaving_means_waiting_again(exit_code, cause):
-    [record] = decide([booked("leaving")], [report("failed", exit_code=exit_code, cause=cause)]).records
+    [record] = decide([known("leaving")], [report("failed", exit_code=exit_code, cause=cause)]).records
 
     assert record == Record("job_1", "t", JobState.PENDING, "It has stopped, and waits for room again.")
 
 
 def test_a_stop_from_outside_cancels_a_running_job():
-    [record] = decide([booked("running")], [report("failed", exit_code=-15, cause=EndCause.STOPPED)]).records
+    [record] = decide([known("running")], [report("failed", exit_code=-15, cause=EndCause.STOPPED)]).records
 
     assert (record.state, record.reason_code) == (JobState.CANCELLED, ReasonCode.CANCELLED)
 
 
 @pytest.mark.parametrize("state", ["leaving", "stopping"])
 def test_a_job_that_is_being_stopped_and_runs_is_stopped_again(state):
-    assert decide([booked(state)], [report("running")]).stop == ("train",)
+    assert decide([known(state)], [report("running")]).stop == ("train",)
 
 
 @pytest.mark.parametrize("state", ["starting", "running", "leaving", "stopping"])
 def test_a_job_nobody_sees_is_left_alone_while_its_lease_holds(state):
-    repairs = decide([booked(state)], [])
+    repairs = decide([known(state)], [])
 
     assert repairs == type(repairs)()
 
 
 def test_a_job_that_never_came_up_is_started_again_once_its_lease_is_over():
-    assert decide([booked("starting", lease=EXPIRED)], []).restart == ("job_1",)
+    assert decide([known("starting", lease=EXPIRED)], []).restart == ("job_1",)
 
 
 @pytest.mark.parametrize(("state", "end"), [("running", JobState.LOST), ("stopping", JobState.CANCELLED)])
 def test_a_job_nobody_sees_is_over_once_its_lease_is(state, end):
-    [record] = decide([booked(state, lease=EXPIRED)], []).records
+    [record] = decide([known(state, lease=EXPIRED)], []).records
 
     assert (record.state, record.finished_at) == (end, NOW)
 
 
 def test_a_leaving_job_nobody_sees_waits_again_once_its_lease_is_over():
-    [record] = decide([booked("leaving", lease=EXPIRED)], []).records
+    [record] = decide([known("leaving", lease=EXPIRED)], []).records
 
     assert (record.state, record.finished_at) == (JobState.PENDING, None)
 
 
 @pytest.mark.parametrize("state", sorted(JOB_STATES.final))
 def test_an_ended_job_that_runs_is_stopped_and_one_that_ended_forgotten(state):
-    assert decide([booked(state)], [report("running")]).stop == ("train",)
-    assert decide([booked(state)], [report("succeeded")]).forget == ("train",)
+    assert decide([known(state)], [report("running")]).stop == ("train",)
+    assert decide([known(state)], [report("succeeded")]).forget == ("train",)
 
 
 def test_an_unknown_job_is_stopped_and_then_forgotten():
@@ -117,13 +117,13 @@ def test_an_unknown_job_is_stopped_and_then_forgotten():
 
 
 def test_a_report_with_another_token_changes_no_book():
-    repairs = decide([booked("running", lease=NOW)], [report("succeeded", token="older")])
+    repairs = decide([known("running", lease=NOW)], [report("succeeded", token="older")])
 
     assert (repairs.records, repairs.renew, repairs.forget) == ((), (), ("train",))
 
 
 def test_a_pending_job_is_never_touched():
-    repairs = decide([booked("pending", lease=None)], [])
+    repairs = decide([known("pending", lease=None)], [])
 
     assert repairs == type(repairs)()
 
@@ -136,7 +136,7 @@ def test_a_pending_job_is_never_touched():
     cause=st.sampled_from(EndCause),
 )
 def test_every_repair_is_a_legal_step_and_the_end_is_reached(state, lease, token, reported, cause):
-    job = booked(state, lease=lease)
+    job = known(state, lease=lease)
     reports = [] if reported is None else [report(reported, token=token, cause=cause)]
 
     repairs = decide([job], reports)

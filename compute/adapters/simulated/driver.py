@@ -28,7 +28,7 @@ _MOST_SAMPLES = 1000
 
 
 @dataclass(frozen=True)
-class _Play:
+class _SimulatedJob:
     """A job as its file tells it."""
 
     facts: Mapping[str, Any]
@@ -99,7 +99,7 @@ class SimulatedDriver:
         self._live, self._ended, self._output = root / "live", root / "ended", root / "output"
         for folder in (self._live, self._ended, self._output):
             folder.mkdir(parents=True, exist_ok=True)
-        self._known: dict[str, tuple[tuple[int, int], _Play]] = {}
+        self._known: dict[str, tuple[tuple[int, int], _SimulatedJob]] = {}
         self._announced: set[str] = set()
         self._changed = threading.Condition()
 
@@ -131,34 +131,34 @@ class SimulatedDriver:
     def list_jobs(self) -> Sequence[JobReport]:
         """Return how each live job stands by now."""
         now = clock.now()
-        return [play.report(now) for play in self._plays()]
+        return [job.report(now) for job in self._live_jobs()]
 
     def stop(self, name: str, grace_s: float) -> None:  # noqa: ARG002 (nothing runs that could use the grace)
         """End the job now, if it has not ended."""
-        play = self._find(name)
+        job = self._find(name)
         now = clock.now()
-        if play is not None and play.facts["stopped_at"] is None and now < play.ends_at:
-            self._write(name, {**play.facts, "stopped_at": now.timestamp()})
+        if job is not None and job.facts["stopped_at"] is None and now < job.ends_at:
+            self._write(name, {**job.facts, "stopped_at": now.timestamp()})
 
     def read_log(self, name: str, offset: int, limit: int) -> LogChunk:
         """Return the text that follows from the job's file and the clock."""
-        play, now = self._find(name), clock.now()
-        if play is None:
+        job, now = self._find(name), clock.now()
+        if job is None:
             return LogChunk(b"", offset, is_complete=False, size_bytes=0)
-        text = play.log(now)
+        text = job.log(now)
         data = text[offset : offset + limit]
-        is_complete = now >= play.ends_at and offset + len(data) >= len(text)
+        is_complete = now >= job.ends_at and offset + len(data) >= len(text)
         return LogChunk(data, offset + len(data), is_complete=is_complete, size_bytes=len(text))
 
     def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:
         """Return even use of all that the job was given, once a second."""
-        play = self._find(name)
-        if play is None:
+        job = self._find(name)
+        if job is None:
             return []
-        passed_s = (min(clock.now(), play.ends_at) - play.started_at) / timedelta(seconds=1)
+        passed_s = (min(clock.now(), job.ends_at) - job.started_at) / timedelta(seconds=1)
         count = min(int(passed_s / _SAMPLE_EVERY_S), _MOST_SAMPLES)
-        moments = (play.started_at + timedelta(seconds=number * _SAMPLE_EVERY_S) for number in range(1, count + 1))
-        cpu, memory = play.facts["cpu_millicores"], play.facts["memory_bytes"]
+        moments = (job.started_at + timedelta(seconds=number * _SAMPLE_EVERY_S) for number in range(1, count + 1))
+        cpu, memory = job.facts["cpu_millicores"], job.facts["memory_bytes"]
         return [UsageSample(moment, cpu, memory) for moment in moments if after is None or moment > after]
 
     def open_output(self, name: str) -> OutputFolder:
@@ -183,8 +183,8 @@ class SimulatedDriver:
         """Wait for the next end. Jobs that another process starts are noticed within a quarter of a second."""
         deadline = clock.monotonic() + timeout_s
         while True:
-            now, plays = clock.now(), self._plays()
-            news = {play.name for play in plays if play.ends_at <= now} - self._announced
+            now, jobs = clock.now(), self._live_jobs()
+            news = {job.name for job in jobs if job.ends_at <= now} - self._announced
             self._announced |= news
             if news:
                 return True
@@ -192,12 +192,12 @@ class SimulatedDriver:
             if rest_s <= 0:
                 return False
             next_s = min(
-                ((play.ends_at - now) / timedelta(seconds=1) for play in plays if play.ends_at > now), default=math.inf
+                ((job.ends_at - now) / timedelta(seconds=1) for job in jobs if job.ends_at > now), default=math.inf
             )
             with self._changed:
                 self._changed.wait(max(0.001, min(rest_s, next_s, _LOOK_EVERY_S)))
 
-    def _plays(self) -> list[_Play]:
+    def _live_jobs(self) -> list[_SimulatedJob]:
         """Return the live jobs. A file is read again only when it has changed."""
         found = []
         for path in sorted(self._live.glob("*.json")):
@@ -210,7 +210,7 @@ class SimulatedDriver:
                 found.append(known[1])
         return found
 
-    def _find(self, name: str) -> _Play | None:
+    def _find(self, name: str) -> _SimulatedJob | None:
         for folder in (self._live, self._ended):
             with suppress(FileNotFoundError):
                 return _read(folder / f"{name}.json")
@@ -224,8 +224,8 @@ class SimulatedDriver:
             self._changed.notify_all()
 
 
-def _read(path: Path) -> _Play:
-    return _Play(json.loads(path.read_bytes()))
+def _read(path: Path) -> _SimulatedJob:
+    return _SimulatedJob(json.loads(path.read_bytes()))
 
 
 def _time(seconds: float) -> datetime:

@@ -18,7 +18,7 @@ _TRIAL = "import sys; sys.path.append(sys.argv.pop(1)); from compute.adapters.lo
 _TIMEOUT_S = 30
 
 
-class Nursery:
+class ShimSpawner:
     """Starts shims. Begins with the first of them, and again when its process was killed."""
 
     def __init__(self, jobs: Path) -> None:
@@ -32,16 +32,16 @@ class Nursery:
 
         Raises OSError.
         """
-        with self._guard, os.fdopen(os.memfd_create("order"), "r+b", buffering=0) as paper:
-            paper.write(order)
-            paper.seek(0)
-            passed = [*descriptors, paper.fileno()]
+        with self._guard, os.fdopen(os.memfd_create("order"), "r+b", buffering=0) as order_file:
+            order_file.write(order)
+            order_file.seek(0)
+            passed = [*descriptors, order_file.fileno()]
             try:
-                socket.send_fds(self._channel or self._begin(), [os.fsencode(folder)], passed)
+                socket.send_fds(self._channel or self._spawn(), [os.fsencode(folder)], passed)
             except (BrokenPipeError, ConnectionResetError):
-                socket.send_fds(self._begin(), [os.fsencode(folder)], passed)
+                socket.send_fds(self._spawn(), [os.fsencode(folder)], passed)
 
-    def _begin(self) -> socket.socket:
+    def _spawn(self) -> socket.socket:
         if self._process is not None:
             self._process.wait()
         # Messages keep their borders, and the other side reads an end when this one is closed, even by a SIGKILL.

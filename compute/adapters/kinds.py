@@ -1,0 +1,49 @@
+"""What a kind of compute resource consists of. Each kind is a package beside this module that offers one `KIND`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django import forms
+
+from compute.engine.ports import ComputeDriver
+from compute.models import Resource
+
+Config = Mapping[str, Any]
+Credentials = Mapping[str, str]
+
+
+class ConfigForm(forms.Form):
+    """Asks an admin for what is special to a kind. One without fields: the kind finds everything by itself."""
+
+    def read_config(self, name: str) -> Config:  # noqa: ARG002 (some kinds name nodes after the resource)
+        """Return the config of a resource of that name, from valid fields."""
+        return {}
+
+    def read_credentials(self) -> Credentials:
+        """Return what is to be kept encrypted, from valid fields."""
+        return {}
+
+
+@dataclass(frozen=True)
+class ResourceKind:
+    """A technology behind compute resources.
+
+    - `label` is one line for people, `hint` what they should know when they choose it.
+    - `form` asks for the config of a resource that is to be attached.
+    - `check` validates config and credentials. Raises InvalidResource.
+    - `open` returns the driver of a resource: with the home folder of this installation, and its credentials.
+    - A kind of which `is_single` can be attached once, as two would give the same cores away twice.
+    - Jobs of a kind that `ignores_images` run without the image that they name.
+    """
+
+    name: str
+    label: str
+    check: Callable[[Config, Credentials], None]
+    open: Callable[[Resource, Path, Credentials], ComputeDriver]
+    form: type[ConfigForm] = ConfigForm
+    hint: str = ""
+    is_simulated: bool = False
+    is_single: bool = False
+    ignores_images: bool = False

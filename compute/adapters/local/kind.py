@@ -1,0 +1,44 @@
+"""Resources of kind `local`: the machine that the platform runs on. Jobs are processes of the platform's user."""
+
+import os
+from pathlib import Path
+
+from django.conf import settings
+
+from compute.adapters.kinds import Config, Credentials, ResourceKind
+from compute.adapters.local.driver import LocalDriver
+from compute.adapters.local.shim_spawner import find_refusal
+from compute.adapters.local.views import Views
+from compute.errors import InvalidResource
+from compute.models import Resource
+
+
+def check(config: Config, credentials: Credentials) -> None:
+    """Require nothing: this machine is asked for what it has. Raises InvalidResource for any setting."""
+    if config or credentials:
+        raise InvalidResource("This machine has no settings; only a simulated resource declares its nodes.")
+
+
+def open_driver(_resource: Resource, home: Path, _credentials: Credentials) -> LocalDriver:
+    """Return the driver. It confines jobs if that is asked for and possible."""
+    site = settings.NEARLINE
+    refusal = find_refusal() if site.confine_jobs else "The setting NEARLINE_CONFINE_JOBS is 0."
+    if refusal:
+        return LocalDriver(home / "jobs", unconfined_reason=refusal)
+    readable, writable = (_paths(text) for text in (site.job_readable_paths, site.job_writable_paths))
+    return LocalDriver(home / "jobs", Views(hidden=[home], readable=readable, writable=writable))
+
+
+def _paths(text: str) -> list[Path]:
+    return [Path(part).expanduser() for part in text.split(os.pathsep) if part]
+
+
+KIND = ResourceKind(
+    name="local",
+    label="local: this machine",
+    hint="This machine finds its own cores, memory and GPUs.",
+    check=check,
+    open=open_driver,
+    is_single=True,
+    ignores_images=True,
+)
