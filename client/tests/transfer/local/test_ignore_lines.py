@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from nearline.content.ignore_lines import read_line
 from nearline.errors import InvalidRequest
 from nearline.transfer.local.ignore import IgnoreRules, read_rules
-from nearline.transfer.local.ignore_lines import read_line
 
 NAMES = ["a", "b", "ab", "abc", "a.b", "b c", "-", "]", "[a", "!a", "#a", "a ", "1", "A", "\\", "*", "a-b", "foo", "^"]
 PATHS = sorted(

@@ -1,61 +1,27 @@
-"""Which names a folder keeps to itself: `.nearlineignore` and `.cnvrgignore` at its root, with gitignore's syntax.
+"""Which names a folder keeps to itself: those of its ignore files, and those of the workspace.
 
 What is ignored is neither sent nor fetched nor removed: a commit that holds such a file keeps it.
 """
 
 import os
-from collections.abc import Iterable, Sequence
 
-from nearline.content.paths import to_text
-from nearline.content.patterns import Patterns
+from nearline.content import ignore
+from nearline.content.ignore import IGNORE_FILES, MAX_IGNORE_BYTES, split_lines
 from nearline.errors import InvalidRequest
-from nearline.transfer.local.ignore_lines import Rule, read_line
 
-IGNORE_FILES = (b".nearlineignore", b".cnvrgignore")
 _OWN_FOLDERS = {b".nearline", b".cnvrg", b".tmp"}
 _OWN_ENDINGS = (b".conflict", b".deleted")
-_MAX_BYTES = 2**20
 
 
-class IgnoreRules:
-    """Answers for paths relative to the root of the folder."""
-
-    def __init__(self, lines: Iterable[str] = ()) -> None:
-        rules = [rule for line in lines if (rule := read_line(line)) is not None]
-        self._of_folders = _RuleList(rules)
-        self._of_files = _RuleList([rule for rule in rules if not rule.is_for_folders])
+class IgnoreRules(ignore.IgnoreRules):
+    """The rules of a folder that is synchronised."""
 
     def is_ignored(self, path: bytes, *, is_folder: bool) -> bool:
         """Return whether this path itself is ignored; an ignored folder above it is the caller's business."""
         name = path.rpartition(b"/")[2]
         if name.endswith(_OWN_ENDINGS) or (is_folder and name in _OWN_FOLDERS):
             return True
-        return (self._of_folders if is_folder else self._of_files).is_ignored(path)
-
-    def covers(self, path: bytes) -> bool:
-        """Return whether the file at this path is ignored, by its own name or by that of a folder above it."""
-        if self.is_ignored(path, is_folder=False):
-            return True
-        end = path.find(b"/")
-        while end != -1:
-            if self.is_ignored(path[:end], is_folder=True):
-                return True
-            end = path.find(b"/", end + 1)
-        return False
-
-
-class _RuleList:
-    """Rules that are matched together. The last one that matches decides."""
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self._rules = rules
-        self._patterns = Patterns(rule.items for rule in rules)
-
-    def is_ignored(self, path: bytes) -> bool:
-        if not self._rules:
-            return False
-        index = self._patterns.last_match(to_text(path))
-        return index is not None and not self._rules[index].is_negated
+        return super().is_ignored(path, is_folder=is_folder)
 
 
 def read_rules(root: bytes) -> IgnoreRules:
@@ -64,12 +30,12 @@ def read_rules(root: bytes) -> IgnoreRules:
     for name in IGNORE_FILES:
         try:
             with open(os.path.join(root, name), "rb") as file:
-                data = file.read(_MAX_BYTES + 1)
+                data = file.read(MAX_IGNORE_BYTES + 1)
         except FileNotFoundError:
             continue
-        if len(data) > _MAX_BYTES:
+        if len(data) > MAX_IGNORE_BYTES:
             raise InvalidRequest(
-                f"'{name.decode()}' is larger than {_MAX_BYTES // 2**20} MiB.", hint="Use fewer lines."
+                f"'{name.decode()}' is larger than {MAX_IGNORE_BYTES // 2**20} MiB.", hint="Use fewer lines."
             )
-        lines += to_text(data.removeprefix(b"\xef\xbb\xbf")).split("\n")
+        lines += split_lines(data)
     return IgnoreRules(lines)
