@@ -131,6 +131,14 @@ def new_token() -> str:
     return uuid.uuid4().hex
 
 
+class OutputState(StrEnum):
+    """What became of a job's output. Empty until it is stored, which may be never asked for."""
+
+    NONE = ""
+    STORED = "stored"
+    FAILED = "failed"
+
+
 class Job(BaseModel):
     """One command on a compute resource. Its name is unique for all time, so submitting it again is harmless.
 
@@ -141,6 +149,8 @@ class Job(BaseModel):
     waited again: each run has a token of its own, and a name of its own on the resource. `last_lines` are the last
     lines of the log of a failed job that say why. `log_bytes` of its log are in the project's store, from
     `log_stored_at` on all of it.
+    `output_root` is the root of its output among its project's stored trees; empty: it left no file, or none is stored.
+    `output_error` says what of its output is not stored, and why.
     """
 
     id_prefix = "job"
@@ -182,6 +192,13 @@ class Job(BaseModel):
     log_bytes = models.PositiveBigIntegerField(default=0)
     log_stored_at = models.DateTimeField(null=True)
     is_live = live_field(JOB_STATES.live)
+    output_state = models.CharField(
+        max_length=10, choices=[(state.value, state.value) for state in OutputState], blank=True
+    )
+    output_root = models.CharField(max_length=64, blank=True)
+    output_files = models.BigIntegerField(default=0)
+    output_bytes = models.BigIntegerField(default=0)
+    output_error = models.TextField(blank=True)
 
     class Meta:
         indexes = [

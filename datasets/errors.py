@@ -86,7 +86,7 @@ class PackLeaving(PlatformError):
 
 
 class SourceChanged(Conflict):
-    """A file was written to while it was stored."""
+    """A file was written to while it was stored. `details.path` names it."""
 
     code = "datasets.source_changed"
     hint = "Try again when nothing writes to it."

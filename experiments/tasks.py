@@ -1,7 +1,7 @@
 """Background tasks of experiments: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
 from core.tasks import Queue, task
-from experiments.workers import artifacts, harvest, jobs
+from experiments.workers import artifacts, harvest, jobs, moves
 
 
 @task("experiments.harvest", queue=Queue.NOTIFY, every_s=2.0, find_work=harvest.find_running)
@@ -20,3 +20,9 @@ def follow_jobs() -> None:
 def store_artifacts(run_id: str | None = None) -> None:
     """Store the outputs of jobs that succeeded."""
     artifacts.store_artifacts(run_id)
+
+
+@task("experiments.move_artifacts", queue=Queue.TIDY, every_s=60.0, find_work=moves.find_old)
+def move_artifacts() -> None:
+    """Move what the first release stored in a folder into the store of trees."""
+    moves.move_artifacts()

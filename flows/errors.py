@@ -81,6 +81,13 @@ class OutputsGone(Conflict):
     hint = "Retry from that step on, or start a new run."
 
 
+class OutputNotStored(Conflict):
+    """The store holds no output of the step: it left no file, or has not succeeded; `details.step` names it."""
+
+    code = "flows.output_not_stored"
+    hint = "Outputs are stored when their step has succeeded. The step's page says what was stored, and what was not."
+
+
 class RunHasEnded(Conflict):
     """The run has ended and cannot be cancelled."""
 

@@ -46,11 +46,16 @@ class OutputFolder:
 
 def _walk(folder: str, prefix: str) -> Iterator[OutputFile]:
     with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
+        ordered = sorted(entries, key=_place)
+    for entry in ordered:
         with suppress(FileNotFoundError):  # a job that runs may remove what it has written
             if entry.is_dir(follow_symlinks=False):
                 yield from _walk(entry.path, f"{prefix}{entry.name}/")
             elif entry.is_file(follow_symlinks=False):
                 facts = entry.stat(follow_symlinks=False)
                 yield OutputFile(prefix + entry.name, facts.st_size, facts.st_mode & 0o777, facts.st_mtime_ns)
+
+
+def _place(entry: os.DirEntry[str]) -> bytes:
+    # A folder stands where its files stand in the order of whole paths.
+    return os.fsencode(entry.name) + (b"/" if entry.is_dir(follow_symlinks=False) else b"")

@@ -142,7 +142,7 @@ class OutputReader(Protocol):
         """The folder itself, where it is on this host and can be shared without a copy; None elsewhere."""
 
     def list_files(self) -> Iterator[OutputFile]:
-        """Yield the plain files, each folder in the order of its names. Raises OSError where there is no output."""
+        """Yield the plain files in the order of their paths' bytes. Raises OSError where there is no output."""
 
     def open(self, path: str) -> BinaryIO:
         """Open one of the listed files. Raises OSError for what is none."""

@@ -1,6 +1,6 @@
 """Reading trees, those of commits and those that are stored without one: verified, the latest kept decoded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeAlias
 
 from accounts.actor import Actor
@@ -88,10 +88,33 @@ def get_tree(actor: Actor, dataset_id: str, root: str) -> StoredTree:
     return tree
 
 
+def get_tree_of(actor: Actor, project_id: str, root: str) -> StoredTree:
+    """Return a stored tree of a project. Raises TreeNotFound."""
+    require(actor, permissions.VIEW, project_id)
+    rows = StoredTree.objects.filter(dataset__project=project_id, dataset__is_internal=True, root=root, due_at=None)
+    tree = rows.select_related("dataset__store", "dataset__project").first()
+    if tree is None:
+        raise TreeNotFound("The store does not hold these files any more.")
+    return tree
+
+
+def list_trees(actor: Actor, roots: Collection[str]) -> Sequence[StoredTree]:
+    """Return the stored trees with these roots in all projects that the actor may see."""
+    rows = StoredTree.objects.filter(root__in=roots, dataset__is_internal=True, due_at=None)
+    if not actor.sees_everything:
+        rows = rows.filter(dataset__project__in=actor.project_ids)
+    return list(rows.select_related("dataset__store", "dataset__project").order_by("pk"))
+
+
 def open_tree(tree: FileTree) -> TreeView:
     """Return a tree, to be looked into."""
     reader = TreeReader(tree.dataset)
     return TreeView(reader.read_root(tree.root), reader.load_range)
+
+
+def list_entries(tree: FileTree) -> Iterator[Entry]:
+    """Yield every entry of a tree in the order of paths. For the platform itself."""
+    return TreeReader(tree.dataset).list_entries(tree.root)
 
 
 def list_folder(of: FileTree, folder: bytes, *, resume_at: bytes | None, limit: int) -> Listing:

@@ -130,7 +130,7 @@ class TreeWriter:
                 size += len(data)
                 self._place(draft, content_id, data)
             if size != file.size_bytes or stream.read(1):
-                raise SourceChanged(f"'{_show(file.path)}' changed while it was stored.")
+                raise SourceChanged(f"'{_show(file.path)}' changed while it was stored.", path=_show(file.path))
         if hasher is not None:
             draft.entry = entry._replace(content_id=hasher.digest())
         draft.is_complete = True

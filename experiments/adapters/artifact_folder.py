@@ -1,4 +1,4 @@
-"""Artifacts in a folder: `<root>/<first two digits>/<hash>`, each renamed into its place when it is whole."""
+"""Files by content hash in a folder, `<root>/<first two digits>/<hash>`: where the first release stored outputs."""
 
 import os
 import secrets
@@ -20,29 +20,25 @@ class ArtifactFolder:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def keep_file(self, file: BinaryIO) -> tuple[str, int]:
-        """Copy an open file into the store, hashing the bytes that are copied."""
-        size_bytes = 0
-
-        def pieces() -> Iterator[bytes]:
-            nonlocal size_bytes
-            while piece := file.read(_PIECE_BYTES):
-                size_bytes += len(piece)
-                yield piece
-
-        return self._keep(pieces), size_bytes
-
     def keep_bytes(self, data: bytes) -> str:
         """Write bytes into the store."""
         return self._keep(lambda: iter([data]))
 
-    def has(self, content_hash: str) -> bool:
-        """Whether the file is there."""
-        return self._path(content_hash).exists()
+    def is_whole(self, content_hash: str) -> bool:
+        """Read the file and compare it with its hash."""
+        try:
+            digest: str = blake3().update_mmap(self._path(content_hash)).hexdigest()
+        except FileNotFoundError:
+            return False
+        return digest == content_hash
+
+    def open(self, content_hash: str) -> BinaryIO:
+        """Open the file."""
+        return self._path(content_hash).open("rb")
 
     def read(self, content_hash: str) -> Iterator[bytes]:
         """Open the file now and yield it later."""
-        file = self._path(content_hash).open("rb")
+        file = self.open(content_hash)
 
         def pieces() -> Iterator[bytes]:
             with file:
@@ -50,10 +46,6 @@ class ArtifactFolder:
                     yield piece
 
         return pieces()
-
-    def path_of(self, content_hash: str) -> Path:
-        """Return where the content lies, for programs that need a file."""
-        return self._path(content_hash)
 
     def _keep(self, pieces: Callable[[], Iterator[bytes]]) -> str:
         self._root.mkdir(parents=True, exist_ok=True)

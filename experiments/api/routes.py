@@ -72,7 +72,7 @@ def get_experiment(request: ApiRequest, experiment_id: str) -> dict[str, Any]:
         "data": row.datasets,
         "code": row.code,
         "decision": sources.describe(row).decision,
-        "artifacts": list(artifacts.list_artifacts(actor=request.actor, experiment=row)),
+        "artifacts": artifacts.list_artifacts(actor=request.actor, experiment=row),
         "artifacts_error": row.artifacts_error,
         "log_problems": row.problems,
         "usage": experiments.list_usage(actor=request.actor, experiment=row),

@@ -7,17 +7,14 @@ from typing import BinaryIO, Protocol
 class ArtifactStore(Protocol):
     """Keeps content by its hash. What was kept never changes, so keeping it twice is harmless."""
 
-    def keep_file(self, file: BinaryIO) -> tuple[str, int]:
-        """Keep an open file's content and return its BLAKE3 hash (hex) and size in bytes.
-
-        A file that changes meanwhile is kept as it was read: hash and bytes always agree.
-        """
-
     def keep_bytes(self, data: bytes) -> str:
         """Keep some bytes and return their BLAKE3 hash (hex)."""
 
-    def has(self, content_hash: str) -> bool:
-        """Whether that content is kept."""
+    def is_whole(self, content_hash: str) -> bool:
+        """Whether that content is kept and undamaged. Reads all of it."""
+
+    def open(self, content_hash: str) -> BinaryIO:
+        """Return the content as a file. Raises FileNotFoundError."""
 
     def read(self, content_hash: str) -> Iterator[bytes]:
         """Return the content in pieces. Raises FileNotFoundError before the first piece when it is not kept."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from compute.selectors.secret_masks import mask_beginning
-from experiments.models import Artifact, Experiment
+from experiments.models import Experiment
+from experiments.selectors.artifacts import ArtifactFile
 
 _PIXELS = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _TABLES = {"text/csv": ",", "text/tab-separated-values": "\t"}
@@ -39,7 +40,7 @@ def is_picture(path: str) -> bool:
     return picture_type(path) is not None
 
 
-def preview_of(experiment: Experiment, artifact: Artifact, pieces: Iterator[bytes]) -> Preview:
+def preview_of(experiment: Experiment, artifact: ArtifactFile, pieces: Iterator[bytes]) -> Preview:
     """Return what can be shown of a file, having read no more of it than that. Secrets of its job are masked."""
     path = artifact.path
     if is_picture(path):

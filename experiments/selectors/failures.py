@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from experiments.models import Experiment
 
 READ_LOG, RECORD_LOG = "experiments.read_log", "experiments.record_log"
-STORE_OUTPUTS, RECORD_OUTPUTS = "experiments.store_outputs", "experiments.record_outputs"
+STORE_OUTPUTS, MOVE_ARTIFACTS = "experiments.store_outputs", "experiments.move_artifacts"
 FOLLOW_JOB = "experiments.follow_job"
 """Items are jobs."""
 
@@ -13,7 +13,7 @@ WORK: Mapping[str, str] = {
     READ_LOG: "read the log of",
     RECORD_LOG: "record what is in the log of",
     STORE_OUTPUTS: "keep the outputs of",
-    RECORD_OUTPUTS: "record the outputs of",
+    MOVE_ARTIFACTS: "move the outputs of",
 }
 """What the platform could not do, by kind of failure; the name of a step follows. Items are experiments."""
 

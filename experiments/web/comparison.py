@@ -11,9 +11,10 @@ from accounts.web.requests import PageRequest
 from core.errors import InvalidInput
 from experiments.engine import columns
 from experiments.engine.columns import Column, Kind
-from experiments.models import Artifact, Experiment
+from experiments.models import Experiment
 from experiments.selectors import artifacts, curves, experiments
 from experiments.selectors.artifact_previews import is_picture
+from experiments.selectors.artifacts import ArtifactFile
 from experiments.selectors.experiments import Comparison
 from experiments.web.curves import MOST_CHARTS, MOST_COMPARED, ids_of, lines_of
 
@@ -35,7 +36,7 @@ class File:
     """A path, and the artifact of each experiment there (None: it left none)."""
 
     path: str
-    artifacts: Sequence[Artifact | None]
+    artifacts: Sequence[ArtifactFile | None]
     differs: bool
     is_picture: bool
 
@@ -100,7 +101,7 @@ def _facts(values: Mapping[str, Sequence[object]]) -> list[Fact]:
 
 def _files(actor: Actor, rows: Sequence[Experiment]) -> list[File]:
     """Return the paths under which several experiments left a file."""
-    by_path: dict[str, dict[str, Artifact]] = {}
+    by_path: dict[str, dict[str, ArtifactFile]] = {}
     for artifact in artifacts.list_artifacts_of(actor=actor, experiments=rows):
         by_path.setdefault(artifact.path, {})[artifact.experiment_id] = artifact
     shared = [(path, each) for path, each in sorted(by_path.items()) if len(each) > 1 or len(rows) == 1]

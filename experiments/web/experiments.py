@@ -41,7 +41,7 @@ def experiment_page(request: PageRequest, experiment_id: str) -> HttpResponse:
         "parameters": dict(sorted(experiments.parameters_of(row).items())),
         "metrics": metrics,
         "tiles": metrics[:_TILES],
-        "artifacts": artifacts.list_artifacts(actor=request.actor, experiment=row)[:_MOST_FILES],
+        "artifacts": artifacts.list_artifacts(actor=request.actor, experiment=row, limit=_MOST_FILES),
         "shown": shown,
         "preview": shown and _preview(request, row, shown),
         "lines": lines_of([row]),

@@ -20,7 +20,8 @@ from flows.selectors import failures
 from flows.selectors import flows as flow_selectors
 from flows.selectors import runs as run_selectors
 from flows.selectors.runs import LogText
-from flows.services import bundles, flows, runs
+from flows.services import bundles, flows, outputs, runs
+from flows.services.outputs import KeptOutput
 from flows.services.runs import CodeVersion
 
 router = Router()
@@ -160,6 +161,23 @@ def read_log(request: ApiRequest, run_id: str, key: str, part: Query[schemas.Log
     """Return part of what a step printed; `offset` and `limit` are in bytes. Without `attempt`: the newest."""
     run = run_selectors.get_run(actor=request.actor, run_id=run_id)
     return run_selectors.read_log(actor=request.actor, run=run, key=key, **part.model_dump())
+
+
+@router.post("/runs/{run_id}/steps/{key}/keep", response={201: schemas.KeptOutputOut}, operation_id="flows_keep_output")
+def keep_output(request: ApiRequest, run_id: str, key: str, body: schemas.KeepIn) -> Status[KeptOutput]:
+    """Make the output of a step the newest version of a dataset, with its files and no others. Nothing is copied."""
+    run = run_selectors.get_run(actor=request.actor, run_id=run_id)
+    kept = outputs.keep_output(
+        actor=request.actor,
+        run=run,
+        step=key,
+        index=body.index,
+        dataset=body.dataset,
+        message=body.message,
+        creates=body.create,
+        allow_collisions=body.allow_collisions,
+    )
+    return Status(201, kept)
 
 
 def _flow_out(flow: Flow) -> dict[str, Any]:

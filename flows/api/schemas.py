@@ -149,6 +149,26 @@ class RetryIn(Schema):
     index: bounds.Count | None = None
 
 
+class KeepIn(Schema):
+    """In which dataset of the run's project to keep an output: its name, or `project/name`. `index` names one try."""
+
+    dataset: bounds.Name
+    index: bounds.Count | None = None
+    message: bounds.Text = ""
+    create: bool = False
+    allow_collisions: bool = False
+
+
+class KeptOutputOut(Schema):
+    """The commit that an output became."""
+
+    dataset: str
+    branch: str
+    commit: str
+    files: int
+    size_bytes: int
+
+
 class RunFilter(Schema):
     """Which runs are listed."""
 

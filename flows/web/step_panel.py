@@ -172,15 +172,14 @@ def _outputs(request: PageRequest, _run: Run, panel: Panel, _steps: Sequence[Ste
     if panel.attempt is None:
         return {}
     experiment = experiments.get_experiment(actor=request.actor, experiment_id=panel.attempt.experiment_id)
-    files = artifacts.list_artifacts(actor=request.actor, experiment=experiment)
     path, preview = text(request, "file"), None
     if path is not None:
         artifact, pieces = artifacts.open_artifact(actor=request.actor, experiment=experiment, path=path)
         preview = preview_of(experiment, artifact, pieces)
     return {
         "experiment": experiment,
-        "files": files[:_MOST_FILES],
-        "file_count": files.count(),
+        "files": artifacts.list_artifacts(actor=request.actor, experiment=experiment, limit=_MOST_FILES),
+        "file_count": artifacts.count_artifacts(actor=request.actor, experiment=experiment),
         "path": path,
         "preview": preview,
     }

@@ -16,4 +16,5 @@ urlpatterns = [
     path("runs/<str:run_id>/", runs.run_page, name="run"),
     path("runs/<str:run_id>/cancel/", runs.cancel, name="cancel"),
     path("runs/<str:run_id>/retry/", runs.retry, name="retry"),
+    path("runs/<str:run_id>/steps/<str:key>/keep/", runs.keep, name="keep"),
 ]

@@ -19,8 +19,9 @@ from blake3 import blake3
 from compute.selectors import jobs as job_selectors
 from compute.selectors.states import JobState
 from compute.services.jobs import HostFolder
+from datasets.errors import BlobMissing, ContentCorrupt
 from datasets.workers import scrubs
-from experiments.adapters.artifact_folder import artifact_store
+from experiments.errors import ArtifactNotFound
 from experiments.selectors import artifacts
 from flows.adapters.sealed_folder import Difference, SealedFolder
 from flows.models import Attempt
@@ -69,7 +70,7 @@ def restore_outputs(run_id: str, outputs: Mapping[str, Path]) -> None:
         if not (difference := _find_change(sealed, job_id)).paths:
             continue
         hashes = artifacts.hashes_of(job_id)
-        is_restored = [path in hashes and _restore(folder / path, hashes[path]) for path in difference.changed]
+        is_restored = [path in hashes and _restore(job_id, folder, path, hashes[path]) for path in difference.changed]
         for path in difference.added:
             _remove(folder / path)
         log.warning("outputs.restored", run=run_id, job=job_id, paths=difference.paths[:_NAMED], of=is_restored)
@@ -161,19 +162,20 @@ def _hash(path: Path) -> str:
     return hasher.hexdigest()
 
 
-def _restore(path: Path, content_hash: str) -> bool:
+def _restore(job_id: str, folder: Path, name: str, content_hash: str) -> bool:
     """Write stored content where it was; say whether it is that content."""
+    path = folder / name
     draft = path.with_name(f".{secrets.token_hex(8)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with draft.open("wb") as file:
-            for piece in artifact_store().read(content_hash):
+            for piece in artifacts.read_output(job_id, name):
                 file.write(piece)
         if _hash(draft) != content_hash:
             return False
         _remove(path)
         draft.replace(path)
-    except FileNotFoundError:
+    except (ArtifactNotFound, ContentCorrupt, BlobMissing):
         return False
     finally:
         draft.unlink(missing_ok=True)

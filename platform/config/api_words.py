@@ -51,6 +51,7 @@ WORDS = {
     "cpu_held_millicores": "Thousandths of a core that workloads hold.",
     "cpu_millicores": "Thousandths of a core.",
     "cpu_quota_millicores": "Thousandths of a core that are guaranteed; null: without bound.",
+    "create": "Whether to create the dataset if there is none.",
     "created_at": "When it was made.",
     "created_by": "Who made it.",
     "data": "Datasets that it reads; of an event: its facts; of a log: the text.",

@@ -119,6 +119,7 @@ GET    /runs/{run_id}/events                                  401      404    20
 GET    /runs/{run_id}/steps/{key}/log                         401      404    200    200   200  200
 POST   /runs/{run_id}/cancel                                  401      404    403    200   200  200
 POST   /runs/{run_id}/retry                                   401      404    403    200   200  200
+POST   /runs/{run_id}/steps/{key}/keep                        401      404    403    201   201  201
 GET    /experiments                                           401      200    200    200   200  200
 POST   /experiments                                           401      404    403    201   201  201
 POST   /experiments/{experiment_id}/records                   401      404    403    200   200  200
@@ -238,6 +239,7 @@ POST   /flows/{project}/{name}/run/                         login      404    40
 GET    /runs/{run_id}/                                      login      404    200    200   200  200
 POST   /runs/{run_id}/cancel/                               login      404    403    302   302  302
 POST   /runs/{run_id}/retry/                                login      404    403    302   302  302
+POST   /runs/{run_id}/steps/{key}/keep/                     login      404    403    302   302  302
 GET    /experiments/                                        login      200    200    200   200  200
 GET    /experiments/csv/                                    login      200    200    200   200  200
 GET    /experiments/compare/                                login      404    200    200   200  200
@@ -278,6 +280,7 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/jobs", {"name": "job"}),
     ("/flows", {"name": "flow"}),
     ("/runs/{run_id}/retry", {"run_id": "failed"}),
+    ("/runs/{run_id}/steps/{key}/keep", {"run_id": "ended"}),
     ("/runs", {"run_id": "run"}),
     ("/experiments/{experiment_id}/records", {"experiment_id": "standalone"}),
     ("/experiments/{experiment_id}/finish", {"experiment_id": "standalone"}),
@@ -385,6 +388,8 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /experiments": {"project": "team-a", "title": "elsewhere"},
         "POST /experiments/{experiment_id}/records": {"metrics": [{"key": "loss", "value": 0.5}]},
         "POST /experiments/{experiment_id}/finish": {},
+        "POST /runs/{run_id}/steps/{key}/keep": {"dataset": "models", "create": True},
+        "POST /runs/{run_id}/steps/{key}/keep/": {"dataset": "models"},
         "PUT /experiments/{experiment_id}/note": {"note": "Look again."},
         "PUT /experiments/{experiment_id}/tags/{key}": {"value": "yes"},
         "POST /experiment-views": {"project": "team-a", "name": "mine", "query": "q=tags.best"},

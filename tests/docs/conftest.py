@@ -13,12 +13,15 @@ from tests.journeys.product import ROOT, Product
 SIGN_IN = "Sign in once within 30 minutes:"
 TRAIN = """\
 import argparse
+import os
+from pathlib import Path
 
 parser = argparse.ArgumentParser()
 for name in ("--epochs", "--lr"):
     parser.add_argument(name, default="1")
 parser.parse_args()
 print("cnvrg_tag_accuracy: 0.97")
+Path(os.environ["NEARLINE_OUTPUT"], "model.bin").write_text("weights")
 """
 
 

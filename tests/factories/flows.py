@@ -9,11 +9,13 @@ from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import NodeFacts
 from compute.models import Job, Resource, Template
 from compute.workers import launches, observe, probes
+from datasets.models import Store
 from experiments.workers import artifacts
 from flows.models import Attempt, Run, Step
 from flows.services import flows, runs
 from flows.workers import advance, staging
 from scheduler.workers import cycle
+from tests.factories.datasets import make_store
 
 NODE = NodeFacts("node-1", 4_000_000, 2**44)
 
@@ -22,6 +24,8 @@ class World:
     """Two resources that a script drives: `this-machine` (real) and `lab`, each with a template `small`."""
 
     def __init__(self, root: Path) -> None:
+        if not Store.objects.filter(is_default=True).exists():
+            make_store(root / "store")
         self.drivers: dict[str, ScriptedDriver] = {}
         self.resources: dict[str, Resource] = {}
         for name in ("this-machine", "lab"):

@@ -61,6 +61,17 @@ class Commit(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeptOutput(Record):
+    """The commit that the output of a step became."""
+
+    dataset: str
+    branch: str
+    commit: str
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dataset(Record):
     """A versioned tree of files that belongs to a project."""
 

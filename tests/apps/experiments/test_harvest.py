@@ -5,9 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from compute.models import Job
+from compute.selectors import outputs
 from compute.workers import observe
 from core import clock, tasks
-from experiments.models import Artifact, Experiment, MetricLast, MetricPoint, MetricStretch
+from experiments.models import Experiment, MetricLast, MetricPoint, MetricStretch
 from experiments.selectors import artifacts as stored
 from experiments.selectors import curves, experiments, lists
 from experiments.services import annotations
@@ -112,7 +114,8 @@ def test_a_fault_with_one_output_is_its_own_and_the_run_is_told_when_nothing_els
 
     assert messages == []
     assert [bool(row.artifacts_error) for row in Experiment.objects.order_by("step_index")] == [False, True, False]
-    assert Artifact.objects.get().path == "report.txt"
+    jobs = Job.objects.filter(output_files__gt=0)
+    assert [file.path for job in jobs for file in outputs.list_files(actor=member, job=job).items] == ["report.txt"]
 
     messages = end_and_keep(world, *world.running())
 
@@ -135,15 +138,13 @@ def test_outputs_are_kept_by_hash_before_the_run_counts_as_finished(world: World
     world.turn()
 
     assert state_of(running) == "succeeded"
-    assert list(Artifact.objects.order_by("path").values_list("path", "size_bytes")) == [
-        ("models/best.bin", 5),
-        ("report.txt", 4),
-    ]
     experiment = experiments.get_experiment(actor=member, experiment_id=Experiment.objects.get().pk)
+    files = stored.list_artifacts(actor=member, experiment=experiment)
+    assert [(file.path, file.size_bytes) for file in files] == [("models/best.bin", 5), ("report.txt", 4)]
     _, pieces = stored.open_artifact(actor=member, experiment=experiment, path="models/best.bin")
     assert b"".join(pieces) == b"model"
     artifacts.store_artifacts()
-    assert Artifact.objects.count() == 2
+    assert stored.count_artifacts(actor=member, experiment=experiment) == 2
 
 
 def test_many_points_are_thinned_out_without_losing_the_extremes(world: World, running, member):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from nearline._http import Http, Json, quoted
 from nearline.errors import Unavailable
-from nearline.models import Run
+from nearline.models import KeptOutput, Run
 
 _LONGEST_POLL_S = 2.0
 _LOG_PIECE = 256 * 1024
@@ -35,6 +35,31 @@ class Runs:
         """Try the failed steps again; or `step` (one try of a grid: `index`) and all after it. The rest is kept."""
         wish = {"step": step, "index": index} if step else None
         return Run.read(self._http.post("/runs" + quoted(run_id) + "/retry", wish))
+
+    def keep(
+        self,
+        run_id: str,
+        step: str,
+        dataset: str,
+        *,
+        index: int | None = None,
+        message: str = "",
+        create: bool = False,
+        allow_collisions: bool = False,
+    ) -> KeptOutput:
+        """Make the output of a step the newest version of a dataset of its project. Nothing is copied.
+
+        Raises NotFound for a dataset that does not exist, unless `create`; Conflict when the step's output is not
+        stored.
+        """
+        wish = {
+            "dataset": dataset,
+            "index": index,
+            "message": message,
+            "create": create,
+            "allow_collisions": allow_collisions,
+        }
+        return KeptOutput.read(self._http.post("/runs" + quoted(run_id) + "/steps" + quoted(step) + "/keep", wish))
 
     def wait(
         self,

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from accounts.actor import Actor
+from accounts.errors import ProjectNotFound
 from accounts.models import Project
 from accounts.permissions import Role
 from core import clock
@@ -19,11 +20,12 @@ from datasets.selectors import datasets as dataset_reads
 from datasets.selectors import files, hub
 from datasets.selectors import trees as tree_reads
 from datasets.services import damage, datasets, downloads, stores, trees, uploads
+from datasets.services.checkouts import write_tree
 from datasets.services.downloads import Wanted
 from datasets.services.uploads import ObjectKind, Offer
 from datasets.workers import collection
 from nearline.content.chunking import THRESHOLD_BYTES
-from tests.factories.datasets import commit_files, make_dataset, source_files
+from tests.factories.datasets import commit_files, make_dataset, read_tree, source_files
 
 DAY = timedelta(days=1)
 FILES = {"a.txt": b"one", "b/c.txt": b"two", "b/empty": b"", "b/link": "c.txt", "b/run.sh": (b"#!/bin/sh", 0o755)}
@@ -220,13 +222,18 @@ def test_stored_trees_count_in_the_usage_of_their_project(store, project, member
     assert totals.stored_bytes == packed_bytes(project) > 0
 
 
-def test_strangers_find_no_tree(store, make_actor):
-    tree = store(FILES)
+def test_strangers_find_no_tree(store, make_actor, project):
+    tree, viewer = store(FILES), make_actor(Role.VIEWER)
     stranger = Actor(user_id=None, name="stranger")
 
     with pytest.raises(TreeNotFound):
         tree_reads.get_tree(stranger, tree.dataset_id, tree.root)
-    assert tree_reads.get_tree(make_actor(Role.VIEWER), tree.dataset_id, tree.root) == tree
+    with pytest.raises(ProjectNotFound):
+        tree_reads.get_tree_of(stranger, project.pk, tree.root)
+    with pytest.raises(TreeNotFound):
+        tree_reads.get_tree_of(viewer, project.pk, "0" * 64)
+    assert tree_reads.get_tree(viewer, tree.dataset_id, tree.root) == tree
+    assert tree_reads.get_tree_of(viewer, project.pk, tree.root) == tree
 
 
 def test_a_kept_tree_is_a_commit_that_copies_no_content(store, member, dataset, project):
@@ -386,3 +393,13 @@ def test_a_dataset_keeps_packs_that_it_has_itself(store, member, dataset):
     assert commit == own
     assert list(dataset.packs.values_list("lender", flat=True)) == [None]
     assert commit_reads.get_branch(member, dataset, "main").head == own
+
+
+def test_a_commit_of_borrowed_packs_is_written_to_a_folder(store, member, dataset, tmp_path):
+    commit = trees.commit_tree(actor=member, tree=store(FILES), dataset=dataset, branch="main")
+
+    write_tree(commit.id, tmp_path / "copy")
+
+    assert read_tree(tmp_path / "copy") == {
+        name: content[0] if isinstance(content, tuple) else content for name, content in FILES.items()
+    }

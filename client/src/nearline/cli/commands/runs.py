@@ -127,6 +127,44 @@ def retry(
         show_run(session, run)
 
 
+@app.command("keep")
+def keep(
+    context: typer.Context,
+    run_id: RunId,
+    step: Annotated[str, typer.Argument(metavar="STEP", help="As in `train` or 'train C=10'.")],
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A dataset of the run's project.")],
+    *,
+    message: Annotated[str, typer.Option("--message", "-m", help="What the version is.")] = "",
+    create: Annotated[bool, typer.Option("--create", help="Create the dataset if there is none.")] = False,
+    allow_collisions: Annotated[
+        bool, typer.Option("--allow-collisions", help="Allow names that differ only in case or Unicode form.")
+    ] = False,
+) -> None:
+    """Keep the output of a step as the newest version of a dataset. Nothing is copied."""
+    session = session_of(context)
+    runs = session.client().runs
+    found = _find_step(runs.get(run_id), step)
+    kept = runs.keep(
+        run_id,
+        found.key,
+        dataset,
+        index=found.index,
+        message=message,
+        create=create,
+        allow_collisions=allow_collisions,
+    )
+    session.out.record(
+        kept,
+        (
+            ("dataset", kept.dataset),
+            ("branch", kept.branch),
+            ("commit", kept.commit),
+            ("files", f"{kept.files:,}"),
+            ("size", formats.size(kept.size_bytes)),
+        ),
+    )
+
+
 def _parse_step(name: str) -> tuple[str, int | None]:
     match = re.fullmatch(r"(.+?)\[(\d+)\]", name)
     return (match[1], int(match[2])) if match else (name, None)

@@ -1,0 +1,98 @@
+"""What jobs left and the store holds, read wherever they ran and whether or not their own files are still there."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from compute import permissions
+from compute.models import Job
+from core.pagination import Page
+from datasets.errors import FileNotInCommit
+from datasets.selectors import files, trees
+from nearline.content.paths import to_bytes, to_text
+
+_SYSTEM = Actor.system("outputs of jobs")
+_EVERYTHING = b"**"
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file that a job left. `content_hash` is the BLAKE3 of its bytes."""
+
+    path: str
+    size_bytes: int
+    content_hash: str
+
+
+def list_files(*, actor: Actor, job: Job, cursor: str | None = None, limit: int = 1000) -> Page[StoredFile]:
+    """Return a page of the files that the store holds of a job's output, by path."""
+    require(actor, permissions.VIEW_JOBS, job.project_id)
+    if not job.output_root:
+        return Page([], None)
+    tree = trees.get_tree_of(actor, job.project_id, job.output_root)
+    page = files.list_matching(actor, tree, glob=_EVERYTHING, cursor=cursor, limit=limit)
+    return Page([_stored(entry) for entry in page.items], page.next_cursor)
+
+
+def list_first_files(*, actor: Actor, jobs: Sequence[Job], limit: int) -> Mapping[str, Sequence[StoredFile]]:
+    """Return the first files of the outputs of several jobs by the job's id, in one query; none without a tree."""
+    found = trees.list_trees(actor, {job.output_root for job in jobs if job.output_root})
+    by_root = {(tree.dataset.project_id, tree.root): tree for tree in found}
+    return {
+        job.pk: [_stored(entry) for entry in islice(trees.list_entries(tree), limit)]
+        for job in jobs
+        if (tree := by_root.get((job.project_id, job.output_root))) is not None
+    }
+
+
+def open_file(*, actor: Actor, job: Job, path: str) -> tuple[StoredFile, Iterator[bytes]] | None:
+    """Return a file of a job's output and its bytes, verified as they are read; None when there is none."""
+    require(actor, permissions.VIEW_JOBS, job.project_id)
+    if not job.output_root:
+        return None
+    tree = trees.get_tree_of(actor, job.project_id, job.output_root)
+    try:
+        content = files.open_file(actor, tree, path=to_bytes(path))
+    except FileNotInCommit:
+        return None
+    return _stored(content.entry), content.read()
+
+
+@dataclass(frozen=True)
+class OutputSize:
+    """How much the store holds of a job's output."""
+
+    job_id: str
+    files: int
+    size_bytes: int
+
+
+def sum_outputs(*, actor: Actor, job_ids: Sequence[str]) -> Sequence[OutputSize]:
+    """Return how much the store holds of the outputs of jobs that the actor may see; none for those without any."""
+    rows = Job.objects.filter(output_files__gt=0)
+    if not actor.sees_everything:
+        rows = rows.filter(project__in=actor.project_ids)
+    return [
+        OutputSize(*values)
+        for start in range(0, len(job_ids), _BATCH)
+        for values in rows.filter(pk__in=job_ids[start : start + _BATCH]).values_list(
+            "pk", "output_files", "output_bytes"
+        )
+    ]
+
+
+def list_hashes(job_id: str) -> dict[str, str]:
+    """Return the content hash of every stored file of a job's output, by path. For the platform itself."""
+    job = Job.objects.only("project_id", "output_root").get(pk=job_id)
+    if not job.output_root:
+        return {}
+    tree = trees.get_tree_of(_SYSTEM, job.project_id, job.output_root)
+    return {to_text(entry.path): entry.content_id.hex() for entry in trees.list_entries(tree)}
+
+
+def _stored(entry: Any) -> StoredFile:
+    return StoredFile(to_text(entry.path), entry.size, entry.content_id.hex())

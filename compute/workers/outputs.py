@@ -1,0 +1,168 @@
+"""Storing what a job left in its output folder as a tree of its project. May be repeated; nothing is stored twice."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import structlog
+
+from accounts.actor import Actor
+from accounts.models import Project
+from compute.engine.ports import OutputReader
+from compute.errors import ResourceUnreachable
+from compute.models import Job, OutputState
+from compute.selectors import jobs as job_selectors
+from core import globs
+from datasets.errors import SourceChanged
+from datasets.services import trees
+from datasets.services.trees import SourceFile
+from nearline.content.errors import BadPath
+from nearline.content.ignore import IGNORE_FILES, MAX_IGNORE_BYTES, IgnoreRules, split_lines
+from nearline.content.paths import check_path, to_bytes, to_text
+
+__all__ = ["SourceFile", "Stored", "give_up_output", "note_output", "store_files", "store_output"]
+
+log = structlog.get_logger(__name__)
+
+MAX_FILES = 1_000_000
+_SYSTEM = Actor.system("outputs of jobs")
+# So often is an output read whose files are written to meanwhile.
+_READS = 10
+_NAMED = 3
+
+FindChanged = Callable[[Path | None], Collection[str]]
+"""Returns which files of a folder are not as their job left them. Asked after reading."""
+
+
+def holder_of(job_id: str) -> str:
+    """Return the name by which a job holds its stored output."""
+    return f"{job_id}/output"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How many files of an output the store holds, and what of it it does not."""
+
+    files: int
+    error: str
+
+
+def store_output(job: Job, *, patterns: Sequence[str], find_changed: FindChanged = lambda _: ()) -> Stored:
+    """Store the files that a job left and whose path fits one of the patterns, and note it in the job's row.
+
+    The rules of a `.nearlineignore` at the top of the output are honoured. Files that were changed since the job ended
+    are left out. `output_error` says what is left out, except by patterns.
+    """
+    changed: frozenset[str] = frozenset()
+    try:
+        output = job_selectors.open_output(job)
+        for _ in range(_READS):
+            selection = _Selection(output, patterns, changed)
+            try:
+                tree = _store(job, selection.list_files())
+                found = changed.union(find_changed(output.host_folder))
+            except SourceChanged as error:
+                found = changed | {str(error.details["path"])}
+            if found == changed:
+                return note_output(job.pk, tree, selection.describe_left_out())
+            changed = found
+        fault = f"{_show(sorted(changed))} kept changing."
+    except (OSError, ResourceUnreachable) as error:
+        fault = str(error)
+    log.warning("outputs.not_stored", job=job.name, error=fault)
+    return give_up_output(job.pk, f"The outputs could not be kept: {fault}")
+
+
+def give_up_output(job_id: str, fault: str) -> Stored:
+    """Note that the output of a job is not stored, and why."""
+    Job.objects.filter(pk=job_id).update(output_state=OutputState.FAILED, output_error=fault)
+    return Stored(0, fault)
+
+
+def note_output(job_id: str, tree: trees.StoredTree | None, left_out: str) -> Stored:
+    """Note what the store holds of the output of a job; None: no file."""
+    files, size_bytes = (tree.files, tree.size_bytes) if tree is not None else (0, 0)
+    Job.objects.filter(pk=job_id).update(
+        output_state=OutputState.STORED,
+        output_root=tree.root if tree is not None else "",
+        output_files=files,
+        output_bytes=size_bytes,
+        output_error=left_out,
+    )
+    return Stored(files, left_out)
+
+
+def store_files(job: Job, files: Iterable[SourceFile], *, left_out: str) -> Stored:
+    """Store files that lie elsewhere as the output of a job, in the order of their paths."""
+    return note_output(job.pk, _store(job, files), left_out)
+
+
+def _store(job: Job, files: Iterable[SourceFile]) -> trees.StoredTree | None:
+    """Store files; None where there are none."""
+    rest = iter(files)
+    first = next(rest, None)
+    if first is None:
+        return None
+    project = Project.objects.get(pk=job.project_id)
+    return trees.store_tree(actor=_SYSTEM, project=project, holder=holder_of(job.pk), files=chain([first], rest))
+
+
+class _Selection:
+    """Which files of an output are stored. What was left out is known once all of them were listed."""
+
+    def __init__(self, output: OutputReader, patterns: Sequence[str], changed: frozenset[str]) -> None:
+        self._output = output
+        self._patterns = patterns
+        self._changed = changed
+        self._rules = _read_rules(output)
+        self._ignored = 0
+        self._bad: list[str] = []
+        self._is_cut = False
+
+    def list_files(self) -> Iterator[SourceFile]:
+        """Yield the files in the order of their paths."""
+        count = 0
+        for file in self._output.list_files():
+            path = to_bytes(file.path)
+            if file.path in self._changed or not globs.matches_any(to_text(path), self._patterns):
+                continue
+            if self._rules.covers(path):
+                self._ignored += 1
+                continue
+            try:
+                check_path(path)
+            except BadPath as error:
+                self._bad.append(str(error))
+                continue
+            if count == MAX_FILES:
+                self._is_cut = True
+                return
+            count += 1
+            mode = 0o755 if file.mode & 0o100 else 0o644
+            open_file = partial(self._output.open, file.path)
+            yield SourceFile(path, mode, file.size_bytes, file.modified_at_ns, open_file)
+
+    def describe_left_out(self) -> str:
+        """Return what was left out and why, as a sentence each; empty when nothing was."""
+        sentences = [
+            self._changed and f"Changed after the step had ended, so not kept: {_show(sorted(self._changed))}.",
+            self._bad and f"{len(self._bad)} names cannot be carried: {' '.join(self._bad[:_NAMED])}",
+            self._ignored and f"{self._ignored:,} files are left out by .nearlineignore.",
+            self._is_cut and f"More than {MAX_FILES:,} files; only the first ones were kept.",
+        ]
+        return " ".join(str(sentence) for sentence in sentences if sentence)
+
+
+def _read_rules(output: OutputReader) -> IgnoreRules:
+    lines: list[str] = []
+    for name in IGNORE_FILES:
+        with suppress(FileNotFoundError, NotADirectoryError), output.open(name.decode()) as file:
+            lines += split_lines(file.read(MAX_IGNORE_BYTES))
+    return IgnoreRules(lines)
+
+
+def _show(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:_NAMED])

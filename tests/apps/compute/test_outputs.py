@@ -1,0 +1,146 @@
+"""Outputs of jobs in the store: what is stored, what is left out and told, and how they are read."""
+
+import pytest
+
+from accounts.actor import Actor
+from accounts.permissions import Role
+from compute.models import Job
+from compute.selectors import outputs as output_reads
+from compute.workers import outputs
+from core.errors import NotFound
+from tests.factories.compute import make_resource, make_template, submit
+from tests.factories.datasets import make_store
+
+
+@pytest.fixture
+def driver(db, tmp_path):
+    make_store(tmp_path / "store")
+    resource, driver = make_resource(root=tmp_path / "jobs")
+    driver.template = make_template(resource)
+    return driver
+
+
+@pytest.fixture
+def job(driver, project):
+    (job,) = submit(project, driver.template, "train-1")
+    (driver.root / job.name).mkdir(parents=True)
+    return job
+
+
+def store(job, patterns=("**",), **options):
+    outputs.store_output(job, patterns=patterns, **options)
+    job.refresh_from_db()
+    return job
+
+
+def paths_of(actor, job):
+    return [file.path for file in output_reads.list_files(actor=actor, job=job).items]
+
+
+def test_the_output_of_a_job_is_a_tree_of_its_project(driver, job, member):
+    driver.leave(job.name, "model.bin", b"weights")
+    driver.leave(job.name, "plots/roc.png", b"pixels")
+
+    store(job)
+
+    assert (job.output_state, job.output_files, job.output_bytes, job.output_error) == ("stored", 2, 13, "")
+    assert paths_of(member, job) == ["model.bin", "plots/roc.png"]
+    file, pieces = output_reads.open_file(actor=member, job=job, path="plots/roc.png")
+    assert (file.size_bytes, b"".join(pieces)) == (6, b"pixels")
+
+
+def test_the_output_reads_when_the_folder_of_its_job_is_gone(driver, job, member):
+    driver.leave(job.name, "model.bin", b"weights")
+    store(job)
+
+    (driver.root / job.name / "model.bin").unlink()
+
+    _, pieces = output_reads.open_file(actor=member, job=job, path="model.bin")
+    assert b"".join(pieces) == b"weights"
+
+
+def test_paths_of_files_and_folders_of_like_names_are_stored_in_the_order_of_trees(driver, job, member):
+    for path in ("a/x", "a.txt", "a-b/y", "a0"):
+        driver.leave(job.name, path, path.encode())
+
+    store(job)
+
+    assert paths_of(member, job) == ["a-b/y", "a.txt", "a/x", "a0"]
+
+
+def test_a_job_that_left_nothing_has_no_tree(job, member):
+    store(job)
+
+    assert (job.output_state, job.output_root, job.output_files) == ("stored", "", 0)
+    assert paths_of(member, job) == []
+    assert output_reads.open_file(actor=member, job=job, path="x") is None
+
+
+def test_only_files_that_fit_the_patterns_of_the_step_are_stored(driver, job, member):
+    driver.leave(job.name, "model.bin", b"1")
+    driver.leave(job.name, "tmp/cache", b"2")
+
+    store(job, patterns=["*.bin"])
+
+    assert paths_of(member, job) == ["model.bin"]
+    assert job.output_error == ""
+
+
+def test_files_that_nearlineignore_names_are_left_out_and_counted(driver, job, member):
+    driver.leave(job.name, ".nearlineignore", b"tmp/\n*.log\n")
+    driver.leave(job.name, "model.bin", b"1")
+    driver.leave(job.name, "tmp/cache", b"2")
+    driver.leave(job.name, "train.log", b"3")
+
+    store(job)
+
+    assert paths_of(member, job) == [".nearlineignore", "model.bin"]
+    assert job.output_error == "2 files are left out by .nearlineignore."
+
+
+def test_names_that_no_tree_can_carry_are_left_out_and_told(driver, job, member):
+    driver.leave(job.name, "model.bin", b"1")
+    driver.leave(job.name, ".nearline/state", b"2")
+
+    store(job)
+
+    assert paths_of(member, job) == ["model.bin"]
+    assert job.output_error.startswith("1 names cannot be carried: '.nearline/state' lies in a '.nearline' folder")
+
+
+def test_files_that_were_changed_after_the_job_ended_are_left_out_and_named(driver, job, member):
+    driver.leave(job.name, "model.bin", b"1")
+    driver.leave(job.name, "report.txt", b"forged")
+
+    store(job, find_changed=lambda _: ["report.txt"])
+
+    assert paths_of(member, job) == ["model.bin"]
+    assert job.output_error == "Changed after the step had ended, so not kept: report.txt."
+
+
+def test_storing_again_changes_nothing(driver, job):
+    driver.leave(job.name, "model.bin", b"1")
+    first = store(job).output_root
+
+    assert store(job).output_root == first
+
+
+def test_an_output_that_cannot_be_read_is_told(driver, job, member):
+    (driver.root / job.name).rmdir()
+
+    store(job)
+
+    assert job.output_state == "failed"
+    assert job.output_error.startswith("The outputs could not be kept: ")
+    assert Job.objects.get(pk=job.pk).output_root == ""
+
+
+def test_strangers_read_no_output(driver, job, make_actor):
+    driver.leave(job.name, "model.bin", b"1")
+    store(job)
+    stranger = Actor(user_id=None, name="stranger")
+
+    for read in (output_reads.list_files, lambda **who: output_reads.open_file(path="model.bin", **who)):
+        with pytest.raises(NotFound):
+            read(actor=stranger, job=job)
+    assert paths_of(make_actor(Role.VIEWER), job) == ["model.bin"]
