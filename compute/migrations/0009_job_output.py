@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('compute', '0007_resource_sites'),
+        ('compute', '0008_resource_config'),
     ]
 
     operations = [
