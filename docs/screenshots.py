@@ -1,4 +1,4 @@
-"""Render every page from sample data: start the product, wait for its story, add a small cluster, open the pages."""
+"""Render every page from sample data: start the product, wait for its demo, add a small cluster, open the pages."""
 
 import os
 import sys

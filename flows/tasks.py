@@ -17,7 +17,7 @@ def advance_runs(run_id: str | None = None) -> None:
 def copy_inputs(input_id: str | None = None) -> None:
     """Write the copies of datasets that attempts need for themselves."""
     if input_id is None:
-        staging.copy_all()
+        staging.copy_pending_inputs()
     else:
         staging.copy_each([input_id])
 

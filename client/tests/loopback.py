@@ -103,7 +103,7 @@ def serve(
 
 
 def write_certificate(path: Path, address: str) -> Path:
-    """Write a certificate for an address that vouches for itself, with its key, and return the path."""
+    """Write a self-signed certificate for an address, with its key, and return the path."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a store on loopback")])
     start = datetime(2020, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What is in the store, as far as the database vouches for it, and the sessions that put it there."""
+"""What the database knows to be in the store, and the sessions that put it there."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Packs that the server itself makes: brought into the store and vouched for."""
+"""Packs that the server itself makes: put into the store and recorded."""
 
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key
@@ -8,11 +8,11 @@ from nearline.content.packs import Pack as PackBytes
 
 
 def store_pack(dataset: Dataset, pack: PackBytes) -> Pack:
-    """Bring a pack into the store unless it is there, and return its row, which vouches for it.
+    """Bring a pack into the store unless it is there, and return its row.
 
     Raises PackLeaving and StoreUnreachable.
     """
-    row = packs.want(dataset, {pack.name: len(pack.data)}).rows[pack.name]
+    row = packs.claim(dataset, {pack.name: len(pack.data)}).rows[pack.name]
     if row.state != PackState.COMPLETE:
         open_dataset_store(dataset).put(pack_key(pack.name), bytes(pack.data))
         confirm_pack(dataset, row)
@@ -21,6 +21,6 @@ def store_pack(dataset: Dataset, pack: PackBytes) -> Pack:
 
 def confirm_pack(dataset: Dataset, row: Pack) -> None:
     """Vouch for a pack that was just put; one that was damaged is read whole."""
-    packs.vouch([row])
+    packs.mark_complete([row])
     if row.state == PackState.DAMAGED:
         damage.check_packs(dataset, [row])

@@ -26,14 +26,14 @@ class RangesForgotten(Exception):
     """Ranges of a tree that was checked are not known any more; it has to be checked again."""
 
 
-class WantedPacks(NamedTuple):
-    """Rows of packs by name, and the names of those that nobody had ever wanted: the store cannot have these."""
+class ClaimedPacks(NamedTuple):
+    """Rows of packs by name, and the names of those that nobody had ever claimed: the store cannot have these."""
 
     rows: dict[str, Pack]
     new: Collection[str]
 
 
-def want(dataset: Dataset, sizes: Mapping[str, int]) -> WantedPacks:
+def claim(dataset: Dataset, sizes: Mapping[str, int]) -> ClaimedPacks:
     """Return the rows of packs that someone has or means to store; new ones and condemned ones are pending.
 
     Raises BodyRefused when a pack is known with another size, PackLeaving while one is being deleted.
@@ -47,14 +47,14 @@ def want(dataset: Dataset, sizes: Mapping[str, int]) -> WantedPacks:
     fresh = [Pack(dataset=dataset, sha256=sha256, size_bytes=sizes[sha256]) for sha256 in sorted(missing)]
     Pack.objects.bulk_create(fresh, ignore_conflicts=True)
     found = {pack.sha256: pack for pack in rows.exclude(state__in=[PackState.CONDEMNED, PackState.DELETING])}
-    if liars := [sha256 for sha256, pack in found.items() if pack.size_bytes != sizes[sha256]]:
-        raise BodyRefused(f"The pack {liars[0][:12]} has another size than you say.", pack=liars[0])
+    if mismatched := [sha256 for sha256, pack in found.items() if pack.size_bytes != sizes[sha256]]:
+        raise BodyRefused(f"The pack {mismatched[0][:12]} has another size than you say.", pack=mismatched[0])
     if leaving := sorted(sizes.keys() - found.keys()):
         raise PackLeaving(f"The pack {leaving[0][:12]} is just being removed from the store.", packs=leaving)
-    return WantedPacks(found, missing)
+    return ClaimedPacks(found, missing)
 
 
-def vouch(packs: Iterable[Pack]) -> None:
+def mark_complete(packs: Iterable[Pack]) -> None:
     """Note that pending packs were seen in the store, whole."""
     # By row: one that was given up meanwhile, and is wanted again, has to be seen again.
     ids = [pack.pk for pack in packs]

@@ -184,7 +184,7 @@ class TreeWriter:
             return
         self._settle(_PACKS_UNDER_WAY - 1)
         pack = self._builder.finish()
-        row = packs.want(self._dataset, {pack.name: len(pack.data)}).rows[pack.name]
+        row = packs.claim(self._dataset, {pack.name: len(pack.data)}).rows[pack.name]
         future = None
         if row.state != PackState.COMPLETE:
             future = self._pool.submit(self._store.put, pack_key(pack.name), bytes(pack.data))
@@ -198,7 +198,7 @@ class TreeWriter:
         self._emit()
 
     def _settle(self, most: int) -> None:
-        """Wait until at most so many packs are under way, and vouch for the others."""
+        """Wait until at most so many packs are under way, and record the others as complete."""
         while len(self._sending) > most:
             row, pack, future = self._sending.popleft()
             if future is not None:

@@ -31,7 +31,7 @@ from datasets.models import (
 )
 from datasets.selectors import commits as commit_reads
 from datasets.services import damage, packs
-from datasets.services.packs import WantedPacks
+from datasets.services.packs import ClaimedPacks
 from datasets.services.stores import SIGNED_LIFETIME
 from nearline.content.packs import MAX_PACK_BYTES
 
@@ -106,13 +106,13 @@ def offer_packs(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer])
         if not 0 < offer.body.size_bytes <= MAX_PACK_BYTES:
             raise InvalidInput(f"A pack has 1 to {MAX_PACK_BYTES} bytes.")
     store = open_dataset_store(upload.dataset)
-    wanted = packs.want(upload.dataset, {offer.id: offer.body.size_bytes for offer in offers})
+    wanted = packs.claim(upload.dataset, {offer.id: offer.body.size_bytes for offer in offers})
     there = _find_there(store, wanted)
     return [_answer(store, offer, pack_key(offer.id), is_there=offer.id in there) for offer in offers]
 
 
 def confirm_packs(*, actor: Actor, upload: UploadSession, names: Sequence[str]) -> list[Answer]:
-    """Look for the packs in the store and vouch for those that are there from now on.
+    """Look for the packs in the store and record those that are there as complete.
 
     Of a pack that was damaged every byte is read. Raises PackMissing naming those that are not there; the others are
     confirmed all the same.
@@ -121,7 +121,7 @@ def confirm_packs(*, actor: Actor, upload: UploadSession, names: Sequence[str]) 
     dataset = upload.dataset
     damage.check_packs(dataset, dataset.packs.filter(sha256__in=names, state=PackState.DAMAGED))
     sizes = dict(dataset.packs.filter(sha256__in=names).values_list("sha256", "size_bytes"))
-    there = _find_there(open_dataset_store(dataset), packs.want(dataset, sizes))
+    there = _find_there(open_dataset_store(dataset), packs.claim(dataset, sizes))
     if missing := sorted(set(names) - there):
         raise PackMissing(f"{len(missing)} packs did not arrive in the store.", packs=missing)
     return [Answer(ObjectKind.PACK, sha256, None) for sha256 in names]
@@ -181,8 +181,8 @@ def prolong(actor: Actor, upload: UploadSession) -> None:
         raise UploadClosed("This upload has ended or expired.")
 
 
-def _find_there(store: ScopedStore, wanted: WantedPacks) -> set[str]:
-    """Return the names of the packs that the store holds, after a look for those that nobody has vouched for."""
+def _find_there(store: ScopedStore, wanted: ClaimedPacks) -> set[str]:
+    """Return the names of the packs that the store holds, looking for those that are not recorded as complete."""
     rows = wanted.rows.values()
     there = {pack.sha256 for pack in rows if pack.state == PackState.COMPLETE}
     pending = [pack for pack in rows if pack.state == PackState.PENDING and pack.sha256 not in wanted.new]
@@ -194,7 +194,7 @@ def _find_there(store: ScopedStore, wanted: WantedPacks) -> set[str]:
             for pack, stat in zip(pending, stats, strict=True)
             if stat is not None and stat.size_bytes == pack.size_bytes
         ]
-        packs.vouch(arrived)
+        packs.mark_complete(arrived)
         there.update(pack.sha256 for pack in arrived)
     return there
 

@@ -71,7 +71,7 @@ class InputsNow:
 
 @dataclass(frozen=True)
 class AttemptNow:
-    """A live attempt about which there may be news. `is_harvested`: all it recorded in its log is in the books."""
+    """A live attempt about which there may be news. `is_harvested`: all it recorded in its log is in the database."""
 
     id: str
     number: int

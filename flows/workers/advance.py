@@ -58,7 +58,7 @@ def _advance_once(run_id: str, token: str) -> _Look:
         return _Look(has_changed=False)
     has_data = any(step.data for step in specs.spec_of(run.version_id).steps)
     if has_data:
-        staging.look_at_inputs(run_id)
+        staging.reconcile_inputs(run_id)
     harvest.read_ended(snapshots.ended_jobs(run_id))
     faults = handover.inspect_ended(run_id)
     now = clock.now()
@@ -108,7 +108,7 @@ def find_waiting() -> list[str]:
     now = clock.now()
     due = set(_runs_to_wake(now).values_list("pk", flat=True))
     due.update(snapshots.live_attempts_with_news(now).values_list("run_id", flat=True))
-    due.update(staging.runs_with_news())
+    due.update(staging.find_runs_to_advance())
     return sorted(due)
 
 

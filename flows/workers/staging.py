@@ -41,7 +41,7 @@ _ENDED = sorted(state.value for state in ATTEMPT_STATES.final)
 _UNDER_WAY = Q(is_live=True, state=InputState.PENDING, attempt__state="preparing")
 
 
-def look_at_inputs(run_id: str) -> None:
+def reconcile_inputs(run_id: str) -> None:
     """Ask for what is missing for the attempts of a run that prepare, and note what has arrived."""
     waiting = AttemptInput.objects.filter(_UNDER_WAY, attempt__run=run_id).select_related(
         "attempt__run__flow", "attempt__step"
@@ -54,7 +54,7 @@ def find_preparing() -> QuerySet[AttemptInput]:
     return AttemptInput.objects.filter(is_live=True, attempt__state="preparing")
 
 
-def runs_with_news() -> list[str]:
+def find_runs_to_advance() -> list[str]:
     """Return the runs in which an attempt has got all its datasets, lost one, or what it waits for has moved on."""
     preparing = find_preparing()
     if not preparing.exists():
@@ -81,7 +81,7 @@ def find_pending_copies() -> list[QuerySet[AttemptInput]]:
     return [AttemptInput.objects.filter(_UNDER_WAY, leases.is_free(clock.now()), is_cached=False)]
 
 
-def copy_all() -> None:
+def copy_pending_inputs() -> None:
     """Make every copy that is needed and that no worker makes."""
     (pending,) = find_pending_copies()
     copy_each(list(pending.order_by("pk").values_list("pk", flat=True)))

@@ -164,7 +164,7 @@ class Session:
                 self._move(pod, PodState.FAILED, None, (), None)
 
     def checkpoint(self) -> int:
-        """Return a point to which `take_back` can return."""
+        """Return a point to which `rollback` can return."""
         return len(self._log)
 
     def rollback(self, checkpoint: int) -> None:

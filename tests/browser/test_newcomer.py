@@ -1,4 +1,4 @@
-"""The story of a newcomer, by mouse: from a folder of digits to a compared experiment, with a picture of each step.
+"""What a newcomer does, by mouse: from a folder of digits to a compared experiment, with a picture of each step.
 
 The pictures are kept where NEARLINE_STORY names a folder.
 """
@@ -35,7 +35,7 @@ def folder(tmp_path) -> Path:
     return folder
 
 
-class Story:
+class Newcomer:
     """The page, and a numbered picture of it whenever something was reached."""
 
     def __init__(self, page: Page) -> None:
@@ -62,85 +62,87 @@ def test_a_newcomer_goes_from_a_folder_to_compared_experiments_by_mouse(open_pag
         script.write_text(script.read_text().replace("DATASET", dataset))
     if not any(item["name"] == "demo" for item in product.api("GET", "/projects")["items"]):
         product.api("POST", "/projects", {"name": "demo"})
-    story = Story(open_page().page)
+    newcomer = Newcomer(open_page().page)
 
-    sign_in(story, link_of(manage("from accounts.models import User; print(User.objects.first().username)")))
-    make_dataset(story, dataset)
-    upload(story, folder)
-    cache(story)
-    draw(story, flow, dataset)
-    run_and_watch(story)
-    compare(story)
-    clear_cache(story, dataset)
-
-
-def sign_in(story: Story, link: str) -> None:
-    story.page.goto(link)
-    story.page.get_by_role("button", name="Sign in").click()
-    expect(story.page.get_by_role("heading", name="Overview")).to_be_visible()
-    story.picture("signed-in")
+    sign_in(newcomer, link_of(manage("from accounts.models import User; print(User.objects.first().username)")))
+    make_dataset(newcomer, dataset)
+    upload(newcomer, folder)
+    cache(newcomer)
+    draw(newcomer, flow, dataset)
+    run_and_watch(newcomer)
+    compare(newcomer)
+    clear_cache(newcomer, dataset)
 
 
-def make_dataset(story: Story, name: str) -> None:
-    page = story.page
+def sign_in(newcomer: Newcomer, link: str) -> None:
+    newcomer.page.goto(link)
+    newcomer.page.get_by_role("button", name="Sign in").click()
+    expect(newcomer.page.get_by_role("heading", name="Overview")).to_be_visible()
+    newcomer.picture("signed-in")
+
+
+def make_dataset(newcomer: Newcomer, name: str) -> None:
+    page = newcomer.page
     page.get_by_role("link", name="Datasets").first.click()
     page.get_by_role("button", name="New dataset").click()
     dialog = page.get_by_role("dialog", name="New dataset")
     dialog.get_by_label("Project").select_option("demo")
-    story.fill("Name", name, within=dialog)
+    newcomer.fill("Name", name, within=dialog)
     dialog.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", name=re.compile(name))).to_be_visible()
-    story.picture("empty-dataset")
+    newcomer.picture("empty-dataset")
 
 
-def upload(story: Story, folder: Path) -> None:
-    page = story.page
+def upload(newcomer: Newcomer, folder: Path) -> None:
+    page = newcomer.page
     page.get_by_role("button", name="Upload").first.click()
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Choose a folder").click()
     chooser.value.set_files(folder)
     dialog = page.get_by_role("dialog", name=re.compile("Add files"))
     expect(dialog).to_contain_text("1,800 files")
-    story.picture("chosen-folder")
+    newcomer.picture("chosen-folder")
     dialog.get_by_role("button", name="Upload as one commit").click()
     expect(dialog.get_by_role("status").filter(has_text=re.compile(r"\+1,800"))).to_be_visible(timeout=60_000)
-    story.picture("uploaded")
+    newcomer.picture("uploaded")
     dialog.get_by_role("link", name="Show the files").click()
     page.get_by_role("link", name="digits", exact=True).click()
     page.get_by_role("link", name="pictures", exact=True).click()
-    story.picture("files")
+    newcomer.picture("files")
 
 
-def cache(story: Story) -> None:
-    page = story.page
+def cache(newcomer: Newcomer) -> None:
+    page = newcomer.page
     page.get_by_role("link", name="Cache", exact=True).and_(page.locator(".btn-primary")).click()
     dialog = page.get_by_role("dialog", name=re.compile("Cache"))
     expect(dialog).to_contain_text("Moves from the store")
-    story.picture("cache-dialog")
+    newcomer.picture("cache-dialog")
     dialog.get_by_role("button", name="Cache").click()
     page.get_by_role("link", name=re.compile("^Commits")).click()
     expect(page.locator(".pill.cached").first).to_contain_text("local", timeout=60_000)
-    story.picture("cached")
+    newcomer.picture("cached")
 
 
-def draw(story: Story, flow: str, dataset: str) -> None:
+def draw(newcomer: Newcomer, flow: str, dataset: str) -> None:
     """Draw prepare → train (a grid of three) → evaluate, all of them reading the dataset for their scripts."""
-    page = story.page
+    page = newcomer.page
     page.get_by_role("link", name="Flows").first.click()
     page.get_by_role("link", name=re.compile("New flow")).first.click()
     page.get_by_role("link", name=re.compile("Canvas")).click()
-    story.fill("Name", flow)
-    draw_step(story, "prepare", CODE.format(dataset=dataset, script="prepare"), at=(480, 100))
-    story.fill("Add a parameter", "test_share")
-    story.fill("Value of test_share", "0.25")
-    draw_step(story, "train", CODE.format(dataset=dataset, script="train") + " --C ${{ parameters.C }}", at=(480, 300))
-    story.fill("Add a parameter", "C")
+    newcomer.fill("Name", flow)
+    draw_step(newcomer, "prepare", CODE.format(dataset=dataset, script="prepare"), at=(480, 100))
+    newcomer.fill("Add a parameter", "test_share")
+    newcomer.fill("Value of test_share", "0.25")
+    draw_step(
+        newcomer, "train", CODE.format(dataset=dataset, script="train") + " --C ${{ parameters.C }}", at=(480, 300)
+    )
+    newcomer.fill("Add a parameter", "C")
     page.get_by_label("Kind of C").select_option("list")
-    story.fill("Values of C", "1, 10, 100")
-    draw_step(story, "evaluate", CODE.format(dataset=dataset, script="evaluate"), at=(480, 500))
+    newcomer.fill("Values of C", "1, 10, 100")
+    draw_step(newcomer, "evaluate", CODE.format(dataset=dataset, script="evaluate"), at=(480, 500))
     drag_from_palette(page, "Dataset", at=(130, 300))
     page.get_by_role("group", name=re.compile("^dataset")).click()
-    story.fill("Dataset", f"demo/{dataset}")
+    newcomer.fill("Dataset", f"demo/{dataset}")
     source = page.get_by_role("group", name=re.compile(f"^dataset {dataset}"))
     for reader in ("prepare", "train", "evaluate"):
         source.locator(".source").drag_to(step(page, reader).locator(".target"))
@@ -148,16 +150,16 @@ def draw(story: Story, flow: str, dataset: str) -> None:
         step(page, before).locator(".source").drag_to(step(page, after).locator(".target"))
     page.get_by_role("button", name="Tidy up").click()
     expect(page.get_by_text("No problem found")).to_be_visible()
-    story.picture("drawn-flow")
+    newcomer.picture("drawn-flow")
 
 
-def draw_step(story: Story, name: str, command: str, *, at: tuple[int, int]) -> None:
+def draw_step(newcomer: Newcomer, name: str, command: str, *, at: tuple[int, int]) -> None:
     """Drag a command from the palette onto the canvas, and say what it is."""
-    drag_from_palette(story.page, "Command", at=at)
-    expect(story.page.get_by_label("Name", exact=True)).to_be_focused()
-    story.fill("Name", name)
-    expect(step(story.page, name)).to_be_visible()
-    story.fill("Command", command)
+    drag_from_palette(newcomer.page, "Command", at=at)
+    expect(newcomer.page.get_by_label("Name", exact=True)).to_be_focused()
+    newcomer.fill("Name", name)
+    expect(step(newcomer.page, name)).to_be_visible()
+    newcomer.fill("Command", command)
 
 
 def drag_from_palette(page: Page, kind: str, *, at: tuple[int, int]) -> None:
@@ -169,29 +171,29 @@ def step(page: Page, name: str) -> Locator:
     return page.get_by_role("group", name=re.compile(f"^step {name}"))
 
 
-def run_and_watch(story: Story) -> None:
-    page = story.page
+def run_and_watch(newcomer: Newcomer) -> None:
+    page = newcomer.page
     page.get_by_role("button", name="Run", exact=True).click()
     page.wait_for_url("**/runs/run_*/**", timeout=30_000)
-    story.picture("running")
+    newcomer.picture("running")
     expect(page.locator(".head .pill")).to_contain_text(re.compile("Succeeded|Failed"), timeout=120_000)
     expect(page.locator(".head .pill")).to_contain_text("Succeeded")
-    story.picture("succeeded")
+    newcomer.picture("succeeded")
 
 
-def compare(story: Story) -> None:
-    page = story.page
+def compare(newcomer: Newcomer) -> None:
+    page = newcomer.page
     page.get_by_role("link", name="all of this run").click()
     for box in page.locator(".pick").all():
         box.check()
     page.locator("[data-compares]").click()
     expect(page.get_by_role("heading", name=re.compile("^Compare 5 experiments"))).to_be_visible()
     expect(page.locator("main")).to_contain_text("accuracy")
-    story.picture("compared")
+    newcomer.picture("compared")
 
 
-def clear_cache(story: Story, dataset: str) -> None:
-    page = story.page
+def clear_cache(newcomer: Newcomer, dataset: str) -> None:
+    page = newcomer.page
     page.get_by_role("link", name="Datasets").first.click()
     page.get_by_role("link", name=re.compile(dataset)).first.click()
     page.get_by_role("link", name=re.compile("^Commits")).click()
@@ -199,4 +201,4 @@ def clear_cache(story: Story, dataset: str) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Clear").click()
     expect(page.locator(".toast-note").or_(page.get_by_role("status")).first).to_contain_text("leaves local")
     expect(page.locator("main .pill.cached")).to_have_count(0, timeout=30_000)
-    story.picture("cleared")
+    newcomer.picture("cleared")

@@ -50,7 +50,7 @@ class World:
         cycle.run_once()
         launches.start_placed_jobs()
         observe.observe_all()
-        staging.copy_all()
+        staging.copy_pending_inputs()
         advance.advance_all()
         artifacts.store_artifacts()
         staging.release_inputs()

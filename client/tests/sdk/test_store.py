@@ -196,7 +196,7 @@ def test_tls_goes_through_a_proxy_and_is_checked_by_the_certificates_of_the_envi
     ]
 
 
-def test_a_store_whose_certificate_nobody_vouches_for_is_refused_and_not_tried_again(store, tmp_path):
+def test_a_store_whose_certificate_nobody_signed_is_refused_and_not_tried_again(store, tmp_path):
     certificate = write_certificate(tmp_path / "store.pem", "127.0.0.1")
 
     with (

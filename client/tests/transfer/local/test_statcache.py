@@ -1,4 +1,4 @@
-"""The cache answers only what it can vouch for."""
+"""The cache answers only what it has verified."""
 
 import pytest
 

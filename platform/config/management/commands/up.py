@@ -20,7 +20,7 @@ from accounts.services import tokens
 from compute.services import confinement
 from compute.workers import watch
 from config import first_start, leader, log_setup, recovery, wiring
-from config.story import Story
+from config.demo import Demo
 from core import tasks
 
 HOST = "127.0.0.1"
@@ -40,8 +40,8 @@ class Command(BaseCommand):
         log_file = home / "nearline.log"
         log_setup.move_to_file(log_file, sys.stderr)
         stop = threading.Event()
-        story = Story(sys.stdout, stop, log_file)
-        story.begin()
+        demo = Demo(sys.stdout, stop, log_file)
+        demo.begin()
         first_start.prepare()
         recovery.void_leases()
         queue = wiring.make_local_queue()
@@ -57,8 +57,8 @@ class Command(BaseCommand):
         for text in confinement.describe_unconfined():
             self.stdout.write(text)
         self.stdout.flush()
-        if story.is_due:
-            threading.Thread(target=self._demonstrate, args=(story, stop), name="demo", daemon=True).start()
+        if demo.is_due:
+            threading.Thread(target=self._demonstrate, args=(demo, stop), name="demo", daemon=True).start()
         else:
             self._show_sign_in_link()
         try:
@@ -70,10 +70,10 @@ class Command(BaseCommand):
             queue.stop(timeout_s=5)
             lock.close()
 
-    def _demonstrate(self, story: Story, stop: threading.Event) -> None:
+    def _demonstrate(self, demo: Demo, stop: threading.Event) -> None:
         self.stdout.write("A demo runs first (about 15 s). The link to sign in follows it.")
         self.stdout.flush()
-        story.tell()
+        demo.run()
         if not stop.is_set():
             self._show_sign_in_link()
         connections.close_all()

@@ -1,4 +1,4 @@
-"""An upload session says what is wanted, vouches only for what it saw, and ends."""
+"""An upload session says which packs are missing, records only what it saw, and ends."""
 
 from datetime import timedelta
 

@@ -215,7 +215,7 @@ def test_a_range_is_not_kept_while_its_packs_are_given_up(abandoned, dataset, at
         packs.lock_present(list(dataset.packs.all()))
 
 
-def test_who_saw_a_pack_that_was_given_up_since_vouches_for_nothing(abandoned, dataset, member, at):
+def test_who_saw_a_pack_that_was_given_up_since_records_nothing(abandoned, dataset, member, at):
     Pack.objects.update(state=PackState.PENDING)
     seen = list(Pack.objects.all())
     at(2)
@@ -225,7 +225,7 @@ def test_who_saw_a_pack_that_was_given_up_since_vouches_for_nothing(abandoned, d
     upload = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="again").upload
     uploads.offer_packs(actor=member, upload=upload, offers=[OFFER])
 
-    packs.vouch(seen)
+    packs.mark_complete(seen)
 
     assert state() == PackState.PENDING
 

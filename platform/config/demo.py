@@ -1,6 +1,6 @@
-"""The story of the first start: the main job of the product, done once in the terminal, by the product's own CLI.
+"""The demo of the first start: the main job of the product, done once in the terminal, by the product's own CLI.
 
-Every step can be repeated, so a story that was interrupted is told again at the next start.
+Every step can be repeated, so a demo that was interrupted runs again at the next start.
 """
 
 import json
@@ -24,63 +24,64 @@ PROJECT, DATASET = "demo", "digits"
 _EXAMPLE = Path(settings.BASE_DIR) / "examples" / "digits"
 
 
-class StoryBroken(Exception):
-    """A step of the story failed; the text is a sentence that says which and why."""
+class DemoFailed(Exception):
+    """A step of the demo failed; the text is a sentence that says which and why."""
 
 
-class Story:
-    """The story of one start. Nothing happens if it was told before, or with SAMPLE=0."""
+class Demo:
+    """The demo of one start. Nothing happens if it has run before, or with SAMPLE=0."""
 
     def __init__(self, out: TextIO, stop: threading.Event, log_file: Path) -> None:
         self._out = out
         self._stop = stop
         self._log_file = log_file
         self._folder = settings.NEARLINE.home / "sample" / DATASET
-        self._told = settings.NEARLINE.home / "sample.told"
+        # The name is that of the first release.
+        self._done = settings.NEARLINE.home / "sample.told"
         self._pictures: subprocess.Popen[str] | None = None
 
     @property
     def is_due(self) -> bool:
-        """Whether `tell` has something to do."""
+        """Whether `run` has something to do."""
         return self._pictures is not None
 
     def begin(self) -> None:
         """Write the pictures, which needs nothing of the product, while it starts."""
-        if settings.NEARLINE.sample and not self._told.exists():
+        if settings.NEARLINE.sample and not self._done.exists():
             self._folder.mkdir(parents=True, exist_ok=True)
             command = [sys.executable, str(_EXAMPLE / "write_dataset.py"), str(self._folder)]
             self._pictures = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             )
 
-    def tell(self) -> None:
-        """Tell the rest, once the product serves."""
+    def run(self) -> None:
+        """Do the rest, once the product serves."""
         if self._pictures is None:
             return
         try:
-            _Teller(self._out, self._stop, self._folder).tell(self._pictures)
-        except StoryBroken as error:
-            self._tell_end(str(error))
-        except Exception:  # a thread ends here; what broke is told where the rest of the log is
+            _DemoRun(self._out, self._stop, self._folder).run(self._pictures)
+        except DemoFailed as error:
+            self._report_failure(str(error))
+        except Exception:  # a thread ends here; the log holds the error
             log.exception("demo.failed")
-            self._tell_end("Internal error.")
+            self._report_failure("Internal error.")
         else:
-            self._told.touch()
+            self._done.touch()
         self._out.flush()
 
-    def _tell_end(self, reason: str) -> None:
+    def _report_failure(self, reason: str) -> None:
         print(f"\nThe demo did not finish. {reason} The log is in {self._log_file}", file=self._out)
         print("Nearline goes on serving; the next start tries again.", file=self._out)
 
 
-class _Teller:
+class _DemoRun:
     def __init__(self, out: TextIO, stop: threading.Event, folder: Path) -> None:
         self._out = out
         self._stop = stop
         self._folder = folder
         self._reference = f"{PROJECT}/{DATASET}@main"
 
-    def tell(self, pictures: subprocess.Popen[str]) -> None:
+    def run(self, pictures: subprocess.Popen[str]) -> None:
         started = clock.monotonic()
         self._say(
             "\nA first look: 1,797 handwritten digits become a dataset, are cached here, and train a classifier.\n"
@@ -88,11 +89,11 @@ class _Teller:
         _, trouble = pictures.communicate()
         if pictures.returncode != 0:
             log.error("demo.no_pictures", status=pictures.returncode, output=trouble)
-            raise StoryBroken("The pictures could not be written.")
+            raise DemoFailed("The pictures could not be written.")
         self._say(f"  {'1,797 PNG files in ten class folders':<46}  written while Nearline started")
         try:
             self._cli("create project demo", "project", "create", PROJECT)
-        except StoryBroken:
+        except DemoFailed:
             if not self._has_project():
                 raise
         if not (self._folder / ".nearline").exists():
@@ -139,7 +140,7 @@ class _Teller:
 
     def _run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         if self._stop.is_set():
-            raise StoryBroken("It was stopped.")
+            raise DemoFailed("It was stopped.")
         environment = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
@@ -150,7 +151,7 @@ class _Teller:
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             log.error("demo.command_failed", command=command, status=done.returncode, output=done.stderr)
-            raise StoryBroken(f"`{' '.join(command[:3])}` failed: {_reason(done.stderr)}")
+            raise DemoFailed(f"`{' '.join(command[:3])}` failed: {_reason(done.stderr)}")
         return done
 
     def _say(self, text: str) -> None:

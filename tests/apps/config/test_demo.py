@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from config.story import Story
+from config.demo import Demo
 
 PROBLEM = b'{"code": "core.internal", "title": "Internal error. It has been logged.", "status": 500}'
 
@@ -43,11 +43,11 @@ def broken_server():
 def tell(settings, home: Path, url: str, *, stop: threading.Event | None = None) -> list[str]:
     settings.NEARLINE = replace(settings.NEARLINE, home=home, public_url=url, sample=True)
     out = io.StringIO()
-    story = Story(out, stop or threading.Event(), home / "nearline.log")
+    demo = Demo(out, stop or threading.Event(), home / "nearline.log")
 
-    story.begin()
-    assert story.is_due
-    story.tell()
+    demo.begin()
+    assert demo.is_due
+    demo.run()
 
     return out.getvalue().split("\n\n")[-1].splitlines()
 
