@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from django.db.models import Model, QuerySet
 
@@ -68,7 +68,7 @@ class SnapshotReader:
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[str, int], _Node] = {}
-        self._waiting: dict[tuple[str, int, int], tuple[JobView, datetime]] = {}
+        self._waiting: dict[tuple[str, int, int], _WaitingJob] = {}
         self._running: dict[tuple[str, int], _PlacedPod] = {}
 
     def read(self, waiting: Sequence[Workload] | None = None) -> Mapping[str, ClusterView]:
@@ -82,9 +82,10 @@ class SnapshotReader:
         queues = [(row.pool_id, view_queue(row)) for row in rows]
         reservations = _Reservations(Reservation.objects.order_by("pk"))
         # Pending workloads are read first: one that is requeued meanwhile is then in neither list, and never in both.
-        answers = _read_answers() if waiting is None else {}
+        answers: Mapping[str, StoredAnswer] = {}
         if waiting is None:
-            self._waiting = _update(self._waiting, {(pk, *answers[pk][:2]): pk for pk in answers}, _read_waiting)
+            present, answers = _waiting_now()
+            self._waiting = _update(self._waiting, present, _read_waiting)
             pending = self._with_waits(now)
         else:
             pending = [view_pending(workload) for workload in waiting]
@@ -94,7 +95,7 @@ class SnapshotReader:
         held = list(self._running.values())
         terminating = _read_terminating(evicted, nodes, now) if evicted else []
         jobs = _join(pending, held, terminating, reservations)
-        return self._by_pool(queues, jobs, {pk: answer for pk, (*_, answer) in answers.items()})
+        return self._by_pool(queues, jobs, answers)
 
     def _by_pool(
         self, queues: Sequence[tuple[str, QueueView]], jobs: Sequence[JobView], answers: Mapping[str, StoredAnswer]
@@ -123,11 +124,10 @@ class SnapshotReader:
     def _with_waits(self, now: datetime) -> list[JobView]:
         """Return the pending jobs; with their wait, by the minute, where nodes may be reserved for them."""
         smallest = min((len(node.view.devices) for node in self._nodes.values() if node.view.devices), default=0)
-        jobs = []
-        for view, since in self._waiting.values():
-            is_big = 0 < smallest <= sum(pod.request.gpus for pod in view.pods)
-            jobs.append(replace(view, waited_s=(now - since) // _MINUTE * 60) if is_big else view)
-        return jobs
+        return [
+            replace(view, waited_s=(now - since) // _MINUTE * 60) if 0 < smallest <= gpus else view
+            for view, since, gpus in self._waiting.values()
+        ]
 
     def _placements_now(self) -> tuple[dict[tuple[str, int], str], list[str]]:
         """Return what runs, with the revision of its node, and what is evicted."""
@@ -135,6 +135,14 @@ class SnapshotReader:
         facts = list(Placement.objects.order_by("pk").values_list("pk", "node_id", "evicting_since"))
         running = {(pk, revisions.get(node_id, 0)): pk for pk, node_id, since in facts if since is None}
         return running, [pk for pk, _, since in facts if since is not None]
+
+
+class _WaitingJob(NamedTuple):
+    """A pending job, since when it waits, and the GPUs of all its pods."""
+
+    view: JobView
+    since: datetime
+    gpus: float
 
 
 @dataclass(frozen=True)
@@ -156,21 +164,21 @@ class _Reservations:
 
     def __init__(self, rows: Iterable[Reservation]) -> None:
         self._rows = {(row.workload_id, row.pod): row for row in rows}
-
-    def __bool__(self) -> bool:
-        return bool(self._rows)
+        self._job_ids = {job_id for job_id, _ in self._rows}
 
     def find(self, pod: PodView, job_id: str) -> Reservation | None:
         """Return the reservation of a pod of a job, if it has one."""
-        return self._rows.get((job_id, pod_name(pod.id))) if self._rows else None
+        return self._rows.get((job_id, pod_name(pod.id))) if job_id in self._job_ids else None
 
     def reserved(self, job: JobView) -> JobView:
         """Return a job with those of its pending pods reserved for which capacity is."""
+        if job.id not in self._job_ids:
+            return job
         pods = tuple(
             pod if pod.state is not PodState.PENDING or (row := self.find(pod, job.id)) is None else _reserved(pod, row)
             for pod in job.pods
         )
-        return job if pods == job.pods else replace(job, pods=pods)
+        return replace(job, pods=pods)
 
 
 def _reserved(pod: PodView, row: Reservation) -> PodView:
@@ -187,7 +195,7 @@ def _join(
 
     A pod that terminates in one place while another one is reserved for it stands there as a job of its own.
     """
-    jobs = [reservations.reserved(job) for job in pending] if reservations else list(pending)
+    jobs = [reservations.reserved(job) for job in pending]
     jobs += [placed.job for placed in running if placed.job.structure is _ONE_POD]
     several: dict[str, list[_PlacedPod]] = defaultdict(list)
     for placed in [placed for placed in running if placed.job.structure is not _ONE_POD]:
@@ -226,17 +234,21 @@ def _read_nodes(pks: list[str]) -> dict[str, _Node]:
     return {row.pk: _Node(row.pool_id, _view_node(row)) for row in rows}
 
 
-def _read_answers() -> dict[str, tuple[int, int, StoredAnswer]]:
-    """Return the evictions and the revision of each pending workload, and its stored answer."""
+def _waiting_now() -> tuple[dict[tuple[str, int, int], str], dict[str, StoredAnswer]]:
+    """Return the pending workloads, with their evictions and revisions, and their stored answers."""
     pending = Workload.objects.filter(state=WorkloadState.PENDING).order_by("pk")
-    facts = pending.values_list("pk", "evictions", "revision", "reason_code", "reason", "answer_id")
-    return {
-        pk: (evictions, revision, (code, reason, answer)) for pk, evictions, revision, code, reason, answer in facts
-    }
+    facts = list(pending.values_list("pk", "evictions", "revision", "reason_code", "reason", "answer_id"))
+    present = {(pk, evictions, revision): pk for pk, evictions, revision, *_ in facts}
+    return present, {pk: (code, reason, answer) for pk, _, _, code, reason, answer in facts}
 
 
-def _read_waiting(pks: list[str]) -> dict[str, tuple[JobView, datetime]]:
-    return {row.pk: (view_pending(row), row.waits_since) for row in _in_batches(Workload.objects.all(), pks)}
+def _read_waiting(pks: list[str]) -> dict[str, _WaitingJob]:
+    return {row.pk: _waiting(row) for row in _in_batches(Workload.objects.all(), pks)}
+
+
+def _waiting(row: Workload) -> _WaitingJob:
+    view = view_pending(row)
+    return _WaitingJob(view, row.waits_since, sum(pod.request.gpus for pod in view.pods))
 
 
 def _read_running(nodes: Mapping[str, NodeView], pks: list[str]) -> dict[str, _PlacedPod]:
