@@ -63,7 +63,7 @@ def test_a_filter_is_completed_judged_and_kept_as_a_view(open_page, admin_state,
     page.get_by_role("button", name="Save view").click()
     page.get_by_label("Name").fill("low losses")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("The view 'low losses' is kept")).to_be_visible()
+    expect(page.get_by_text("The view 'low losses' is saved")).to_be_visible()
     page.goto("/experiments/?project=demo")
     page.locator("summary", has_text="Views").click()
     page.get_by_role("link", name="low losses").click()

@@ -13,6 +13,7 @@ from compute.models import Resource
 from compute.selectors import resources as reads
 from compute.services import jobs, resources, submissions
 from compute.services.submissions import Submission
+from compute.workers import releases
 from core import tasks
 from datasets.errors import CacheFull, CacheInUse, CacheSiteNotFound
 from datasets.models import CachedCommit, CacheHold
@@ -162,13 +163,13 @@ def test_a_copy_that_two_resources_read_stays_while_a_job_of_either_holds_it(hom
     first, second = submit("first"), submit("second", "other.small")
 
     jobs.cancel_job(actor=member, job=first, reason="")
-    submissions.release_data()
+    releases.release_data()
     with pytest.raises(CacheInUse):
         caches.uncache(member, copy.pk)
     assert [hold.holder for hold in copy.holds.all()] == ["job:second"]
 
     jobs.cancel_job(actor=member, job=second, reason="")
-    submissions.release_data()
+    releases.release_data()
     assert caches.uncache(member, copy.pk).state == "evicting"
 
 

@@ -51,7 +51,7 @@ def show_sites(
     resource: Annotated[str, typer.Argument(help="A compute resource.")],
     sites: Annotated[list[str] | None, typer.Argument(help="Cache sites to read, the nearest first.")] = None,
 ) -> None:
-    """Show the cache sites whose commits jobs of a resource can read, or set them."""
+    """Show or set the cache sites that jobs of a resource read."""
     session = session_of(context)
     client = session.client()
     if sites:
