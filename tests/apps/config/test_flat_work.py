@@ -7,9 +7,7 @@ from core import tasks
 from tests.factories.flows import World
 from tests.factories.history import copy_run
 
-pytestmark = pytest.mark.skipif(
-    connection.vendor != "sqlite", reason="SQLite counts the steps of its statements; PostgreSQL cannot"
-)
+pytestmark = pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite counts the steps of its statements")
 
 # What looks at the recent past by design, in bounded pieces.
 _LEARNS = {"scheduler.learn_packing"}

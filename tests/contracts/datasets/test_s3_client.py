@@ -20,7 +20,7 @@ from nearline.transfer.remote.retry import classify
 from nearline.transfer.remote.server import ObjectKind, OfferAnswer, SignedRequest, UploadSession
 from tests.contracts.datasets.test_s3_store import ACCESS_KEY, SECRET_KEY, location, server  # noqa: F401 (fixtures)
 
-PATIENCE = RetryPolicy(classify, sleep=lambda _: None)
+RETRIES = RetryPolicy(classify, sleep=lambda _: None)
 LONG_AGO = timedelta(minutes=10)
 
 
@@ -77,7 +77,7 @@ def make_server(location):  # noqa: F811 (a fixture is taken by its name)
 
 def send_pack(server, content):  # noqa: F811
     upload = Upload(server, "main", "test")
-    with PackSender(server, upload, KnownContent(), threads=1, policy=PATIENCE) as sender:
+    with PackSender(server, upload, KnownContent(), threads=1, policy=RETRIES) as sender:
         sender.add(file_id(content), content)
         sender.finish()
     return server.confirmed
@@ -97,7 +97,7 @@ def test_a_manifest_whose_address_expired_is_sent_to_a_new_one(make_server):
     late = make_server(late=1)
     offer = Upload(late, "main", "test").offer(ObjectKind.RANGE, "r" * 64, b"range")
 
-    put_objects(late, "upload", [(offer, b"range")], PATIENCE, threads=1)
+    put_objects(late, "upload", [(offer, b"range")], RETRIES, threads=1)
 
     assert late.signed == ["r" * 64] * 2
     assert late.store.get("packs/" + "r" * 64) == b"range"
@@ -106,7 +106,7 @@ def test_a_manifest_whose_address_expired_is_sent_to_a_new_one(make_server):
 def test_an_object_whose_address_expired_is_read_from_a_new_one(make_server):
     late = make_server(late=1)
     late.store.put("packs/abc", b"whole object")
-    reader = ObjectReader(late, PATIENCE)
+    reader = ObjectReader(late, RETRIES)
 
     assert reader.read((ObjectKind.PACK, "abc"), bytes) == b"whole object"
     assert reader.read((ObjectKind.PACK, "abc"), bytes, (6, 3)) == b"obj"
@@ -121,7 +121,7 @@ def test_a_store_for_which_every_address_is_late_ends_in_a_sentence(make_server)
 
     assert caught.value.code == "datasets.signature_expired"
     assert "clocks" in caught.value.hint
-    assert len(late.signed) == PATIENCE.attempts
+    assert len(late.signed) == RETRIES.max_attempts
 
 
 def test_other_bytes_than_were_announced_by_their_md5_are_refused_by_the_store(make_server):
