@@ -30,6 +30,7 @@ from flows.models import Run
 from tests.factories.history import copy_run
 copy_run(Run.objects.get(), {count})
 """
+_UNSTORED = "from compute.models import Job; print(Job.objects.filter(log_stored_at=None).count())"
 
 
 class Counted(Product):
@@ -57,8 +58,9 @@ def main() -> None:
             product.api("POST", "/projects", {"name": "bench"})
             if count:
                 _run(product, "past", 10)
+                product.wait_for(lambda: _shell(product, _UNSTORED), lambda count: int(count) == 0)
                 product.stop()
-                _seed(product, count)
+                _shell(product, _SEED.format(count=count))
                 product.start()
             _run(product, "warm", STEPS)
             before = product.spent()
@@ -117,9 +119,10 @@ def _running() -> Iterator[Counted]:
             product.stop()
 
 
-def _seed(product: Product, count: int) -> None:
-    command = [sys.executable, str(ROOT / "manage.py"), "shell", "-c", _SEED.format(count=count)]
-    subprocess.run(command, cwd=ROOT, env=product.environment, check=True, stdout=subprocess.DEVNULL)
+def _shell(product: Product, script: str) -> str:
+    command = [sys.executable, str(ROOT / "manage.py"), "shell", "-v", "0", "-c", script]
+    done = subprocess.run(command, cwd=ROOT, env=product.environment, check=True, capture_output=True, text=True)
+    return done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
 
 
 if __name__ == "__main__":
