@@ -10,7 +10,7 @@ from core.tasks import Queue, Task, run
 
 log = structlog.get_logger(__name__)
 
-_THREADS = {Queue.ADVANCE: 2, Queue.CACHE: 2, Queue.WATCH: 1, Queue.NOTIFY: 1, Queue.TIDY: 1}
+_THREADS = {Queue.ADVANCE: 2, Queue.CACHE: 2, Queue.WATCH: 1, Queue.NOTIFY: 3, Queue.TIDY: 1}
 
 Call = tuple[str, tuple[tuple[str, str], ...]]
 
