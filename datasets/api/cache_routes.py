@@ -70,8 +70,7 @@ def list_cached_commits(
 @router.get(_CACHED, response=schemas.CachedCommitOut, operation_id="cache_get_commit")
 def get_cached_commit(request: ApiRequest, cached_commit_id: str) -> schemas.CachedCommitOut:
     """Return one cached commit and how far it is."""
-    row = cache_reads.get_cached_commit(actor=request.actor, cached_commit_id=cached_commit_id)
-    return schemas.CachedCommitOut.of(row)
+    return _describe(request, cached_commit_id)
 
 
 @router.get(f"{_CACHED}/events", response=schemas.CacheEventsOut, operation_id="cache_list_events")

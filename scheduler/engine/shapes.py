@@ -86,7 +86,7 @@ class Shape:
 
 
 def rank_key(node: NodeLedger, request: Request, policy: Policy) -> int:
-    """Return how good a node is for a request, `NO_ROOM` where it does not fit. Equals go by name.
+    """Return how good a node is for a request, `NO_CAPACITY` where it does not fit. Equals go by name.
 
     Layers, none of which can be outweighed by those below it: a device in shared use, or cut already, fits; there is
     capacity right now; work without GPUs stays on nodes without; less of its data has to be brought (by powers of two);
