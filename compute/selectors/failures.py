@@ -13,6 +13,7 @@ EVICT = "compute.evict"
 CLAIM = "compute.claim"
 """Items are placements."""
 START, EXPLAIN, RECORD = "compute.start", "compute.explain_end", "compute.record_job"
+STORE_LOG = "compute.store_log"
 """Items are jobs."""
 STOP, FORGET = "compute.stop", "compute.forget"
 """Items are names of jobs' runs on their resources."""
@@ -23,6 +24,7 @@ _JOB_WORK: Mapping[str, str] = {
     EXPLAIN: "read why this job ended",
     RECORD: "record the state of this job",
     STOP: "stop this job",
+    STORE_LOG: "store the log of this job",
 }
 
 

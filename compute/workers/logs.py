@@ -20,9 +20,11 @@ from compute.engine import log_index, log_text
 from compute.engine.states import HOLDING, JOB_STATES
 from compute.errors import ResourceUnreachable
 from compute.models import Job, ResourceState, StoredLogChunk
+from compute.selectors import failures
 from compute.selectors import jobs as job_selectors
 from compute.selectors.stored_logs import MOST_CHUNK_BYTES, path_of
 from core import clock, isolation
+from datasets.errors import StoreUnreachable
 from datasets.services import trees
 from datasets.services.trees import SourceFile, StoredTree
 
@@ -64,21 +66,27 @@ def store_logs() -> None:
 def _store_project(due: QuerySet[Job], project: Project) -> None:
     """Store what some jobs of a project have printed: of those that have ended together, else each for itself."""
     pieces: list[_Piece] = []
-    size_bytes = 0
-    for job in due.filter(project=project).select_related("resource").order_by("pk")[:_MOST_JOBS]:
+
+    def store_read() -> None:
+        read = pieces.copy()
+        pieces.clear()
+        if read:
+            _store(project, read)
+
+    def read(job: Job) -> None:
         try:
             for piece in _read_pieces(job):
                 pieces.append(piece)
-                size_bytes += len(piece.data)
-                if size_bytes >= _BATCH_BYTES:
+                if sum(len(each.data) for each in pieces) >= _BATCH_BYTES:
                     break
         except ResourceUnreachable as error:
             log.warning("log.unreadable", job=job.name, error=error.message)
-        if pieces and (size_bytes >= _BATCH_BYTES or not job.has_ended):
-            _store(project, pieces)
-            pieces, size_bytes = [], 0
-    if pieces:
-        _store(project, pieces)
+        if not job.has_ended or sum(len(each.data) for each in pieces) >= _BATCH_BYTES:
+            store_read()
+
+    jobs = due.filter(project=project).select_related("resource").order_by("pk")[:_MOST_JOBS]
+    isolation.for_each(failures.STORE_LOG, jobs, read, concerns_all=(StoreUnreachable,))
+    store_read()
 
 
 def _read_pieces(job: Job) -> Iterator[_Piece]:
@@ -87,6 +95,11 @@ def _read_pieces(job: Job) -> Iterator[_Piece]:
         StoredLogChunk.objects.filter(job=job).defer("index").order_by("-offset").first() if job.log_bytes else None
     )
     size_bytes = job_selectors.read_live_log(job, 0, 0).size_bytes
+    if size_bytes <= job.log_bytes:
+        # A log may have become shorter, as after a crash of its host: what is stored stays.
+        if job.has_ended:
+            yield _Piece(job, job.log_bytes, b"", is_last=True)
+        return
     is_long_ago = clock.now() - (newest or job).created_at >= _STORE_AFTER
     if not job.has_ended and size_bytes - job.log_bytes < (1 if is_long_ago else MOST_CHUNK_BYTES):
         return
@@ -101,8 +114,6 @@ def _read_pieces(job: Job) -> Iterator[_Piece]:
             return
         yield _Piece(job, offset, data, is_end)
         offset += len(data)
-    if job.has_ended and offset == job.log_bytes:
-        yield _Piece(job, offset, b"", is_last=True)
 
 
 def _store(project: Project, pieces: Sequence[_Piece]) -> None:

@@ -226,6 +226,34 @@ def test_a_resource_that_does_not_answer_holds_up_no_other(project, job, scripte
     assert fresh(job).log_stored_at is not None
 
 
+def test_a_log_that_cannot_be_read_holds_up_no_other_of_its_project(project, template, driver, resource, viewer):
+    bad, good = make.submit(project, template, "bad", "good")
+    make.start([bad, good])
+    for job in (bad, good):
+        driver.print(job.name, f"I am {job.name}\n")
+        driver.finish(job.name)
+    observe.observe_resource(resource_id=resource.pk)
+    driver.jobs.logs["bad"] = None  # reading it fails in a way that nobody foresaw
+
+    store_logs()
+
+    assert (fresh(bad).log_stored_at, read_all(viewer, good)) == (None, b"I am good\n")
+
+
+def test_a_log_that_became_shorter_than_what_is_stored_stays_as_it_is_stored(job, driver, resource, viewer):
+    now, text = clock.now(), lines(1, 100)
+    driver.print("train", text)
+    with clock.frozen_at(now + LONG_AGO):
+        store_logs()
+    driver.jobs.logs["train"] = text[:500].encode()
+    finish(driver, resource)
+
+    store_logs()
+
+    assert fresh(job).log_stored_at is not None
+    assert read_all(viewer, job) == text.encode()
+
+
 @pytest.fixture
 def fifty_mb(job, driver, resource) -> bytes:
     """A stored log of 50 MB in which one line differs from all others."""
