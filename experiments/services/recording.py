@@ -17,11 +17,13 @@ from experiments.engine.columns import MAX_KEY, Kind
 from experiments.engine.log_tags import Record, RecordKind
 from experiments.engine.states import ExperimentState
 from experiments.errors import ExperimentHasEnded, NotStandalone
-from experiments.models import Experiment
+from experiments.models import Experiment, MetricLast
 from experiments.services import facts, measurements
 
 MAX_TITLE = 300
 MAX_VALUES = 1000
+# JSON and the pages' scripts hold whole numbers exactly below this.
+_WHOLE_BELOW = 2**53
 """So many parameters, and so many tags, an experiment holds."""
 
 
@@ -108,9 +110,18 @@ def _record(row: Experiment, values: Values) -> None:
         setattr(row, name, recorded)
         facts.write([(row, kind, given)])
     row.save(update_fields=["logged", "tags"])
-    _check_keys({point.key: None for point in values.metrics})
+    _check_metrics(row, values.metrics)
     points = [Record(RecordKind.METRIC, point.key, point.value, point.step, point.at) for point in values.metrics]
     measurements.write_points([(row, points)], clock.now())
+
+
+def _check_metrics(row: Experiment, points: Sequence[Point]) -> None:
+    _check_keys({point.key: None for point in points})
+    if any(point.step is not None and abs(point.step) >= _WHOLE_BELOW for point in points):
+        raise InvalidInput(f"A step of a metric lies between -{_WHOLE_BELOW - 1:,} and {_WHOLE_BELOW - 1:,}.")
+    known = set(MetricLast.objects.filter(experiment=row).values_list("key", flat=True))
+    if len(known.union(point.key for point in points)) > MAX_VALUES:
+        raise InvalidInput(f"An experiment holds at most {MAX_VALUES:,} metrics.")
 
 
 def _check_keys(values: Mapping[str, object]) -> None:

@@ -117,6 +117,8 @@ def test_a_viewer_creates_and_records_nothing(call, viewer, alone):
         {"parameters": {"k" * 201: 1}},
         {"metrics": [{"key": "loss", "value": "high"}]},
         {"parameters": {f"p{number}": number for number in range(1001)}},
+        {"metrics": [{"key": "loss", "value": 1, "step": 2**53}]},
+        {"metrics": [{"key": f"m{number}", "value": 1} for number in range(1001)]},
     ],
 )
 def test_what_cannot_be_recorded_is_refused_whole(call, member, alone, body):
