@@ -93,6 +93,19 @@ def test_a_call_that_ended_early_is_completed_and_half_a_file_is_replaced(datase
     assert contents(target) == FILES
 
 
+def test_a_call_that_was_killed_while_it_wrote_its_marker_has_begun_nothing(dataset, url, target):
+    (target / ".nearline").mkdir(parents=True)
+    (target / ".nearline/hydration.new").write_text("")
+    dataset.store.fail("get", None, None, *[Denied("No.", code="test.no") for _ in range(50)])
+    assert run(url, target) == 4
+    dataset.store.before.clear()
+    (target / "a.txt").write_bytes(b"on")
+
+    assert run(url, target) == 0
+
+    assert contents(target) == FILES
+
+
 def test_a_folder_that_holds_a_part_of_another_commit_is_refused(dataset, url, target, capsys):
     (target / ".nearline").mkdir(parents=True)
     (target / ".nearline/hydration").write_text("another")

@@ -64,10 +64,14 @@ class ResumableFolder(FolderTarget):
                     f"'{self._folder}' holds a part of another commit.", hint="Empty the folder, or choose another one."
                 )
             return Existing.REPLACE
-        if self._folder.is_dir() and {path.name for path in self._folder.iterdir()} - _NOT_OURS:
+        # A call that was killed here, or met a full disk, leaves at most the draft of a marker.
+        ours, draft = self._marker.parent, self._marker.with_suffix(".new")
+        ignored = _NOT_OURS | ({ours.name} if set(ours.glob("*")) <= {draft} else set())
+        if self._folder.is_dir() and {path.name for path in self._folder.iterdir()} - ignored:
             return Existing.KEEP
-        self._marker.parent.mkdir(parents=True, exist_ok=True)
-        self._marker.write_text(commit)
+        ours.mkdir(parents=True, exist_ok=True)
+        draft.write_text(commit)
+        draft.replace(self._marker)
         return Existing.REPLACE
 
 
