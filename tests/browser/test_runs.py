@@ -1,6 +1,8 @@
 """The page of a run: watched to its end, read by keyboard, and a log of 100 MB."""
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -16,6 +18,11 @@ steps:
   - {{name: first, command: "{gate}; echo ${{{{ parameters.greeting }}}}"}}
   - {{name: fan, after: [first], command: "true", grid: {{seed: [{seeds}]}}}}
   - {{name: last, after: [fan], command: "echo done > $NEARLINE_OUTPUT/note.txt"}}
+"""
+WAITING = """
+flow: waiting
+steps:
+  - {{name: only, command: "{gate}"}}
 """
 LINE = "line {:08} of a very long log, which goes on and on until it holds one hundred megabytes of text\n"
 LOG_BYTES = 100_000_000
@@ -110,14 +117,26 @@ def test_a_step_is_tried_again_with_what_comes_after_it(open_page, admin_state, 
         expect(row.get_by_role("cell").nth(4)).to_have_text(tries)
 
 
-def test_a_log_of_100_megabytes_opens_at_its_end_and_stays_small(open_page, admin_state, product, done_run):
-    attempt = next(step for step in done_run["steps"] if step["key"] == "first")["attempts"][0]
-    log = product.home / "jobs" / attempt["job_name"] / "log"
+@pytest.fixture
+def running_step(product, sample) -> Iterator[tuple[str, Path]]:
+    """A run whose step runs until the end of the test, and the file of its log."""
+    gate = product.home.parent / "gate-of-the-log"
+    run = start(product, WAITING.format(gate=GATE.format(gate=gate)), "waiting")
+    run = product.wait_for(
+        lambda: product.api("GET", f"/runs/{run['id']}"), lambda run: run["steps"][0]["state"] == "running"
+    )
+    yield run["id"], product.home / "jobs" / run["steps"][0]["attempts"][0]["job_name"] / "log"
+    gate.touch()
+    product.wait_for(lambda: product.api("GET", f"/runs/{run['id']}"), lambda run: run["state"] == "succeeded")
+
+
+def test_a_log_of_100_megabytes_opens_at_its_end_and_stays_small(open_page, admin_state, running_step):
+    run_id, log = running_step
     lines = LOG_BYTES // len(LINE.format(0))
     with log.open("w") as file:
         file.writelines(LINE.format(number) for number in range(lines))
     page = open_page(admin_state).page
-    page.goto(f"/runs/{done_run['id']}/?step=first&tab=log")
+    page.goto(f"/runs/{run_id}/?step=only&tab=log")
     screen = page.get_by_label("Log", exact=True)
 
     expect(screen).to_contain_text(f"line {lines - 1:08} of")
