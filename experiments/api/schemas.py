@@ -1,15 +1,16 @@
 """What the routes of experiments take and answer."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from ninja import Schema
 from pydantic import Field
 
 from core import bounds
 from core.times import Times
+from experiments.engine.recorded import MAX_TEXT, MAX_VALUES
 
-Scalar = bool | bounds.Whole | bounds.Finite | bounds.Text
+Scalar = bool | bounds.Whole | bounds.Finite | Annotated[bounds.Text, Field(max_length=MAX_TEXT)]
 
 
 class LogProblemOut(Schema):
@@ -107,8 +108,8 @@ class MetricIn(Schema):
 class RecordsIn(Schema):
     """What is recorded together; a parameter or tag that is there gets its new value."""
 
-    parameters: dict[bounds.Name, Scalar] = Field({}, max_length=1000)
-    tags: dict[bounds.Name, Scalar] = Field({}, max_length=1000)
+    parameters: dict[bounds.Name, Scalar] = Field({}, max_length=MAX_VALUES)
+    tags: dict[bounds.Name, Scalar] = Field({}, max_length=MAX_VALUES)
     metrics: list[MetricIn] = Field([], max_length=10_000)
 
 

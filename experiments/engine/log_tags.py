@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import cast
 
 from core import bounds
+from experiments.engine.recorded import MAX_TEXT
 
 Value = bool | int | float | str
 
@@ -22,7 +23,6 @@ _OPTION = re.compile(r"(group|key|x|y|value)\s*:\s*(?:'([^']*)'|\"([^\"]*)\"|(\S
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _LONGEST_LINE = 256 * 1024
 _LONGEST_KEY = 200
-_LONGEST_TEXT = 5000
 _LONGEST_EXCERPT = 120
 _MOST_TOLD = 5
 # JSON and the pages' scripts hold whole numbers exactly below this.
@@ -148,7 +148,7 @@ def _plain(value: object) -> Value:
     if isinstance(value, int) and not bounds.number_fault(value):
         return value
     try:
-        return _text("" if value is None else str(value), "value")[:_LONGEST_TEXT]
+        return _text("" if value is None else str(value), "value")[:MAX_TEXT]
     except RecursionError as error:
         raise _Unreadable("its value is nested too deeply") from error
 
@@ -168,7 +168,7 @@ def _read_tag(text: str) -> Record | None:
     name = name.rstrip()
     if not colon or name.split() != [name]:
         return None
-    value = _text(value.strip(), "value")[:_LONGEST_TEXT]
+    value = _text(value.strip(), "value")[:MAX_TEXT]
     is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     return Record(RecordKind.TAG, _key(name), value[1:-1] if is_quoted else value)
 

@@ -10,9 +10,10 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
-from core import clock
+from core import clock, units
 from core.errors import InvalidInput
 from experiments import permissions
+from experiments.engine import recorded
 from experiments.engine.columns import MAX_KEY, Kind
 from experiments.engine.log_tags import Record, RecordKind
 from experiments.engine.states import ExperimentState
@@ -21,10 +22,8 @@ from experiments.models import Experiment, MetricLast
 from experiments.services import facts, measurements
 
 MAX_TITLE = 300
-MAX_VALUES = 1000
 # JSON and the pages' scripts hold whole numbers exactly below this.
 _WHOLE_BELOW = 2**53
-"""So many parameters, and so many tags, an experiment holds."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +103,12 @@ def _lock(experiment: Experiment) -> Experiment:
 def _record(row: Experiment, values: Values) -> None:
     for kind, name, given in ((Kind.PARAM, "logged", values.parameters), (Kind.TAG, "tags", values.tags)):
         _check_keys(given)
-        recorded = {**getattr(row, name), **{key: measurements.storable(value) for key, value in given.items()}}
-        if len(recorded) > MAX_VALUES:
-            raise InvalidInput(f"An experiment holds at most {MAX_VALUES:,} parameters, and as many tags.")
-        setattr(row, name, recorded)
+        storable = {key: measurements.storable(value) for key, value in given.items()}
+        merged, excess = recorded.merge(getattr(row, name), storable)
+        if excess:
+            most = f"{recorded.MAX_VALUES:,} parameters of together {units.format_bytes(recorded.MAX_BYTES)}"
+            raise InvalidInput(f"An experiment holds at most {most}, and as many tags; '{excess[0]}' does not fit.")
+        setattr(row, name, merged)
         facts.write([(row, kind, given)])
     row.save(update_fields=["logged", "tags"])
     _check_metrics(row, values.metrics)
@@ -119,9 +120,9 @@ def _check_metrics(row: Experiment, points: Sequence[Point]) -> None:
     _check_keys({point.key: None for point in points})
     if any(point.step is not None and abs(point.step) >= _WHOLE_BELOW for point in points):
         raise InvalidInput(f"A step of a metric lies between -{_WHOLE_BELOW - 1:,} and {_WHOLE_BELOW - 1:,}.")
-    known = set(MetricLast.objects.filter(experiment=row).values_list("key", flat=True))
-    if len(known.union(point.key for point in points)) > MAX_VALUES:
-        raise InvalidInput(f"An experiment holds at most {MAX_VALUES:,} metrics.")
+    names = set(MetricLast.objects.filter(experiment=row).values_list("key", flat=True))
+    if recorded.find_excess(names, (point.key for point in points)):
+        raise InvalidInput(f"An experiment holds at most {recorded.MAX_VALUES:,} metrics.")
 
 
 def _check_keys(values: Mapping[str, object]) -> None:

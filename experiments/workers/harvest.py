@@ -5,25 +5,25 @@ same piece meanwhile (the offset is compared and set). So pages are live, and no
 cannot be read are counted on the experiment; a log that cannot be read at all blocks neither other logs nor its run.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from accounts.actor import Actor
 from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
 from core import clock, isolation
 from core.models import Failure
-from experiments.engine import log_tags
+from experiments.engine import log_tags, recorded
 from experiments.engine.columns import Kind
 from experiments.engine.log_tags import Problem, Problems, Record, RecordKind
 from experiments.engine.states import ExperimentState
-from experiments.models import Experiment
+from experiments.models import Experiment, MetricLast
 from experiments.selectors import failures
 from experiments.services import facts, measurements
 
@@ -165,7 +165,9 @@ def _write(readings: Sequence[_Reading], now: datetime) -> bool:
     for start in range(0, len(silent), _BATCH):
         Experiment.objects.filter(pk__in=silent[start : start + _BATCH]).update(harvested_at=now)
     recording = [reading for reading in readings if not (reading.is_silent and reading.is_done)]
+    recording = _fit_metrics(recording)
     records = _records_of([reading.experiment.pk for reading in recording if _changes_row(reading)])
+    recording = [_fit_values(reading, records.get(reading.experiment.pk)) for reading in recording]
     won = [reading for reading in recording if _claim(reading, records, now)]
     facts.write(
         (reading.experiment, kind, values)
@@ -177,6 +179,41 @@ def _write(readings: Sequence[_Reading], now: datetime) -> bool:
     )
     measurements.write_points([(reading.experiment, _of_kind(reading, RecordKind.METRIC)) for reading in won], now)
     return any(reading.has_more for reading in won)
+
+
+def _fit_metrics(readings: Sequence[_Reading]) -> list[_Reading]:
+    """Return the readings without the metrics that are more than an experiment records."""
+    new = {each.experiment.pk: [record.key for record in _of_kind(each, RecordKind.METRIC)] for each in readings}
+    lasts = MetricLast.objects.filter(experiment__in=[pk for pk, keys in new.items() if keys]).order_by()
+    counts = dict(lasts.values_list("experiment").annotate(Count("pk")))
+    fitting: list[_Reading] = []
+    for reading in readings:
+        pk = reading.experiment.pk
+        excess: set[str] = set()
+        if counts.get(pk, 0) + len(set(new[pk])) > recorded.MAX_VALUES:
+            excess = recorded.find_excess(set(lasts.filter(experiment=pk).values_list("key", flat=True)), new[pk])
+        fitting.append(_without(reading, RecordKind.METRIC, excess))
+    return fitting
+
+
+def _fit_values(reading: _Reading, row: Experiment | None) -> _Reading:
+    """Return a reading without the parameters and tags that are more than an experiment records."""
+    if row is None:
+        return reading
+    for before, kind in ((row.logged, RecordKind.PARAMETER), (row.tags, RecordKind.TAG)):
+        _, excess = recorded.merge(before, _values_of(reading, kind))
+        reading = _without(reading, kind, excess)
+    return reading
+
+
+def _without(reading: _Reading, kind: RecordKind, keys: Collection[str]) -> _Reading:
+    """Return a reading without what it records under some keys, which become problems."""
+    excess = [record.key for record in reading.records if record.kind is kind and record.key in keys]
+    if not excess:
+        return reading
+    records = tuple(record for record in reading.records if record.kind is not kind or record.key not in keys)
+    told = tuple(Problem(f"the experiment records no more of this kind ({kind})", key) for key in dict.fromkeys(excess))
+    return replace(reading, records=records, problems=reading.problems + Problems(len(excess), told))
 
 
 def _records_of(experiment_ids: Sequence[str]) -> Mapping[str, Experiment]:

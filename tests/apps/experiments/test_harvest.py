@@ -9,7 +9,8 @@ from compute.models import Job
 from compute.selectors import outputs
 from compute.workers import observe
 from core import clock, tasks
-from experiments.models import Experiment, MetricLast, MetricPoint, MetricStretch
+from experiments.engine.log_tags import Problem
+from experiments.models import Experiment, Fact, MetricLast, MetricPoint, MetricStretch
 from experiments.selectors import artifacts as stored
 from experiments.selectors import curves, experiments, lists
 from experiments.services import annotations
@@ -40,6 +41,10 @@ def running(world: World, member, project):
 
 def points(key: str) -> list[tuple[int, float | None]]:
     return list(MetricPoint.objects.filter(key=key).order_by("id").values_list("step", "value"))
+
+
+def lines_of(records: list[dict]) -> str:
+    return "".join(f"::nearline {json.dumps(record)}\n" for record in records)
 
 
 def end_and_keep(world: World, *names: str) -> list:
@@ -98,6 +103,38 @@ def test_parameters_and_tags_of_the_log_are_kept(world: World, running):
     assert (experiment.logged, experiment.tags) == ({"C": 10}, {"stage": "final"})
     assert points("x") == [(0, None)]
     assert points("y") == [(0, -math.inf)]
+
+
+@pytest.mark.parametrize("kind", ["param", "tag", "metric"])
+def test_a_log_records_no_more_names_than_an_experiment_holds_and_the_rest_is_told(world: World, running, kind):
+    first, rest = (
+        [{"kind": kind, "key": f"k{number:04}", "value": 1} for number in part]
+        for part in (range(990), range(980, 1010))
+    )
+    name = newest_attempt(running, "a").job_name
+    world.driver_of(name).print(name, lines_of(first))
+    harvest.read_running()
+    world.driver_of(name).print(name, lines_of(rest) + lines_of(rest))
+
+    harvest.read_running()
+
+    row = Experiment.objects.get()
+    names = {"param": row.logged, "tag": row.tags, "metric": set(row.metrics.values_list("key", flat=True))}[kind]
+    assert sorted(names) == [f"k{number:04}" for number in range(1000)]
+    assert (row.problems.count, row.problems.first[0]) == (
+        20,
+        Problem(f"the experiment records no more of this kind ({kind})", "k1000"),
+    )
+    assert Fact.objects.filter(key="k1000").count() == 0
+
+
+def test_a_log_records_no_more_bytes_than_an_experiment_holds(world: World, running):
+    large = [{"kind": "param", "key": f"k{number}", "value": "x" * 5000} for number in range(300)]
+
+    world.finish(running, "a", prints=lines_of(large))
+
+    row = Experiment.objects.get()
+    assert (len(row.logged), len(json.dumps(row.logged)) <= 2**20, row.problems.count) == (209, True, 91)
 
 
 def test_a_fault_with_one_output_is_its_own_and_the_run_is_told_when_nothing_else_goes_on(

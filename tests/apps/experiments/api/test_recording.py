@@ -119,6 +119,9 @@ def test_a_viewer_creates_and_records_nothing(call, viewer, alone):
         {"parameters": {f"p{number}": number for number in range(1001)}},
         {"metrics": [{"key": "loss", "value": 1, "step": 2**53}]},
         {"metrics": [{"key": f"m{number}", "value": 1} for number in range(1001)]},
+        {"parameters": {"prompt": "x" * 5001}},
+        {"parameters": {f"p{number}": "x" * 5000 for number in range(210)}},
+        {"tags": {f"t{number}": "\N{SNOWMAN}" * 5000 for number in range(35)}},
     ],
 )
 def test_what_cannot_be_recorded_is_refused_whole(call, member, alone, body):
@@ -128,3 +131,18 @@ def test_what_cannot_be_recorded_is_refused_whole(call, member, alone, body):
 
     assert status in {400, 422}
     assert (Experiment.objects.get().tags, Fact.objects.count()) == ({"split": "patient"}, facts)
+
+
+def test_an_experiment_that_is_full_takes_new_values_for_what_it_has(call, member, alone):
+    path = f"/experiments/{alone['id']}/records"
+    full = {f"p{number:03}": "x" * 5000 for number in range(209)}
+
+    answers = [
+        call(member, "POST", path, {"parameters": parameters})
+        for parameters in (full, {"p000": "y" * 5000}, {"one more": "x" * 5000}, {"p001": "short"})
+    ]
+
+    assert [status for status, _ in answers] == [200, 200, 400, 200]
+    assert "'one more' does not fit" in answers[2][1]["title"]
+    recorded = Experiment.objects.get().logged
+    assert recorded == full | {"lr": 0.1, "p000": "y" * 5000, "p001": "short"}
