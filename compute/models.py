@@ -260,6 +260,38 @@ class JobEvent(BaseModel):
         return f"{self.job_id} #{self.seq}: {self.message}"
 
 
+class SimulatedJob(BaseModel):
+    """A job as a simulated resource knows it. Only its driver reads it; to all else it is as far away as a cluster.
+
+    `duration_s` and `timeout_s` count from `started_at`. One that is forgotten is listed no more, and still readable.
+    """
+
+    id_prefix = "sim"
+
+    resource = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="simulated_jobs")
+    name = models.CharField(max_length=220)
+    token = models.CharField(max_length=32)
+    node = models.CharField(max_length=253)
+    gpus = models.TextField()
+    command = models.TextField()
+    cpu_millicores = models.PositiveBigIntegerField()
+    memory_bytes = models.PositiveBigIntegerField()
+    duration_s = models.FloatField()
+    timeout_s = models.FloatField(null=True)
+    started_at = models.DateTimeField()
+    stopped_at = models.DateTimeField(null=True)
+    is_forgotten = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["resource", "name"], name="one_simulated_job_per_name")]
+        indexes = [
+            models.Index(fields=["resource"], name="live_simulated_jobs", condition=models.Q(is_forgotten=False))
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class StoredLogChunk(BaseModel):
     """Some bytes of a job's log in the project's store: a file of a stored tree, named after job and offset.
 

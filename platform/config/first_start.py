@@ -14,7 +14,7 @@ from accounts.models import User
 from accounts.selectors import actor_of
 from accounts.services import projects, tokens
 from compute.services import resources
-from compute.workers import probes
+from compute.workers import moves, probes
 from core.errors import PlatformError
 from datasets.services import cache_sites, stores
 
@@ -36,6 +36,7 @@ def prepare() -> None:
         raise CommandError(f"{error.message} {error.hint}") from error
     cache_sites.ensure_default_site()
     resources.ensure_first_resources(actor=system)
+    moves.move_simulated_jobs()
     probes.probe_all()
 
 

@@ -49,9 +49,9 @@ def check(config: Config, credentials: Credentials) -> None:
 
 
 def open_driver(resource: Resource, home: Path, _credentials: Credentials) -> SimulatedDriver:
-    """Return the driver. The id keeps a resource apart from an earlier one of the same name."""
+    """Return the driver."""
     nodes = [_node(resource.name, declared) for declared in resource.config.get("nodes", ())]
-    return SimulatedDriver(home / "simulated" / f"{resource.name}-{resource.pk}", nodes)
+    return SimulatedDriver(resource, nodes, empty=home / "empty")
 
 
 def _node(resource: str, declared: Mapping[str, Any]) -> NodeFacts:

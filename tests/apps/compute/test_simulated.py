@@ -1,14 +1,17 @@
 """The whole of compute on nodes that do not exist, with the clock in hand."""
 
+import json
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from compute.models import Job
+from compute.adapters import drivers
+from compute.models import Job, SimulatedJob
 from compute.selectors import jobs as job_selectors
 from compute.services import jobs, resources
-from compute.workers import launches, observe
+from compute.workers import launches, moves, observe
 from core import clock
 from tests.factories import compute as make
 
@@ -20,6 +23,18 @@ NODE = {
     "gpus": 1,
     "gpu_model": "V100",
     "gpu_memory_bytes": 2**35,
+}
+
+OLD_FACTS = {
+    "node": "n-1",
+    "gpus": "",
+    "command": "python train.py",
+    "cpu_millicores": 1000,
+    "memory_bytes": 2**30,
+    "duration_s": 60.0,
+    "timeout_s": None,
+    "started_at": START.timestamp(),
+    "stopped_at": None,
 }
 
 
@@ -98,3 +113,34 @@ def test_a_thousand_simulated_jobs_are_started_and_observed_quickly(lab, project
 
     assert Job.objects.filter(state="succeeded").count() == 1000
     assert observing_s < 1.5  # benchmarks hold the claim; this catches a lost order of magnitude
+
+
+def test_another_process_sees_the_same_jobs_whatever_its_home_folder(lab, project, settings, tmp_path):
+    [job] = make.submit(project, make.make_template(lab), "train", simulated_duration_s=600)
+    make.start([job])
+
+    settings.NEARLINE = replace(settings.NEARLINE, home=tmp_path / "elsewhere")
+    [report] = drivers.driver_of(lab).list_jobs()
+
+    assert (report.name, report.token) == ("train", job.token)
+
+
+def test_jobs_that_an_earlier_version_kept_in_files_go_on(lab, project, home):
+    [job] = make.submit(project, make.make_template(lab), "train", simulated_duration_s=60)
+    with clock.frozen_at(START) as move:
+        make.start([job])
+        SimulatedJob.objects.all().delete()
+        folder = home / "simulated" / f"lab-{lab.pk}"
+        for state, name in (("live", "train"), ("ended", "older")):
+            facts = {**OLD_FACTS, "name": name, "token": job.token}
+            (folder / state).mkdir(parents=True)
+            (folder / state / f"{name}.json").write_text(json.dumps(facts))
+
+        moves.move_simulated_jobs()
+        moves.move_simulated_jobs()
+        move(START + timedelta(seconds=61))
+        observe.observe_resource(resource_id=lab.pk)
+
+    assert make.state_of(job) == "succeeded"
+    assert b"The command would be: python train.py" in drivers.driver_of(lab).read_log("older", 0, 10_000).data
+    assert not folder.exists()

@@ -4,6 +4,7 @@ import pytest
 
 from compute.adapters.simulated.driver import SimulatedDriver
 from compute.engine.ports import GpuFacts, Launch, NodeFacts
+from compute.models import Resource
 from tests.contracts.compute_driver import ComputeDriverContract, Place, make_launch
 
 NODES = [NodeFacts("sim-1", 8000, 2**34, tuple(GpuFacts(index, f"s{index}", "V100", 2**35) for index in range(8)))]
@@ -12,9 +13,10 @@ NODES = [NodeFacts("sim-1", 8000, 2**34, tuple(GpuFacts(index, f"s{index}", "V10
 class SimulatedPlace(Place):
     left = {}
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.driver = SimulatedDriver(root, NODES)
+    def __init__(self, empty: Path) -> None:
+        self.empty = empty
+        self.resource = Resource.objects.create(name="lab", kind="simulated", is_simulated=True)
+        self.restart()
 
     def start_quick(self, name: str) -> Launch:
         return self._start(make_launch(name, simulated_duration_s=0))
@@ -23,7 +25,7 @@ class SimulatedPlace(Place):
         return self._start(make_launch(name, simulated_duration_s=3600))
 
     def restart(self) -> None:
-        self.driver = SimulatedDriver(self.root, NODES)
+        self.driver = SimulatedDriver(self.resource, NODES, empty=self.empty)
 
     def _start(self, launch: Launch) -> Launch:
         self.driver.start(launch)
@@ -31,8 +33,8 @@ class SimulatedPlace(Place):
 
 
 @pytest.fixture
-def place(tmp_path):
-    return SimulatedPlace(tmp_path / "lab")
+def place(db, tmp_path):
+    return SimulatedPlace(tmp_path / "empty")
 
 
 class TestSimulatedDriver(ComputeDriverContract):
