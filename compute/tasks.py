@@ -1,7 +1,8 @@
 """Background tasks of compute: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
-from compute.workers import cleaning, launches, logs, observe, probes, releases, stops
+from compute.workers import cleaning, launches, locality, logs, observe, probes, releases, stops
 from core.tasks import Queue, task
+from scheduler.selectors.workloads import find_pending_with_data
 from scheduler.services import workloads
 
 
@@ -66,3 +67,15 @@ def store_logs() -> None:
 def delete_old_files() -> None:
     """Delete the files of jobs that ended long ago."""
     cleaning.delete_old_files()
+
+
+@task(
+    "compute.update_missing_bytes",
+    queue=Queue.WATCH,
+    every_s=5.0,
+    on=("datasets.cached_commit_changed",),
+    find_work=find_pending_with_data,
+)
+def update_missing_bytes() -> None:
+    """Tell the scheduler what pending workloads lack of their data."""
+    locality.update_missing_bytes()

@@ -22,6 +22,7 @@ class JobSpec:
     `data` holds cached commits and volumes, read as `$NEARLINE_DATA/<name>`. `inputs` holds the outputs of attempts,
     read as `$NEARLINE_INPUT/<step>`, of a grid as `$NEARLINE_INPUT/<step>/<index>`. `code` is copied into the working
     directory, where the job may change it.
+    `commits` are the ids of the commits among `data`, so that the scheduler can be told what of them has yet to move.
     `simulated_duration_s` is how long the job takes on nodes that do not exist. `timeout_s` None means no limit.
     `readable_paths`, and the folders that the files `readable_lists` name one a line, are what a job that was submitted
     by the first release reads besides, under the host's own paths.
@@ -33,6 +34,7 @@ class JobSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     secret_names: tuple[str, ...] = ()
     data: tuple[Mount, ...] = ()
+    commits: tuple[str, ...] = ()
     inputs: tuple[Mount, ...] = ()
     code: Mount | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
@@ -45,7 +47,7 @@ class JobSpec:
     log_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES
 
     def __post_init__(self) -> None:
-        for name in ("secret_names", "data", "inputs", "readable_paths", "readable_lists"):
+        for name in ("secret_names", "data", "commits", "inputs", "readable_paths", "readable_lists"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not isinstance(self.command, str):
             object.__setattr__(self, "command", tuple(self.command))

@@ -1,6 +1,6 @@
 """Jobs are submitted and cancelled, many at a time and inside the caller's transaction."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -17,6 +17,7 @@ from compute.engine.ports import OutputReader
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent, Template
+from compute.selectors import locality
 from compute.selectors.templates import describe_mismatch
 from compute.services import journal
 from core import clock, tasks
@@ -88,7 +89,7 @@ def submit_many(*, actor: Actor, requests: Sequence[JobRequest]) -> list[Job]:
         if request.name not in known
     }
     if new:
-        _create(list(new.values()))
+        _create(list(new.values()), {request.name: request.spec.commits for request in requests})
         audit.record(actor, "compute.submit_jobs", next(iter(new.values())), count=len(new))
     return [known.get(request.name) or new[request.name] for request in requests]
 
@@ -160,8 +161,10 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
     )
 
 
-def _create(jobs: Sequence[Job]) -> None:
-    for job, workload_id in zip(jobs, workloads.enqueue_many([_workload_of(job) for job in jobs]), strict=True):
+def _create(jobs: Sequence[Job], commits_of: Mapping[str, Sequence[str]]) -> None:
+    missing_bytes = locality.missing_bytes(commits_of)
+    requests = [_workload_of(job, missing_bytes.get(job.name)) for job in jobs]
+    for job, workload_id in zip(jobs, workloads.enqueue_many(requests), strict=True):
         job.workload_id = workload_id
     Job.objects.bulk_create(jobs, batch_size=journal.BATCH)
     JobEvent.objects.bulk_create(
@@ -174,7 +177,7 @@ def _create(jobs: Sequence[Job]) -> None:
     send_on_commit(signals.job_changed, job_ids=[job.pk for job in jobs])
 
 
-def _workload_of(job: Job) -> WorkloadRequest:
+def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadRequest:
     return WorkloadRequest(
         project_id=job.project_id,
         name=job.name,
@@ -185,6 +188,7 @@ def _workload_of(job: Job) -> WorkloadRequest:
             PodSet(cpu_millicores=job.cpu_millicores, memory_bytes=job.memory_bytes, gpu_milli=job.gpu_milli),
         ],
         resource_id=job.resource_id,
+        missing_bytes=missing_bytes,
     )
 
 

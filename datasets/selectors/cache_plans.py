@@ -1,5 +1,7 @@
 """How a commit would come to a site: what it can share with copies there and what must be moved."""
 
+from django.db.models import F
+
 from datasets.adapters.sites.registry import open_site
 from datasets.engine import hydration_plan
 from datasets.engine.cache_ports import Sharing
@@ -49,6 +51,13 @@ def find_donor(commit: Commit, site: CacheSite) -> CachedCommit | None:
 
 
 def last_rate(site: CacheSite) -> float | None:
-    """Return at how many bytes a second the newest copy that has a rate came to a site; None: no history yet."""
-    found = CachedCommit.objects.filter(site=site, rate_bytes_s__gt=0).order_by("-pk")
-    return found.values_list("rate_bytes_s", flat=True).first()
+    """Return at how many bytes a second the newest copy came to a site, or comes now; None: no history yet."""
+    copies = CachedCommit.objects.filter(site=site).order_by("-pk")
+    rate: float | None = copies.filter(rate_bytes_s__gt=0).values_list("rate_bytes_s", flat=True).first()
+    if rate is not None:
+        return rate
+    filled = copies.filter(ready_at__gt=F("started_at")).annotate(moved=F("bytes_moved") + F("bytes_copied"))
+    newest = filled.filter(moved__gt=0).first()
+    if newest is None or newest.ready_at is None or newest.started_at is None:
+        return None
+    return float(newest.moved / (newest.ready_at - newest.started_at).total_seconds())

@@ -39,13 +39,15 @@ class JobSpecs:
             "run": {"id": self._run.pk, "number": self._run.number},
             "step": {"name": step.key, "index": step.index},
         }
+        inputs = self._inputs_of(attempt) if said.data else []
         return JobSpec(
             name=attempt.job_name,
             command=references.fill_command(said.command, values).rstrip(),
             image=said.image or None,
             env=self._environment(said, step, values),
             secret_names=said.secrets,
-            data=tuple(self._data(attempt)) if said.data else (),
+            data=tuple(Mount(row.name, source_from_json(row.source)) for row in inputs),
+            commits=tuple(row.commit_id for row in inputs),
             inputs=tuple(mount for parent in said.after for mount in self._inputs(parent)),
             parameters=step.parameters,
             append_parameters=said.append_parameters,
@@ -75,9 +77,8 @@ class JobSpecs:
             self._variables[parent] = names.result_variables(parent, tries, is_grid=is_grid)
         return self._variables[parent]
 
-    def _data(self, attempt: Attempt) -> list[Mount]:
-        rows = AttemptInput.objects.filter(attempt=attempt).order_by("name")
-        return [Mount(row.name, source_from_json(row.source)) for row in rows]
+    def _inputs_of(self, attempt: Attempt) -> list[AttemptInput]:
+        return list(AttemptInput.objects.filter(attempt=attempt).order_by("name"))
 
     def _inputs(self, parent: str) -> Sequence[Mount]:
         """Return the parent's output; of a grid that of each instance under its index."""

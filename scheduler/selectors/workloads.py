@@ -27,6 +27,11 @@ def waits_of(workload_ids: Collection[str]) -> Mapping[str, WorkloadWait]:
     return {pk: WorkloadWait(reason, code, advice or "") for pk, reason, code, advice in columns}
 
 
+def find_pending_with_data() -> list[QuerySet[Workload]]:
+    """Return the pending workloads that read datasets. For the app that runs jobs."""
+    return [Workload.objects.filter(state=WorkloadState.PENDING, missing_bytes__isnull=False).order_by("pk")]
+
+
 def list_workloads(
     *, actor: Actor, state: WorkloadState | None = None, project: str | None = None
 ) -> QuerySet[Workload]:

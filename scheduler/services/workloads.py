@@ -1,5 +1,6 @@
 """Enqueue, claim, requeue and release workloads. Called by the app that runs jobs, inside its own transaction."""
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -111,12 +112,24 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
 
 
 @transaction.atomic
-def set_missing_bytes(workload_id: str, missing_bytes: Mapping[str, int]) -> None:
-    """Change the bytes of its data that have yet to be brought to each resource, while a workload is pending."""
-    pending = Workload.objects.select_for_update().filter(pk=workload_id, state=WorkloadState.PENDING)
-    if any(row.missing_bytes != missing_bytes for row in pending):
-        pending.update(missing_bytes=dict(missing_bytes), revision=F("revision") + 1)
+def set_missing_bytes(missing_bytes: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Change the bytes of their data that have yet to be brought to each resource, of workloads that are pending.
+
+    Return the ids of those that changed. Equal changes share a statement. Raises InvalidRequest for negative numbers.
+    """
+    if any(size < 0 for sizes in missing_bytes.values() for size in sizes.values()):
+        raise InvalidRequest("A workload misses a negative number of bytes.")
+    pending = Workload.objects.select_for_update().filter(state=WorkloadState.PENDING)
+    changes: dict[str, list[str]] = defaultdict(list)
+    rows = pending.filter(pk__in=missing_bytes).order_by("pk").values_list("pk", "missing_bytes")
+    for pk, before in rows:
+        if before != missing_bytes[pk]:
+            changes[json.dumps(missing_bytes[pk], sort_keys=True)].append(pk)
+    for text, ids in changes.items():
+        Workload.objects.filter(pk__in=ids).update(missing_bytes=json.loads(text), revision=F("revision") + 1)
+    if changes:
         tasks.enqueue_on_commit("scheduler.cycle")
+    return sorted(pk for ids in changes.values() for pk in ids)
 
 
 def find_unclaimed() -> list[QuerySet[Placement]]:

@@ -272,12 +272,12 @@ def test_missing_bytes_are_told_to_the_engine_and_may_change_while_it_waits(proj
     waiting = enqueue_pods(project, "waits", workers(1), missing_bytes={"res_lab": 5 * GIB})
     cycle.run_once()
 
-    workloads.set_missing_bytes(waiting.pk, {"res_lab": 0})
+    workloads.set_missing_bytes({waiting.pk: {"res_lab": 0}})
 
     (view,) = cycle.SnapshotReader().read().values()
     assert view.jobs[waiting.pk].pods[0].request.missing_bytes == (("res_lab", 0),)
     waiting.refresh_from_db()
     assert (waiting.missing_bytes, waiting.revision) == ({"res_lab": 0}, 1)
-    workloads.set_missing_bytes(waiting.pk, {"res_lab": 0})
+    workloads.set_missing_bytes({waiting.pk: {"res_lab": 0}})
     waiting.refresh_from_db()
     assert waiting.revision == 1

@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.engine.cycle import run_cycle
-from scheduler.engine.decisions import Start
-from scheduler.engine.snapshot import Policy, Snapshot
+from scheduler.engine.decisions import Explain, Start
+from scheduler.engine.snapshot import NEARLINE, Policy, Snapshot
 from tests.engine.scheduler.test_rounds import gang
-from tests.factories.scheduler import node, queue
+from tests.factories.scheduler import held, node, queue, wait
 
 GB = 10**9
 
@@ -48,3 +50,25 @@ def test_what_is_missing_in_a_pool_is_missing_on_each_of_its_nodes():
     nodes = [node("full", 1, resource="cold"), node("near", 8, resource="warm")]
 
     assert place({"cold": 80 * GB, "warm": 5 * GB}, *nodes) == ["near", "near"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([40, 50, 60]), st.booleans()), min_size=1, max_size=14),
+    st.integers(0, 4),
+    st.dictionaries(st.sampled_from(["n0", "n1", "n2"]), st.integers(0, 100 * GB)),
+)
+def test_data_decides_where_work_goes_and_never_what_a_queue_gets(work, borrowed, missing_bytes):
+    nodes = [node(f"n{number}", 3) for number in range(3)]
+    queues = [queue("a", 5), queue("b", 3)]
+    runs = [held(f"runs{number}", "b", f"n{number % 3}", {number // 3: 1}) for number in range(borrowed)]
+
+    def decide(sizes: dict[str, int]) -> list[tuple[type, str]]:
+        waits = [
+            wait(f"job{number}", owner, 1, resource="", priority=priority, minute=number, firm=is_firm,
+                 parts={"missing_bytes": tuple(sizes.items())})
+            for number, (owner, priority, is_firm) in enumerate(work)
+        ]  # fmt: skip
+        decisions = run_cycle(Snapshot(nodes, queues, [*runs, *waits]), NEARLINE)
+        return sorted((type(item).__name__, item.job_id) for item in decisions if not isinstance(item, Explain))
+
+    assert decide(missing_bytes) == decide({})

@@ -1,0 +1,41 @@
+"""How much of what jobs read each resource has yet to get: what the scheduler and flows choose by."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeVar
+
+from compute.models import ResourceSite
+from datasets.selectors import locality
+
+K = TypeVar("K")
+
+
+def missing_bytes(commits_of: Mapping[K, Sequence[str]]) -> dict[K, Mapping[str, int]]:
+    """Return, by key, the bytes of these commits that each resource with cache sites lacks, by its id.
+
+    Two queries for any number of keys; none where nobody reads a commit.
+    """
+    wanted = {key: tuple(dict.fromkeys(commits)) for key, commits in commits_of.items() if commits}
+    if not wanted:
+        return {}
+    located = locality.locate_commits({id_ for commits in wanted.values() for id_ in commits})
+    sites = sites_by_resource()
+    # Thousands of jobs read the same few commits.
+    sums = {
+        commits: {
+            resource_id: sum(located[id_].missing_bytes(names) for id_ in commits if id_ in located)
+            for resource_id, names in sites.items()
+        }
+        for commits in set(wanted.values())
+    }
+    return {key: sums[commits] for key, commits in wanted.items()}
+
+
+def sites_by_resource(resource_ids: Collection[str] | None = None) -> dict[str, list[str]]:
+    """Return the cache sites, nearest first, of attached resources that read any; by default of all of them."""
+    links = ResourceSite.objects.filter(resource__detached_at=None).order_by("resource", "position")
+    if resource_ids is not None:
+        links = links.filter(resource__in=resource_ids)
+    sites: dict[str, list[str]] = {}
+    for resource_id, site in links.values_list("resource_id", "site"):
+        sites.setdefault(resource_id, []).append(site)
+    return sites

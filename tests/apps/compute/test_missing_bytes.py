@@ -1,0 +1,169 @@
+"""The scheduler is told what of its data each waiting job lacks, resource by resource."""
+
+import random
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from accounts.actor import Actor
+from compute.engine.mounts import Mount, Tree
+from compute.models import Resource, ResourceSite
+from compute.workers import locality
+from core import tasks
+from datasets.models import CachedCommit, CacheSite, Commit
+from datasets.services import cache_sites, caches
+from scheduler.models import Workload
+from tests.factories import compute as make
+from tests.factories.datasets import commit_files, make_dataset, make_store
+
+pytestmark = pytest.mark.django_db
+SITES_OF = {"here": ["near", "shared"], "there": ["far", "shared"]}
+
+
+@pytest.fixture(autouse=True)
+def _null_queue():
+    before = tasks.install(tasks.NullQueue())
+    yield
+    tasks.install(before)
+
+
+@pytest.fixture
+def commits(home, member, project) -> list[Commit]:
+    make_store(home / "store")
+    dataset = make_dataset(member, project, "xray")
+    return [commit_files(member, dataset, {"a": bytes([number]) * 100 * (number + 1)}) for number in range(3)]
+
+
+@pytest.fixture
+def resources(home, site_admin) -> dict[str, Resource]:
+    """Two resources with a site of their own each, and one that both read."""
+    found = {}
+    for name, sites in SITES_OF.items():
+        found[name], _ = make.make_resource(name)
+        for position, site in enumerate(sites):
+            if not CacheSite.objects.filter(name=site).exists():
+                config = {"size_bytes": 10**6, "rate_bytes_s": 100}
+                cache_sites.create_site(actor=site_admin, name=site, kind="simulated", config=config)
+            ResourceSite.objects.create(resource=found[name], site=site, position=position)
+    return found
+
+
+def submit(project, resource: Resource, *commits: Commit, name: str = "train") -> Workload:
+    template = resource.templates.first() or make.make_template(resource)
+    data = [Mount(f"d{number}", Tree(commit.dataset_id, commit.root)) for number, commit in enumerate(commits)]
+    (job,) = make.submit(project, template, name, data=data, commits=[commit.pk for commit in commits])
+    return Workload.objects.get(pk=job.workload_id)
+
+
+def put(commit: Commit, site: str, bytes_done: int, state: str) -> CachedCommit:
+    """Have a copy of a commit on a site, as far as the test says."""
+    row = CachedCommit.objects.filter(commit=commit, site__name=site).exclude(state__in=("gone", "evicting")).first()
+    if row is None:
+        site_row = CacheSite.objects.get(name=site)
+        row = caches.request_cache(Actor.system("test"), commit, site_row)
+    CachedCommit.objects.filter(pk=row.pk).update(state=state, bytes_done=bytes_done)
+    row.refresh_from_db()
+    return row
+
+
+def told(workload: Workload) -> dict[str, int]:
+    """Return what the scheduler knows, by the name of the resource."""
+    workload.refresh_from_db()
+    names = dict(Resource.objects.values_list("pk", "name"))
+    return {names[pk]: size for pk, size in workload.missing_bytes.items()}
+
+
+def test_a_job_is_queued_with_what_each_resource_lacks(project, commits, resources):
+    first, second, _ = commits
+    put(first, "near", 100, "ready")
+    put(second, "far", 150, "hydrating")
+
+    workload = submit(project, resources["here"], first, second)
+
+    assert told(workload) == {"here": 200, "there": 150}
+
+
+def test_the_figures_follow_what_is_filled_on_becomes_ready_and_is_evicted(project, commits, resources):
+    first, *_ = commits
+    workload = submit(project, resources["here"], first)
+    assert told(workload) == {"here": 100, "there": 100}
+
+    seen = []
+    for site, done, state in [("near", 40, "hydrating"), ("near", 100, "ready"), ("far", 99, "failed")]:
+        put(first, site, done, state)
+        locality.update_missing_bytes()
+        seen.append(told(workload))
+    put(first, "near", 100, "evicting")
+    locality.update_missing_bytes()
+
+    assert seen == [{"here": 60, "there": 100}, {"here": 0, "there": 100}, {"here": 0, "there": 1}]
+    assert told(workload) == {"here": 100, "there": 1}
+
+
+def test_a_job_without_datasets_costs_no_statement_and_one_with_them_two(project, commits, resources):
+    template = make.make_template(resources["here"])
+
+    def statements(name: str, **spec) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            make.submit(project, template, name, **spec)
+        return len(queries)
+
+    statements("first")
+    bare = statements("bare")
+
+    assert statements("reads", commits=[commit.pk for commit in commits]) == bare + 2
+    assert Workload.objects.get(name="bare").missing_bytes is None
+
+
+def test_an_update_costs_as_much_for_many_jobs_as_for_one_and_one_statement_where_none_reads_data(
+    project, commits, resources
+):
+    def statements() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            locality.update_missing_bytes()
+        return len(queries)
+
+    make.submit(project, make.make_template(resources["here"]), "bare")
+    assert statements() == 1
+    submit(project, resources["here"], commits[0])
+    one = statements()
+    for number in range(20):
+        submit(project, resources["here"], commits[0], name=f"more-{number}")
+
+    assert statements() == one
+    put(commits[0], "near", 40, "hydrating")
+    assert statements() == one + 1
+
+
+def test_after_any_fills_and_evictions_the_figures_are_those_of_a_count_by_hand(project, commits, resources):
+    chance = random.Random(20261122)
+    workloads = {
+        (commit_set := tuple(chance.sample(range(3), count))): submit(
+            project, resources["here"], *(commits[index] for index in commit_set), name=f"job-{count}"
+        )
+        for count in (1, 2, 3)
+    }
+    for _ in range(60):
+        index, site = chance.randrange(3), chance.choice(["near", "far", "shared"])
+        state = chance.choice(["queued", "hydrating", "ready", "failed", "evicting", "gone"])
+        size_bytes = commits[index].size_bytes
+        put(commits[index], site, size_bytes if state == "ready" else chance.randrange(size_bytes + 1), state)
+        locality.update_missing_bytes()
+
+        for indices, workload in workloads.items():
+            by_hand = {
+                name: sum(commits[index].size_bytes - count_bytes(commits[index], sites) for index in indices)
+                for name, sites in SITES_OF.items()
+            }
+            assert told(workload) == by_hand
+            assert min(by_hand.values()) >= 0
+
+
+def count_bytes(commit: Commit, sites: list[str]) -> int:
+    """Return how much of a commit its fullest copy on these sites holds."""
+    held = [0]
+    for row in CachedCommit.objects.filter(commit=commit, site__name__in=sites):
+        if row.state in {"queued", "hydrating", "ready", "failed"}:
+            held.append(row.bytes_done)
+    return max(held)
