@@ -1,6 +1,5 @@
 """Routes of datasets: their history and files, and the protocol by which clients upload and download."""
 
-import mimetypes
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, quote
 
@@ -29,8 +28,6 @@ router = Router()
 
 _DATASET = "/datasets/{project}/{name}"
 _UPLOAD = "/uploads/{upload_id}"
-# What a browser may show by itself. All else is only ever saved, so that no dataset can run script on our pages.
-_SHOWN_INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
 @router.post("/datasets", response={201: schemas.DatasetOut}, operation_id="datasets_create")
@@ -301,16 +298,15 @@ def _answer_content(request: ApiRequest, content: files.FileContent, name: bytes
     except ValueError:
         return HttpResponse(status=416, headers={"Content-Range": f"bytes */{content.size_bytes}"})
     first, size = span or (0, content.size_bytes)
-    guessed = mimetypes.guess_type(name.decode("utf-8", "replace"))[0]
-    is_shown = guessed in _SHOWN_INLINE
+    picture = streaming.picture_type(name.decode("utf-8", "replace"))
     response = streaming.stream(
         request,
         content.read(first, size),
         status=200 if span is None else 206,
-        content_type=guessed if is_shown else "application/octet-stream",
+        content_type=picture or "application/octet-stream",
     )
     response["Content-Length"] = str(size)
-    response["Content-Disposition"] = f"{'inline' if is_shown else 'attachment'}; filename*=UTF-8''{quote(name)}"
+    response["Content-Disposition"] = f"{'inline' if picture else 'attachment'}; filename*=UTF-8''{quote(name)}"
     response["Accept-Ranges"] = "bytes"
     response["ETag"] = f'"{content.entry.content_id.hex()}"'
     if span is not None:

@@ -2,14 +2,13 @@
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
-from django_htmx.http import HttpResponseClientRedirect
 
 from accounts.permissions import Level
-from accounts.web.requests import PageRequest, text
+from accounts.web.requests import PageRequest, go_to, text
 from datasets.selectors import cache_plans, caches
 from datasets.services import caches as services
 from datasets.web.commits import commit_of
@@ -54,7 +53,7 @@ def cache(request: PageRequest, project: str, name: str, commit_id: str) -> Http
     commit = commit_of(request, project, name, commit_id)
     site = caches.get_site(actor=request.actor, name=request.POST.get("site", ""))
     services.request_cache(request.actor, commit, site)
-    return _go(request, reverse("datasets:commits", args=[project, name]))
+    return go_to(request, reverse("datasets:commits", args=[project, name]))
 
 
 def clear(request: PageRequest, cached_commit_id: str) -> HttpResponse:
@@ -63,7 +62,7 @@ def clear(request: PageRequest, cached_commit_id: str) -> HttpResponse:
         return _ask_to_clear(request, cached_commit_id)
     copy = services.uncache(request.actor, cached_commit_id)
     messages.success(request, f"{caches.label_of(copy)} leaves {copy.site.name}.")
-    return _go(request, _back(request))
+    return go_to(request, _back(request))
 
 
 @require_POST
@@ -73,7 +72,7 @@ def pin(request: PageRequest, cached_commit_id: str) -> HttpResponse:
     copy = services.set_pinned(request.actor, cached_commit_id, is_pinned=is_pinned)
     words = "stays until it is unpinned" if is_pinned else "may leave again"
     messages.success(request, f"{caches.label_of(copy)} {words}.")
-    return _go(request, _back(request))
+    return go_to(request, _back(request))
 
 
 @require_POST
@@ -81,7 +80,7 @@ def scrub(request: PageRequest, cached_commit_id: str) -> HttpResponse:
     """Have every file of a copy read and compared."""
     copy = services.scrub(request.actor, cached_commit_id)
     messages.success(request, f"Every file of {caches.label_of(copy)} is being read and compared.")
-    return _go(request, _back(request))
+    return go_to(request, _back(request))
 
 
 def _ask_to_clear(request: PageRequest, cached_commit_id: str) -> HttpResponse:
@@ -100,7 +99,3 @@ def _back(request: HttpRequest) -> str:
     wanted = request.POST.get("back", "")
     is_ours = url_has_allowed_host_and_scheme(wanted, allowed_hosts=None)
     return wanted if wanted and is_ours else reverse("datasets:caches")
-
-
-def _go(request: PageRequest, url: str) -> HttpResponse:
-    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)

@@ -20,9 +20,6 @@ from experiments.services.recording import Point, Values
 
 router = Router()
 
-# What a browser may show by itself; all else is only ever saved, so that no artifact can run script on our pages.
-_SHOWN_INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp"}
-
 
 @router.get("/experiments", response=schemas.ExperimentPageOut, operation_id="experiments_list")
 def list_experiments(
@@ -153,7 +150,7 @@ def download_artifact(request: ApiRequest, experiment_id: str, path: str) -> Htt
     row = experiments.get_experiment(actor=request.actor, experiment_id=experiment_id)
     artifact, pieces = artifacts.open_artifact(actor=request.actor, experiment=row, path=path)
     kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-    shown = "inline" if kind in _SHOWN_INLINE else "attachment"
+    shown = "inline" if streaming.picture_type(path) else "attachment"
     response = streaming.stream(request, pieces, content_type=kind)
     response["Content-Length"] = str(artifact.size_bytes)
     response["Content-Disposition"] = f"{shown}; filename*=UTF-8''{quote(path.rsplit('/', 1)[-1])}"

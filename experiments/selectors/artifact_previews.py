@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from compute.selectors.secret_masks import mask_beginning
+from core.streaming import picture_type
 from experiments.models import Experiment
 from experiments.selectors.artifacts import ArtifactFile
 
-_PIXELS = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _TABLES = {"text/csv": ",", "text/tab-separated-values": "\t"}
 MAX_BYTES = 64 * 1024
 _MAX_ROWS, _MAX_COLUMNS = 50, 30
@@ -29,21 +29,10 @@ class Preview:
     is_cut: bool = False
 
 
-def picture_type(path: str) -> str | None:
-    """Return the type as which a file is sent to be shown; None when it is not a plain picture by its name."""
-    kind = mimetypes.guess_type(path)[0]
-    return kind if kind in _PIXELS else None
-
-
-def is_picture(path: str) -> bool:
-    """Whether a page may show the file as a picture."""
-    return picture_type(path) is not None
-
-
 def preview_of(experiment: Experiment, artifact: ArtifactFile, pieces: Iterator[bytes]) -> Preview:
     """Return what can be shown of a file, having read no more of it than that. Secrets of its job are masked."""
     path = artifact.path
-    if is_picture(path):
+    if picture_type(path):
         return Preview("picture")
     head = b""
     while len(head) < MAX_BYTES and (piece := next(pieces, None)) is not None:

@@ -9,11 +9,11 @@ from django.shortcuts import render
 from accounts.actor import Actor
 from accounts.web.requests import PageRequest
 from core.errors import InvalidInput
+from core.streaming import picture_type
 from experiments.engine import columns
 from experiments.engine.columns import Column, Kind
 from experiments.models import Experiment
 from experiments.selectors import artifacts, curves, experiments
-from experiments.selectors.artifact_previews import is_picture
 from experiments.selectors.artifacts import ArtifactFile
 from experiments.selectors.experiments import Comparison
 from experiments.web.curves import MOST_CHARTS, MOST_COMPARED, ids_of, lines_of
@@ -110,7 +110,7 @@ def _files(actor: Actor, rows: Sequence[Experiment]) -> list[File]:
             path=path,
             artifacts=[each.get(row.pk) for row in rows],
             differs=len({artifact.content_hash for artifact in each.values()}) > 1 or len(each) < len(rows),
-            is_picture=is_picture(path),
+            is_picture=picture_type(path) is not None,
         )
         for path, each in shared[:_MOST_FILES]
     ]

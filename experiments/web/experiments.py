@@ -13,10 +13,10 @@ from accounts.permissions import Level
 from accounts.web.requests import PageRequest, text
 from compute.errors import ResourceUnreachable
 from core.errors import InvalidInput
-from core.streaming import stream
+from core.streaming import picture_type, stream
 from experiments.models import Experiment
 from experiments.selectors import artifacts, curves, experiments, sources
-from experiments.selectors.artifact_previews import picture_type, preview_of
+from experiments.selectors.artifact_previews import preview_of
 from experiments.services import annotations
 from experiments.web.curves import MOST_CHARTS, lines_of
 from web.series import Chart, Sample, usage_charts

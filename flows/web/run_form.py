@@ -4,17 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
-from django_htmx.http import HttpResponseClientRedirect
 
 from accounts.permissions import Level
-from accounts.web.requests import PageRequest, text
+from accounts.web.requests import PageRequest, go_to, text
 from flows.engine import grids
 from flows.engine.expressions import Value
 from flows.engine.references import value_text
 from flows.engine.spec import FlowSpec, ParameterSpec
-from flows.models import FlowVersion, Run
+from flows.models import FlowVersion
 from flows.selectors import flows as selectors
 from flows.selectors import runs as run_selectors
 from flows.selectors.specs import spec_of
@@ -75,7 +74,7 @@ def run_form(request: PageRequest, project: str, name: str) -> HttpResponse:
     if faults:
         return _show(request, version, fields_of(spec, given, faults))
     started = runs.start_run(actor=request.actor, version=version, parameters=given)
-    return _go(request, started)
+    return go_to(request, reverse("flows:run", args=[started.pk]))
 
 
 def _show(request: PageRequest, version: FlowVersion, fields: Sequence[Field]) -> HttpResponse:
@@ -101,8 +100,3 @@ def _read(request: PageRequest, spec: FlowSpec) -> dict[str, Value]:
         if value != "" or may_be_empty:
             given[name] = str(value)
     return given
-
-
-def _go(request: PageRequest, run: Run) -> HttpResponse:
-    url = reverse("flows:run", args=[run.pk])
-    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)

@@ -16,10 +16,9 @@ from django.template.loader import get_template
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_POST
-from django_htmx.http import HttpResponseClientRedirect
 
 from accounts.permissions import Level
-from accounts.web.requests import PageRequest, text
+from accounts.web.requests import PageRequest, go_to, text
 from core.errors import InvalidInput
 from flows.models import Run
 from flows.selectors import failures, inputs
@@ -60,7 +59,7 @@ def cancel(request: PageRequest, run_id: str) -> HttpResponse:
     run = selectors.get_run(actor=request.actor, run_id=run_id)
     runs.cancel_run(actor=request.actor, run=run)
     messages.success(request, "The run is being cancelled.")
-    return _go(request, run)
+    return go_to(request, reverse("flows:run", args=[run.pk]))
 
 
 @require_POST
@@ -74,7 +73,7 @@ def retry(request: PageRequest, run_id: str) -> HttpResponse:
     messages.success(
         request, f"{step} and what follows runs again." if step else "The steps that did not succeed run again."
     )
-    return _go(request, run)
+    return go_to(request, reverse("flows:run", args=[run.pk]))
 
 
 @require_POST
@@ -161,8 +160,3 @@ def _names_below(run: Run, panel: Panel) -> list[str]:
     """Return the steps that a retry from the chosen one would run besides it."""
     below = graph_of(run.version_id).below(panel.step.key) if panel.step else frozenset[str]()
     return sorted(below)
-
-
-def _go(request: PageRequest, run: Run) -> HttpResponse:
-    url = reverse("flows:run", args=[run.pk])
-    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)

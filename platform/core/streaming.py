@@ -1,5 +1,6 @@
 """Long answers of the web process: chunks go out as they are made, under ASGI and under Django's test client alike."""
 
+import mimetypes
 import re
 from collections.abc import AsyncIterator, Iterator
 
@@ -8,6 +9,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 def stream(request: HttpRequest, chunks: Iterator[bytes], **options: object) -> StreamingHttpResponse:
@@ -21,6 +23,15 @@ async def asynchronously(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
     take = sync_to_async(lambda: next(chunks, None), thread_sensitive=False)
     while (chunk := await take()) is not None:
         yield chunk
+
+
+def picture_type(name: str) -> str | None:
+    """Return the media type of a file that a browser may show: a plain picture, by its name. None: only to be saved.
+
+    A type that can hold a script is never returned, so no file runs a script on our pages.
+    """
+    kind = mimetypes.guess_type(name)[0]
+    return kind if kind in _PICTURES else None
 
 
 def parse_range(header: str, size_bytes: int) -> tuple[int, int] | None:

@@ -1,6 +1,8 @@
 """What a page view receives."""
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from accounts.actor import Actor
@@ -11,6 +13,11 @@ class PageRequest(HttpRequest):
 
     actor: Actor
     htmx: HtmxDetails
+
+
+def go_to(request: PageRequest, url: str) -> HttpResponse:
+    """Lead the browser to another page, also where htmx would only replace a part of this one."""
+    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
 
 
 def text(request: HttpRequest, name: str) -> str | None:
