@@ -54,18 +54,7 @@ class FailureKind(StrEnum):
     INPUT_CHANGED = "input_changed"
 
 
-_RUN_ENDS = (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
-RUN_STATES = transitions(
-    {
-        RunState.PENDING: [RunState.RUNNING, *_RUN_ENDS],
-        RunState.RUNNING: _RUN_ENDS,
-        # A retry opens a run again; the steps that it does not name are kept.
-        RunState.FAILED: [RunState.RUNNING],
-        RunState.CANCELLED: [RunState.RUNNING],
-        RunState.SUCCEEDED: [RunState.RUNNING],
-    }
-)
-RUN_ENDS = frozenset(_RUN_ENDS)
+RUN_ENDS = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED})
 
 _STARTED = (StepState.PREPARING, StepState.QUEUED)
 _STEP_ENDS = (StepState.SUCCEEDED, StepState.FAILED, StepState.SKIPPED, StepState.CANCELLED)
@@ -76,7 +65,7 @@ STEP_STATES = transitions(
         StepState.PREPARING: [StepState.QUEUED, *_ENDS_OF_ATTEMPT],
         # A short job may have ended before anybody saw it run; a superseded attempt may make way for one that prepares.
         StepState.QUEUED: [StepState.RUNNING, StepState.PREPARING, StepState.QUEUED, *_ENDS_OF_ATTEMPT],
-        # A job may lose its room to others, and then waits again.
+        # An evicted job is requeued.
         StepState.RUNNING: [StepState.QUEUED, *_ENDS_OF_ATTEMPT],
         StepState.BACKOFF: [*_STARTED, StepState.FAILED, StepState.CANCELLED],
         # A retry opens what did not succeed again; one from a step on, that step and all after it.

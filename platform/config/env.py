@@ -112,11 +112,6 @@ class Settings:
     sample: bool = setting("SAMPLE", "1", "0: the first start does not write and train on the sample dataset.")
 
     @property
-    def is_embedded(self) -> bool:
-        """Whether one process does everything, without a message broker."""
-        return not self.broker_url
-
-    @property
     def url(self) -> str:
         """The address under which the product is reached, without a slash at its end."""
         return (self.public_url or f"http://127.0.0.1:{self.port}").rstrip("/")

@@ -94,7 +94,7 @@ def gpus(milli_gpus: int | None) -> str:
 @register.filter
 def cpus(millicores: int | None) -> str:
     """Write an amount of CPU that is given in thousandths."""
-    return _NOTHING if millicores is None else f"{millicores / 1000:g}"
+    return _NOTHING if millicores is None else units.format_cpu(millicores)
 
 
 @register.filter

@@ -5,7 +5,7 @@ const ESCAPE = /\x1b(?:\[([0-9;]*)m|\[[0-9;?]*[A-Za-ln-z]|\][^\x07\x1b]*\x07|[()
 const FIRST_COLOUR = 30;
 
 /** What a text looks like, and the styles that are on at its end, for the text that follows it. */
-export type Painted = { nodes: Node[]; styles: readonly number[] };
+type Painted = { nodes: Node[]; styles: readonly number[] };
 
 export function paint(text: string, before: readonly number[] = []): Painted {
   const nodes: Node[] = [];

@@ -2,7 +2,7 @@
 
 import { takeEntries } from "./traversal.ts";
 
-export type Drops = { mayTake: () => boolean; onDrop: (entries: FileSystemEntry[]) => void; signal: AbortSignal };
+type Drops = { mayTake: () => boolean; onDrop: (entries: FileSystemEntry[]) => void; signal: AbortSignal };
 
 export function listenForDrops({ mayTake, onDrop, signal }: Drops): void {
   let depth = 0;

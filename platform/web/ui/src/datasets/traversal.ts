@@ -3,7 +3,7 @@
 import { isLitter, whyNot } from "./names.ts";
 
 export type Found = { path: string; file: File };
-export type LeftOut = { path: string; why: string };
+type LeftOut = { path: string; why: string };
 const AT_ONCE = 256;
 
 export type Listing = { found: Found[]; leftOut: LeftOut[]; litter: number };

@@ -2,7 +2,7 @@
 
 import type { Upload } from "./upload_api.ts";
 
-export type Unfinished = Upload & { files: number; bytes: number; at: number };
+type Unfinished = Upload & { files: number; bytes: number; at: number };
 
 const LIFETIME_MS = 24 * 3600 * 1000;
 

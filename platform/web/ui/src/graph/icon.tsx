@@ -2,7 +2,7 @@
 
 import sprite from "virtual:icons";
 
-export function iconAddress(name: string): string {
+function iconAddress(name: string): string {
   return `${sprite}#${name}`;
 }
 

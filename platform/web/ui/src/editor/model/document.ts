@@ -4,7 +4,7 @@
 import { type Document, isMap, isSeq, LineCounter, parseDocument, type ToStringOptions } from "yaml";
 import { keepFormatting } from "./lines.ts";
 
-export type Edit = (document: Document) => void;
+type Edit = (document: Document) => void;
 export type Fault = { line: number; column: number; message: string };
 export type Read = { document: Document; lines: LineCounter; fault: Fault | null };
 

@@ -8,7 +8,7 @@ import type { EditorStore } from "./store.ts";
 const PAUSE_MS = 1000;
 const AGAIN_MS = 5000;
 
-export type Kept = "clean" | "writing" | "kept" | "here"; // `here`: in this browser only, the server does not answer
+type Kept = "clean" | "writing" | "kept" | "here"; // `here`: in this browser only, the server does not answer
 export type Other = {
   kind: "window" | "version";
   title: string;

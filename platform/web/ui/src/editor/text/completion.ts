@@ -25,7 +25,7 @@ export type Names = { steps: () => string[]; templates: Choice[]; datasets: Choi
 const LONGEST_LINE = 1000;
 
 // Where the cursor stands: the keys that lead there, and whether a key or the value of one is being written.
-export type Spot = { path: string[]; isValue: boolean; start: number };
+type Spot = { path: string[]; isValue: boolean; start: number };
 
 export function completer(schema: Schema, names: Names): (context: CompletionContext) => CompletionResult | null {
   return (context) => {
