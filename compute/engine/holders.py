@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-_ONE_GPU = 1000
+from core.units import ONE_GPU
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ def _fits(ask: Amounts, amounts: Amounts, held: Sequence[Holding]) -> bool:
     for holding in held:
         for device, milli in holding.gpus:
             used[device] += milli
-    if ask.gpu_milli < _ONE_GPU:
-        free = max((_ONE_GPU - used[device] for device in range(amounts.gpu_milli // _ONE_GPU)), default=0)
+    if ask.gpu_milli < ONE_GPU:
+        free = max((ONE_GPU - used[device] for device in range(amounts.gpu_milli // ONE_GPU)), default=0)
         return ask.gpu_milli <= free
-    idle = sum(used[device] == 0 for device in range(amounts.gpu_milli // _ONE_GPU))
-    return ask.gpu_milli <= _ONE_GPU * idle
+    idle = sum(used[device] == 0 for device in range(amounts.gpu_milli // ONE_GPU))
+    return ask.gpu_milli <= ONE_GPU * idle

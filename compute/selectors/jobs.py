@@ -20,12 +20,12 @@ from compute.engine.states import HOLDING, JOB_STATES, JobState
 from compute.errors import JobNotFound, ResourceUnreachable
 from compute.models import Job, JobEvent
 from compute.selectors import stored_logs
+from core import orm
 from core.errors import InvalidInput
 from scheduler.selectors import workloads
 from scheduler.selectors.workloads import WorkloadWait
 
 MAX_LOG_BYTES = 1 << 20
-_BATCH = 500
 
 
 _STATUS_COLUMNS = (
@@ -144,10 +144,9 @@ def get_job(*, actor: Actor, name: str) -> Job:
 
 def list_by_id(job_ids: Collection[str]) -> dict[str, Job]:
     """Return jobs with their resources by id, without their specs. For the platform itself."""
-    ids = sorted(job_ids)
     jobs: dict[str, Job] = {}
-    for start in range(0, len(ids), _BATCH):
-        rows = Job.objects.filter(pk__in=ids[start : start + _BATCH]).defer("spec").prefetch_related("resource")
+    for batch in orm.in_batches(sorted(job_ids)):
+        rows = Job.objects.filter(pk__in=batch).defer("spec").prefetch_related("resource")
         jobs |= {job.pk: job for job in rows}
     return jobs
 
@@ -224,9 +223,8 @@ def open_output(job: Job) -> OutputReader:
 def open_outputs(job_ids: Collection[str]) -> dict[str, OutputReader]:
     """Return the readers of many jobs by id. For the platform itself."""
     readers: dict[str, OutputReader] = {}
-    ids = sorted(job_ids)
-    for start in range(0, len(ids), _BATCH):
-        rows = Job.objects.filter(pk__in=ids[start : start + _BATCH]).only("name", "evictions", "resource_id")
+    for batch in orm.in_batches(sorted(job_ids)):
+        rows = Job.objects.filter(pk__in=batch).only("name", "evictions", "resource_id")
         for job in rows.prefetch_related("resource"):
             readers[job.pk] = open_output(job)
     return readers

@@ -9,6 +9,7 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from compute import permissions
 from compute.models import Job
+from core import orm
 from core.pagination import Page
 from datasets.errors import FileNotInCommit
 from datasets.selectors import files, trees
@@ -16,7 +17,6 @@ from nearline.content.paths import to_bytes, to_text
 
 _SYSTEM = Actor.system("outputs of jobs")
 _EVERYTHING = b"**"
-_BATCH = 500
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,8 @@ def sum_outputs(*, actor: Actor, job_ids: Sequence[str]) -> Sequence[OutputSize]
         rows = rows.filter(project__in=actor.project_ids)
     return [
         OutputSize(*values)
-        for start in range(0, len(job_ids), _BATCH)
-        for values in rows.filter(pk__in=job_ids[start : start + _BATCH]).values_list(
-            "pk", "output_files", "output_bytes"
-        )
+        for batch in orm.in_batches(job_ids)
+        for values in rows.filter(pk__in=batch).values_list("pk", "output_files", "output_bytes")
     ]
 
 

@@ -15,6 +15,7 @@ from compute.models import Job
 from compute.selectors.forecasts import forecast_durations
 from compute.selectors.jobs import get_spec
 from core import clock, units
+from core.units import ONE_GPU
 from scheduler.selectors import nodes as node_selectors
 
 _STRANGER = "a job of another project"
@@ -111,6 +112,6 @@ def _nodes_of(actor: Actor, resource_ids: set[str]) -> dict[str, list[tuple[str,
     rows = node_selectors.list_nodes(actor=actor).prefetch_related(None).prefetch_related("gpus")
     found: dict[str, list[tuple[str, Amounts]]] = {resource_id: [] for resource_id in resource_ids}
     for node in rows.filter(resource_id__in=resource_ids, is_ready=True, is_drained=False):
-        devices = 1000 * len(node.gpus.all())
+        devices = ONE_GPU * len(node.gpus.all())
         found[node.resource_id].append((node.name, Amounts(node.cpu_millicores, node.memory_bytes, devices)))
     return found

@@ -20,7 +20,7 @@ from compute.models import Job, JobEvent, Template
 from compute.selectors import locality
 from compute.selectors.templates import describe_mismatch
 from compute.services import journal
-from core import clock, tasks
+from core import clock, orm, tasks
 from core.signals import send_on_commit
 from scheduler.services import workloads
 from scheduler.services.workloads import PodSet, WorkloadRequest
@@ -166,13 +166,13 @@ def _create(jobs: Sequence[Job], commits_of: Mapping[str, Sequence[str]]) -> Non
     requests = [_workload_of(job, missing_bytes.get(job.name)) for job in jobs]
     for job, workload_id in zip(jobs, workloads.enqueue_many(requests), strict=True):
         job.workload_id = workload_id
-    Job.objects.bulk_create(jobs, batch_size=journal.BATCH)
+    Job.objects.bulk_create(jobs, batch_size=orm.BATCH_ROWS)
     JobEvent.objects.bulk_create(
         [
             JobEvent(job=job, seq=1, state=job.state, message=f"Waits for {job.template_name}.", at=job.created_at)
             for job in jobs
         ],
-        batch_size=journal.BATCH,
+        batch_size=orm.BATCH_ROWS,
     )
     send_on_commit(signals.job_changed, job_ids=[job.pk for job in jobs])
 
@@ -193,7 +193,7 @@ def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadR
 
 
 def _by_name(names: Sequence[str]) -> dict[str, Job]:
-    return {job.name: job for batch in journal.batches(names) for job in Job.objects.filter(name__in=batch)}
+    return {job.name: job for batch in orm.in_batches(names) for job in Job.objects.filter(name__in=batch)}
 
 
 def _check_owners(requests: Sequence[JobRequest], known: dict[str, Job]) -> None:

@@ -5,7 +5,7 @@ that are not allowed fall out, equal changes share one UPDATE, and the events ar
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
@@ -18,6 +18,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from compute import signals
 from compute.engine.states import JOB_STATES, JobState
 from compute.models import Job, JobEvent
+from core import orm
 from core.signals import send_on_commit
 from scheduler.services.workloads import release_many, requeue_many
 
@@ -25,7 +26,6 @@ T = TypeVar("T")
 _Sql = tuple[str, tuple[str | int, ...]]
 
 # SQLite allows some ten thousand values in one statement; shorter ones also plan faster everywhere.
-BATCH = 500
 _LOCKED_FIELDS = ("token", "state", "event_seq", "starts", "lease_expires_at", "workload_id")
 
 
@@ -50,7 +50,7 @@ def record_steps(steps: Sequence[Step], *, now: datetime) -> list[str]:
     allowed = [step for step in steps if step.job_id in rows and _is_allowed(step, rows[step.job_id])]
     for group in _equal_steps(allowed):
         sources = JOB_STATES.sources_of(group[0].to)
-        for batch in batches(group):
+        for batch in orm.in_batches(group):
             jobs = Job.objects.filter(pk__in=[step.job_id for step in batch], state__in=sources)
             times = {column: _Moment.of_each(batch, column) for column in group[0].times}
             jobs.update(state=group[0].to, event_seq=F("event_seq") + 1, **group[0].fields, **times)
@@ -61,7 +61,7 @@ def record_steps(steps: Sequence[Step], *, now: datetime) -> list[str]:
             )
             for step in allowed
         ],
-        batch_size=BATCH,
+        batch_size=orm.BATCH_ROWS,
     )
     _give_back([rows[step.job_id].workload_id for step in allowed if step.to in JOB_STATES.final], release_many)
     _give_back([rows[step.job_id].workload_id for step in allowed if step.to is JobState.PENDING], requeue_many)
@@ -75,14 +75,9 @@ def lock_jobs(job_ids: Collection[str]) -> list[Job]:
     """Return these jobs in the order of their keys, held until the caller's transaction ends; only what steps need."""
     return [
         job
-        for batch in batches(sorted(set(job_ids)))
+        for batch in orm.in_batches(sorted(set(job_ids)))
         for job in Job.objects.select_for_update().filter(pk__in=batch).only(*_LOCKED_FIELDS).order_by("pk")
     ]
-
-
-def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Cut a long list into pieces that fit one statement."""
-    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
 
 
 def _is_allowed(step: Step, job: Job) -> bool:
@@ -115,5 +110,5 @@ class _Moment(Func):
 
 
 def _give_back(workload_ids: Sequence[str | None], end: Callable[[Collection[str]], object]) -> None:
-    for batch in batches([workload_id for workload_id in workload_ids if workload_id is not None]):
+    for batch in orm.in_batches([workload_id for workload_id in workload_ids if workload_id is not None]):
         end(batch)

@@ -19,6 +19,7 @@ from compute.models import Job, Resource, ResourceSite
 from compute.services import node_reports, templates
 from compute.services.templates import Shape
 from core import clock
+from core.units import ONE_GPU
 from datasets.selectors import caches as cache_selectors
 from scheduler.services import nodes
 
@@ -34,8 +35,8 @@ _LAB_NODE = {
 }
 _LAB = [{"name": f"lab-{number}", **_LAB_NODE} for number in (1, 2)]
 _LAB_SHAPES = {
-    "gpu-half": Shape(2000, 16 * GIB, 500),
-    "gpu-1": Shape(4000, 32 * GIB, 1000),
+    "gpu-half": Shape(2000, 16 * GIB, ONE_GPU // 2),
+    "gpu-1": Shape(4000, 32 * GIB, ONE_GPU),
     "gpu-8": Shape(32_000, 256 * GIB, 8000),
 }
 
@@ -149,5 +150,5 @@ def _shapes_of(machine: NodeFacts) -> Mapping[str, Shape]:
     shapes = {"small": Shape(1000, GIB), "medium": Shape(2000, 4 * GIB)}
     if machine.gpus:
         cpu_millicores = max(1000, machine.cpu_millicores // len(machine.gpus) // 1000 * 1000)
-        shapes["gpu"] = Shape(min(cpu_millicores, 8000), min(32 * GIB, machine.memory_bytes // 2), 1000)
+        shapes["gpu"] = Shape(min(cpu_millicores, 8000), min(32 * GIB, machine.memory_bytes // 2), ONE_GPU)
     return shapes

@@ -13,8 +13,7 @@ from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from compute.errors import InvalidResource, TemplateExists
 from compute.models import Resource, Template
-
-_ONE_GPU = 1000
+from core.units import ONE_GPU
 
 
 @dataclass(frozen=True)
@@ -74,5 +73,5 @@ def delete_template(*, actor: Actor, template: Template) -> None:
 def _check(shape: Shape) -> None:
     if shape.cpu_millicores <= 0 or shape.memory_bytes <= 0 or shape.gpu_milli < 0:
         raise InvalidResource("A template gives some CPU, some memory, and no negative number of GPUs.")
-    if shape.gpu_milli > _ONE_GPU and shape.gpu_milli % _ONE_GPU:
+    if shape.gpu_milli > ONE_GPU and shape.gpu_milli % ONE_GPU:
         raise InvalidResource("More than one GPU must be whole ones.")

@@ -80,7 +80,7 @@ def _view_of(node: "Node", hues: Mapping[str, tuple[int, str]]) -> NodeView:
         memory_bytes=node.memory_bytes,
         memory_held_bytes=held.memory_bytes,
         gpu_model=devices[0].model if devices else "",
-        gpu_milli=1000 * len(devices),
+        gpu_milli=units.ONE_GPU * len(devices),
         gpu_held_milli=sum(held.gpu_milli.values()),
         cells=[_cell_of(node, gpu.index, hues) for gpu in devices],
     )
@@ -93,6 +93,6 @@ def _cell_of(node: "Node", index: int, hues: Mapping[str, tuple[int, str]]) -> C
         if milli:
             hue, project = hues.get(placement.workload.project_id, (_OTHERS_HUE, "another project"))
             filled += milli
-            parts.append(Part(hue, 1000 - filled, milli))
+            parts.append(Part(hue, units.ONE_GPU - filled, milli))
             words.append(f"{units.format_gpus(milli)} {project}")
     return Cell(f"GPU {index}: {', '.join(words) or 'idle'}", parts)

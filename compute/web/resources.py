@@ -21,6 +21,7 @@ from compute.services.templates import Shape
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
 from core.isolation import FailureView
+from core.units import ONE_GPU
 from datasets.errors import CacheSiteNotFound
 from scheduler.selectors.nodes import get_node
 from scheduler.services import nodes
@@ -150,7 +151,7 @@ def add_template(request: PageRequest, name: str) -> HttpResponse:
     form = TemplateForm(request.POST)
     if form.is_valid():
         said = form.cleaned_data
-        shape = Shape(round(1000 * said["cpu"]), said["memory"], round(1000 * said["gpus"]))
+        shape = Shape(round(1000 * said["cpu"]), said["memory"], round(ONE_GPU * said["gpus"]))
         try:
             template = templates.create_template(actor=request.actor, resource=resource, name=said["name"], shape=shape)
         except (InvalidName, InvalidResource, TemplateExists) as error:

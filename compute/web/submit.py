@@ -90,7 +90,7 @@ def _submission_of(form: JobForm) -> Submission:
 
 
 def _describe(shape: Template) -> str:
-    parts = [f"{shape.cpu_millicores / 1000:g} CPU", units.format_memory(shape.memory_bytes)]
+    parts = [f"{units.format_cpu(shape.cpu_millicores)} CPU", units.format_memory(shape.memory_bytes)]
     if shape.gpu_milli:
         parts.append(f"{units.format_gpus(shape.gpu_milli)} GPU")
     return f"{shape.full_name}: {', '.join(parts)}{' (simulated)' if shape.resource.is_simulated else ''}"

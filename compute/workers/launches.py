@@ -21,7 +21,7 @@ from compute.errors import ResourceUnconfined, ResourceUnreachable, StartRefused
 from compute.models import Job
 from compute.selectors import failures
 from compute.services import confinement, journal
-from core import clock, isolation, tasks
+from core import clock, isolation, orm, tasks, units
 from scheduler.services import workloads
 
 log = structlog.get_logger(__name__)
@@ -34,7 +34,7 @@ _SEVERAL_PODS = "The job has several pods. The drivers of this version start one
 def start_placed_jobs() -> None:
     """Start all jobs whose workload was placed."""
     # Asked without a lock first: most ticks find nothing.
-    for placement_ids in journal.batches(workloads.list_unclaimed()):
+    for placement_ids in orm.in_batches(workloads.list_unclaimed()):
         for job_ids in isolation.in_batch(failures.CLAIM, placement_ids, _claim):
             _start(job_ids)
 
@@ -144,5 +144,7 @@ def _is_overdue(job: Job, now: datetime) -> bool:
 def _gpus_in_words(gpus: Sequence[Sequence[int]]) -> str:
     if not gpus:
         return ""
-    shares = ", ".join(str(index) if milli == 1000 else f"{milli / 1000:g} of {index}" for index, milli in gpus)  # noqa: PLR2004
+    shares = ", ".join(
+        str(index) if milli == units.ONE_GPU else f"{units.format_gpus(milli)} of {index}" for index, milli in gpus
+    )
     return f", GPU {shares}"

@@ -24,7 +24,7 @@ from compute.selectors import failures
 from compute.services import journal
 from compute.workers import launches, probes, stops
 from compute.workers.launches import LEASE
-from core import clock, isolation
+from core import clock, isolation, orm
 
 log = structlog.get_logger(__name__)
 
@@ -88,7 +88,7 @@ def observe_resource(*, resource_id: str) -> None:
 def _read_records(resource: Resource, reports: Sequence[JobReport]) -> list[JobRecord]:
     live = Job.objects.filter(resource=resource, is_live=True).exclude(state=JobState.PENDING)
     rows = {job.run_name: job for job in live.only(*_BOOKED)}
-    for names in journal.batches([report.name for report in reports if report.name not in rows]):
+    for names in orm.in_batches([report.name for report in reports if report.name not in rows]):
         rows.update((job.run_name, job) for job in Job.objects.filter(name__in=names).only(*_BOOKED))
     return [
         JobRecord(job.pk, name, job.token, JobState(job.state), job.lease_expires_at, job.reason, job.memory_bytes)
@@ -141,7 +141,7 @@ def _step_of(record: Record) -> journal.Step:
 
 
 def _renew_leases(job_ids: Sequence[str], now: datetime) -> None:
-    for batch in journal.batches(job_ids):
+    for batch in orm.in_batches(job_ids):
         live = Job.objects.filter(pk__in=batch, is_live=True)
         live.update(lease_expires_at=now + LEASE)
 

@@ -12,7 +12,7 @@ from compute.models import Job
 from compute.selectors import failures
 from compute.services import journal
 from compute.workers import probes
-from core import clock, isolation
+from core import clock, isolation, orm
 from scheduler.services import workloads
 
 GRACE_S = 10.0
@@ -35,7 +35,7 @@ def evict_jobs() -> None:
         return journal.record_steps(steps, now=clock.now())
 
     is_news = False
-    for batch in journal.batches(list(reasons)):
+    for batch in orm.in_batches(list(reasons)):
         is_news |= any(isolation.in_batch(failures.EVICT, batch, evict))
     if is_news:
         stop_ending_jobs()

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from core.metrics import BYTES_HYDRATED
+from prometheus_client import Counter
+
 from datasets.engine.layout import pack_key
 from datasets.engine.ports import BlobStore
 from datasets.errors import BlobMissing, ContentCorrupt, HydrationStopped, StoreUnreachable, TargetUnwritable
@@ -14,6 +15,8 @@ from nearline.hydrate import engine
 from nearline.hydrate.cancellation import Cancellation, Cancelled
 from nearline.hydrate.folder import Existing, FolderTarget
 from nearline.hydrate.ports import HydrationProgress, OnProgress, ignore_progress
+
+BYTES_HYDRATED = Counter("nearline_bytes_hydrated_total", "Bytes read from the store to fill cache sites")
 
 
 def hydrate(

@@ -11,6 +11,7 @@ from itertools import islice
 
 from django.db import transaction
 
+from core import orm
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.scoped import ScopedStore
 from datasets.engine import collisions
@@ -19,7 +20,6 @@ from datasets.errors import BlobMissing, ManifestRejected, NameCollision, PackMi
 from datasets.models import PRESENT, Commit, Dataset, ManifestRange, Pack
 from datasets.selectors.trees import TreeReader
 from datasets.services import packs
-from datasets.services.packs import in_batches
 from nearline.content.collisions import collision_details, describe_collisions
 from nearline.content.errors import ContentError
 from nearline.content.manifest import Entry, RootRange, check_range, decode_root, root_id
@@ -29,7 +29,6 @@ from nearline.content.paths import find_collisions
 _FETCH_AHEAD = 4
 _KEPT_AT_ONCE = 16
 # Rows of a few kilobytes each.
-_BATCH = 500
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def check_names(dataset: Dataset, tree: CheckedTree, *, parent: Commit | None, a
     ids = [row.range_id for row in tree.ranges]
     parent_ids = [row.range_id for row in reader.read_root(parent.root)] if parent else []
     kept: dict[str, bytes] = {}
-    for batch in in_batches({*ids, *parent_ids}):
+    for batch in orm.in_batches({*ids, *parent_ids}):
         rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
         kept.update((range_id, bytes(names)) for range_id, names in rows.values_list("range_id", "names"))
     before = [kept[range_id] for range_id in parent_ids if range_id in kept]
@@ -139,7 +138,7 @@ def _known_ranges(dataset: Dataset, ranges: Sequence[RootRange]) -> set[str]:
     if len(expected) != len(ranges):
         raise ManifestRejected("The root lists the same range twice.")
     known = set()
-    for batch in in_batches(expected):
+    for batch in orm.in_batches(expected):
         for kept in ManifestRange.objects.filter(dataset=dataset, range_id__in=batch).defer("names"):
             row = expected[kept.range_id]
             stated = (row.first_path, row.last_path, row.files, row.size_bytes)
@@ -196,7 +195,7 @@ def _reach_of(read: Iterable[ReadRange]) -> dict[str, int]:
 def find_packs(dataset: Dataset, reach: dict[str, int]) -> dict[str, Pack]:
     """Return those of the packs that are present. Raises ManifestRejected when a blob lies past the end of one."""
     found: dict[str, Pack] = {}
-    for batch in in_batches(reach):
+    for batch in orm.in_batches(reach):
         present = Pack.objects.filter(dataset=dataset, sha256__in=batch, state__in=PRESENT)
         found.update((pack.sha256, pack) for pack in present)
     for sha256, pack in found.items():
@@ -225,10 +224,10 @@ def keep_ranges(
         )
         for found in read
     ]
-    ManifestRange.objects.bulk_create(rows, ignore_conflicts=True, batch_size=_BATCH)
+    ManifestRange.objects.bulk_create(rows, ignore_conflicts=True, batch_size=orm.BATCH_ROWS)
     # Another commit may have kept some of them at the same time, under ids of its own.
     ids: dict[str, str] = {}
-    for batch in in_batches(found.row.range_id for found in read):
+    for batch in orm.in_batches(found.row.range_id for found in read):
         ids.update(ManifestRange.objects.filter(dataset=dataset, range_id__in=batch).values_list("range_id", "pk"))
     link = ManifestRange.packs.through
     links = [
@@ -236,4 +235,4 @@ def keep_ranges(
         for found in read
         for sha256 in sorted(found.reach)
     ]
-    link.objects.bulk_create(links, ignore_conflicts=True, batch_size=_BATCH)
+    link.objects.bulk_create(links, ignore_conflicts=True, batch_size=orm.BATCH_ROWS)

@@ -5,21 +5,15 @@ is true afterwards too, however long the caller takes: a wanted pack is out of t
 commit refers to packs under the same lock under which they are given up.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from core import clock
+from core import clock, orm
 from datasets.errors import BodyRefused, PackLeaving, PackMissing
 from datasets.models import PRESENT, Dataset, ManifestRange, Pack, PackState
-
-_Id = TypeVar("_Id", str, bytes)
-
-# Few enough for the parameters of one statement of any database.
-_BATCH = 500
 
 
 class RangesForgotten(Exception):
@@ -88,7 +82,7 @@ def borrow(dataset: Dataset, lender: Dataset, names: Iterable[str]) -> None:
 
     Raises PackMissing unless the lender has all of them, PackLeaving while one of the dataset's own is being deleted.
     """
-    for batch in in_batches(sorted(names)):
+    for batch in orm.in_batches(sorted(names)):
         lenders = Pack.objects.filter(dataset=lender, sha256__in=batch)
         lock_present(list(lenders))
         lent = {pack.sha256: pack for pack in lenders}
@@ -117,7 +111,7 @@ def borrow(dataset: Dataset, lender: Dataset, names: Iterable[str]) -> None:
 def lock_present(packs: Collection[Pack]) -> None:
     """Let these packs stay as they are until the transaction ends. Raises PackMissing unless all are present."""
     names = {pack.pk: pack.sha256 for pack in packs}
-    for batch in in_batches(sorted(names)):
+    for batch in orm.in_batches(sorted(names)):
         rows = Pack.objects.select_for_update().filter(pk__in=batch, state__in=PRESENT).order_by("pk")
         for id_ in list(rows.values_list("pk", flat=True)):
             del names[id_]
@@ -132,21 +126,14 @@ def hold_ranges(dataset: Dataset, range_ids: Sequence[str]) -> None:
     Raises PackMissing, and RangesForgotten when a range was forgotten after it was checked.
     """
     known: dict[str, bool] = {}
-    for batch in in_batches(range_ids):
+    for batch in orm.in_batches(range_ids):
         rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
         known.update(rows.values_list("pk", "is_committed"))
     if len(known) != len(range_ids):
         raise RangesForgotten
-    fresh = list(in_batches(id_ for id_, is_committed in known.items() if not is_committed))
+    fresh = list(orm.in_batches(id_ for id_, is_committed in known.items() if not is_committed))
     lock_present({pack for batch in fresh for pack in Pack.objects.filter(ranges__in=batch)})
     for batch in fresh:
         # Looked at after the lock: who gives packs up forgets their ranges in the same transaction.
         if ManifestRange.objects.filter(pk__in=batch).update(is_committed=True) != len(batch):
             raise RangesForgotten
-
-
-def in_batches(ids: Iterable[_Id]) -> Iterator[list[_Id]]:
-    """Yield ids in groups that one statement can carry."""
-    source = iter(ids)
-    while batch := list(islice(source, _BATCH)):
-        yield batch

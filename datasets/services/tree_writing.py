@@ -14,7 +14,7 @@ from typing import Final, Self
 from blake3 import blake3
 from django.db.models import QuerySet
 
-from core import clock
+from core import clock, orm
 from core.errors import InvalidInput
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key, range_key
@@ -23,7 +23,6 @@ from datasets.errors import ManifestRejected, PackLeaving, SourceChanged
 from datasets.models import Dataset, ManifestRange, Pack, PackState, StoredBlob, StoredTree
 from datasets.services import manifests, packing, packs
 from datasets.services.manifests import ReadRange
-from datasets.services.packs import in_batches
 from nearline.content.chunking import cut, is_chunked
 from nearline.content.errors import ContentError
 from nearline.content.hashing import EMPTY_ID, file_id, new_hasher
@@ -165,7 +164,7 @@ class TreeWriter:
         """Return where contents lie already, in packs that are out of the collection's reach from now on."""
         keys = {_key(self._dataset, content_id): content_id for content_id in content_ids}
         found: dict[bytes, BlobRef] = {}
-        for batch in in_batches(keys):
+        for batch in orm.in_batches(keys):
             rows = list(StoredBlob.objects.filter(key__in=batch).values_list("key", "pack_id", "offset", "size"))
             if not rows:
                 continue
@@ -216,8 +215,8 @@ class TreeWriter:
             for blob in blobs
         ]
         # Not in one transaction: a database that has one writer at a time would make all others wait.
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            StoredBlob.objects.bulk_create(rows[start : start + _ROWS_AT_ONCE])
+        for batch in orm.in_batches(rows, _ROWS_AT_ONCE):
+            StoredBlob.objects.bulk_create(batch)
 
     def _emit(self) -> None:
         """Hand the entries on that have all their places, in the order of paths."""

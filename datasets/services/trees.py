@@ -8,7 +8,7 @@ from django.db import transaction
 from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
-from core import clock
+from core import clock, orm
 from core.errors import InvalidInput
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
@@ -19,7 +19,6 @@ from datasets.models import Commit, Dataset, ManifestRange, Pack, StoredTree, Tr
 from datasets.selectors.trees import TreeReader
 from datasets.services import commits, packs
 from datasets.services.datasets import ensure_internal_dataset
-from datasets.services.packs import in_batches
 from datasets.services.tree_writing import TreeWriter, touch_manifests
 from nearline.content.manifest import RootRange, encode_root, root_id
 
@@ -78,7 +77,7 @@ def commit_tree(
     ranges = TreeReader(tree.dataset).read_root(tree.root)
     for key in (root_key(tree.root), *(range_key(row.range_id) for row in ranges)):
         target.put(key, source.get(key))
-    for batch in in_batches(row.range_id for row in ranges):
+    for batch in orm.in_batches(row.range_id for row in ranges):
         rows = Pack.objects.filter(ranges__dataset=tree.dataset, ranges__range_id__in=batch)
         packs.borrow(dataset, tree.dataset, set(rows.values_list("sha256", flat=True)))
     return commits.commit_root(
@@ -101,7 +100,7 @@ def _hold(dataset: Dataset, root: str, ranges: Iterable[RootRange], holder: str)
     )
     touch_manifests(StoredTree.objects.filter(pk=tree.pk))
     link = StoredTree.ranges.through
-    for batch in in_batches(row.range_id for row in ranges):
+    for batch in orm.in_batches(row.range_id for row in ranges):
         rows = ManifestRange.objects.filter(dataset=dataset, range_id__in=batch)
         # Storing took so long that what was stored first is out of date.
         if rows.filter(due_at=None).update(touched_at=clock.now()) != len(batch):

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from core import orm
 from experiments.engine.log_tags import Problem, Problems
 from experiments.models import Experiment
 
 __all__ = ["LogRecord", "Problem", "Problems", "find_read", "records_of_run"]
-
-_BATCH = 500
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ def records_of_run(run_id: str) -> Mapping[str, LogRecord]:
 def find_read(kind: str, source_ids: list[str]) -> set[str]:
     """Return those of some sources of one kind whose log was read to its end."""
     read: set[str] = set()
-    for start in range(0, len(source_ids), _BATCH):
-        rows = Experiment.objects.filter(source_kind=kind, source_id__in=source_ids[start : start + _BATCH])
+    for batch in orm.in_batches(source_ids):
+        rows = Experiment.objects.filter(source_kind=kind, source_id__in=batch)
         read.update(str(source_id) for (source_id,) in rows.filter(harvested_at__isnull=False).values_list("source_id"))
     return read

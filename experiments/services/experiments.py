@@ -10,12 +10,11 @@ from django.db.models import Case, F, QuerySet, Value, When
 
 from accounts.actor import Actor
 from accounts.permissions import require
+from core import orm
 from experiments import permissions
 from experiments.engine.states import ExperimentState
 from experiments.models import Experiment
 from experiments.services import facts
-
-_BATCH = 500
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def create_experiments(*, actor: Actor, kind: str, experiments: Sequence[NewExpe
         )
         for each in experiments
     ]
-    facts.write_given(Experiment.objects.bulk_create(rows, batch_size=_BATCH))
+    facts.write_given(Experiment.objects.bulk_create(rows, batch_size=orm.BATCH_ROWS))
 
 
 Field = Literal["state", "reason", "started_at", "finished_at", "job_id", "artifacts_wanted"]
@@ -87,8 +86,7 @@ def update_experiments(*, actor: Actor, kind: str, changes: Mapping[str, Mapping
     `artifacts_wanted` has the outputs stored, except those of simulated jobs, which left none.
     """
     ids = sorted(changes)
-    for start in range(0, len(ids), _BATCH):
-        batch = ids[start : start + _BATCH]
+    for batch in orm.in_batches(ids):
         values: dict[str, dict[str, object]] = {}
         for source_id in batch:
             for name, value in changes[source_id].items():

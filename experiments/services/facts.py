@@ -5,11 +5,10 @@ Called inside the transaction that writes the record itself.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from core import orm
 from experiments.engine import columns
 from experiments.engine.columns import MAX_KEY, Kind
 from experiments.models import Experiment, Fact, FactKey
-
-_BATCH = 500
 
 
 def write_given(experiments: Sequence[Experiment]) -> None:
@@ -31,7 +30,7 @@ def write(recorded: Iterable[tuple[Experiment, Kind, Mapping[str, object]]]) -> 
             keys.add((experiment.project_id, kind, name))
     Fact.objects.bulk_create(
         rows.values(),
-        batch_size=_BATCH,
+        batch_size=orm.BATCH_ROWS,
         update_conflicts=True,
         unique_fields=["experiment", "kind", "key"],
         update_fields=["number", "text"],
@@ -48,7 +47,7 @@ def write_keys(keys: Iterable[tuple[str, Kind, str]]) -> None:
         new = sorted(name for name in names - known if name[0] == project_id)
         FactKey.objects.bulk_create(
             [FactKey(project_id=project_id, kind=kind, key=key) for _, kind, key in new],
-            batch_size=_BATCH,
+            batch_size=orm.BATCH_ROWS,
             ignore_conflicts=True,
         )
 

@@ -6,14 +6,13 @@ from datetime import datetime
 
 from django.db.models import Q
 
+from core import orm
 from experiments.engine import stretches
 from experiments.engine.columns import Kind
 from experiments.engine.log_tags import Record
 from experiments.engine.stretches import Levels
 from experiments.models import Experiment, MetricLast, MetricPoint, MetricStretch
 from experiments.services import facts
-
-_BATCH = 500
 
 
 def write_points(measured: Iterable[tuple[Experiment, Sequence[Record]]], now: datetime) -> None:
@@ -52,11 +51,11 @@ def write_points(measured: Iterable[tuple[Experiment, Sequence[Record]]], now: d
                 ]
     for name, thinned in levels.items():
         lasts[name].open_stretches = b"" if thinned is None else thinned.pack()
-    MetricStretch.objects.bulk_create(complete, batch_size=_BATCH)
-    MetricPoint.objects.bulk_create(points, batch_size=_BATCH)
+    MetricStretch.objects.bulk_create(complete, batch_size=orm.BATCH_ROWS)
+    MetricPoint.objects.bulk_create(points, batch_size=orm.BATCH_ROWS)
     MetricLast.objects.bulk_create(
         lasts.values(),
-        batch_size=_BATCH,
+        batch_size=orm.BATCH_ROWS,
         update_conflicts=True,
         unique_fields=["experiment", "key"],
         update_fields=["step", "value", "at", "points", "open_stretches"],
@@ -75,8 +74,8 @@ def _levels_of(last: MetricLast | None) -> Levels | None:
 
 def _last_of(experiment_ids: Sequence[str]) -> Mapping[tuple[str, str], MetricLast]:
     lasts: dict[tuple[str, str], MetricLast] = {}
-    for start in range(0, len(experiment_ids), _BATCH):
-        for row in MetricLast.objects.filter(Q(experiment__in=experiment_ids[start : start + _BATCH])):
+    for batch in orm.in_batches(experiment_ids):
+        for row in MetricLast.objects.filter(Q(experiment__in=batch)):
             lasts[row.experiment_id, row.key] = row
     return lasts
 

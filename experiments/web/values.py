@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from django.db.models import QuerySet
 
+from core import orm
 from experiments.engine.columns import Column, Kind
 from experiments.models import Experiment
 from experiments.selectors import experiments
 
-_CSV_BATCH = 500
 _FIXED = ("title", "state", "project", "flow", "run", "step", "template", "by", "created", "took")
 
 Recorded = Mapping[str, Mapping[Column, object]]
@@ -55,12 +55,10 @@ def csv_lines(matches: QuerySet[Experiment], chosen: Sequence[Column]) -> Iterat
     plain = [Column(Kind.PLAIN, name) for name in _FIXED]
     every = [*plain, *(column for column in chosen if column not in plain)]
     yield _csv_line(["id", *map(str, every)])
-    ids = list(matches.values_list("pk", flat=True))
-    for start in range(0, len(ids), _CSV_BATCH):
-        batch = Experiment.objects.filter(pk__in=ids[start : start + _CSV_BATCH])
-        rows = {row.pk: row for row in experiments.with_relations(batch)}
+    for ids in orm.in_batches(list(matches.values_list("pk", flat=True))):
+        rows = {row.pk: row for row in experiments.with_relations(Experiment.objects.filter(pk__in=ids))}
         recorded = recorded_by(list(rows.values()))
-        for experiment_id in ids[start : start + _CSV_BATCH]:
+        for experiment_id in ids:
             if row := rows.get(experiment_id):
                 yield _csv_line([row.pk, *(_csv_text(value_of(row, recorded[row.pk], column)) for column in every)])
 

@@ -17,7 +17,7 @@ from django.db.models import Count, QuerySet
 from accounts.actor import Actor
 from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
-from core import clock, isolation
+from core import clock, isolation, orm
 from core.models import Failure
 from experiments.engine import log_tags, recorded
 from experiments.engine.columns import Kind
@@ -34,7 +34,6 @@ log = structlog.get_logger(__name__)
 
 _SYSTEM = Actor.system("experiments")
 _RUNNING_JOBS = ("running", "leaving", "stopping")
-_BATCH = 500
 _READ_FIELDS = ("project_id", "job_id", "log_offset", "log_problems")
 # How long after its job ended a log that cannot be read still holds its run up.
 _PATIENCE = timedelta(minutes=5)
@@ -95,8 +94,8 @@ def read_running() -> None:
 def _logs_of(job_ids: Sequence[str]) -> list[_Log]:
     """Return the logs of these jobs that were not read to their end."""
     rows: list[Experiment] = []
-    for start in range(0, len(job_ids), _BATCH):
-        unread = Experiment.objects.filter(job__in=job_ids[start : start + _BATCH], harvested_at__isnull=True)
+    for batch in orm.in_batches(job_ids):
+        unread = Experiment.objects.filter(job__in=batch, harvested_at__isnull=True)
         rows += unread.only(*_READ_FIELDS)
     jobs = job_selectors.list_by_id([row.job_id for row in rows if row.job_id is not None]) if rows else {}
     return [_Log(row, jobs[row.job_id]) for row in sorted(rows, key=lambda row: row.pk) if row.job_id in jobs]
@@ -162,8 +161,8 @@ def _read(each: _Log) -> _Reading | None:
 def _write(readings: Sequence[_Reading], now: datetime) -> bool:
     """Write what pieces of logs recorded; return whether any of the logs has more."""
     silent = [reading.experiment.pk for reading in readings if reading.is_silent and reading.is_done]
-    for start in range(0, len(silent), _BATCH):
-        Experiment.objects.filter(pk__in=silent[start : start + _BATCH]).update(harvested_at=now)
+    for batch in orm.in_batches(silent):
+        Experiment.objects.filter(pk__in=batch).update(harvested_at=now)
     recording = [reading for reading in readings if not (reading.is_silent and reading.is_done)]
     recording = _fit_metrics(recording)
     records = _records_of([reading.experiment.pk for reading in recording if _changes_row(reading)])
@@ -219,9 +218,9 @@ def _without(reading: _Reading, kind: RecordKind, keys: Collection[str]) -> _Rea
 def _records_of(experiment_ids: Sequence[str]) -> Mapping[str, Experiment]:
     """Return what experiments recorded so far, held until the transaction ends: people add tags meanwhile."""
     records: dict[str, Experiment] = {}
-    for start in range(0, len(experiment_ids), _BATCH):
+    for batch in orm.in_batches(experiment_ids):
         rows = Experiment.objects.select_for_update().only("tags", "logged", "log_problems").order_by("pk")
-        records |= {row.pk: row for row in rows.filter(pk__in=experiment_ids[start : start + _BATCH])}
+        records |= {row.pk: row for row in rows.filter(pk__in=batch)}
     return records
 
 

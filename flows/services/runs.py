@@ -13,7 +13,7 @@ from accounts.permissions import require
 from accounts.services import secrets
 from compute.selectors import jobs as job_selectors
 from compute.services import confinement
-from core import clock, isolation, tasks
+from core import clock, isolation, orm, tasks
 from datasets.selectors import datasets as dataset_selectors
 from flows import permissions
 from flows.engine import grids
@@ -25,8 +25,6 @@ from flows.errors import InvalidParameters, NothingToRetry, OutputsGone, RunHasE
 from flows.models import Attempt, Flow, FlowVersion, Run, RunEvent, Step
 from flows.selectors import failures, specs
 from flows.selectors import runs as run_selectors
-
-_BATCH = 500
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def start_run(
             )
             for instance in grids.expand(spec, values)
         ],
-        batch_size=_BATCH,
+        batch_size=orm.BATCH_ROWS,
     )
     RunEvent.objects.create(run=run, seq=1, kind="run.created", message=f"Started by {actor.name}.", at=now)
     facts = {"secrets": ", ".join(names)} if names else {}

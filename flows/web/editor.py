@@ -199,5 +199,5 @@ def _datasets(request: PageRequest, project: str) -> Sequence[dict[str, str]]:
 
 def _size_of(template: "Template") -> str:
     gpus = f", {units.format_gpus(template.gpu_milli)} GPU" if template.gpu_milli else ""
-    size = f"{template.cpu_millicores / 1000:g} CPU, {units.format_memory(template.memory_bytes)}{gpus}"
+    size = f"{units.format_cpu(template.cpu_millicores)} CPU, {units.format_memory(template.memory_bytes)}{gpus}"
     return f"{size}, simulated" if template.resource.is_simulated else size

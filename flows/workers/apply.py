@@ -18,7 +18,7 @@ from accounts.actor import Actor
 from compute.selectors import jobs as job_selectors
 from compute.services import jobs
 from compute.services.jobs import JobRequest
-from core import leases, tasks
+from core import leases, orm, tasks
 from core.signals import send_on_commit
 from experiments.services import experiments
 from experiments.services.experiments import Field, Labels, NewExperiment
@@ -46,7 +46,6 @@ from flows.workers import job_specs
 from flows.workers.snapshots import Loaded
 
 _SYSTEM = Actor.system("flow runs")
-_BATCH = 500
 # How long a worker may take from one write of a run to the next, in seconds.
 LEASE_S = 5.0
 _MOST_FAILED = 3
@@ -247,13 +246,13 @@ class _Writer:
 
     def _write_ends(self) -> None:
         """Replace the moment at which ends were noticed by the jobs' own, of attempts and of the steps they settled."""
-        for batch in _batches([end.attempt_id for end in self._ended]):
+        for batch in orm.in_batches(end.attempt_id for end in self._ended):
             Attempt.objects.filter(pk__in=batch).update(
                 started_at=job_selectors.started_at(),
                 finished_at=Coalesce(job_selectors.finished_at(), self._now),
             )
         newest = Attempt.objects.filter(step=OuterRef("pk")).order_by("-number")
-        for batch in _batches([end.step_id for end in self._ended]):
+        for batch in orm.in_batches(end.step_id for end in self._ended):
             ended = Step.objects.filter(pk__in=batch, finished_at__isnull=False)
             ended.update(finished_at=Subquery(newest.values("finished_at")[:1]))
 
@@ -273,13 +272,13 @@ class _Writer:
         ]
         prepared = list(self._prepared())
         self._submit([*ready, *prepared])
-        Attempt.objects.bulk_create(attempts, batch_size=_BATCH)
+        Attempt.objects.bulk_create(attempts, batch_size=orm.BATCH_ROWS)
         Attempt.objects.bulk_update(
             [attempt for _, attempt in prepared], ["job", "state", "queued_at", "remind_at"], 200
         )
         # Their rows are written; their experiments follow.
         self._attempt_changes |= {each.pk: {"state": each.state, "job_id": each.job_id} for _, each in prepared}
-        AttemptInput.objects.bulk_create(inputs, batch_size=_BATCH)
+        AttemptInput.objects.bulk_create(inputs, batch_size=orm.BATCH_ROWS)
         self._create_experiments(attempts)
         changes: dict[str, dict[str, Any]] = {}
         for start in self._starts:
@@ -430,7 +429,7 @@ class _Writer:
         for number, event in enumerate(self._events, start=self._run.event_seq + 1):
             event.seq = number
         changes["event_seq"] = self._run.event_seq + len(self._events)
-        RunEvent.objects.bulk_create(self._events, batch_size=_BATCH)
+        RunEvent.objects.bulk_create(self._events, batch_size=orm.BATCH_ROWS)
         Run.objects.filter(pk=self._run.pk).update(**changes)
         if self._events:
             send_on_commit(signals.run_changed, run_id=self._run.pk)
@@ -485,9 +484,5 @@ def _update_grouped(rows: models.QuerySet[Any], changes: dict[str, dict[str, Any
     for row_id, change in changes.items():
         groups.setdefault(repr(sorted(change.items())), (change, []))[1].append(row_id)
     for change, ids in groups.values():
-        for batch in _batches(sorted(ids)):
+        for batch in orm.in_batches(sorted(ids)):
             rows.filter(pk__in=batch).update(**change)
-
-
-def _batches(ids: Sequence[str]) -> Iterable[Sequence[str]]:
-    return (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))

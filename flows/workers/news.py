@@ -2,20 +2,18 @@
 
 from collections.abc import Sequence
 
-from core import clock, tasks
+from core import clock, orm, tasks
 from flows.engine.states import STEP_ENDS
 from flows.models import Run, Step
 from flows.workers import snapshots, staging
-
-_BATCH = 500
 
 
 def jobs_changed(job_ids: Sequence[str]) -> None:
     """Enqueue each run that has something to do because of one of these jobs, once."""
     runs: set[str] = set()
     now = clock.now()
-    for start in range(0, len(job_ids), _BATCH):
-        concerned = snapshots.live_attempts_with_news(now).filter(job__in=job_ids[start : start + _BATCH])
+    for batch in orm.in_batches(job_ids):
+        concerned = snapshots.live_attempts_with_news(now).filter(job__in=batch)
         runs.update(concerned.values_list("run_id", flat=True))
     for run_id in sorted(runs):
         tasks.enqueue("flows.advance", run_id=run_id)

@@ -14,6 +14,7 @@ from compute.errors import TemplateNotFound
 from compute.selectors import jobs, templates
 from compute.selectors.jobs import JobStatus
 from compute.selectors.states import JobState
+from core import orm
 from experiments.selectors import artifacts, log_records
 from flows.engine import names, planner
 from flows.engine.expressions import Value
@@ -25,7 +26,6 @@ from flows.engine.transitions import Tried
 from flows.models import Attempt, InputState, Run, Step
 from flows.selectors import measurements, specs
 
-_BATCH = 500
 _SYSTEM = Actor.system("flow runs")
 _ENDED_STEPS = sorted(state.value for state in STEP_ENDS)
 _REOPENED = ("failed", "skipped", "cancelled")
@@ -148,7 +148,7 @@ def _steps(
     live = steps.exclude(state__in=_ENDED_STEPS)
     if run.cancel_requested_at is not None:
         return list(live)
-    found = [step for batch in _batches(list(attempts)) for step in live.filter(pk__in=batch)]
+    found = [step for batch in orm.in_batches(attempts) for step in live.filter(pk__in=batch)]
     if any(states[StepState.BACKOFF] for states in counts.values()):
         found += live.filter(Q(not_before__isnull=True) | Q(not_before__lte=now), state=StepState.BACKOFF)
     pending = {key: states[StepState.PENDING] for key, states in counts.items() if states[StepState.PENDING]}
@@ -265,10 +265,6 @@ def _step_now(step: Step, attempt: AttemptNow | None) -> StepNow:
 
 def _results(run: Run, graph: Graph) -> dict[str, list[Mapping[str, Value]]]:
     return {key: list(measurements.of_step(run.pk, key).values()) for key in sorted(graph.measured)}
-
-
-def _batches(ids: Sequence[str]) -> Iterable[Sequence[str]]:
-    return (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
 
 
 def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, str]]:

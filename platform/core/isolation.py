@@ -12,10 +12,10 @@ from typing import TypeVar
 import structlog
 from django.db import InterfaceError, OperationalError, connection
 from django.db.models import F, Model
+from prometheus_client import Counter
 
 from core import clock
 from core.errors import PlatformError
-from core.metrics import ITEM_FAILURES
 from core.models import Failure
 
 T = TypeVar("T")
@@ -23,6 +23,8 @@ R = TypeVar("R")
 OnFailure = Callable[[T, Failure], object]
 
 log = structlog.get_logger(__name__)
+
+ITEM_FAILURES = Counter("nearline_item_failures_total", "Items of periodic work that failed", ["kind"])
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,21 @@
 """What every model shares."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 from django.db import models
 from django.db.backends.base.operations import BaseDatabaseOperations
 
 from core import bounds, clock, ids
 from core.bounds import OutOfBounds
+
+BATCH_ROWS: Final = 500
+"""Rows or ids that one statement carries: databases bound how many parameters a statement may have."""
+
+T = TypeVar("T")
 
 
 class BaseModel(models.Model):
@@ -53,6 +59,13 @@ def live_field(states: Collection[str], *, column: str = "state") -> models.Gene
     is_one = models.Q(**{f"{column}__in": sorted(str(state) for state in states)})
     expression = models.ExpressionWrapper(is_one, output_field=models.BooleanField())
     return models.GeneratedField(expression=expression, output_field=models.BooleanField(), db_persist=True)
+
+
+def in_batches(items: Iterable[T], size: int = BATCH_ROWS) -> Iterator[list[T]]:
+    """Yield the items in groups that one statement can carry."""
+    source = iter(items)
+    while batch := list(islice(source, size)):
+        yield batch
 
 
 class Leased(models.Model):

@@ -14,8 +14,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.dispatch import Signal
 from django.utils.module_loading import import_string
+from prometheus_client import Counter, Histogram
 
-from core.metrics import TASK_FAILURES, TASK_SECONDS
+TASK_SECONDS = Histogram("nearline_task_seconds", "Time that one background task took", ["task"])
+TASK_FAILURES = Counter("nearline_task_failures_total", "Background tasks that ended with an error", ["task"])
 
 
 class Queue(StrEnum):

@@ -2,10 +2,14 @@
 
 import re
 from datetime import datetime, timedelta
+from typing import Final
 
 from core import bounds
 from core.bounds import OutOfBounds
 from core.errors import InvalidInput
+
+ONE_GPU: Final = 1000
+"""GPUs are counted in thousandths of a device, as parts of one can be held."""
 
 _BYTES = {
     "": 1,
@@ -96,7 +100,12 @@ def format_ago(moment: datetime, *, now: datetime) -> str:
 
 def format_gpus(milli_gpus: int) -> str:
     """Write an amount of GPU given in thousandths of one: `2`, `0.5`, `0.25`."""
-    return f"{milli_gpus / 1000:g}"
+    return f"{milli_gpus / ONE_GPU:g}"
+
+
+def format_cpu(millicores: int) -> str:
+    """Write an amount of CPU given in thousandths of a core: `2`, `0.5`."""
+    return f"{millicores / 1000:g}"
 
 
 def _written(quantity: str | float) -> str:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from core.units import ONE_GPU
 from scheduler.engine.jobs import Pod
 from scheduler.engine.ledger import UNLIMITED, NodeLedger
-from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.session import Session
 from scheduler.engine.shapes import Shape
 from scheduler.engine.victims import Unit

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from core.units import ONE_GPU
 from scheduler.engine import mig
 from scheduler.engine.snapshot import MigStrategy, NodeView, PodState, Request
 
@@ -137,7 +138,7 @@ class NodeLedger:
 
     def share_mib(self, request: Request) -> int:
         """Return the memory that a share takes of each device here."""
-        return request.share_mib or self.view.device_mib * request.share_milli // 1000
+        return request.share_mib or self.view.device_mib * request.share_milli // ONE_GPU
 
     def fits_shared(self, request: Request) -> bool:
         """Return whether a share, or the slices asked for, fit on devices that are in such use already."""
@@ -203,12 +204,12 @@ class NodeLedger:
 
     def free_milli(self) -> int:
         """Return the thousandths of devices that are idle or about to be, parts of shared ones included."""
-        free = 1000 * (self.idle_gpus + self.releasing_gpus)
+        free = ONE_GPU * (self.idle_gpus + self.releasing_gpus)
         if self.shared:
             whole = self.view.device_mib
             for device in self.shared.values():
                 if device.active or (device.reserved and self.geometry is not None):
-                    free += 1000 * max(0, whole - device.active_mib - device.reserved_mib) // whole
+                    free += ONE_GPU * max(0, whole - device.active_mib - device.reserved_mib) // whole
         return free
 
     def pick_whole(self, count: int) -> tuple[str, ...]:

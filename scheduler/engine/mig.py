@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from scheduler.engine.resources import ONE_GPU
+from core.units import ONE_GPU
 
 _FIELD = 8
 _FULL = (1 << _FIELD) - 1

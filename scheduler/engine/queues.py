@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from math import inf
 
+from core.units import ONE_GPU
 from scheduler.engine.rules.fair_share import ShareRequest, divide
 from scheduler.engine.snapshot import JobView, QueueView, WorkRules
 
 RESOURCES, GPU = 3, 0
-UNITS = (1000, 1, 1_000_000)
+UNITS = (ONE_GPU, 1, 1_000_000)
 """Fair shares are whole devices, millicores and megabytes."""
 
 Vector = list[float]

@@ -2,9 +2,6 @@
 
 from typing import NamedTuple
 
-ONE_GPU = 1000
-"""Thousandths of a device that make a whole one."""
-
 
 class Quota(NamedTuple):
     """An amount of each resource; None stands for "without bound"."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from core.units import ONE_GPU
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import HOLDING, NodeLedger
@@ -124,7 +125,7 @@ class Session:
             for profile, count in node.view.mig.items()
         )
         return (
-            1000 * gpus + slices,
+            ONE_GPU * gpus + slices,
             sum(node.view.cpu_millicores for node in self.ready),
             sum(node.view.memory_bytes for node in self.ready),
         )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from core.units import ONE_GPU
 from scheduler.engine.ledger import NodeLedger
 from scheduler.engine.mig import Kind
 from scheduler.engine.rules import packing
@@ -113,6 +114,6 @@ def rank_key(node: NodeLedger, request: Request, policy: Policy) -> int:
         return key | max(0, _HALF - free)
     if fill is Fill.SPREAD:
         free = node.free_milli() if wants_gpu else node.idle_cpu + node.releasing_cpu
-        whole = 1000 * len(node.view.devices) if wants_gpu else node.view.cpu_millicores
+        whole = ONE_GPU * len(node.view.devices) if wants_gpu else node.view.cpu_millicores
         return key | (free * (1 << 30) // whole if whole else 0)
     return key

@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from core.units import ONE_GPU
 from scheduler.engine import mig
 from scheduler.engine.ledger import UNLIMITED, NodeLedger
 from scheduler.engine.proof import Cause, NodeShortfall, Resource, Shortage
-from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.rules import topology
 from scheduler.engine.snapshot import MigStrategy, NodeView, Request
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from core.units import ONE_GPU
 from scheduler.engine.mig import Geometry, Kind, Profile
-from scheduler.engine.resources import ONE_GPU, Quota
+from scheduler.engine.resources import Quota
 
 Labels = frozenset[tuple[str, str]]
 """Labels of nodes, each with a value."""

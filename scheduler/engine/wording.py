@@ -6,11 +6,10 @@ from itertools import groupby
 
 import numpy as np
 
-from core.units import format_gpus, format_memory
+from core.units import ONE_GPU, format_cpu, format_gpus, format_memory
 from scheduler.engine.decisions import WaitCode
 from scheduler.engine.jobs import Job
 from scheduler.engine.proof import Bound, BoundKind, Cause, Remedy, Resource, Suggestion
-from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.shortfall import FitReport, Flags
 from scheduler.engine.snapshot import Labels
 
@@ -25,7 +24,7 @@ def _gpus(milli: int) -> str:
 _WRITE: dict[Resource, Callable[[int], str]] = {
     Resource.GPU: _gpus,
     Resource.DEVICE_MEMORY: lambda mib: f"{format_memory(mib * _MIB)} of GPU memory",
-    Resource.CPU: lambda millicores: f"{millicores / 1000:g} CPU",
+    Resource.CPU: lambda millicores: f"{format_cpu(millicores)} CPU",
     Resource.MEMORY: lambda size_bytes: f"{format_memory(size_bytes)} of memory",
     Resource.PODS: lambda count: f"capacity for {count} pod{'' if count == 1 else 's'}",
 }

@@ -9,14 +9,12 @@ from datetime import timedelta
 from django.db import transaction
 from django.db.models import F, QuerySet
 
-from core import clock, tasks
+from core import clock, orm, tasks
+from core.units import ONE_GPU
 from scheduler.engine.states import WORKLOAD, WorkloadState
 from scheduler.errors import InvalidRequest
 from scheduler.models import PastPlacement, Placement, Reservation, Workload
 from scheduler.services import pools, queues
-
-ONE_GPU = 1000
-_BATCH = 500
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
                 for number, request in enumerate(requests)
             ],
             ignore_conflicts=True,
-            batch_size=_BATCH,
+            batch_size=orm.BATCH_ROWS,
         )
         workload_ids = _ids_by_name([request.name for request in requests])
         tasks.enqueue_on_commit("scheduler.cycle")
@@ -274,10 +272,8 @@ def _ensure_queues(requests: Sequence[WorkloadRequest]) -> dict[tuple[str, str],
 def _ids_by_name(names: list[str]) -> dict[str, str]:
     return {
         name: workload_id
-        for start in range(0, len(names), _BATCH)
-        for name, workload_id in Workload.objects.filter(name__in=names[start : start + _BATCH]).values_list(
-            "name", "pk"
-        )
+        for batch in orm.in_batches(names)
+        for name, workload_id in Workload.objects.filter(name__in=batch).values_list("name", "pk")
     }
 
 

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST
 from accounts.web.requests import PageRequest, text
 from core import clock, units
 from core.errors import InvalidInput
+from core.units import ONE_GPU
 from scheduler.models import Queue
 from scheduler.selectors import history, nodes, queues
 from scheduler.selectors.packing import find_packing
@@ -24,7 +25,6 @@ from web.series import Chart, Series
 
 _MOST_PROJECTS = 500
 _HUES = 7
-_ONE_GPU = 1000
 _PAST, _POINTS = timedelta(hours=2), 121
 
 
@@ -71,8 +71,8 @@ class QuotaForm(forms.Form):
         """Return what the fields say."""
         said = self.cleaned_data
         return services.Quota(
-            gpu_quota_milli=round(_ONE_GPU * said["gpus"]),
-            cpu_quota_millicores=None if said["cpu"] is None else round(_ONE_GPU * said["cpu"]),
+            gpu_quota_milli=round(ONE_GPU * said["gpus"]),
+            cpu_quota_millicores=None if said["cpu"] is None else round(1000 * said["cpu"]),
             memory_quota_bytes=said["memory"],
             over_quota_weight=said["weight"],
         )
@@ -87,7 +87,7 @@ def quotas_page(request: PageRequest) -> HttpResponse:
     changed = next((queue for queue in found if queue.project.name == tried), None)
     then = cycle.fair_shares({changed.pk: _as_tried(changed, request.GET)}) if changed is not None else {}
     rows = [_row_of(queue, number, fair, then) for number, queue in enumerate(found)]
-    total = sum(_ONE_GPU * len(node.gpus.all()) for node in nodes.list_nodes(actor=request.actor) if node.is_ready)
+    total = sum(ONE_GPU * len(node.gpus.all()) for node in nodes.list_nodes(actor=request.actor) if node.is_ready)
     shown = [row for row in rows if only in {None, row.queue.label}]
     context = {
         "rows": shown,
@@ -123,7 +123,7 @@ def _chart_of(rows: list[Row]) -> Chart | None:
     now = clock.now()
     held = history.gpus_over_time([row.queue for row in rows], until=now, span=_PAST, points=_POINTS)
     lines = [
-        Series(row.queue.label, row.hue, [milli / _ONE_GPU for milli in held[row.queue.pk]])
+        Series(row.queue.label, row.hue, [milli / ONE_GPU for milli in held[row.queue.pk]])
         for row in rows
         if row.queue.pk in held
     ]

@@ -11,13 +11,13 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
+from core import orm
 from scheduler.engine.decisions import Explain
 from scheduler.engine.proof import Proof
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Answer, Workload
 from scheduler.workers.snapshots import ClusterView, StoredAnswer
 
-_BATCH = 500
 _MOST_PARTS = 12
 """Of each list of a proof so many are kept: enough for every resource of three levels of queues and then some."""
 
@@ -38,8 +38,7 @@ def store(reasons: Sequence[tuple[Explain, ClusterView]]) -> None:
     for key, alike in answers.items():
         code, text = str(alike[0].code), alike[0].text
         news = [explain.job_id for explain in alike if stored[explain.job_id] != (code, text, key)]
-        for start in range(0, len(news), _BATCH):
-            batch = news[start : start + _BATCH]
+        for batch in orm.in_batches(news):
             waiting = Workload.objects.filter(pk__in=batch, state=WorkloadState.PENDING)
             waiting.update(reason_code=code, reason=text, answer=key)
 

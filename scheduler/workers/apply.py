@@ -6,19 +6,21 @@ from typing import TypeGuard
 
 import structlog
 from django.db import transaction
+from prometheus_client import Counter
 
 from core import clock
-from core.metrics import EVICTIONS
 from core.signals import send_on_commit
+from core.units import ONE_GPU
 from scheduler import signals
 from scheduler.engine.decisions import Reserve, Start, Stop, Withdraw
-from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.snapshot import JobView
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Placement, Reservation, Workload
 from scheduler.workers.snapshots import ClusterView, pod_name
 
 log = structlog.get_logger(__name__)
+
+EVICTIONS = Counter("nearline_scheduler_evictions_total", "Workloads evicted to free their resources", ["reason"])
 
 Move = Start | Reserve | Withdraw | Stop
 

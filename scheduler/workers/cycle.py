@@ -12,12 +12,12 @@ from functools import partial
 import structlog
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet, Sum
+from prometheus_client import Histogram
 
 from core import clock, ids, isolation, leases
-from core.metrics import CYCLE_SECONDS
+from core.units import ONE_GPU
 from scheduler.engine.cycle import decide
 from scheduler.engine.decisions import Decision, Explain, Start
-from scheduler.engine.resources import ONE_GPU
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import NEARLINE, Policy, QueueView, Snapshot
 from scheduler.engine.states import WorkloadState
@@ -28,6 +28,8 @@ from scheduler.workers.session_cache import SessionCache
 from scheduler.workers.snapshots import ClusterView, SnapshotReader
 
 log = structlog.get_logger(__name__)
+
+CYCLE_SECONDS = Histogram("nearline_scheduler_cycle_seconds", "Time that one scheduling cycle took")
 
 _LEASE = "scheduler.cycle"
 _LEASE_S = 30.0

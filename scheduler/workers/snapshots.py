@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from django.db.models import Model, QuerySet
 
-from core import clock
-from scheduler.engine.resources import ONE_GPU, Quota
+from core import clock, orm
+from core.units import ONE_GPU
+from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
     GroupView,
     JobView,
@@ -29,7 +30,6 @@ V = TypeVar("V")
 M = TypeVar("M", bound=Model)
 StoredAnswer = tuple[str, str, str | None]
 
-_BATCH = 500
 _MINUTE = timedelta(minutes=1)
 _MIB = 2**20
 _NOMINAL_MIB = 1000
@@ -221,8 +221,7 @@ def _update(before: Mapping[K, V], now: Mapping[K, str], read: Callable[[list[st
 
 
 def _in_batches(rows: QuerySet[M], pks: Sequence[str]) -> list[M]:
-    batches = (pks[start : start + _BATCH] for start in range(0, len(pks), _BATCH))
-    return [row for batch in batches for row in rows.filter(pk__in=batch).order_by("pk")]
+    return [row for batch in orm.in_batches(pks) for row in rows.filter(pk__in=batch).order_by("pk")]
 
 
 def _nodes_now() -> dict[tuple[str, int], str]:

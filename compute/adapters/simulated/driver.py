@@ -15,7 +15,7 @@ from typing import BinaryIO
 from compute.engine.mounts import SourceKind
 from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, OutputFile, ReportState, UsageSample
 from compute.models import Resource, SimulatedJob
-from core import clock
+from core import clock, units
 
 _SAMPLE_EVERY_S = 1.0
 _MOST_SAMPLES = 1000
@@ -69,7 +69,7 @@ class SimulatedDriver:
             name=launch.name,
             token=launch.token,
             node=launch.node_name,
-            gpus=", ".join(f"{share.index} ({share.milli / 1000:g})" for share in launch.gpus),
+            gpus=", ".join(f"{share.index} ({units.format_gpus(share.milli)})" for share in launch.gpus),
             command=spec.command if isinstance(spec.command, str) else " ".join(spec.command),
             cpu_millicores=launch.cpu_millicores,
             memory_bytes=launch.memory_bytes,

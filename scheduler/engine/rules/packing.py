@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from core.units import ONE_GPU
 from scheduler.engine.ledger import NodeLedger, SharedDevice
 from scheduler.engine.snapshot import CapacityPrices, NodeView, Request
 
@@ -63,7 +64,7 @@ def price_capacity(mix: Iterable[tuple[Request, float]], nodes: Sequence[NodeVie
 
 def cost(node: NodeLedger, request: Request, prices: CapacityPrices) -> float:
     """Return what a node loses by serving a request that fits there, in devices."""
-    free = node.free_milli() / 1000
+    free = node.free_milli() / ONE_GPU
     cores, memory = node.idle_cpu + node.releasing_cpu, node.idle_memory + node.releasing_memory
     used, taken = _take(node, request, prices)
     before = _stranded(free, cores, memory, prices)
@@ -82,7 +83,7 @@ def device_cost(node: NodeLedger, device: SharedDevice, needed_mib: int, prices:
 def _take(node: NodeLedger, request: Request, prices: CapacityPrices) -> tuple[float, float]:
     """Return how many devices a request uses, and the value that it takes from them: slices by their size."""
     if node.geometry is not None and not request.gpus:
-        part = request.charge_milli(node.geometry) / 1000
+        part = request.charge_milli(node.geometry) / ONE_GPU
         return part, part * prices.device[PARTS]
     if request.is_shared:
         needed = node.share_mib(request)
@@ -105,8 +106,8 @@ def _hundredths(request: Request, device_mib: int) -> int:
     """Return which part of a device it takes of each, rounded up; 0 for work without devices, or with slices."""
     if request.gpus:
         return PARTS
-    milli = request.share_milli or 1000 * request.share_mib / device_mib
-    return min(PARTS, -int(-milli * PARTS // 1000))
+    milli = request.share_milli or ONE_GPU * request.share_mib / device_mib
+    return min(PARTS, -int(-milli * PARTS // ONE_GPU))
 
 
 @dataclass(frozen=True, slots=True)

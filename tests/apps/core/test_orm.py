@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 
 from compute.models import Job, Resource, Template
+from core import orm
 from core.bounds import OutOfBounds
 
 pytestmark = pytest.mark.django_db
@@ -68,3 +69,11 @@ def test_a_field_that_is_not_saved_is_not_looked_at(template):
 def test_numbers_of_32_bits_are_no_longer_than_that(template):
     with pytest.raises(OutOfBounds):
         Job(resource=template.resource, event_seq=2**31).save(update_fields=["event_seq"])
+
+
+def test_items_come_in_batches_that_one_statement_can_carry():
+    batches = list(orm.in_batches(range(1001)))
+
+    assert [len(batch) for batch in batches] == [500, 500, 1]
+    assert [item for batch in batches for item in batch] == list(range(1001))
+    assert list(orm.in_batches([])) == []
