@@ -145,7 +145,7 @@ class Job(BaseModel):
     `title` is what people call it where that is not its name (see `label`).
     `state` changes only by compare-and-set. While a job is starting, running or stopping, its lease is renewed by
     whoever sees it on its resource; a lease that runs out says that nobody does. The size is copied from the template,
-    so that a changed template does not change the past. `evictions` counts how often it lost its room to others and
+    so that a changed template does not change the past. `evictions` counts how often it was evicted and
     waited again: each run has a token of its own, and a name of its own on the resource. `last_lines` are the last
     lines of the log of a failed job that say why. `log_bytes` of its log are in the project's store, from
     `log_stored_at` on all of it.

@@ -211,12 +211,12 @@ class TargetNotEmpty(Conflict):
 
 
 class TargetUnwritable(DatasetError):
-    """The folder that files are written to refuses them: no room, no right, or it is gone."""
+    """The folder that files are written to refuses them: no space, no permission, or it is gone."""
 
     code = "datasets.target_unwritable"
     kind = ErrorKind.UNAVAILABLE
     blame = Blame.PLATFORM
-    hint = "Free some room, or ask an admin to look at the folder."
+    hint = "Free some space, or ask an admin to look at the folder."
 
 
 class CacheSiteNotFound(NotFound):
@@ -247,7 +247,7 @@ class CachedCommitNotFound(NotFound):
 
 
 class CacheFull(PlatformError):
-    """The site has no room for the commit and nothing there may leave. `details.obstacles` says why, copy by copy."""
+    """The site has no space for the commit, and nothing there may be evicted. `details.obstacles` says why."""
 
     code = "datasets.cache_full"
     kind = ErrorKind.QUOTA

@@ -107,19 +107,19 @@ class _Program:
 def _best_pattern(sizes: Sequence[int], worth: Sequence[float]) -> tuple[float, Pattern]:
     """Return the dearest set of shares that a device can serve: a knapsack, sizes in hundredths rounded down."""
     best, last = [0.0] * (_PARTS + 1), [-1] * (_PARTS + 1)
-    for room in range(1, _PARTS + 1):
-        best[room] = best[room - 1]
+    for capacity in range(1, _PARTS + 1):
+        best[capacity] = best[capacity - 1]
         for index, size in enumerate(sizes):
-            rest = room - size * _PARTS // 1000
-            if 0 <= rest < room and best[rest] + worth[index] > best[room] + 1e-12:
-                best[room], last[room] = best[rest] + worth[index], index
+            rest = capacity - size * _PARTS // 1000
+            if 0 <= rest < capacity and best[rest] + worth[index] > best[capacity] + 1e-12:
+                best[capacity], last[capacity] = best[rest] + worth[index], index
     chosen: Counter[int] = Counter()
-    room = _PARTS
-    while room > 0:
-        if last[room] < 0:
-            room -= 1
+    capacity = _PARTS
+    while capacity > 0:
+        if last[capacity] < 0:
+            capacity -= 1
         else:
-            size = sizes[last[room]]
+            size = sizes[last[capacity]]
             chosen[size] += 1
-            room -= size * _PARTS // 1000
+            capacity -= size * _PARTS // 1000
     return best[_PARTS], tuple(sorted(chosen.items()))

@@ -21,7 +21,7 @@ _CPU_UNIT, _GPU_UNIT = 128_000, 8_000
 
 
 class Cluster:
-    """The free room of all nodes; a device that does not exist is a full one."""
+    """The free capacity of all nodes; a device that does not exist is a full one."""
 
     def __init__(self, machines: Sequence[Machine]) -> None:
         self.models = [machine.model for machine in machines]
@@ -39,10 +39,10 @@ class Cluster:
 
     def fits(self, kind: Kind, at: Ints) -> npt.NDArray[np.bool_]:
         """Return at which of some nodes a pod fits."""
-        room = (self.cpu[at] >= kind.cpu) & (self.memory[at] >= kind.memory) & (self.pods[at] < _MOST_PODS)
+        fits = (self.cpu[at] >= kind.cpu) & (self.memory[at] >= kind.memory) & (self.pods[at] < _MOST_PODS)
         if not kind.gpus:
-            return room
-        return room & self.allows(kind.models)[at] & ((self.left[at] >= kind.milli).sum(1) >= kind.gpus)
+            return fits
+        return fits & self.allows(kind.models)[at] & ((self.left[at] >= kind.milli).sum(1) >= kind.gpus)
 
     def take(self, kind: Kind, node: int, device: int) -> None:
         """Put a pod on a node; a share on that device, whole devices on the first free ones."""
@@ -151,10 +151,10 @@ class BestFit(Peer):
 
 
 class DotProduct(Peer):
-    """The node whose free room is least like the request."""
+    """The node whose free capacity is least like the request."""
 
     def score(self, kind: Kind, at: Ints) -> Ints:
-        """Return how little of its free room is what the pod asks much of."""
+        """Return how little of its free capacity is what the pod asks much of."""
         cpu = self.cluster.cpu[at] / _CPU_UNIT * (kind.cpu / _CPU_UNIT)
         gpu = self.cluster.left[at].sum(1) / _GPU_UNIT * (kind.gpu_milli / _GPU_UNIT)
         return np.trunc(100 * (1 - (cpu + gpu) / 2)).astype(np.int64)

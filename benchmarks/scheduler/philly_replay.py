@@ -196,7 +196,7 @@ class Replay:
     # --- what the engine is told, and what it decides
 
     def _decide(self) -> None:
-        """Run cycles until nobody waits for room that another one leaves."""
+        """Run cycles until nobody waits for capacity that another one leaves."""
         self._take_checkpoints()
         for _ in range(CYCLES_AT_ONCE):
             self._session.change([work.view for work in self._changed.values()], self._gone)
@@ -237,7 +237,7 @@ class Replay:
                 heapq.heappush(self._checkpoints, (at_s + CHECKPOINT_S, number, attempt))
 
     def _follow(self, job: Job) -> bool:
-        """Do with a job what was decided; return whether it was promised room."""
+        """Do with a job what was decided; return whether it was promised capacity."""
         work = self._works[int(job.view.id)]
         pods = tuple(_as_told(pod) for pod in job.pods)
         if pods == work.view.pods:

@@ -96,7 +96,7 @@ def list_jobs(
 
 @router.post("/compute/jobs", response={201: schemas.JobOut}, operation_id="compute_submit_job")
 def submit_job(request: ApiRequest, body: schemas.JobIn) -> Status[dict[str, Any]]:
-    """Submit one job. It waits for room, and says why as long as it does."""
+    """Submit one job. It is queued, and says why as long as it waits."""
     project = get_project(actor=request.actor, name=body.project)
     wanted = submissions.Submission(**body.model_dump(exclude={"project"}))
     job = submissions.submit_job(actor=request.actor, project=project, wanted=wanted)

@@ -186,7 +186,8 @@ class JobIn(Schema):
     simulated_duration_s: bounds.Seconds = Field(60.0, description="On nodes that do not exist: how long it takes.")
     is_preemptible: bool = Field(
         default=True,
-        description="Others may get its room where they have the right to it; then it waits and starts anew. What is "
+        description="It can be evicted to free resources for others that have a right to them. "
+        "It is then requeued and starts anew. What is "
         "not preemptible starts only within the project's quota.",
     )
 

@@ -50,7 +50,7 @@ class GpuShare:
 class Launch:
     """Everything a driver needs to start one job. `secrets` goes into the job's environment and nowhere else.
 
-    `evictions` is how often the job has lost its room before: to a driver each of its runs is a job of its own.
+    `evictions` is how often the job was evicted before: to a driver each of its runs is a job of its own.
     `token` fences: reports carry it back, so that an answer about an older job of the same name is never believed.
     """
 

@@ -125,7 +125,7 @@ def _ended(job: JobRecord, report: JobReport, now: datetime) -> Record:
 
 def _waits_again(job: JobRecord) -> Record:
     # A failure in these seconds may come from being stopped. If it does not, the next run fails as well.
-    return Record(job.id, job.token, JobState.PENDING, "It has stopped, and waits for room again.")
+    return Record(job.id, job.token, JobState.PENDING, "It has stopped and is queued again.")
 
 
 def _absent(job: JobRecord, now: datetime) -> Record:

@@ -6,7 +6,7 @@ from core.states import transitions
 
 
 class JobState(StrEnum):
-    """Where a job is in its life. LEAVING: it is stopped because others get its room, and then waits again."""
+    """Where a job is in its life. LEAVING: it is evicted, and requeued once it has stopped."""
 
     PENDING = "pending"
     STARTING = "starting"
@@ -45,4 +45,4 @@ JOB_STATES = transitions(
 )
 
 HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.LEAVING, JobState.STOPPING})
-"""The states in which a job holds room."""
+"""The states in which a job holds resources."""

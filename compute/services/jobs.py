@@ -68,7 +68,7 @@ class JobRequest:
 
 @transaction.atomic
 def submit_many(*, actor: Actor, requests: Sequence[JobRequest]) -> list[Job]:
-    """Create jobs that wait for room, and return them in the order of the requests.
+    """Create queued jobs and return them in the order of the requests.
 
     A name that the project has used returns the job that has it, unchanged, so a repeated call does no harm.
     Raises JobNameTaken when another project has it, TemplateNotFound, and UnmountableSource for what jobs of the
@@ -116,12 +116,12 @@ def cancel_many(*, job_ids: Collection[str], reason: str) -> list[str]:
 def withdraw_many(*, job_ids: Collection[str], reason: str) -> list[str]:
     """Cancel those jobs that still wait, inside the caller's transaction, and return their ids.
 
-    Those that have got their room meanwhile are left alone: they are about to run. For services that have checked who
+    Those that were placed meanwhile are left alone: they are about to run. For services that have checked who
     may do this.
     """
     now = clock.now()
     pending = {job.workload_id: job for job in journal.lock_jobs(job_ids) if job.state == JobState.PENDING}
-    # The scheduler decides who waits: it holds the workloads while it looks, so none gets its room at this moment.
+    # The scheduler decides who waits: it holds the workloads while it looks, so none is placed at this moment.
     withdrawn = workloads.withdraw_many([workload_id for workload_id in pending if workload_id is not None])
     return journal.record_steps([_cancel(pending[workload_id], reason, now) for workload_id in withdrawn], now=now)
 

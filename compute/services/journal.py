@@ -44,7 +44,7 @@ class Step:
 def record_steps(steps: Sequence[Step], *, now: datetime) -> list[str]:
     """Write the steps that are still allowed, inside the caller's transaction; return the ids of their jobs.
 
-    A job that ends gives its room back to the scheduler in the same transaction, and so does one that waits again.
+    A job that ends releases its resources in the same transaction, and so does one that is requeued.
     """
     rows = {job.pk: job for job in lock_jobs([step.job_id for step in steps])}
     allowed = [step for step in steps if step.job_id in rows and _is_allowed(step, rows[step.job_id])]

@@ -55,7 +55,7 @@ def require_submit(*, actor: Actor, project: Project) -> None:
 
 
 def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
-    """Let a job wait for its room and return it.
+    """Queue a job and return it.
 
     Raises TemplateNotFound, ResourceUnconfined, InvalidJobSpec, JobNameTaken, and DataNotCached for what is not
     beside the template yet.

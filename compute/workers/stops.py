@@ -19,7 +19,7 @@ GRACE_S = 10.0
 
 
 def evict_jobs() -> None:
-    """Stop the jobs that are to give their room to others. They wait again once they have stopped."""
+    """Stop evicted jobs. They are requeued once they have stopped."""
     # Asked without a lock first: most ticks find nothing.
     reasons = workloads.list_terminating()
     if not reasons:

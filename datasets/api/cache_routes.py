@@ -20,7 +20,7 @@ _CACHED = "/cache/commits/{cached_commit_id}"
 
 @router.get("/cache/sites", response=schemas.CacheSitesOut, operation_id="cache_list_sites")
 def list_sites(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) -> schemas.CacheSitesOut:
-    """List the cache sites with their room."""
+    """List the cache sites with their capacity."""
     page = paginate(cache_reads.list_sites(actor=request.actor), cursor=cursor, limit=limit, newest_first=False)
     return schemas.CacheSitesOut(
         items=[schemas.CacheSiteOut.of(site) for site in page.items], next_cursor=page.next_cursor
@@ -112,7 +112,7 @@ def clear_cache(
 
 @router.post(f"{_CACHED}/pin", response=schemas.CachedCommitOut, operation_id="cache_pin")
 def pin(request: ApiRequest, cached_commit_id: str, body: schemas.PinIn) -> schemas.CachedCommitOut:
-    """Keep a copy whoever needs room, or let it go again when its time comes."""
+    """Pin a copy, so that it is never evicted, or unpin it."""
     caches.set_pinned(request.actor, cached_commit_id, is_pinned=body.pinned)
     return _describe(request, cached_commit_id)
 

@@ -34,7 +34,7 @@ class CacheSiteChangeIn(Schema):
 
 
 class CacheSiteOut(Schema):
-    """A site and its room. A file that several copies share counts once."""
+    """A site and its capacity. A file that several copies share counts once."""
 
     id: str
     name: str
@@ -81,7 +81,7 @@ class CacheIn(Schema):
 
 
 class PinIn(Schema):
-    """Whether a copy is kept whoever needs room."""
+    """Whether a copy is kept, whoever needs space."""
 
     pinned: bool
 
@@ -212,7 +212,7 @@ class ObstacleOut(Schema):
 
 
 class EvictionPlanOut(Schema):
-    """What would leave to make room, and that frees `freed_bytes` at least.
+    """What would be evicted, and that frees `freed_bytes` at least.
 
     With `missing_bytes` above 0 nothing would leave, and the obstacles say why.
     """

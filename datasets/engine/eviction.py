@@ -45,7 +45,7 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class EvictionPlan:
-    """What would leave to make room, in order, and what that frees at least.
+    """What would be evicted, in order, and what that frees at least.
 
     `missing_bytes` above 0 means that no permitted departures suffice: then nothing leaves and `obstacles` says why.
     """

@@ -26,7 +26,7 @@ class Kept(Generic[T]):
             return found[0]
 
     def put(self, key: tuple[str, ...], value: T, *, weight: int = 1) -> None:
-        """Keep a value, and drop those that were not asked for longest where there is no room."""
+        """Keep a value, and drop those that were not asked for longest where there is no space."""
         with self._lock:
             if key in self._values:
                 return

@@ -48,7 +48,7 @@ def plan_capacity(
 def free_capacity(plan: EvictionPlan, *, wanted_for: str) -> None:
     """Let the plan's victims leave. They are gone from view at once and from the disk soon."""
     for row in CachedCommit.objects.filter(pk__in=plan.victims).order_by("pk"):
-        if change_state(row, CacheState.EVICTING, message=f"Evicted to make room for {wanted_for}.", lease_token=""):
+        if change_state(row, CacheState.EVICTING, message=f"Evicted to free space for {wanted_for}.", lease_token=""):
             enqueue_on_commit("datasets.evict", cached_commit_id=row.pk)
 
 
@@ -72,7 +72,7 @@ def explain_full(actor: Actor, site: CacheSite, plan: EvictionPlan, *, wanted_fo
     else:
         why = "The disk behind the site is used by something else."
     return CacheFull(
-        f"{site.name} has no room for {wanted_for}: it needs {format_bytes(plan.need_bytes)}, "
+        f"{site.name} has no space for {wanted_for}: it needs {format_bytes(plan.need_bytes)}, "
         f"{format_bytes(plan.missing_bytes)} more than could be freed. {why}",
         site=site.name,
         need_bytes=plan.need_bytes,

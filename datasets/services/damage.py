@@ -109,5 +109,5 @@ def _ask_for_copy(row: CachedCommit) -> None:
     try:
         caches.request_cache(Actor.system("healing"), row.commit, row.site)
     except PlatformError:
-        # There is no room for it now. It stays failed, with its reason, until someone asks for it.
+        # There is no space for it now. It stays failed, with its reason, until someone asks for it.
         log.info("cache.not_asked_for_again", cached_commit_id=row.pk, exc_info=True)

@@ -1,4 +1,4 @@
-"""The capacity page: what lies on each cache site, when it goes, and what would go if room were needed."""
+"""The capacity page: what lies on each cache site, when it goes, and what would be evicted if space were needed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from datasets.web.commits import commit_of
 
 
 def cache_dialog(request: PageRequest, project: str, name: str, commit_id: str) -> HttpResponse:
-    """Show what caching a commit would mean: which site, how much room. Without script it is a page of its own."""
+    """Show what caching a commit would mean: which site, how much space. Without script it is a page of its own."""
     commit = commit_of(request, project, name, commit_id)
     context = {
         "commit": commit,

@@ -245,7 +245,9 @@ class _Planner:
         elif job.never_fits:
             why = f"can never run it: {job.never_fits}"
         elif waited >= timedelta(seconds=choice.wait_s):
-            why = f"had no room within {format_duration(choice.wait_s)}" + (f" ({job.reason})" if job.reason else "")
+            why = f"could not start within {format_duration(choice.wait_s)}" + (
+                f" ({job.reason})" if job.reason else ""
+            )
         following = self._next_usable(node, attempt.choice)
         if why and following is not None:
             tried = (*step.tried, Tried(choice.template, waited.total_seconds(), why))

@@ -189,7 +189,7 @@ class _Writer:
         again = {"state": AttemptState.QUEUED, "queued_at": self._now, "started_at": None}
         self._change_attempt(requeued.attempt_id, **again, remind_at=requeued.remind_at)
         self._change_step(requeued.step_id, state=StepState.QUEUED, reason="")
-        message = f"Lost its room to other work; waits for {requeued.template} again."
+        message = f"Evicted for other work; queued for {requeued.template} again."
         self._event("step.queued", requeued.step_id, message, template=requeued.template)
 
     def _note_end(self, end: End) -> None:
@@ -300,7 +300,7 @@ class _Writer:
             self._event(kind, start.step_id, message, attempt=start.number, template=start.template, why=start.why)
         for submit in self._submits:
             changes[submit.step_id] = {"state": StepState.QUEUED}
-            self._event("step.queued", submit.step_id, "Its data is in place; waits for room.")
+            self._event("step.queued", submit.step_id, "Its data is in place; its job is queued.")
         _update_grouped(Step.objects.all(), changes)
 
     def _new_attempt(self, step: Step, start: Start) -> Attempt:

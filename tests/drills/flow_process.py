@@ -35,7 +35,7 @@ SYSTEM = Actor.system("drill")
 
 
 def start(flow_file: str) -> None:
-    """Make a project, this machine with room for many small jobs, and a run."""
+    """Make a project, this machine with capacity for many small jobs, and a run."""
     call_command("migrate", run_syncdb=True, verbosity=0)
     project = projects.create_project(actor=SYSTEM, name="demo")
     machine = Resource.objects.create(name="this-machine", kind="local")

@@ -95,13 +95,13 @@ def find_faults() -> list[str]:
         for index, milli in row.gpus:
             devices[row.node.name, index] += milli
         if row.workload.state != ("placed" if row.evicting_since is None else "leaving"):
-            faults.append(f"{row.workload.name} is {row.workload.state} and holds room")
+            faults.append(f"{row.workload.name} is {row.workload.state} and holds capacity")
         if sum(milli for _, milli in row.gpus) != row.workload.gpu_milli:
             faults.append(f"{row.workload.name} holds other GPUs than it asked for")
     faults += [f"{device} is given out {milli / 1000} times" for device, milli in devices.items() if milli > 1000]
     faults += [f"{node} gave out {used} millicores" for node, used in cpu.items() if used > 64_000]
     homeless = Workload.objects.filter(state__in=("placed", "leaving"), placements=None).count()
-    return [*faults, *([f"{homeless} placed workloads hold no room"] if homeless else [])]
+    return [*faults, *([f"{homeless} placed workloads hold no capacity"] if homeless else [])]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""kill -9 of controllers that schedule side by side: no room is ever given out twice, and the work goes on."""
+"""kill -9 of controllers that schedule side by side: no capacity is ever given out twice, and the work goes on."""
 
 import json
 import os

@@ -52,7 +52,7 @@ def submit(project: Project, template: Template, *names: str, **spec) -> list[Jo
 
 
 def place(submitted: Sequence[Job], *, gpus: Sequence[Sequence[int]] = ()) -> None:
-    """Give jobs their room on the first node of their resource, as a cycle of the scheduler does."""
+    """Place jobs on the first node of their resource, as a cycle of the scheduler does."""
     nodes = {node.resource_id: node for node in Node.objects.order_by("-name")}
     ids = [job.workload_id for job in submitted]
     for start in range(0, len(ids), 500):
@@ -70,7 +70,7 @@ def place(submitted: Sequence[Job], *, gpus: Sequence[Sequence[int]] = ()) -> No
 
 
 def start(submitted: Sequence[Job], **placement) -> None:
-    """Give jobs their room, start them, and have a look at them."""
+    """Place jobs, start them, and observe them."""
     place(submitted, **placement)
     launches.start_placed_jobs()
     for resource_id in sorted({job.resource_id for job in submitted}):

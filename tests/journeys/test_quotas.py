@@ -59,7 +59,7 @@ def test_quotas_are_claimed_and_given_up_command_by_command(own_product):
     lab.run(QUICKSTART)
     interactive = {name: job["node"] for name, job in lab.jobs().items() if not job["is_preemptible"]}
 
-    # The platform is away while room is claimed: what it had decided is not lost, and nothing is evicted twice.
+    # The platform is away while capacity is claimed: what it had decided is not lost, and nothing is evicted twice.
     lab.run(BASIC_FAIRNESS, dies_after="d-3-gg")
     lab.run(OVER_QUOTA_FAIRNESS)
 

@@ -49,10 +49,10 @@ def _calls(most: Mapping[str, int], rounds: Sequence[Session]) -> Iterator[str]:
 
 
 def _capacities(wanted: Mapping[str, Scenario], session: Session, renamed: Mapping[str, str]) -> Iterator[str]:
-    for name, room in wanted.items():
+    for name, capacity in wanted.items():
         node = session.node_of[renamed.get(name, name)]
         have = {"idle_gpus": node.idle_gpus, "releasing_gpus": node.releasing_gpus}
-        for what, want in room.items():
+        for what, want in capacity.items():
             if what not in have:
                 yield f"{what} of {name} is not compared"
             elif have[what] != want:

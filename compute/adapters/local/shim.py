@@ -99,10 +99,10 @@ class BoundedLog:
         os.close(self._descriptor)
 
     def _write_below_limit(self, data: bytes) -> bytes:
-        """Write what there is room for, whole lines only once room gets short, and return the rest."""
-        room = self._limit - self._size
-        self._is_full = len(data) > room
-        end = data.rfind(b"\n", 0, max(room, 0)) + 1 if self._is_full else len(data)
+        """Write what fits, whole lines only once space gets short, and return the rest."""
+        free_bytes = self._limit - self._size
+        self._is_full = len(data) > free_bytes
+        end = data.rfind(b"\n", 0, max(free_bytes, 0)) + 1 if self._is_full else len(data)
         self._put(data[:end])
         last = data.rfind(b"\n", 0, end) + 1
         self._head = data[last:end][:_LONGEST_HEAD] if last else (self._head + data[:end])[:_LONGEST_HEAD]

@@ -18,7 +18,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 @pytest.fixture
 def small(site, site_admin):
-    """The site with room for 1,000 bytes."""
+    """The site with capacity for 1,000 bytes."""
     return cache_sites.update_site(actor=site_admin, site=site, capacity_bytes=1000)
 
 
@@ -57,7 +57,7 @@ def test_a_full_site_evicts_the_least_recently_used(member, small, worker, make_
     cache(member, make_commit("new", 500), small, worker)
 
     assert states() == {"old": "gone", "young": "ready", "new": "ready"}
-    assert old.events.filter(state="evicting").get().message.startswith("Evicted to make room for team-a/new@")
+    assert old.events.filter(state="evicting").get().message.startswith("Evicted to free space for team-a/new@")
 
 
 def test_a_touched_commit_outlives_an_untouched_one(member, small, worker, make_commit, time):

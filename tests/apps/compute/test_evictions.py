@@ -1,4 +1,4 @@
-"""A job whose room others get is stopped, waits again, and starts anew as a run of its own."""
+"""A job that is evicted is stopped, requeued, and starts anew as a run of its own."""
 
 from datetime import timedelta
 
@@ -75,7 +75,7 @@ def test_once_stopped_it_waits_again_without_its_room_and_with_a_new_token(job, 
     assert driver.list_jobs() == []
     assert list(job.events.values_list("seq", "state", "message"))[3:] == [
         (4, "leaving", WHY),
-        (5, "pending", "It has stopped, and waits for room again."),
+        (5, "pending", "It has stopped and is queued again."),
     ]
 
 

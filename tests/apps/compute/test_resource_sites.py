@@ -191,7 +191,7 @@ def test_a_request_goes_to_the_first_site_with_the_capacity(member, site_admin, 
 
     assert caches.request_nearest(actor=member, commit=commit, sites=order).site == sites["far"]
 
-    with pytest.raises(CacheFull, match="near has no room"):
+    with pytest.raises(CacheFull, match="near has no space"):
         caches.request_nearest(actor=member, commit=commit, sites=[sites["near"]])
 
 

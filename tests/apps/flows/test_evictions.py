@@ -1,4 +1,4 @@
-"""A step whose job lost its room to other work waits again, and its page and its log go on."""
+"""A step whose job is evicted is queued again, and its page and its log go on."""
 
 import pytest
 
@@ -17,7 +17,7 @@ FLOW = "flow: f\nsteps: [{name: train, command: c}]"
 
 def evict(world: World, name: str) -> None:
     job = Job.objects.get(name=name)
-    Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Others get its room.")
+    Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Its resources go to others.")
     Placement.objects.filter(workload=job.workload_id).update(evicting_since=clock.now())
     stops.evict_jobs()
 
@@ -49,5 +49,5 @@ def test_the_step_waits_again_and_runs_on(world: World, member, project):
     )
     assert kinds == ["step.queued", "step.running", "step.queued", "step.running", "step.succeeded"]
     again = RunEvent.objects.filter(run=run, kind="step.queued").order_by("-seq")[0]
-    assert again.message == "Lost its room to other work; waits for this-machine.small again."
+    assert again.message == "Evicted for other work; queued for this-machine.small again."
     assert {"lr", "loss"} <= set(Experiment.objects.get(run_id=run.pk).tags)

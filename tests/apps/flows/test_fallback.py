@@ -50,7 +50,7 @@ def test_a_step_falls_back_when_its_first_template_has_no_room_in_time(crowded: 
         assert (step.template, step.state) == ("this-machine.small", "running")
         (tried,) = step.tried
         assert (tried["template"], tried["waited_s"]) == ("lab.huge", 31.0)
-        assert tried["why"].startswith("had no room within 30 s")
+        assert tried["why"].startswith("could not start within 30 s")
         assert step.why == f"lab.huge {tried['why']}."
         assert list(Attempt.objects.filter(run=run).order_by("number").values_list("state", "template")) == [
             ("superseded", "lab.huge"),

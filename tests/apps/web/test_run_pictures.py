@@ -72,7 +72,7 @@ def test_a_wide_fan_is_one_box_that_counts_and_shows_the_worst():
 
 def test_a_fallback_names_what_was_left_and_what_was_chosen():
     spec = spec_of({"name": "train", "compute": ["lab.gpu-8", "this-machine.small"]})
-    tried = {"tried": [{"template": "lab.gpu-8", "waited_s": 3, "why": "no room"}], "chosen": "this.small"}
+    tried = {"tried": [{"template": "lab.gpu-8", "waited_s": 3, "why": "no capacity"}], "chosen": "this.small"}
 
     [box] = draw_run(Run(), spec, [step("train", "queued", template="this.small", decision=tried)], []).boxes
 

@@ -67,7 +67,7 @@ def test_a_failure_while_stopping_is_the_cancel_that_was_asked_for():
 def test_a_failure_while_leaving_means_waiting_again(exit_code, cause):
     [record] = decide([known("leaving")], [report("failed", exit_code=exit_code, cause=cause)]).records
 
-    assert record == Record("job_1", "t", JobState.PENDING, "It has stopped, and waits for room again.")
+    assert record == Record("job_1", "t", JobState.PENDING, "It has stopped and is queued again.")
 
 
 def test_a_stop_from_outside_cancels_a_running_job():

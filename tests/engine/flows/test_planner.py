@@ -107,7 +107,7 @@ def test_a_retry_after_the_budget_of_waiting_keeps_what_was_tried():
     world.settle()
 
     (tried,) = world.steps["a[0]"].tried
-    assert (tried.template, tried.waited_s, tried.why) == ("far.big", 10.0, "had no room within 10 s")
+    assert (tried.template, tried.waited_s, tried.why) == ("far.big", 10.0, "could not start within 10 s")
     assert world.jobs["a[0]/1"].now.end == "cancelled"
 
 

@@ -123,9 +123,9 @@ def check_nodes(snapshot: Snapshot, states: frozenset[PodState]) -> None:
 
     assert all(milli <= 1000 for milli in shares.values())
     known = {
-        (row.id, what): room
+        (row.id, what): free
         for row in snapshot.nodes
-        for what, room in [("cpu", row.cpu_millicores), ("memory", row.memory_bytes), ("devices", len(row.devices))]
+        for what, free in [("cpu", row.cpu_millicores), ("memory", row.memory_bytes), ("devices", len(row.devices))]
     }
     assert all(amount <= known.get(key, 0) for key, amount in used.items())
 

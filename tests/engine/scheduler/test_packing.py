@@ -23,10 +23,10 @@ def by_prices(prices: CapacityPrices | None, *, shares_first: bool = False) -> P
 
 
 def ledger(view, *running: tuple[Request, tuple[str, ...]]) -> NodeLedger:
-    room = NodeLedger(view, 0, [])
+    ledger_now = NodeLedger(view, 0, [])
     for request, devices in running:
-        room.count(request, PodState.RUNNING, devices, 1)
-    return room
+        ledger_now.count(request, PodState.RUNNING, devices, 1)
+    return ledger_now
 
 
 # --- what capacity is worth
@@ -140,10 +140,10 @@ def test_devices_left_without_the_usual_cores_are_lost():
 
 def test_devices_left_without_the_usual_memory_are_lost_too_but_not_twice():
     usual = replace(HALVES, cores_per_device=4_000, memory_per_device=8 * GIB)
-    room = ledger(node("n1", 2, cpu=8, memory_gib=16))
+    ledger_now = ledger(node("n1", 2, cpu=8, memory_gib=16))
 
-    assert packing.cost(room, needs(cpu=0, memory_gib=4), usual) == 0.5
-    assert packing.cost(room, needs(cpu=4, memory_gib=4), usual) == 1.0
+    assert packing.cost(ledger_now, needs(cpu=0, memory_gib=4), usual) == 0.5
+    assert packing.cost(ledger_now, needs(cpu=4, memory_gib=4), usual) == 1.0
 
 
 def test_using_a_device_that_lacked_cores_anyhow_is_a_gain():
@@ -165,7 +165,7 @@ def test_a_share_takes_the_worth_of_the_room_that_it_needs():
 def test_of_equal_costs_the_fullest_node_wins():
     empty, used = ledger(node("n1", 4)), ledger(node("n2", 4), (needs(1), ("0",)))
 
-    keys = [rank_key(room, needs(1), by_prices(HALVES)) for room in (empty, used)]
+    keys = [rank_key(ledger_now, needs(1), by_prices(HALVES)) for ledger_now in (empty, used)]
 
     assert keys[0] < keys[1]
 

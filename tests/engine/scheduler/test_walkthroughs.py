@@ -131,10 +131,10 @@ def test_n9_two_fractions_of_a_small_quota_share_one_device():
 def held_of_each(nodes, teams, size=1):
     """Return what teams hold that all want more of the cluster than there is."""
     world = World(nodes, teams)
-    room = sum(len(row.devices) for row in nodes)
+    gpu_count = sum(len(row.devices) for row in nodes)
     world.submit(*[
         wait(f"{team.name}-{number:03}", team.name, size, minute=number)
-        for team in teams for number in range(room // size)
+        for team in teams for number in range(gpu_count // size)
     ])  # fmt: skip
     world.settle()
     return world.allocated()

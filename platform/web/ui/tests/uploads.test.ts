@@ -174,9 +174,9 @@ test("a large file goes on where the server says", async () => {
 });
 
 test("what the server refuses ends the upload in its words", async () => {
-  const send: Send = () => Promise.reject(new Refusal("There is no room.", "datasets.upload_too_large"));
+  const send: Send = () => Promise.reject(new Refusal("There is no space.", "datasets.upload_too_large"));
 
-  await assert.rejects(run([fileOf("a", "a"), fileOf("b", "b")], send), /There is no room/);
+  await assert.rejects(run([fileOf("a", "a"), fileOf("b", "b")], send), /There is no space/);
 });
 
 test("a file that vanished is told and not sent for ever", async () => {
