@@ -15,6 +15,13 @@ class ArtifactNotFound(NotFound):
     code = "flows.artifact_not_found"
 
 
+class ArtifactsNotMovable(Conflict):
+    """What the first release stored of an experiment cannot be moved to the store; it stays where it is."""
+
+    code = "experiments.artifacts_not_movable"
+    hint = "Bring the folder 'artifacts' back, or leave the files where they are: they can be read there."
+
+
 class InvalidFilter(InvalidInput):
     """The filter of a list of experiments cannot be read; `details.position` counts characters from 1."""
 

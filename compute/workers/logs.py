@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-import structlog
 from django.db import transaction
 from django.db.models import QuerySet
 
@@ -18,7 +17,6 @@ from accounts.actor import Actor
 from accounts.models import Project
 from compute.engine import log_index, log_text
 from compute.engine.states import HOLDING, JOB_STATES
-from compute.errors import ResourceUnreachable
 from compute.models import Job, ResourceState, StoredLogChunk
 from compute.selectors import failures
 from compute.selectors import jobs as job_selectors
@@ -27,8 +25,6 @@ from core import clock, isolation
 from datasets.errors import StoreUnreachable
 from datasets.services import trees
 from datasets.services.trees import SourceFile, StoredTree
-
-log = structlog.get_logger(__name__)
 
 _SYSTEM = Actor.system("logs")
 _STORE_AFTER = timedelta(minutes=5)
@@ -52,18 +48,18 @@ class _Piece:
         return f"log:{self.job.pk}:{self.offset}"
 
 
-def store_logs() -> None:
-    """Store what jobs have printed: the periodic run. What is left over waits for the next one."""
+def store_logs(*, limit: int = _MOST_JOBS) -> None:
+    """Store what jobs have printed, of at most `limit` jobs of each project. The rest waits for the next run."""
     unstored = Job.objects.filter(log_stored_at=None)
     ended = unstored.filter(state__in=sorted(JOB_STATES.final))
     ended.filter(starts=0, evictions=0).update(log_stored_at=clock.now())  # they never ran
     for due in (ended, unstored.filter(state__in=sorted(HOLDING))):
         reachable = due.filter(resource__state=ResourceState.READY)
         projects = Project.objects.filter(pk__in=reachable.order_by().values("project")).order_by("pk")
-        isolation.for_each("compute.store_logs", projects, partial(_store_project, reachable))
+        isolation.for_each("compute.store_logs", projects, partial(_store_project, reachable, limit))
 
 
-def _store_project(due: QuerySet[Job], project: Project) -> None:
+def _store_project(due: QuerySet[Job], limit: int, project: Project) -> None:
     """Store what some jobs of a project have printed: of those that have ended together, else each for itself."""
     pieces: list[_Piece] = []
 
@@ -74,17 +70,16 @@ def _store_project(due: QuerySet[Job], project: Project) -> None:
             _store(project, read)
 
     def read(job: Job) -> None:
-        try:
-            for piece in _read_pieces(job):
-                pieces.append(piece)
-                if sum(len(each.data) for each in pieces) >= _BATCH_BYTES:
-                    break
-        except ResourceUnreachable as error:
-            log.warning("log.unreadable", job=job.name, error=error.message)
+        for piece in _read_pieces(job):
+            pieces.append(piece)
+            if sum(len(each.data) for each in pieces) >= _BATCH_BYTES:
+                break
         if not job.has_ended or sum(len(each.data) for each in pieces) >= _BATCH_BYTES:
             store_read()
 
-    jobs = due.filter(project=project).select_related("resource").order_by("pk")[:_MOST_JOBS]
+    jobs = isolation.take(
+        failures.STORE_LOG, due.filter(project=project).select_related("resource").order_by("pk"), limit
+    )
     isolation.for_each(failures.STORE_LOG, jobs, read, concerns_all=(StoreUnreachable,))
     store_read()
 

@@ -76,17 +76,28 @@ def find_unattended() -> list[QuerySet[CachedCommit]]:
 
 
 def reap(*, limit: int = 100) -> int:
-    """Enqueue every copy that needs work and has no worker, dead ones' included; return how many there are."""
+    """Enqueue copies that need work and have no worker, dead ones' included; return how many.
+
+    Copies that wait for something come after the others: the oldest, and some by chance, so that each has its turn.
+    """
     unfinished, to_scrub = find_unattended()
-    rows = list(unfinished.order_by("pk").values_list("pk", "state")[:limit])
-    for id_, state in rows:
-        if state == CacheState.EVICTING:
-            enqueue_reliably("datasets.evict", cached_commit_id=id_)
-        else:
-            enqueue_reliably("datasets.hydrate", cached_commit_id=id_)
-    for id_ in to_scrub.order_by("pk").values_list("pk", flat=True)[:limit]:
-        enqueue_reliably("datasets.scrub", cached_commit_id=id_)
-    return len(rows)
+    evicting = unfinished.filter(state=CacheState.EVICTING)
+    rest = unfinished.exclude(state=CacheState.EVICTING)
+    waiting = rest.exclude(waits_for="")
+    unattended = {
+        (task, row.pk)
+        for task, kind, rows in (
+            ("datasets.evict", failures.REMOVE, evicting.order_by("pk")),
+            ("datasets.hydrate", failures.HYDRATE, rest.filter(waits_for="").order_by("pk")),
+            ("datasets.hydrate", failures.HYDRATE, waiting.order_by("pk")),
+            ("datasets.hydrate", failures.HYDRATE, waiting.order_by("?")),
+            ("datasets.scrub", failures.SCRUB, to_scrub.order_by("pk")),
+        )
+        for row in isolation.take(kind, rows, limit)
+    }
+    for task, id_ in sorted(unattended):
+        enqueue_reliably(task, cached_commit_id=id_)
+    return len(unattended)
 
 
 @transaction.atomic

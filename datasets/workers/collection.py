@@ -16,7 +16,7 @@ from typing import TypeVar
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from core import clock, isolation
 from datasets.adapters.opening import open_dataset_store, open_manifests
@@ -81,7 +81,8 @@ def condemn_unreferenced(*, limit: int = _CONDEMNED_AT_ONCE) -> int:
 def take_due(*, limit: int) -> list[Pack]:
     """Give up packs whose time has come and return them: from now on nobody but the caller may touch them."""
     now = clock.now()
-    packs = list(garbage.list_due(now).select_for_update(of=("self",)).order_by("pk")[:limit])
+    ids = list(garbage.list_due(now).order_by("due_at", "pk").values_list("pk", flat=True)[:limit])
+    packs = list(garbage.list_due(now).filter(pk__in=ids).select_for_update(of=("self",)).order_by("pk"))
     # Asked only now: who has the lock sees what was committed before it.
     rows = Pack.objects.filter(pk__in=[pack.pk for pack in packs])
     spared = set(rows.filter(garbage.referenced() | garbage.uploading(now)).values_list("pk", flat=True))
@@ -121,7 +122,9 @@ def _delete(dataset: Dataset, packs: Sequence[Pack]) -> list[Pack]:
 @transaction.atomic
 def _take(rows: QuerySet[_Manifest]) -> list[_Manifest]:
     """Note of rows that are being deleted, and return them."""
-    taken = list(rows.select_for_update(of=("self",)).order_by("pk")[:_MANIFESTS_AT_ONCE])
+    # What was taken and could not be deleted comes after what was never taken.
+    ids = list(rows.order_by(F("due_at").asc(nulls_first=True), "pk").values_list("pk", flat=True)[:_MANIFESTS_AT_ONCE])
+    taken = list(rows.filter(pk__in=ids).select_for_update(of=("self",)).order_by("pk"))
     for row in taken:
         row.due_at = clock.now() + _LEASE
     rows.model._default_manager.bulk_update(taken, ["due_at"])

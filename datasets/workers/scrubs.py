@@ -41,11 +41,11 @@ _NAMED_FILES = 100
 def enqueue_due_scrubs(*, limit: int = 20) -> int:
     """Enqueue the scrubs of copies whose last one is a day ago; return how many."""
     due = Q(scrubbed_at__isnull=True) | Q(scrubbed_at__lte=clock.now() - SCRUB_EVERY)
-    rows = CachedCommit.objects.filter(due, state=CacheState.READY).order_by("scrubbed_at", "pk")
-    ids = list(rows.values_list("pk", flat=True)[:limit])
-    for id_ in ids:
-        enqueue_reliably("datasets.scrub", cached_commit_id=id_)
-    return len(ids)
+    ready = CachedCommit.objects.filter(due, state=CacheState.READY).order_by("scrubbed_at", "pk")
+    rows = isolation.take(failures.SCRUB, ready, limit)
+    for row in rows:
+        enqueue_reliably("datasets.scrub", cached_commit_id=row.pk)
+    return len(rows)
 
 
 def scrub_each(ids: Sequence[str]) -> None:

@@ -1,7 +1,8 @@
 """Moving what the first release stored, in a folder of files by content hash, into the store of trees.
 
 Repeatable: an experiment that was moved has no rows of artifacts any more. Until then its files are read where they
-are. The folder's files stay; whoever runs the platform may delete them when all experiments are moved.
+are, also those of an experiment that cannot be moved; its run says why. The folder's files stay; whoever runs the
+platform may delete them when all experiments are moved.
 """
 
 import os
@@ -12,8 +13,11 @@ from django.db.models import QuerySet
 from compute.workers import outputs
 from core import isolation
 from experiments.adapters.artifact_folder import artifact_store
+from experiments.errors import ArtifactsNotMovable
 from experiments.models import Artifact, Experiment
 from experiments.selectors import failures
+from nearline.content.errors import BadPath
+from nearline.content.paths import check_path
 
 _AT_ONCE = 100
 _NAMED = 3
@@ -24,18 +28,26 @@ def find_old() -> list[QuerySet[Artifact]]:
     return [Artifact.objects.filter(experiment__job__isnull=False)]
 
 
-def move_artifacts() -> None:
+def move_artifacts(*, limit: int = _AT_ONCE) -> None:
     """Move the artifacts of some experiments."""
     (old,) = find_old()
     rows = Experiment.objects.filter(pk__in=old.order_by().values("experiment").distinct()).order_by("pk")
-    isolation.for_each(failures.MOVE_ARTIFACTS, rows[:_AT_ONCE], _move)
+    isolation.for_each(failures.MOVE_ARTIFACTS, isolation.take(failures.MOVE_ARTIFACTS, rows, limit), _move)
 
 
 def _move(experiment: Experiment) -> None:
+    """Move the artifacts of one experiment. Raises ArtifactsNotMovable, and then they stay where they are."""
     job, folder = experiment.job, artifact_store()
     assert job is not None  # noqa: S101 (the query asks for it)
     rows = sorted(Artifact.objects.filter(experiment=experiment), key=lambda row: os.fsencode(row.path))
+    for row in rows:
+        try:
+            check_path(os.fsencode(row.path))
+        except BadPath as error:
+            raise ArtifactsNotMovable(f"{error} The outputs stay in the old folder, where they can be read.") from error
     lost = [row.path for row in rows if not folder.is_whole(row.content_hash)]
+    if len(lost) == len(rows):
+        raise ArtifactsNotMovable("None of the outputs is in the old folder 'artifacts' of the platform's home folder.")
     at_ns = int((experiment.finished_at or experiment.created_at).timestamp()) * 10**9
     files = [
         outputs.SourceFile(os.fsencode(row.path), 0o644, row.size_bytes, at_ns, partial(folder.open, row.content_hash))

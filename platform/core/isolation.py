@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import structlog
 from django.db import InterfaceError, OperationalError, connection
-from django.db.models import F, Model
+from django.db.models import F, Model, OuterRef, Q, QuerySet, Subquery
 from prometheus_client import Counter
 
 from core import clock
@@ -20,6 +20,7 @@ from core.models import Failure
 
 T = TypeVar("T")
 R = TypeVar("R")
+M = TypeVar("M", bound=Model)
 OnFailure = Callable[[T, Failure], object]
 
 log = structlog.get_logger(__name__)
@@ -118,6 +119,18 @@ def in_batch(
         log.warning("isolation.one_by_one", kind=kind, items=len(together), error=type(error).__name__)
         alone = list(items)
     return results + for_each(kind, alone, lambda item: work([item]), key=key, on_failure=on_failure)
+
+
+def take(kind: str, rows: QuerySet[M], count: int) -> list[M]:
+    """Return the first rows on which work may be tried now, in their order; those on which it failed before come last.
+
+    So rows that fail again and again hold up no other, however many they are. Rows are named by their primary key,
+    which is a text.
+    """
+    failures = Failure.objects.filter(kind=kind, item_id=OuterRef("pk"))
+    rows = rows.annotate(failure_ends_at=Subquery(failures.values("next_try_at")[:1]))
+    rows = rows.filter(Q(failure_ends_at=None) | Q(failure_ends_at__lte=clock.now()))
+    return list(rows.order_by(F("failure_ends_at").asc(nulls_first=True), *rows.query.order_by)[:count])
 
 
 def find(kinds: Collection[str], item_ids: Collection[str] | None = None) -> list[Failure]:

@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 from django.db import OperationalError, connection
 
-from core import clock, tasks
+from accounts.actor import Actor
+from core import clock, isolation, tasks
 from datasets.adapters.sites.registry import open_site
 from datasets.errors import CacheSiteUnavailable, StagingLost
 from datasets.models import CachedCommit, CachedCommitEvent
-from datasets.services import caches
-from datasets.workers import cache_hydration
+from datasets.selectors import failures
+from datasets.services import cache_sites, caches
+from datasets.workers import cache_hydration, scrubs
 from nearline.content.manifest import Entry
 from tests.apps.caching.conftest import FILES
-from tests.factories.datasets import read_tree
+from tests.factories.datasets import commit_files, read_tree
 
 pytestmark = pytest.mark.django_db(transaction=True)
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -168,3 +170,41 @@ def test_a_failed_one_says_why_and_goes_on_when_asked_again(member, commit, site
 
     again.refresh_from_db()
     assert (again.pk, again.state, again.error) == (row.pk, "ready", "")
+
+
+def test_copies_that_wait_hold_up_no_other(member, dataset, site, worker):
+    other_site = cache_sites.create_site(
+        actor=Actor.system("test"), name="other", root=Path(site.root).with_name("other"), capacity_bytes=10_000_000
+    )
+    first, second = commit_files(member, dataset, {"a": b"1"}), commit_files(member, dataset, {"a": b"2"})
+    late = commit_files(member, dataset, {"a": b"3"})
+    waiting = [caches.request_cache(member, commit, site).pk for commit in (first, second)]
+    CachedCommit.objects.filter(pk__in=waiting).update(waits_for="the copies that local fills before it")
+    last = caches.request_cache(member, late, other_site)
+    worker.rings.clear()
+
+    cache_hydration.reap(limit=1)
+
+    assert ("datasets.hydrate", {"cached_commit_id": last.pk}) in worker.rings
+
+
+def test_copies_whose_hydration_fails_hold_up_no_other(member, dataset, site, worker, time):
+    rows = [caches.request_cache(member, commit_files(member, dataset, {"a": data}), site) for data in (b"1", b"2")]
+    worker.rings.clear()
+    isolation.for_each(failures.HYDRATE, [rows[0].pk], lambda _: 1 / 0)
+    time(START + timedelta(hours=1))
+
+    cache_hydration.reap(limit=1)
+
+    assert worker.rings == [("datasets.hydrate", {"cached_commit_id": rows[1].pk})]
+
+
+def test_copies_whose_scrub_fails_hold_up_no_other(member, dataset, site, worker, time):
+    rows = [caches.request_cache(member, commit_files(member, dataset, {"a": data}), site) for data in (b"1", b"2")]
+    worker.work()
+    isolation.for_each(failures.SCRUB, [rows[0].pk], lambda _: 1 / 0)
+    time(START + timedelta(days=2))
+
+    scrubs.enqueue_due_scrubs(limit=1)
+
+    assert worker.rings == [("datasets.scrub", {"cached_commit_id": rows[1].pk})]

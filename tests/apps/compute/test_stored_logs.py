@@ -9,7 +9,7 @@ from compute.models import Job, StoredLogChunk
 from compute.selectors import jobs, logs, stored_logs
 from compute.workers import cleaning, observe
 from compute.workers.logs import store_logs
-from core import clock
+from core import clock, isolation
 from datasets.models import TreeHold
 from datasets.selectors import trees
 from tests.factories import compute as make
@@ -222,7 +222,8 @@ def test_a_resource_that_does_not_answer_holds_up_no_other(project, job, scripte
 
     assert (fresh(job).log_stored_at, read_all(viewer, second)) == (None, b"fine\n")
     driver.is_away = False
-    store_logs()
+    with clock.frozen_at(clock.now() + isolation.FIRST_DELAY):
+        store_logs()
     assert fresh(job).log_stored_at is not None
 
 
@@ -238,6 +239,26 @@ def test_a_log_that_cannot_be_read_holds_up_no_other_of_its_project(project, tem
     store_logs()
 
     assert (fresh(bad).log_stored_at, read_all(viewer, good)) == (None, b"I am good\n")
+
+
+def test_many_logs_that_cannot_be_read_hold_up_no_other(project, template, driver, resource, viewer):
+    names = [f"bad-{number}" for number in range(4)]
+    *bad, good = make.submit(project, template, *names, "good")
+    make.start([*bad, good])
+    for job in (*bad, good):
+        driver.print(job.name, f"I am {job.name}\n")
+        driver.finish(job.name)
+    observe.observe_resource(resource_id=resource.pk)
+    for name in names:
+        driver.jobs.logs[name] = None
+
+    with clock.frozen_at(clock.now()) as move:
+        for _ in range(3):
+            store_logs(limit=2)
+            move(clock.now() + timedelta(hours=1))
+
+    assert read_all(viewer, good) == b"I am good\n"
+    assert fresh(good).log_stored_at is not None
 
 
 def test_a_log_that_became_shorter_than_what_is_stored_stays_as_it_is_stored(job, driver, resource, viewer):

@@ -159,3 +159,19 @@ def test_rows_are_named_by_their_key(move):
     isolation.for_each("test", [lease], lambda _: 1 / 0)
 
     assert Failure.objects.get().item_id == "leader"
+
+
+def test_rows_that_failed_come_after_all_others_and_not_before_their_delay_is_over(move):
+    rows = [Lease.objects.create(name=name) for name in "abcd"]
+    work, _ = failing("a", "b")
+    isolation.for_each("test", ["a"], work)
+    move(NOW + timedelta(seconds=1))
+    isolation.for_each("test", ["b"], work)
+
+    taken = []
+    for seconds in (1, 2, 3):
+        move(NOW + timedelta(seconds=seconds))
+        taken.append([row.name for row in isolation.take("test", Lease.objects.order_by("name"), 3)])
+
+    assert taken == [["c", "d"], ["c", "d", "a"], ["c", "d", "a"]]
+    assert isolation.take("other", Lease.objects.order_by("name"), 4) == rows

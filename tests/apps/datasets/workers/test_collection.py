@@ -138,6 +138,20 @@ def test_what_a_dead_worker_took_is_taken_over(abandoned, dataset, at):
     assert stored(dataset) == set()
 
 
+def test_packs_that_cannot_be_deleted_hold_up_no_other(abandoned, dataset, member, at):
+    upload_tree(member, dataset, PackedTree({"other": b"nobody commits this either"}))
+    at(2)
+    collection.collect()
+    at(10)
+    [first] = collection.take_due(limit=1)
+    at(10.1)
+
+    [second] = collection.take_due(limit=1)
+    [third] = collection.take_due(limit=1)
+
+    assert (second.pk, third.pk) == (Pack.objects.exclude(pk=first.pk).get().pk, first.pk)
+
+
 def test_a_worker_that_slept_too_long_deletes_nothing(abandoned, dataset, at):
     at(2)
     collection.collect()

@@ -22,7 +22,7 @@ from core import clock
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import Announcement
-from datasets.errors import (
+from datasets.errors import BlobMissing, (
     ManifestRejected,
     PackLeaving,
     PackMissing,
@@ -156,20 +156,23 @@ class Machine(RuleBasedStateMachine):
             return
         branch = Branch.objects.select_related("head").get(dataset=client.dataset, name="main")
         with clock.frozen_at(self.now):
-            row = commits._describe(
-                self.member,
-                client.dataset,
-                client.tree.root_id,
-                client.checked,
-                parent=branch.head,
-                message="",
-                source=CommitSource.CLI,
-                idempotency_key="",
-            )
-            draft = commits._Draft(branch, branch.head_id, client.checked, row, client.upload)
             try:
+                row = commits._describe(
+                    self.member,
+                    client.dataset,
+                    client.tree.root_id,
+                    client.checked,
+                    parent=branch.head,
+                    message="",
+                    source=CommitSource.CLI,
+                    idempotency_key="",
+                )
+                draft = commits._Draft(branch, branch.head_id, client.checked, row, client.upload)
                 commits._land(self.member, draft)
             except (PackMissing, RangesForgotten, StaleParent):
+                return
+            except BlobMissing:
+                assert client.dataset != self.dataset, "only of a dataset that was purged is the parent gone"
                 return
         self.note(client)
 
