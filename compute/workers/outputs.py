@@ -23,7 +23,7 @@ from nearline.content.errors import BadPath
 from nearline.content.ignore import IGNORE_FILES, MAX_IGNORE_BYTES, IgnoreRules, split_lines
 from nearline.content.paths import check_path, to_bytes, to_text
 
-__all__ = ["SourceFile", "Stored", "give_up_output", "note_output", "store_files", "store_output"]
+__all__ = ["SourceFile", "Stored", "find_fault", "give_up_output", "note_output", "store_files", "store_output"]
 
 log = structlog.get_logger(__name__)
 
@@ -100,6 +100,15 @@ def store_files(job: Job, files: Iterable[SourceFile], *, left_out: str) -> Stor
     return note_output(job.pk, _store(job, files), left_out)
 
 
+def find_fault(path: bytes) -> str:
+    """Return why the store cannot hold a file of this path; empty when it can."""
+    try:
+        check_path(path)
+    except BadPath as error:
+        return str(error)
+    return ""
+
+
 def _store(job: Job, files: Iterable[SourceFile]) -> trees.StoredTree | None:
     """Store files; None where there are none."""
     rest = iter(files)
@@ -132,10 +141,8 @@ class _Selection:
             if self._rules.covers(path):
                 self._ignored += 1
                 continue
-            try:
-                check_path(path)
-            except BadPath as error:
-                self._bad.append(str(error))
+            if fault := find_fault(path):
+                self._bad.append(fault)
                 continue
             if count == MAX_FILES:
                 self._is_cut = True

@@ -16,8 +16,6 @@ from experiments.adapters.artifact_folder import artifact_store
 from experiments.errors import ArtifactsNotMovable
 from experiments.models import Artifact, Experiment
 from experiments.selectors import failures
-from nearline.content.errors import BadPath
-from nearline.content.paths import check_path
 
 _AT_ONCE = 100
 _NAMED = 3
@@ -41,10 +39,8 @@ def _move(experiment: Experiment) -> None:
     assert job is not None  # noqa: S101 (the query asks for it)
     rows = sorted(Artifact.objects.filter(experiment=experiment), key=lambda row: os.fsencode(row.path))
     for row in rows:
-        try:
-            check_path(os.fsencode(row.path))
-        except BadPath as error:
-            raise ArtifactsNotMovable(f"{error} The outputs stay in the old folder, where they can be read.") from error
+        if fault := outputs.find_fault(os.fsencode(row.path)):
+            raise ArtifactsNotMovable(f"{fault} The outputs stay in the old folder, where they can be read.")
     lost = [row.path for row in rows if not folder.is_whole(row.content_hash)]
     if len(lost) == len(rows):
         raise ArtifactsNotMovable("None of the outputs is in the old folder 'artifacts' of the platform's home folder.")

@@ -128,9 +128,9 @@ def take(kind: str, rows: QuerySet[M], count: int) -> list[M]:
     which is a text.
     """
     failures = Failure.objects.filter(kind=kind, item_id=OuterRef("pk"))
-    rows = rows.annotate(failure_ends_at=Subquery(failures.values("next_try_at")[:1]))
-    rows = rows.filter(Q(failure_ends_at=None) | Q(failure_ends_at__lte=clock.now()))
-    return list(rows.order_by(F("failure_ends_at").asc(nulls_first=True), *rows.query.order_by)[:count])
+    delays = rows.annotate(delay_ends_at=Subquery(failures.values("next_try_at")[:1]))
+    due = delays.filter(Q(delay_ends_at=None) | Q(delay_ends_at__lte=clock.now()))
+    return list(due.order_by(F("delay_ends_at").asc(nulls_first=True), *rows.query.order_by)[:count])
 
 
 def find(kinds: Collection[str], item_ids: Collection[str] | None = None) -> list[Failure]:

@@ -22,7 +22,8 @@ from core import clock
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import Announcement
-from datasets.errors import BlobMissing, (
+from datasets.errors import (
+    BlobMissing,
     ManifestRejected,
     PackLeaving,
     PackMissing,
