@@ -1,15 +1,17 @@
 """Cache sites of kind `folder`: a folder that this server can write, on a local disk or a network file system."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from django import forms
+from django.conf import settings
 
 from datasets.adapters.sites.folder.copy_folder import PosixFolder
 from datasets.adapters.sites.folder.driver import FolderSite
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.errors import InvalidCacheSite
-from datasets.models import CacheSite, CacheSiteKind
+from datasets.models import CacheSite, CacheSiteKind, Store, StoreKind
 
 
 class FolderForm(forms.Form):
@@ -20,18 +22,42 @@ class FolderForm(forms.Form):
     )
 
 
+_PLATFORM_FOLDERS = frozenset({"artifacts", "code", "empty", "jobs", "runs", "sample", "simulated", "store"})
+"""What the platform keeps in its home folder, beside the cache of its first site."""
+
+
 def check(site: CacheSite) -> None:
-    """Require an absolute folder that lies in no other site's, and holds none. Raises InvalidCacheSite."""
+    """Require an absolute folder that lies in none that is used for something else, and holds none.
+
+    Symbolic links are followed. Raises InvalidCacheSite.
+    """
     if site.config:
         raise InvalidCacheSite(f"A site in a folder has no setting '{min(site.config)}'.")
     if not Path(site.root).is_absolute():
         raise InvalidCacheSite(f"The folder of a cache site is given from the root on, unlike '{site.root}'.")
     site.root = os.path.normpath(site.root)
-    new = Path(site.root)
+    for folder, use in _list_used_folders(site):
+        if _overlap(Path(site.root), folder):
+            raise InvalidCacheSite(f"{site.root} and {folder} {use} lie in each other. Choose a folder of its own.")
+
+
+def _list_used_folders(site: CacheSite) -> Iterator[tuple[Path, str]]:
     for known in CacheSite.objects.filter(kind=CacheSiteKind.FOLDER).exclude(pk=site.pk).order_by("pk"):
-        other = Path(known.root)
-        if new == other or new in other.parents or other in new.parents:
-            raise InvalidCacheSite(f"{new} and {other} of the site '{known.name}' lie in each other.")
+        yield Path(known.root), f"of the site '{known.name}'"
+    for store in Store.objects.filter(kind=StoreKind.FOLDER).order_by("pk"):
+        yield Path(store.location), f"of the store '{store.name}'"
+    home = Path(settings.NEARLINE.home).absolute()
+    for name in sorted(_PLATFORM_FOLDERS):
+        yield home / name, "of the platform"
+
+
+def _overlap(first: Path, second: Path) -> bool:
+    """Whether two folders are the same or one holds the other, once links are followed."""
+    try:
+        one, other = first.resolve(), second.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InvalidCacheSite(f"The folder {first} cannot be followed to where it lies: {error}.") from error
+    return one == other or one in other.parents or other in one.parents
 
 
 KIND = SiteKind(
