@@ -79,3 +79,9 @@ def delete_old_files() -> None:
 def update_missing_bytes() -> None:
     """Tell the scheduler what pending workloads lack of their data."""
     locality.update_missing_bytes()
+
+
+@task("compute.clean_trees", queue=Queue.TIDY, every_s=3600.0)
+def delete_idle_trees() -> None:
+    """Delete the trees on this host that no job uses."""
+    cleaning.delete_idle_trees()

@@ -73,8 +73,13 @@ class Launch:
 
 
 class ReportState(StrEnum):
-    """What a driver can say about a job. LOST: it was started, it is gone, and nobody saw how it ended."""
+    """What a driver can say about a job.
 
+    STARTING: the place has it, and what it reads is brought; its command has not begun. LOST: it was started, it is
+    gone, and nobody saw how it ended.
+    """
+
+    STARTING = "starting"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"

@@ -2,16 +2,17 @@
 
 | the database says | the driver says | repair |
 | --- | --- | --- |
+| starting | starting | renew its lease |
 | starting | running | note that it runs (adopts it after a restart of the platform) |
 | starting, running, stopping | ended, same token | note how it ended, then forget it |
 | leaving | succeeded | note it, then forget it |
 | leaving | ended otherwise, or nothing and the lease expired | let it wait again, then forget it |
-| leaving, stopping | running | stop it again |
+| leaving, stopping | starting, running | stop it again |
 | starting | nothing, lease expired | start it again: starting is idempotent |
 | running, stopping | nothing, lease expired | lost; or cancelled, where that was wanted |
-| ended | running | stop it: it slipped through between a start and a cancel |
+| ended | starting, running | stop it: it slipped through between a start and a cancel |
 | ended, or unknown | ended | forget it |
-| unknown, or another token | running | stop it: nobody could ever see its end |
+| unknown, or another token | starting, running | stop it: nobody could ever see its end |
 """
 
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from compute.engine.failures import explain_end
 from compute.engine.ports import JobReport, ReportState
 from compute.engine.states import JOB_STATES, JobState, ReasonCode
 
+_ON_PLACE = frozenset({ReportState.STARTING, ReportState.RUNNING})
 _SEEN_BEFORE = frozenset({JobState.RUNNING, JobState.LEAVING, JobState.STOPPING})
 
 
@@ -84,11 +86,11 @@ def compare(
     for name, report in reported.items():
         job = by_name.get(name)
         if job is None or job.token != report.token or job.state in JOB_STATES.final:
-            (stop if report.state is ReportState.RUNNING else forget).append(name)
-        elif report.state is ReportState.RUNNING:
+            (stop if report.state in _ON_PLACE else forget).append(name)
+        elif report.state in _ON_PLACE:
             if _ends_before(job, renew_before):
                 renew.append(job.id)
-            if job.state is JobState.STARTING:
+            if job.state is JobState.STARTING and report.state is ReportState.RUNNING:
                 records.append(_running(job, report))
             elif job.state in {JobState.LEAVING, JobState.STOPPING}:
                 stop.append(name)

@@ -5,8 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from accounts.actor import Actor
@@ -14,7 +16,9 @@ from accounts.permissions import require
 from accounts.selectors import get_project
 from compute import permissions
 from compute.adapters import drivers
+from compute.adapters.local.kind import open_tree_folders
 from compute.engine.job_spec import JobSpec
+from compute.engine.mounts import Tree
 from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
 from compute.engine.states import HOLDING, JOB_STATES, JobState
 from compute.errors import JobNotFound, ResourceUnreachable
@@ -22,6 +26,7 @@ from compute.models import Job, JobEvent
 from compute.selectors import stored_logs
 from core import orm
 from core.errors import InvalidInput
+from core.sealed_folder import SealedFolder
 from scheduler.selectors import workloads
 from scheduler.selectors.workloads import WorkloadWait
 
@@ -228,6 +233,12 @@ def open_outputs(job_ids: Collection[str]) -> dict[str, OutputReader]:
         for job in rows.prefetch_related("resource"):
             readers[job.pk] = open_output(job)
     return readers
+
+
+def find_tree_folder(tree: Tree) -> SealedFolder | None:
+    """Return the folder that jobs of this host share for a tree; None where there is none. For the platform itself."""
+    sealed = open_tree_folders(Path(settings.NEARLINE.home)).sealed(tree)
+    return sealed if sealed.folder.exists() else None
 
 
 def get_spec(job: Job) -> JobSpec:

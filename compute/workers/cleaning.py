@@ -1,17 +1,26 @@
-"""Files of jobs that ended long ago are deleted. Their rows, events and what flows collected from them stay."""
+"""Files of jobs that ended long ago are deleted, and trees on this host that no job uses.
+
+The jobs' rows, events and what flows collected from them stay.
+"""
 
 from datetime import datetime, timedelta
+from pathlib import Path
 
+from django.conf import settings
 from django.db import transaction
 
 from compute import signals
 from compute.adapters import drivers
+from compute.adapters.local.kind import open_tree_folders
+from compute.engine.job_spec import JobSpec
+from compute.engine.mounts import Tree
 from compute.engine.states import JOB_STATES
 from compute.errors import ResourceUnreachable
 from compute.models import Job
 from core import clock, isolation
 
 KEEP = timedelta(days=14)
+KEEP_TREES = timedelta(days=2)
 _AT_ONCE = 1000
 
 
@@ -33,6 +42,20 @@ def delete_old_files(*, keep: timedelta = KEEP) -> int:
     ids = list(ended.order_by("finished_at", "pk").values_list("pk", flat=True))
     isolation.for_each("compute.delete_files", ids, delete, on_failure=lambda job_id, _: _keep(job_id))
     return count
+
+
+def delete_idle_trees(*, keep: timedelta = KEEP_TREES) -> int:
+    """Delete the folders of trees on this host that no live job reads and nobody used for so long; return how many."""
+    specs = Job.objects.filter(is_live=True).values_list("spec", flat=True).iterator()
+    mounts = (mount for spec in specs for mount in JobSpec.from_json(spec).mounts)
+    used = {mount.source.root for mount in mounts if isinstance(mount.source, Tree)}
+    folders = open_tree_folders(Path(settings.NEARLINE.home))
+
+    def delete(root: str) -> bool:
+        return folders.delete_idle(root, idle_s=keep.total_seconds())
+
+    roots = [root for root in folders.list_roots() if root not in used]
+    return sum(isolation.for_each("compute.delete_tree", roots, delete))
 
 
 @transaction.atomic

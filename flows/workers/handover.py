@@ -18,14 +18,13 @@ from blake3 import blake3
 
 from compute.selectors import jobs as job_selectors
 from compute.selectors.states import JobState
-from compute.services.jobs import HostFolder
+from compute.services.jobs import HostFolder, Mount, Tree
+from core.sealed_folder import Difference, SealedFolder
 from datasets.errors import BlobMissing, ContentCorrupt
 from datasets.workers import scrubs
 from experiments.errors import ArtifactNotFound
 from experiments.selectors import artifacts
-from flows.adapters.sealed_folder import Difference, SealedFolder
 from flows.models import Attempt
-from flows.services import bundles
 from flows.workers import run_folders
 
 log = structlog.get_logger(__name__)
@@ -40,7 +39,7 @@ def inspect_ended(run_id: str) -> Mapping[str, str]:
     Called before their success is recorded, so that nothing reads outputs that are not sealed.
     """
     succeeded = Attempt.objects.filter(job_selectors.is_in({JobState.SUCCEEDED}), run_id=run_id, is_live=True)
-    attempts = {str(attempt.job_id): attempt for attempt in succeeded.select_related("run__version")}
+    attempts = {str(attempt.job_id): attempt for attempt in succeeded}
     inspection = _Inspection(run_id)
     faults: dict[str, str] = {}
     for job in job_selectors.list_many(attempts) if attempts else ():
@@ -87,7 +86,7 @@ class _Inspection:
 
     def find_fault(self, attempt: Attempt, job: Any) -> str:
         """Return what was wrong with what an attempt's job could read; empty when nothing was."""
-        for name, prefix, sealed in self._inputs_of(attempt, job):
+        for name, prefix, sealed in self._inputs_of(job):
             if changed := self._find_changed(sealed):
                 return (
                     f"Its {name} was changed while this step could read it: "
@@ -110,14 +109,20 @@ class _Inspection:
                 )
         return ""
 
-    def _inputs_of(self, attempt: Attempt, job: Any) -> Iterator[tuple[str, str, SealedFolder]]:
+    def _inputs_of(self, job: Any) -> Iterator[tuple[str, str, SealedFolder]]:
         """Yield what a job could read on this host: what it is called, where in it each folder lies, and the folder."""
-        for mount in job_selectors.get_spec(job).inputs:
-            if isinstance(mount.source, HostFolder):
-                step, slash, index = mount.name.partition("/")
-                yield f"input '{step}'", index + slash, _sealed(self._run_id, Path(mount.source.path))
-        if bundle := attempt.run.version.bundle:
-            yield "code", "", bundles.sealed_folder(bundle)
+        spec = job_selectors.get_spec(job)
+        for mount in spec.inputs:
+            step, slash, index = mount.name.partition("/")
+            if (sealed := self._sealed_of(mount)) is not None:
+                yield f"input '{step}'", index + slash, sealed
+        if spec.code is not None and (sealed := self._sealed_of(spec.code)) is not None:
+            yield "code", "", sealed
+
+    def _sealed_of(self, mount: Mount) -> SealedFolder | None:
+        if isinstance(mount.source, HostFolder):
+            return _sealed(self._run_id, Path(mount.source.path))
+        return job_selectors.find_tree_folder(mount.source) if isinstance(mount.source, Tree) else None
 
     def _find_changed(self, sealed: SealedFolder) -> tuple[str, ...]:
         if sealed.folder not in self._changes:

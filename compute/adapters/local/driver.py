@@ -10,8 +10,9 @@ import select
 import shutil
 import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,13 +25,17 @@ from compute.adapters.local import binds, shim
 from compute.adapters.local.folders import JobFolder, write_json
 from compute.adapters.local.machine import describe_machine, usable_cores
 from compute.adapters.local.shim_spawner import ShimSpawner
+from compute.adapters.local.tree_folders import TreeFolders, TreeSource
 from compute.adapters.local.views import Entry, Views
 from compute.adapters.output_folder import OutputFolder
 from compute.engine.environment import JobPaths, job_environment
-from compute.engine.mounts import SourceKind
+from compute.engine.job_spec import JobSpec
+from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree
 from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, ReportState, UsageSample
 from compute.engine.secret_forms import forms_of
 from compute.errors import StartRefused
+from core.errors import NotFound, PlatformError
+from datasets.errors import HydrationStopped
 
 log = structlog.get_logger(__name__)
 
@@ -41,10 +46,20 @@ _LATE_USAGE_BYTES = 16 * 1024
 class LocalDriver:
     """The driver of kind `local`. All its state is in the folder of jobs, so any number of processes may use it."""
 
-    mountable = frozenset({SourceKind.HOST_FOLDER})
+    def __init__(
+        self,
+        jobs: Path,
+        views: Views | None = None,
+        *,
+        unconfined_reason: str = "",
+        trees: TreeFolders | None = None,
+    ) -> None:
+        """Keep jobs in a folder. `views` says what they see; None: they are not confined, for that reason.
 
-    def __init__(self, jobs: Path, views: Views | None = None, *, unconfined_reason: str = "") -> None:
-        """Keep jobs in a folder. `views` says what they see; None: they are not confined, for that reason."""
+        With `trees`, jobs mount trees of the store too, as folders of this host.
+        """
+        self.mountable = frozenset({SourceKind.HOST_FOLDER, *([SourceKind.TREE] if trees else [])})
+        self._trees = trees
         self._jobs = jobs.absolute()
         self._views = views
         self._unconfined_reason = unconfined_reason
@@ -69,16 +84,58 @@ class LocalDriver:
         lock = folder.lock()
         if lock is None:
             return
+        is_handed_on = False
         try:
-            if not (folder.path / "started.json").exists():
-                self._start_locked(folder, launch, lock)
+            if not folder.has_begun():
+                missing = self._open_missing_trees(launch.spec)
+                if missing:
+                    self._bring_and_start(folder, launch, missing, lock)
+                    is_handed_on = True
+                else:
+                    self._start_locked(folder, launch, lock)
         except OSError as error:
             raise StartRefused(f"The job's folder could not be prepared: {error}.") from error
         finally:
-            os.close(lock)
+            if not is_handed_on:
+                os.close(lock)
+
+    def _open_missing_trees(self, spec: JobSpec) -> Mapping[Tree, TreeSource]:
+        """Return the trees that a job mounts and that are not on this host."""
+        if self._trees is None:
+            return {}
+        trees = {mount.source for mount in spec.mounts if isinstance(mount.source, Tree)}
+        try:
+            return {tree: self._trees.open_tree(tree) for tree in trees if self._trees.find(tree) is None}
+        except NotFound as error:
+            raise StartRefused(error.message) from error
+
+    def _bring_and_start(
+        self, folder: JobFolder, launch: Launch, missing: Mapping[Tree, TreeSource], lock: int
+    ) -> None:
+        """Write trees to this host and then start the job, on a thread of its own, which holds the lock until then."""
+        write_json(folder.path / "launch.json", _facts(launch, cores=[]))
+        control = folder.open_control()
+        trees = self._trees
+        assert trees is not None  # noqa: S101 (some of its trees are missing)
+
+        def bring() -> None:
+            try:
+                for tree, source in missing.items():
+                    trees.bring(tree, source, lambda: _has_order(control))
+                self._start_locked(folder, launch, lock)
+            except HydrationStopped:
+                _end_before_start(folder, launch, EndCause.STOPPED, "")
+            except (PlatformError, OSError) as error:
+                reason = error.message if isinstance(error, PlatformError) else str(error)
+                _end_before_start(folder, launch, EndCause.NOT_STARTED, f"The job could not be started: {reason}")
+            finally:
+                os.close(control)
+                os.close(lock)
+
+        threading.Thread(target=bring, name=f"bring {launch.name}", daemon=True).start()
 
     def _start_locked(self, folder: JobFolder, launch: Launch, lock: int) -> None:
-        spec = launch.spec
+        spec = self._with_host_folders(launch.spec)
         if spec.working_directory is not None and not Path(spec.working_directory).is_dir():
             raise StartRefused(f"The working directory {spec.working_directory} does not exist on this machine.")
         code = binds.find_source(spec.code, "The code") if spec.code is not None else None
@@ -86,15 +143,28 @@ class LocalDriver:
         paths = folder.prepare(launch, _notes(launch))
         (binds.make_links if self._views is None else binds.make_mount_points)(folder.path, mounts)
         cores = self._choose_cores(launch)
-        # What is written down holds no environment and no secrets.
-        facts = {"token": launch.token, "job_id": launch.job_id, "cores": cores, "argv": spec.argv()}
-        write_json(folder.path / "launch.json", facts)
+        write_json(folder.path / "launch.json", _facts(launch, cores))
         control = folder.open_control()
         try:
             view = self._views.view_of(folder, launch, mounts) if self._views is not None else []
             self._spawn(folder, _order(launch, paths, cores, code, view), lock, control)
         finally:
             os.close(control)
+
+    def _with_host_folders(self, spec: JobSpec) -> JobSpec:
+        """Return the spec with the folders of this host in place of trees."""
+
+        def on_host(mount: Mount) -> Mount:
+            if self._trees is None or not isinstance(mount.source, Tree):
+                return mount
+            return replace(mount, source=HostFolder(str(self._trees.sealed(mount.source).folder)))
+
+        return replace(
+            spec,
+            data=tuple(map(on_host, spec.data)),
+            inputs=tuple(map(on_host, spec.inputs)),
+            code=spec.code and on_host(spec.code),
+        )
 
     def _spawn(self, folder: JobFolder, order: bytes, lock: int, control: int) -> None:
         """Start the shim. The lock is handed on, so there is no moment at which a job runs and is not locked."""
@@ -120,7 +190,8 @@ class LocalDriver:
             return _ended(name, end)
         # Read before the lock is asked for: whoever has started and holds no lock is dead, not about to begin.
         if (facts := folder.read("started.json")) is None:
-            return None
+            launch = folder.read("launch.json") if folder.is_locked() else None
+            return JobReport(name, launch["token"], ReportState.STARTING) if launch is not None else None
         if folder.is_locked():
             return _running(name, facts)
         if (end := folder.read("exit.json")) is not None:  # it ended between the two looks
@@ -219,6 +290,25 @@ class LocalDriver:
         return chosen
 
 
+def _facts(launch: Launch, cores: Sequence[int]) -> Mapping[str, object]:
+    """Return what is written down of a launch: no environment and no secrets."""
+    return {"token": launch.token, "job_id": launch.job_id, "cores": cores, "argv": launch.spec.argv()}
+
+
+def _has_order(control: int) -> bool:
+    """Whether an order waits in the FIFO; the only one is to stop."""
+    return bool(select.select([control], [], [], 0)[0])
+
+
+def _end_before_start(folder: JobFolder, launch: Launch, cause: EndCause, reason: str) -> None:
+    """Write down that the command never began."""
+    now = time.time()
+    facts = {"token": launch.token, "cause": cause, "exit_code": None, "reason": reason}
+    folder.log.write_text(f"[nearline] {reason}\n" if reason else "")
+    write_json(folder.path / "exit.json", facts | {"started_at": None, "finished_at": now})
+    shim.tell_news(str(folder.path))
+
+
 def _notes(launch: Launch) -> Sequence[str]:
     if launch.spec.image is None:
         return []
@@ -267,8 +357,9 @@ def _ended(name: str, end: dict[str, Any]) -> JobReport:
         state=ReportState.SUCCEEDED if has_succeeded else ReportState.FAILED,
         exit_code=end["exit_code"],
         cause=cause,
-        started_at=_time(end["started_at"]),
+        started_at=_time(end["started_at"]) if end["started_at"] else None,
         finished_at=_time(end["finished_at"]),
+        reason=end.get("reason", ""),
     )
 
 

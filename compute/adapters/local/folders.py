@@ -86,6 +86,10 @@ class JobFolder:
         finally:
             os.close(descriptor)
 
+    def has_begun(self) -> bool:
+        """Whether the job was started, or ended before it could be."""
+        return any((self.path / name).exists() for name in ("started.json", "exit.json"))
+
     def has_ended(self) -> bool:
         """Whether the job was started and nothing can be printed any more."""
         if (self.path / "exit.json").exists():

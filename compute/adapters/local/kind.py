@@ -8,9 +8,12 @@ from django.conf import settings
 from compute.adapters.kinds import Config, Credentials, ResourceKind
 from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.shim_spawner import find_refusal
+from compute.adapters.local.tree_folders import TreeFolders
 from compute.adapters.local.views import Views
+from compute.engine.mounts import Tree
 from compute.errors import InvalidResource
 from compute.models import Resource
+from datasets.selectors import tree_sources
 
 
 def check(config: Config, credentials: Credentials) -> None:
@@ -23,10 +26,20 @@ def open_driver(_resource: Resource, home: Path, _credentials: Credentials) -> L
     """Return the driver. It confines jobs if that is asked for and possible."""
     site = settings.NEARLINE
     refusal = find_refusal() if site.confine_jobs else "The setting NEARLINE_CONFINE_JOBS is 0."
+    trees = open_tree_folders(home)
     if refusal:
-        return LocalDriver(home / "jobs", unconfined_reason=refusal)
+        return LocalDriver(home / "jobs", unconfined_reason=refusal, trees=trees)
     readable, writable = (_paths(text) for text in (site.job_readable_paths, site.job_writable_paths))
-    return LocalDriver(home / "jobs", Views(hidden=[home], readable=readable, writable=writable))
+    return LocalDriver(home / "jobs", Views(hidden=[home], readable=readable, writable=writable), trees=trees)
+
+
+def open_tree_folders(home: Path) -> TreeFolders:
+    """Return the trees of the store that are folders of this host."""
+    return TreeFolders(home / "trees", _open_tree)
+
+
+def _open_tree(tree: Tree) -> tree_sources.TreeSource:
+    return tree_sources.open_tree(tree.dataset_id, tree.root)
 
 
 def _paths(text: str) -> list[Path]:

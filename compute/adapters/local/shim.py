@@ -290,7 +290,7 @@ class Shim:
         """Run the command and write down its end."""
         facts = f'{{"token": "{self.order.token}", "started_at": {self.started_at:.6f}, "shim": {os.getpid()}}}\n'
         _write_atomically(f"{self.folder}/started.json", facts)
-        _tell_news(self.folder)
+        tell_news(self.folder)
         try:
             if self.order.code:
                 copy_tree(self.order.code, self.order.directory)
@@ -504,7 +504,7 @@ def _prefer_for_memory_kill() -> None:
         pass
 
 
-def _tell_news(folder: str) -> None:
+def tell_news(folder: str) -> None:
     """Wake the platform if it listens. If it does not, it finds our files when it looks."""
     jobs, _, name = folder.rpartition("/")
     try:
@@ -549,4 +549,4 @@ def watch_over(folder: str, lock: int, control: int, log: int, order: int) -> No
     read = read_order(data)
     if read is not None:
         Shim(folder, read, control).run()
-        _tell_news(folder)
+        tell_news(folder)

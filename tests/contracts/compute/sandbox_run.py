@@ -44,7 +44,7 @@ def main() -> None:
     launch = Launch(spec, "token", "job_1", "job", "demo", "node-1", 1000, 2**30)
     driver = LocalDriver(home / "jobs", None if "unconfined" in sys.argv else Views(hidden=[home]))
     driver.start(launch)
-    while not (found := driver.list_jobs()) or found[0].state is ReportState.RUNNING:
+    while not (found := driver.list_jobs()) or found[0].state in {ReportState.STARTING, ReportState.RUNNING}:
         driver.wait_for_news(0.1)
     sys.stdout.write(driver.read_log("probe", 0, 1 << 20).data.decode())
     assert (given / "model.txt").read_text() == "weights" or "unconfined" in sys.argv

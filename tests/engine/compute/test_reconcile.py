@@ -30,6 +30,19 @@ def test_a_starting_job_that_runs_is_adopted():
     assert repairs.records == (Record("job_1", "t", JobState.RUNNING, "The job runs.", started_at=NOW),)
 
 
+def test_a_job_whose_files_are_still_brought_keeps_its_lease_and_is_not_started_again():
+    fresh = decide([known("starting")], [report("starting")])
+    late = decide([known("starting", lease=EXPIRED)], [report("starting")])
+
+    assert fresh == type(fresh)()
+    assert (late.renew, late.restart, late.records) == (("job_1",), (), ())
+
+
+@pytest.mark.parametrize("state", ["leaving", "stopping", "cancelled"])
+def test_a_job_that_is_to_end_is_stopped_while_its_files_are_brought(state):
+    assert decide([known(state)], [report("starting")]).stop == ("train",)
+
+
 def test_a_running_job_that_runs_needs_nothing():
     repairs = decide([known("running")], [report("running")])
 
@@ -146,5 +159,5 @@ def test_every_repair_is_a_legal_step_and_the_end_is_reached(state, lease, token
         assert record.token == job.token
     assert len(repairs.records) + len(repairs.restart) <= 1
     assert not set(repairs.stop) & set(repairs.forget)
-    if reports and reported is not ReportState.RUNNING and state in JOB_STATES.final:
+    if reports and reported not in {ReportState.STARTING, ReportState.RUNNING} and state in JOB_STATES.final:
         assert repairs.forget == ("train",)
