@@ -1,7 +1,7 @@
 """Background tasks of flows: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
 from core.tasks import Queue, task
-from flows.workers import advance, cleaning, staging
+from flows.workers import advance, cleaning, code, staging
 
 
 @task("flows.advance", queue=Queue.ADVANCE, every_s=1.0, find_work=advance.find_work)
@@ -32,3 +32,15 @@ def release_inputs() -> None:
 def delete_run_folders() -> None:
     """Delete the folders of runs whose jobs' files are deleted."""
     cleaning.delete_run_folders()
+
+
+@task("flows.move_code", queue=Queue.TIDY, every_s=60.0, find_work=code.find_old)
+def move_code() -> None:
+    """Move code that earlier releases kept in the home folder into the store."""
+    code.move_code()
+
+
+@task("flows.clean_code", queue=Queue.TIDY, every_s=3600.0)
+def delete_unused_code() -> None:
+    """Delete code that no version of a flow has."""
+    code.delete_unused()

@@ -1,6 +1,6 @@
 """Trees that are no commits: outputs of jobs, code. Each is stored once in its project and stays while it is held."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import structlog
 from django.db import transaction
@@ -15,16 +15,44 @@ from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import range_key, root_key
 from datasets.engine.source_files import SourceFile
 from datasets.errors import PackLeaving
-from datasets.models import Commit, Dataset, ManifestRange, Pack, StoredTree, TreeHold
+from datasets.models import (
+    Commit,
+    Dataset,
+    ManifestRange,
+    Pack,
+    StoredTree,
+    TreeHold,
+    UploadSession,
+    UploadState,
+)
 from datasets.selectors.trees import TreeReader
-from datasets.services import commits, packs
+from datasets.services import commits, downloads, manifests, packs, uploads
 from datasets.services.datasets import ensure_internal_dataset
+from datasets.services.downloads import Download, Wanted
+from datasets.services.manifests import CheckedTree
+from datasets.services.packs import RangesForgotten
 from datasets.services.tree_writing import TreeWriter, touch_manifests
 from nearline.content.manifest import RootRange, encode_root, root_id
 
-__all__ = ["SourceFile", "StoredTree", "commit_tree", "release_tree", "store_tree"]
+__all__ = [
+    "Download",
+    "SourceFile",
+    "StoredTree",
+    "UploadSession",
+    "Wanted",
+    "check_upload",
+    "commit_tree",
+    "hold_upload",
+    "release_tree",
+    "sign_downloads",
+    "start_upload",
+    "store_tree",
+]
 
 log = structlog.get_logger(__name__)
+
+# So often is an uploaded tree checked whose packs were given up meanwhile.
+_CHECKS = 3
 
 
 def store_tree(*, actor: Actor, project: Project, holder: str, files: Iterable[SourceFile]) -> StoredTree:
@@ -45,6 +73,43 @@ def store_tree(*, actor: Actor, project: Project, holder: str, files: Iterable[S
     else:
         open_dataset_store(dataset).put(root_key(root), data)
     return _hold(dataset, root, ranges, holder)
+
+
+def start_upload(*, actor: Actor, project: Project, client_id: str) -> UploadSession:
+    """Begin the upload of a tree, whose packs and manifests come like those of a commit. `hold_upload` ends it."""
+    require(actor, permissions.COMMIT, project.id)
+    return uploads.create_session(actor=actor, dataset=ensure_internal_dataset(project.id), client_id=client_id)
+
+
+def sign_downloads(*, actor: Actor, project: Project, wanted: Sequence[Wanted]) -> list[Download]:
+    """Sign a GET for each object of a project's stored trees."""
+    require(actor, permissions.VIEW, project.id)
+    return downloads.sign_downloads(actor=actor, dataset=ensure_internal_dataset(project.id), wanted=wanted)
+
+
+def check_upload(*, actor: Actor, upload: UploadSession, root: str) -> CheckedTree:
+    """Return what an uploaded tree holds, if it may be stored. Raises ManifestRejected, PackMissing, UploadClosed."""
+    uploads.prolong(actor, upload)
+    return manifests.check_tree(upload.dataset, root)
+
+
+def hold_upload(*, actor: Actor, upload: UploadSession, root: str, holder: str) -> StoredTree:
+    """Let `holder` hold an uploaded tree in place of any other, and end the upload.
+
+    Where content lies is known from the client alone, so other trees do not borrow from this one. Raises what
+    `check_upload` raises.
+    """
+    for _ in range(_CHECKS):
+        checked = check_upload(actor=actor, upload=upload, root=root)
+        try:
+            with transaction.atomic():
+                packs.hold_ranges(upload.dataset, [row.range_id for row in checked.ranges])
+                tree = _hold(upload.dataset, root, checked.ranges, holder)
+                UploadSession.objects.filter(pk=upload.pk).update(state=UploadState.COMMITTED)
+                return tree
+        except RangesForgotten:
+            log.info("tree.checked_again", dataset_id=upload.dataset_id)
+    raise PackLeaving("Packs of this tree are being removed from the store.")
 
 
 def release_tree(*, actor: Actor, holder: str) -> None:

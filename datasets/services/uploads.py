@@ -30,7 +30,7 @@ from datasets.models import (
     UploadState,
 )
 from datasets.selectors import commits as commit_reads
-from datasets.services import damage, packs
+from datasets.services import damage, packs, tree_writing
 from datasets.services.packs import ClaimedPacks
 from datasets.services.stores import SIGNED_LIFETIME
 from nearline.content.packs import MAX_PACK_BYTES
@@ -84,16 +84,22 @@ def start_upload(*, actor: Actor, dataset: Dataset, branch: str, client_id: str)
     """Begin work towards a commit of a branch. Raises ReferenceNotFound when there is no such branch."""
     require(actor, permissions.COMMIT, dataset.project_id)
     found = commit_reads.get_branch(actor, dataset, branch)
-    with transaction.atomic():
-        upload = UploadSession.objects.create(
-            dataset=dataset,
-            branch=found.name,
-            client_id=client_id[:200],
-            user_id=actor.user_id,
-            expires_at=clock.now() + SESSION_LIFETIME,
-        )
-        audit.record(actor, "datasets.start_upload", upload, project_id=dataset.project_id, dataset=dataset.name)
-    return StartedUpload(upload, found)
+    return StartedUpload(create_session(actor=actor, dataset=dataset, branch=found.name, client_id=client_id), found)
+
+
+@transaction.atomic
+def create_session(*, actor: Actor, dataset: Dataset, client_id: str, branch: str = "") -> UploadSession:
+    """Create a session of a dataset: towards a commit of a branch, or without one towards a stored tree."""
+    require(actor, permissions.COMMIT, dataset.project_id)
+    upload = UploadSession.objects.create(
+        dataset=dataset,
+        branch=branch,
+        client_id=client_id[:200],
+        user_id=actor.user_id,
+        expires_at=clock.now() + SESSION_LIFETIME,
+    )
+    audit.record(actor, "datasets.start_upload", upload, project_id=dataset.project_id, dataset=dataset.name)
+    return upload
 
 
 def offer_packs(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer]) -> list[Answer]:
@@ -136,6 +142,8 @@ def offer_manifests(*, actor: Actor, upload: UploadSession, offers: Sequence[Off
     dataset = upload.dataset
     store = open_dataset_store(dataset)
     ranges = [offer.id for offer in offers if offer.kind == ObjectKind.RANGE]
+    if dataset.is_internal:
+        tree_writing.touch_manifests(ManifestRange.objects.filter(dataset=dataset, range_id__in=ranges))
     roots = [offer.id for offer in offers if offer.kind == ObjectKind.ROOT]
     there = {
         *((ObjectKind.RANGE, found) for found in _known(ManifestRange, dataset, "range_id", ranges)),

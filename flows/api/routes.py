@@ -62,7 +62,7 @@ def validate(request: ApiRequest, body: schemas.ValidateIn) -> dict[str, Any]:
 def save_bundle(request: ApiRequest, project: str) -> Status[dict[str, Any]]:
     """Keep a folder of code, sent as a tar.gz in the body, for flows to be pushed with."""
     found = get_project(actor=request.actor, name=project)
-    bundle = bundles.save_bundle(actor=request.actor, project=found, data=request.read(bundles.MAX_BYTES + 1))
+    bundle = bundles.save_bundle(actor=request.actor, project=found, data=request.read(bundles.MAX_ARCHIVE_BYTES + 1))
     return Status(201, {"bundle": bundle.sha256, "size_bytes": bundle.size_bytes, "files": bundle.files})
 
 

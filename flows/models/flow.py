@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from core import clock
 from core.orm import BaseModel
 
 
@@ -24,7 +25,12 @@ class Flow(BaseModel):
 
 
 class Bundle(BaseModel):
-    """The folder of code that came with a flow, kept as a tar.gz under its SHA-256. Whoever sent it is in a project."""
+    """The folder of code that came with a flow: the tree under `root` among its project's stored trees.
+
+    `sha256` is the name that versions of flows know it by: the root, or the hash of the archive that it came as.
+    `content_hash` names the archive where an earlier release kept it; `root` is empty until it is moved, and while a
+    new one is stored. `touched_at`: when it was sent last, or a version with it was saved.
+    """
 
     id_prefix = "bndl"
 
@@ -32,13 +38,21 @@ class Bundle(BaseModel):
     sha256 = models.CharField(max_length=64)
     size_bytes = models.PositiveBigIntegerField()
     files = models.PositiveIntegerField()
-    content_hash = models.CharField(max_length=64)
+    dataset_id = models.CharField(max_length=32, blank=True)
+    root = models.CharField(max_length=64, blank=True)
+    content_hash = models.CharField(max_length=64, blank=True)
+    touched_at = models.DateTimeField(default=clock.now)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["project", "sha256"], name="one_bundle_per_hash")]
 
     def __str__(self) -> str:
         return self.sha256[:12]
+
+    @property
+    def holder(self) -> str:
+        """The name by which it holds its tree."""
+        return f"{self.pk}/code"
 
 
 class FlowVersion(BaseModel):

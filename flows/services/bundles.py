@@ -1,94 +1,142 @@
-"""The code that comes with a flow: a tar.gz of its folder, kept by hash and unpacked once, for jobs to copy from."""
+"""The code that comes with a flow: a tree of its project's store, held as long as a version of a flow may need it."""
 
 import hashlib
-import secrets
-import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-
-from django.conf import settings
-from django.db import transaction
+from typing import BinaryIO
 
 from accounts import audit
 from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
-from experiments.adapters.artifact_folder import artifact_store
+from core import clock
+from core.units import format_bytes
+from datasets.selectors import uploads as upload_selectors
+from datasets.services import trees
+from datasets.services.trees import Download, SourceFile, StoredTree, UploadSession, Wanted
 from flows import permissions
 from flows.adapters import code_archive
-from flows.adapters.sealed_folder import SealedFolder
 from flows.errors import BundleNotFound, InvalidBundle
-from flows.models import Bundle
+from flows.models import Bundle, FlowVersion
 
-MAX_BYTES = 20 * 2**20
+MAX_BYTES = 2 * 2**30
+MAX_FILES = 1_000_000
+MAX_ARCHIVE_BYTES = 20 * 2**20
+# The same files are the same tree whenever they were written. Archives of some kinds hold no time before 1980.
+FILE_TIME_NS = 315_619_200 * 10**9
+_MOST_KNOWN = 4
+
+
+@dataclass(frozen=True)
+class CodeUpload:
+    """An upload of code. What the trees under `known_roots` hold need not be sent again."""
+
+    upload: UploadSession
+    known_roots: Sequence[str]
+
+
+def start_upload(*, actor: Actor, project: Project, client_id: str) -> CodeUpload:
+    """Begin to upload the tree of a folder of code."""
+    require(actor, permissions.PUSH_FLOW, project.pk)
+    newest = FlowVersion.objects.filter(flow__project=project).exclude(bundle="").order_by("-created_at", "-pk")
+    names = list(dict.fromkeys(newest.values_list("bundle", flat=True)[: 10 * _MOST_KNOWN]))[:_MOST_KNOWN]
+    roots = Bundle.objects.filter(project=project, sha256__in=names).exclude(root="").values_list("root", flat=True)
+    return CodeUpload(trees.start_upload(actor=actor, project=project, client_id=client_id), sorted(set(roots)))
+
+
+def sign_downloads(*, actor: Actor, project: Project, wanted: Sequence[Wanted]) -> list[Download]:
+    """Sign a GET for each manifest of the code that a project has."""
+    require(actor, permissions.PUSH_FLOW, project.pk)
+    return trees.sign_downloads(actor=actor, project=project, wanted=wanted)
+
+
+def save_tree(*, actor: Actor, upload_id: str, root: str) -> Bundle:
+    """Keep an uploaded tree as code for flows of its project; the same tree gives the same bundle.
+
+    Raises InvalidBundle for one that is too large, and what `trees.check_upload` raises.
+    """
+    upload = upload_selectors.get_upload(actor=actor, upload_id=upload_id)
+    project = upload.dataset.project
+    require(actor, permissions.PUSH_FLOW, project.pk)
+    checked = trees.check_upload(actor=actor, upload=upload, root=root)
+    _check_size(checked.files, checked.size_bytes)
+    bundle = _begin(project, root)
+    tree = trees.hold_upload(actor=actor, upload=upload, root=root, holder=bundle.holder)
+    return _finish(actor, bundle, tree, tree.size_bytes)
 
 
 def save_bundle(*, actor: Actor, project: Project, data: bytes) -> Bundle:
-    """Keep a bundle of code for a project's flows; the same bytes give the same bundle. Raises InvalidBundle."""
+    """Keep a tar.gz of a folder, as older clients send it; the same bytes give the same bundle.
+
+    Raises InvalidBundle.
+    """
     require(actor, permissions.PUSH_FLOW, project.pk)
-    if len(data) > MAX_BYTES:
-        raise InvalidBundle(f"The code is larger than {MAX_BYTES // 2**20} MiB.")
+    if len(data) > MAX_ARCHIVE_BYTES:
+        raise InvalidBundle(f"The code is larger than {MAX_ARCHIVE_BYTES // 2**20} MiB.")
     sha256 = hashlib.sha256(data).hexdigest()
-    files = _unpack(data, sha256)
-    # The archive itself is kept too, so that code folders can be made again from it.
-    content_hash = artifact_store().keep_bytes(data)
-    with transaction.atomic():
-        bundle, is_new = Bundle.objects.get_or_create(
-            project=project,
-            sha256=sha256,
-            defaults={"size_bytes": len(data), "files": files, "content_hash": content_hash},
-        )
-        if is_new:
-            audit.record(actor, "flows.save_bundle", bundle, size_bytes=len(data))
-    return bundle
+    if (known := _touch(project, sha256)) is not None:
+        return known
+    with tempfile.TemporaryDirectory(prefix="nearline-code-") as folder:
+        code_archive.unpack(data, Path(folder))
+        bundle = _begin(project, sha256)
+        tree = store_folder(actor=actor, bundle=bundle, folder=Path(folder))
+    return _finish(actor, bundle, tree, len(data))
+
+
+def store_folder(*, actor: Actor, bundle: Bundle, folder: Path) -> StoredTree:
+    """Store the files of a folder as the tree that a bundle holds."""
+    require(actor, permissions.PUSH_FLOW, bundle.project_id)
+    return trees.store_tree(actor=actor, project=bundle.project, holder=bundle.holder, files=_list_files(folder))
 
 
 def check_bundle(*, actor: Actor, project: Project, sha256: str) -> None:
-    """Raise BundleNotFound unless the project has that code."""
+    """Raise BundleNotFound unless the project has that code. It stays for a day from now."""
     require(actor, permissions.PUSH_FLOW, project.pk)
-    if not Bundle.objects.filter(project=project, sha256=sha256).exists():
+    if _touch(project, sha256) is None:
         raise BundleNotFound(f"{project.name} has no code with the hash {sha256[:12]}.")
 
 
-def unpacked_folder(sha256: str) -> Path:
-    """Return the folder with the unpacked code, made again from the archive where it is gone. Raises BundleNotFound."""
-    folder, sealed = _folder(sha256), sealed_folder(sha256)
-    if folder.exists() and sealed.compare().paths:
-        # A job without a sandbox changed it. Whoever copies from it at this moment fails, as its step would anyway.
-        shutil.rmtree(folder)
-    if not folder.exists():
-        bundle = Bundle.objects.filter(sha256=sha256).first()
-        if bundle is None:
-            raise BundleNotFound(f"There is no code with the hash {sha256[:12]}.")
-        sealed.forget()
-        _unpack(b"".join(artifact_store().read(bundle.content_hash)), sha256)
-    sealed.seal()
-    return folder
+def _begin(project: Project, sha256: str) -> Bundle:
+    """Create the row before anything is held for it, so that nothing stays held without one."""
+    return Bundle.objects.get_or_create(project=project, sha256=sha256, defaults={"size_bytes": 0, "files": 0})[0]
 
 
-def sealed_folder(sha256: str) -> SealedFolder:
-    """Return the evidence by which a change of the unpacked code is found."""
-    folder = _folder(sha256)
-    return SealedFolder(folder, folder.with_name(f".{sha256}.seal"))
+def _finish(actor: Actor, bundle: Bundle, tree: StoredTree, size_bytes: int) -> Bundle:
+    is_new = not bundle.root
+    bundle.root, bundle.dataset_id, bundle.files = tree.root, tree.dataset_id, tree.files
+    bundle.size_bytes, bundle.touched_at = size_bytes, clock.now()
+    bundle.save()
+    if is_new:
+        audit.record(actor, "flows.save_bundle", bundle, size_bytes=size_bytes)
+    return bundle
 
 
-def _folder(sha256: str) -> Path:
-    return Path(settings.NEARLINE.home).absolute() / "code" / sha256
+def _touch(project: Project, sha256: str) -> Bundle | None:
+    """Return a bundle that is complete, after putting it out of the cleaning's reach for a day."""
+    rows = Bundle.objects.filter(project=project, sha256=sha256).exclude(root="", content_hash="")
+    return rows.first() if rows.update(touched_at=clock.now()) else None
 
 
-def _unpack(data: bytes, sha256: str) -> int:
-    """Unpack beside the target and rename, so that a folder that is there is whole; return the number of files."""
-    target = _folder(sha256)
-    draft = target.with_name(f".{sha256[:12]}-{secrets.token_hex(4)}")
-    draft.mkdir(parents=True)
-    try:
-        files = code_archive.unpack(data, draft)
-        try:
-            draft.rename(target)
-        except OSError:
-            if not target.is_dir():  # else the same bytes are unpacked already
-                raise
-        else:
-            sealed_folder(sha256).seal_again()
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return files
+def _check_size(files: int, size_bytes: int) -> None:
+    if size_bytes > MAX_BYTES or files > MAX_FILES:
+        raise InvalidBundle(
+            f"The code is {format_bytes(size_bytes)} in {files:,} files. A flow may bring {format_bytes(MAX_BYTES)} in "
+            f"{MAX_FILES:,} files."
+        )
+
+
+def _list_files(folder: Path) -> Iterator[SourceFile]:
+    """Yield the files of a folder in the order of their paths. It holds files and folders only."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    for path in sorted(paths, key=lambda path: bytes(path.relative_to(folder))):
+        facts = path.stat()
+        mode = 0o755 if facts.st_mode & 0o100 else 0o644
+        name = bytes(path.relative_to(folder))
+        yield SourceFile(name, mode, facts.st_size, FILE_TIME_NS, partial(_open, path))
+
+
+def _open(path: Path) -> BinaryIO:
+    return path.open("rb")

@@ -12,8 +12,7 @@ from flows.engine.expressions import Value
 from flows.engine.spec import FlowSpec, StepSpec
 from flows.models import Attempt, AttemptInput, Run, Step
 from flows.selectors import measurements
-from flows.services import bundles
-from flows.workers import handover
+from flows.workers import code, handover
 
 
 class JobSpecs:
@@ -22,7 +21,7 @@ class JobSpecs:
     def __init__(self, run: Run, spec: FlowSpec, bundle: str) -> None:
         self._run = run
         self._said = {step.name: step for step in spec.steps}
-        self._code = Mount("code", HostFolder(str(bundles.unpacked_folder(bundle)))) if bundle else None
+        self._code = Mount("code", code.get_tree(run.project_id, bundle)) if bundle else None
         self._mounts: dict[str, Sequence[Mount]] = {}
         self._variables: dict[str, Mapping[str, str]] = {}
 

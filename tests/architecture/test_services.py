@@ -36,7 +36,6 @@ LEFT = {
         *("ensure_default_store", "get_default_store", "open_signed", "find_signed", "sweep_unfinished"),
     },
     "datasets.uploads": {"expire_uploads", "head_of", "prolong"},
-    "flows.bundles": {"unpacked_folder", "sealed_folder"},
     "flows.examples": {"list_examples", "get_example"},
     "scheduler.nodes": {"report_nodes", "mark_unreachable"},
     "scheduler.pools": {"get_pool_ids", "ensure_default_pool"},

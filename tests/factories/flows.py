@@ -2,12 +2,17 @@
 
 from pathlib import Path
 
+from django.conf import settings
+
 from accounts.actor import Actor
 from accounts.models import Project
 from compute.adapters import drivers
+from compute.adapters.local.kind import open_tree_folders
 from compute.adapters.scripted import ScriptedDriver
+from compute.engine.mounts import Tree
 from compute.engine.ports import NodeFacts
 from compute.models import Job, Resource, Template
+from compute.selectors import jobs as job_selectors
 from compute.workers import launches, observe, probes
 from datasets.models import Store
 from experiments.workers import artifacts
@@ -81,6 +86,15 @@ class World:
             for name in self.running():
                 self.driver_of(name).finish(name)
         raise AssertionError(f"the run did not end: {states(run)}")
+
+
+def bring_code(run: Run, step: str) -> Path:
+    """Bring the code of a step's newest job to this host as its driver does, and return the folder."""
+    mount = job_selectors.get_spec(newest_attempt(run, step).job).code
+    assert mount is not None
+    assert isinstance(mount.source, Tree)
+    folders = open_tree_folders(Path(settings.NEARLINE.home))
+    return folders.bring(mount.source, folders.open_tree(mount.source))
 
 
 def states(run: Run) -> dict[str, str]:

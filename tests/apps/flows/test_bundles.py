@@ -1,15 +1,16 @@
 import hashlib
 import io
+import shutil
 import tarfile
-from pathlib import Path
 
 import pytest
 
 from accounts.errors import PermissionDenied
+from datasets.models import StoredTree
 from flows.errors import BundleNotFound, InvalidBundle
 from flows.models import Bundle, FlowVersion
-from flows.services import bundles, flows
-from tests.factories.flows import World, newest_attempt
+from flows.services import bundles, flows, runs
+from tests.factories.flows import World, bring_code, newest_attempt
 
 FLOW = "flow: f\nsteps: [{name: a, command: python train.py}]"
 
@@ -37,15 +38,13 @@ def test_code_reaches_the_job(world: World, member, project):
     data = pack(("train.py", b"print('hello')"), ("lib/model.py", b"x = 1"))
     bundle = bundles.save_bundle(actor=member, project=project, data=data)
     version = flows.save_version(actor=member, project=project, text=FLOW, bundle=bundle.sha256)
-    from flows.services import runs
-
     run = runs.start_run(actor=member, version=version, parameters={})
     world.turn()
 
     assert bundle.sha256 == hashlib.sha256(data).hexdigest()
     spec = newest_attempt(run, "a").job.spec
     assert spec["command"] == "python train.py"
-    folder = Path(spec["code"]["source"]["path"])
+    folder = bring_code(run, "a")
     assert (folder / "lib" / "model.py").read_text() == "x = 1"
 
 
@@ -61,13 +60,14 @@ def test_the_same_code_is_kept_once_and_names_the_version(world: World, member, 
     assert flows.save_version(actor=member, project=project, text=FLOW, bundle=first.sha256).pk == with_code.pk
 
 
-def test_a_lost_folder_is_made_again_from_the_archive(world: World, member, project):
-    import shutil
-
+def test_a_lost_folder_is_made_again_from_the_store(world: World, member, project):
     bundle = bundles.save_bundle(actor=member, project=project, data=pack(("train.py", b"2")))
-    shutil.rmtree(bundles.unpacked_folder(bundle.sha256))
+    version = flows.save_version(actor=member, project=project, text=FLOW, bundle=bundle.sha256)
+    run = runs.start_run(actor=member, version=version, parameters={})
+    world.turn()
+    shutil.rmtree(bring_code(run, "a").parent)
 
-    assert (bundles.unpacked_folder(bundle.sha256) / "train.py").read_bytes() == b"2"
+    assert (bring_code(run, "a") / "train.py").read_bytes() == b"2"
 
 
 @pytest.mark.parametrize(
@@ -84,16 +84,10 @@ def test_a_lost_folder_is_made_again_from_the_archive(world: World, member, proj
     ],
 )
 def test_hostile_and_broken_archives_are_refused_and_nothing_is_kept(world: World, member, project, data):
-    from django.conf import settings
-
-    code = Path(settings.NEARLINE.home) / "code"
-    before = set(code.rglob("*")) if code.exists() else set()
-
     with pytest.raises(InvalidBundle):
         bundles.save_bundle(actor=member, project=project, data=data)
 
-    assert Bundle.objects.count() == 0
-    assert (set(code.rglob("*")) if code.exists() else set()) <= before | {code}
+    assert (Bundle.objects.count(), StoredTree.objects.count()) == (0, 0)
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(world: World, member, project):

@@ -16,7 +16,7 @@ from flows.models import Attempt, Run
 from flows.services import bundles, flows, runs
 from flows.workers import advance
 from tests.apps.flows.test_bundles import pack
-from tests.factories.flows import World, newest_attempt, state_of, states
+from tests.factories.flows import World, bring_code, newest_attempt, state_of, states
 
 FLOW = """
 flow: f
@@ -206,19 +206,20 @@ def test_the_output_of_one_try_of_a_grid_is_watched_too(world: World, member, pr
     assert failure_of(run, "pick") == ("failed", "input_changed")
 
 
-def test_code_that_a_job_changed_fails_the_step_and_is_unpacked_anew(world: World, member, project):
+def test_code_that_a_job_changed_fails_the_step_and_is_put_right(world: World, member, project):
     bundle = bundles.save_bundle(actor=member, project=project, data=pack(("train.py", b"print(1)")))
     version = flows.save_version(actor=member, project=project, text=FLOW, bundle=bundle.sha256)
     run = runs.start_run(actor=member, version=version, parameters={})
     world.turn()
     world.turn()
-    folder = bundles.unpacked_folder(bundle.sha256)
+    folder = bring_code(run, "prep")
 
+    (folder / "train.py").chmod(0o644)
     (folder / "train.py").write_text("print(666)")
     world.finish(run, "prep")
 
     assert "Its code was changed while this step could read it: train.py." in newest_attempt(run, "prep").reason
-    assert (bundles.unpacked_folder(bundle.sha256) / "train.py").read_text() == "print(1)"
+    assert (bring_code(run, "prep") / "train.py").read_text() == "print(1)"
 
 
 @pytest.mark.skipif(bool(find_refusal()), reason=f"this kernel makes no sandbox: {find_refusal()}")
