@@ -8,8 +8,8 @@ import pytest
 from client.tests.cli.dataset_server import DatasetServer
 from client.tests.loopback import Answer, serve
 from client.tests.transfer.folders import Folder
+from nearline.cli import hydrate as program
 from nearline.errors import Denied
-from nearline.hydrate import __main__ as program
 
 FILES = {"a.txt": b"one", "sub/b.txt": b"two", "sub/empty": b""}
 
