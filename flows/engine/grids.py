@@ -2,14 +2,18 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from core import units
 from flows.engine import references
 from flows.engine.cnvrg_keys import suggest
 from flows.engine.expressions import Value
 from flows.engine.spec import FlowSpec, GridRange, ParameterSpec, StepSpec
 from flows.errors import InvalidParameters
+
+MAX_RUN_BYTES = 64_000_000
+"""The most characters of parameters of all instances of one run: each is stored with its own."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,18 @@ def expand(spec: FlowSpec, parameters: Mapping[str, Value]) -> list[Instance]:
         for step in spec.steps
         for index, chosen in enumerate(_multiply(step, parameters))
     ]
+
+
+def require_size(instances: Iterable[Instance]) -> None:
+    """Raise InvalidParameters when the instances of a run hold more bytes of parameters than is stored of one run."""
+    size_bytes = 0
+    for instance in instances:
+        size_bytes += sum(len(key) + len(str(value)) for key, value in instance.parameters.items())
+        if size_bytes > MAX_RUN_BYTES:
+            raise InvalidParameters(
+                f"The parameters of all tries of this run are more than {units.format_bytes(MAX_RUN_BYTES)} together."
+                " Put long values into a dataset or into the code."
+            )
 
 
 def count(step: StepSpec) -> int:

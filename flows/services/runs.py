@@ -58,6 +58,8 @@ def start_run(
     spec = specs.spec_of(version.pk)
     names = _require_secrets(actor, project.pk, spec)
     values = grids.complete(spec.parameters, parameters)
+    instances = grids.expand(spec, values)
+    grids.require_size(instances)
     datasets = _resolve_datasets(actor, spec, data or {})
     now = clock.now()
     Flow.objects.select_for_update().get(pk=version.flow_id)
@@ -86,7 +88,7 @@ def start_run(
                 position=positions[instance.key],
                 parameters=dict(instance.parameters),
             )
-            for instance in grids.expand(spec, values)
+            for instance in instances
         ],
         batch_size=orm.BATCH_ROWS,
     )

@@ -174,6 +174,16 @@ def test_parameters_are_read_as_their_types_and_all_faults_are_told(world: World
     assert Run.objects.count() == 1
 
 
+def test_a_run_whose_tries_multiply_a_long_value_is_refused(world: World, member, project):
+    text = f"{FLOW.replace('{name: train, command: train}', '{name: train, command: train, grid: {n: {min: 0, max: 1, steps: 1000}}}')}"
+    version = flows.save_version(actor=member, project=project, text=text.replace(", choices: [adam, sgd]", ""))
+
+    with pytest.raises(InvalidParameters, match="more than 64 MB together"):
+        runs.start_run(actor=member, version=version, parameters={"optimizer": "x" * 70_000})
+
+    assert not Run.objects.exists()
+
+
 def test_runs_are_numbered_within_their_flow(world: World, member, project):
     version = flows.save_version(actor=member, project=project, text=FLOW)
 
