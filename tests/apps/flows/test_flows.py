@@ -178,7 +178,7 @@ def test_a_run_whose_tries_multiply_a_long_value_is_refused(world: World, member
     text = f"{FLOW.replace('{name: train, command: train}', '{name: train, command: train, grid: {n: {min: 0, max: 1, steps: 1000}}}')}"
     version = flows.save_version(actor=member, project=project, text=text.replace(", choices: [adam, sgd]", ""))
 
-    with pytest.raises(InvalidParameters, match="more than 64.0 MB together"):
+    with pytest.raises(InvalidParameters, match=r"more than 64\.0 MB together"):
         runs.start_run(actor=member, version=version, parameters={"optimizer": "x" * 70_000})
 
     assert not Run.objects.exists()
