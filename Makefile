@@ -19,7 +19,7 @@ up: $(VENV)/.run $(DIST)/.built ## Set up and run the product on http://127.0.0.
 	@exec $(BIN)/python manage.py up
 
 test: $(VENV)/.dev $(DIST)/.built ## Set up and pass every test that can run on this machine
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore=tests/browser $(TESTS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore=tests/browser --ignore=tests/kubernetes $(TESTS)
 	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) test --silent
 	$(BIN)/python -m pytest -q tests/browser  # a process of its own: the browser's event loop bars Django's database calls
 
@@ -40,7 +40,7 @@ fix: $(VENV)/.dev $(UI)/node_modules/.installed ## Format, and mend what a machi
 	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) run --silent fix
 
 ##@ Now and then
-.PHONY: docs bench screenshots lock services clean
+.PHONY: docs bench screenshots lock services kube-tools kubernetes clean
 docs: $(VENV)/.dev ## Write docs/reference anew from the code
 	$(BIN)/python docs/generate.py
 
@@ -52,6 +52,12 @@ screenshots: $(VENV)/.dev $(DIST)/.built ## Render the README's pictures from th
 
 services: $(VENV)/.dev $(DIST)/.built ## Pass the tests again on PostgreSQL, Redis, Celery and S3, started for it
 	$(BIN)/python tests/services.py $(TESTS)
+
+kube-tools: ## Build the programs of Kubernetes for `make kubernetes` (needs Go; 6 min once)
+	@tests/kubernetes/tools/build
+
+kubernetes: $(VENV)/.dev $(DIST)/.built ## Pass the tests on clusters of this machine (after make kube-tools; pods need root)
+	$(BIN)/python -m pytest -q $(or $(TESTS),tests/kubernetes)
 
 lock: ## Resolve requirements/*.in anew (needs uv): versions and hashes, no addresses
 	cd requirements && for set in run dev; do uv pip compile -q --universal --python-version 3.11 --generate-hashes \

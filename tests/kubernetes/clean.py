@@ -1,0 +1,54 @@
+"""Remove what a cluster left on the machine, once standard input ends: lines `folder F`, `bridge B`, `cgroup C`.
+
+The pipe ends when the test process closes it or is killed. Programs of the cluster may take a moment to end then, so
+every removal is tried again for a while.
+"""
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+CGROUPS = Path("/sys/fs/cgroup")
+DEVICES = Path("/sys/class/net")
+LIMIT_S = 30
+
+
+def remove_folder(folder: str) -> None:
+    if Path(folder).exists():
+        shutil.rmtree(folder)
+
+
+def remove_bridge(name: str) -> None:
+    if (DEVICES / name).exists():
+        subprocess.run(["ip", "link", "delete", name], check=False)
+    if (DEVICES / name).exists():
+        raise OSError(f"The bridge {name} is still there.")
+
+
+def remove_control_groups(name: str) -> None:
+    """Remove a tree of groups in every hierarchy; a group with a process in it refuses."""
+    for root in [CGROUPS / name, *CGROUPS.glob(f"*/{name}")]:
+        for group in [*sorted(root.rglob("*/"), reverse=True), root] if root.exists() else ():
+            group.rmdir()
+
+
+REMOVALS = {"folder": remove_folder, "bridge": remove_bridge, "cgroup": remove_control_groups}
+
+
+def repeat(remove: Callable[[str], None], name: str) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while True:
+        try:
+            return remove(name)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+for line in reversed(sys.stdin.read().splitlines()):
+    kind, _, name = line.partition(" ")
+    repeat(REMOVALS[kind], name)

@@ -1,0 +1,82 @@
+"""Clusters for tests: a control plane with simulated nodes, quick; and one whose node runs real pods.
+
+Both last for the session and are shared: a test makes a namespace of its own. A test that breaks a cluster starts one
+with `running_cluster`.
+"""
+
+import contextlib
+import secrets
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.kwok import start_kwok
+from tests.kubernetes.processes import Cleaner
+from tests.kubernetes.programs import missing_for_control_plane, missing_for_node
+
+
+@contextlib.contextmanager
+def cluster_folder() -> Iterator[tuple[Path, Cleaner]]:
+    """Give a folder for a cluster; nothing in it or registered is left, however this process ends."""
+    cleaner = Cleaner()
+    folder = Path(tempfile.mkdtemp(prefix="nearline-kube-"))
+    cleaner.register("folder", folder)
+    try:
+        yield folder, cleaner
+    finally:
+        cleaner.clean()
+
+
+@contextlib.contextmanager
+def running_control_plane() -> Iterator[ControlPlane]:
+    """Run a control plane with kwok."""
+    with cluster_folder() as (folder, _):
+        control_plane = ControlPlane(folder)
+        try:
+            control_plane.start()
+            start_kwok(control_plane)
+            yield control_plane
+        finally:
+            control_plane.stop()
+
+
+@contextlib.contextmanager
+def running_cluster() -> Iterator[Cluster]:
+    """Run a control plane with kwok and a real node."""
+    with cluster_folder() as (folder, cleaner):
+        cluster = Cluster(folder, cleaner)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """A Kubernetes API with scheduler and controllers. It has no node until a test adds simulated ones."""
+    if reason := missing_for_control_plane():
+        pytest.skip(reason)
+    with running_control_plane() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A Kubernetes whose node runs pods from USER_IMAGE."""
+    if reason := missing_for_node():
+        pytest.skip(reason)
+    with running_cluster() as started:
+        yield started
+
+
+@pytest.fixture
+def namespace(request) -> str:
+    """A namespace of the test's own in the cluster that it uses."""
+    name = "cluster" if "cluster" in request.fixturenames else "control_plane"
+    started = request.getfixturevalue(name)
+    return started.create_namespace(f"test-{secrets.token_hex(4)}")

@@ -1,0 +1,42 @@
+"""Images for pods of tests, made without a registry: what a user brings, and what holds a pod's namespaces.
+
+Both are a static busybox. Pods name them with `imagePullPolicy: Never`.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from deploy.images.archive import Image, write_image, write_layer
+
+USER_IMAGE = "registry.test/busybox:1"
+"""An image as a user brings it: a shell and the usual commands, nothing of ours, no Python."""
+PAUSE_IMAGE = "registry.test/pause:1"
+
+
+def write_user_image(folder: Path) -> Path:
+    """Write USER_IMAGE into a folder and return its archive."""
+    return _write(folder, Image(USER_IMAGE, command=("/bin/sh",), environment={"PATH": "/bin"}))
+
+
+def write_pause_image(folder: Path) -> Path:
+    """Write PAUSE_IMAGE into a folder and return its archive."""
+    return _write(folder, Image(PAUSE_IMAGE, command=("/bin/sleep", "2147483647"), user="65535:65535"))
+
+
+def _write(folder: Path, image: Image) -> Path:
+    base = folder / image.name.replace("/", "-").replace(":", "-")
+    root = base / "root"
+    (root / "bin").mkdir(parents=True)
+    (root / "tmp").mkdir()
+    busybox = root / "bin/busybox"
+    shutil.copy(shutil.which("busybox"), busybox)
+    for name in subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split():
+        if name != "busybox":
+            (root / "bin" / name).symlink_to("busybox")
+    (root / "bin").chmod(0o755)  # the umask of a test process is strict
+    (root / "tmp").chmod(0o1777)
+    busybox.chmod(0o755)
+    archive = base / "image.tar"
+    write_image(archive, image, [write_layer(base / "layer.tar.gz", root)])
+    return archive
