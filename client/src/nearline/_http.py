@@ -29,6 +29,7 @@ Query = Mapping[str, str | int | float | bool | list[str] | None]
 
 API = "/api/v1"
 _VERSION_HEADER = "nearline-client/0.1"
+_CHECK = "Check the address: NEARLINE_URL, or the one given to `nearline login`."
 _TIMEOUT = httpx.Timeout(60, connect=10)
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=64)
 _PAGE = 1000
@@ -71,7 +72,7 @@ class Http:
             limits=_LIMITS,
             headers={"User-Agent": _VERSION_HEADER},
             # A proxy that is set for the outside world must not swallow calls to this machine.
-            trust_env=urlsplit(url).hostname not in _LOOPBACK,
+            trust_env=_host_of(url) not in _LOOPBACK,
         )
 
     def with_long_retries(self, limit_s: float | None = None) -> Self:
@@ -115,7 +116,10 @@ class Http:
         left = limit
         while left is None or left > 0:
             page = self.get(path, **query, cursor=cursor, limit=_PAGE if left is None else min(left, _PAGE))
-            items = page["items"] if left is None else page["items"][:left]
+            items = page.get("items")
+            if not isinstance(items, list):
+                raise errors.ServerFailure(f"{self.url} answered no list of items.", hint=_CHECK)
+            items = items[:left]
             yield from items
             cursor = page.get("next_cursor")
             left = None if left is None else left - len(items)
@@ -227,7 +231,7 @@ class Http:
             problem.retry_after_s = _retry_after_s(response)
         return problem or errors.ServerFailure(
             f"{self.url} answered {status} in a form that Nearline does not use.",
-            hint="Check the address: NEARLINE_URL, or the one given to `nearline login`.",
+            hint=_CHECK,
             details={"status": status},
         )
 
@@ -235,11 +239,19 @@ class Http:
         if not response.content:
             return {}
         try:
-            return cast("Json", response.json())
-        except ValueError as error:
-            raise errors.ServerFailure(
-                f"{self.url} answered something that is not JSON.", hint="Check the address given to `nearline login`."
-            ) from error
+            answer = response.json()
+        except (ValueError, RecursionError) as error:
+            raise errors.ServerFailure(f"{self.url} answered something that is not JSON.", hint=_CHECK) from error
+        if not isinstance(answer, dict):
+            raise errors.ServerFailure(f"{self.url} answered JSON that Nearline does not use.", hint=_CHECK)
+        return cast("Json", answer)
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError as error:
+        raise errors.InvalidRequest(f"'{url}' is no address of a server: {error}.", hint=_CHECK) from error
 
 
 def quoted(*parts: str) -> str:

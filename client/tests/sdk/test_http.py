@@ -88,6 +88,19 @@ def test_a_problem_becomes_the_exception_of_its_kind(status, kind, exit_code):
     )
 
 
+@pytest.mark.parametrize("content", [b"null", b"[]", b"5", b"{}", b'{"items": 5}', b"[" * 100_000, b"9" * 5000, b"<p>"])
+def test_an_answer_of_something_else_than_nearline_is_told_in_words(content):
+    http = Http(URL, "secret", transport=httpx.MockTransport(lambda request: httpx.Response(200, content=content)))
+
+    with pytest.raises(errors.ServerFailure, match=r"^http://server answered"):
+        list(http.list_items("/projects"))
+
+
+def test_an_address_that_is_none_is_refused_in_words():
+    with pytest.raises(errors.InvalidRequest, match=r"'http://\[' is no address of a server"):
+        Http("http://[", "secret")
+
+
 def test_reads_are_repeated_while_the_server_is_busy_with_growing_waits():
     waits = []
     script = Script(problem(503), problem(502), (200, {"ok": True}))

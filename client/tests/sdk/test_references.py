@@ -28,7 +28,13 @@ def test_a_dataset_is_named_by_reference_or_address(text, meant):
     assert parse_reference(text, project="mine", url=HERE) == meant
 
 
-@pytest.mark.parametrize("text", ["", "/", "a/b/c", "a/", "@main", "a/b@", f"{HERE}/flows/a/b", f"{HERE}/datasets/a"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "/", "a/b/c", "a/", "@main", "a/b@", f"{HERE}/flows/a/b", f"{HERE}/datasets/a"),
+        *("http://[", "http://[/datasets/a/b", "http://a:99999999/datasets/a/b", "http://a:b/datasets/a/b"),
+    ],
+)
 def test_what_names_no_dataset_is_refused(text):
     with pytest.raises(InvalidRequest):
         parse_reference(text, project="mine", url=HERE)

@@ -98,7 +98,8 @@ def say(text: str) -> None:
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the rows as lines whose columns start at the same place."""
-    widths = [max(width(row[index]) for row in rows if index < len(row)) for index in range(max(map(len, rows)))]
+    columns = max(map(len, rows), default=0)
+    widths = [max(width(row[index]) for row in rows if index < len(row)) for index in range(columns)]
     return [
         "  ".join(cell + " " * (widths[index] - width(cell)) for index, cell in enumerate(row)).rstrip() for row in rows
     ]

@@ -1,7 +1,7 @@
 """How people name a dataset: `project/dataset@ref`, a bare name inside their project, or an address of it."""
 
 from dataclasses import dataclass
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from nearline.errors import InvalidRequest
 
@@ -44,7 +44,7 @@ def parse_reference(text: str, *, project: str | None = None, url: str | None = 
 
 
 def _parse_address(text: str, url: str | None) -> Reference:
-    address = urlsplit(text)
+    address = _split(text)
     if url is not None and not is_same_server(text, url):
         raise InvalidRequest(
             f"'{text}' is on another server than {url}.",
@@ -73,8 +73,17 @@ def is_same_server(one: str, other: str) -> bool:
     return _place(one) == _place(other)
 
 
+def _split(url: str) -> SplitResult:
+    try:
+        address = urlsplit(url)
+        _ = address.port  # is read only when it is asked for
+    except ValueError as error:
+        raise InvalidRequest(f"'{url}' is no address: {error}.", hint=_HINT) from error
+    return address
+
+
 def _place(url: str) -> tuple[str, int | None]:
-    address = urlsplit(url)
+    address = _split(url)
     host = address.hostname or ""
     port = address.port or {"http": 80, "https": 443}.get(address.scheme)
     return ("loopback" if host in _LOOPBACK else host, port)
