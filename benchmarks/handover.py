@@ -1,9 +1,10 @@
 """What it costs when a step ends and the next one starts: SQL statements, CPU and time, and what idling costs.
 
-A chain of `true` steps runs in the embedded product, and where the programs of `make services` are installed, in the
-full one on PostgreSQL and Redis. Then it idles. Both are measured in an empty installation and in one with many runs
-that have ended. CPU is that of the platform's processes, without the jobs. A hand-over is the time between the end of
-a step's process and the start of the next one's, as their resource reports them.
+A chain of `true` steps runs in the embedded product; within `tests/services.py`'s environment, in the full one on
+PostgreSQL, Redis and S3. Then it idles. Both are measured in an empty installation and in one with many runs that have
+ended. CPU is that of the platform's own processes, without the jobs, their shims and the process that forks those. A
+hand-over is the time between the end of a step's process and the start of the next one's, as their resource reports
+them.
 """
 
 import contextlib

@@ -3,7 +3,9 @@
 from django.dispatch import Signal
 
 job_changed = Signal()
-"""Jobs changed state (`job_ids: list[str]`), batched per transaction. Says "look again": the rows tell the rest."""
+"""Jobs changed state (`job_ids: list[str]`), batched per transaction. Says "look again": the rows tell the rest.
+
+`stopped_ids` are those of them that have ended, or wait again: others may start in their place now."""
 
 job_submitted = Signal()
 """A person submitted a job (`job_id: str`, `datasets`: what it reads, each with `name`, `reference`, `dataset`,

@@ -12,6 +12,7 @@ from scheduler.services import workloads
     every_s=1.0,
     on=("scheduler.workload_placed",),
     find_work=workloads.find_unclaimed,
+    handover=3,
 )
 def launch_jobs() -> None:
     """Start jobs whose workload was placed."""

@@ -16,7 +16,7 @@ def follow_jobs() -> None:
     jobs.follow_jobs()
 
 
-@task("experiments.store_artifacts", queue=Queue.NOTIFY, every_s=5.0, find_work=artifacts.find_unstored)
+@task("experiments.store_artifacts", queue=Queue.NOTIFY, every_s=2.0, find_work=artifacts.find_unstored)
 def store_artifacts(run_id: str | None = None) -> None:
     """Store the outputs of jobs that succeeded."""
     artifacts.store_artifacts(run_id)

@@ -12,9 +12,9 @@ from flows.workers import cleaning, handover, news
 
 
 @receiver(job_changed, dispatch_uid="flows.job_changed")
-def advance_runs_of_jobs(job_ids: list[str], **_news: object) -> None:
-    """Enqueue the runs whose jobs changed state."""
-    news.jobs_changed(job_ids)
+def advance_runs_of_jobs(stopped_ids: list[str], **_news: object) -> None:
+    """Enqueue the runs whose jobs have stopped."""
+    news.jobs_stopped(stopped_ids)
 
 
 @receiver(cached_commit_changed, dispatch_uid="flows.cached_commit_changed")

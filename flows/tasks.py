@@ -4,7 +4,7 @@ from core.tasks import Queue, task
 from flows.workers import advance, cleaning, code, staging
 
 
-@task("flows.advance", queue=Queue.ADVANCE, every_s=1.0, find_work=advance.find_work)
+@task("flows.advance", queue=Queue.ADVANCE, every_s=1.0, find_work=advance.find_work, handover=1)
 def advance_runs(run_id: str | None = None) -> None:
     """Advance one run, or all that have something to do."""
     if run_id is None:

@@ -4,7 +4,7 @@ from core.tasks import Queue, task
 from scheduler.workers import cycle, packing
 
 
-@task("scheduler.cycle", queue=Queue.WATCH, every_s=1.0, find_work=cycle.find_waiting)
+@task("scheduler.cycle", queue=Queue.WATCH, every_s=1.0, find_work=cycle.find_waiting, handover=2)
 def run_cycle() -> None:
     """Place pending workloads on free resources."""
     cycle.run_once()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from django.conf import settings
@@ -36,6 +37,10 @@ MAX_LOG_BYTES = 1 << 20
 _STATUS_COLUMNS = (
     *("pk", "state", "reason_code", "reason", "node_name", "exit_code", "last_lines", "started_at", "finished_at"),
     *("files_deleted_at", "resource__is_simulated", "workload_id"),
+)
+_READ_COLUMNS = (
+    *("project_id", "name", "spec", "state", "evictions", "started_at", "finished_at", "log_bytes", "log_stored_at"),
+    *("resource__name", "resource__kind", "resource__is_simulated", "resource__unconfined_reason"),
 )
 
 
@@ -110,6 +115,16 @@ def _status_of(row: Mapping[str, Any], waits: Mapping[str, WorkloadWait]) -> Job
 def list_many(job_ids: Collection[str]) -> list[Job]:
     """Return these jobs with resource and workload, by id. For apps above that have checked who may know."""
     return list(Job.objects.filter(pk__in=job_ids).select_related("workload", "resource").order_by("pk"))
+
+
+def list_for_reading(job_ids: Collection[str]) -> dict[str, Job]:
+    """Return jobs by id with what it takes to read their logs and outputs. For the platform itself."""
+    ids = sorted(job_ids)
+    jobs: dict[str, Job] = {}
+    for batch in orm.in_batches(ids):
+        rows = Job.objects.filter(pk__in=batch).select_related("resource").only(*_READ_COLUMNS)
+        jobs |= {job.pk: job for job in rows.order_by("pk")}
+    return jobs
 
 
 def list_jobs(
@@ -225,14 +240,14 @@ def open_output(job: Job) -> OutputReader:
     return drivers.driver_of(job.resource).open_output(job.run_name)
 
 
-def open_outputs(job_ids: Collection[str]) -> dict[str, OutputReader]:
-    """Return the readers of many jobs by id. For the platform itself."""
-    readers: dict[str, OutputReader] = {}
-    for batch in orm.in_batches(sorted(job_ids)):
-        rows = Job.objects.filter(pk__in=batch).only("name", "evictions", "resource_id")
-        for job in rows.prefetch_related("resource"):
-            readers[job.pk] = open_output(job)
-    return readers
+def open_outputs(job_ids: Collection[str], known: Mapping[str, Job] = MappingProxyType({})) -> dict[str, OutputReader]:
+    """Return the readers of many jobs by id; rows in `known` are not read again. For the platform itself."""
+    jobs = {job_id: known[job_id] for job_id in job_ids if job_id in known}
+    ids = sorted(set(job_ids) - set(jobs))
+    for batch in orm.in_batches(ids):
+        rows = Job.objects.filter(pk__in=batch).select_related("resource")
+        jobs |= {job.pk: job for job in rows.only("name", "evictions", "resource__name", "resource__kind")}
+    return {job_id: open_output(job) for job_id, job in jobs.items()}
 
 
 def find_tree_folder(tree: Tree) -> SealedFolder | None:

@@ -174,7 +174,7 @@ def _create(jobs: Sequence[Job], commits_of: Mapping[str, Sequence[str]]) -> Non
         ],
         batch_size=orm.BATCH_ROWS,
     )
-    send_on_commit(signals.job_changed, job_ids=[job.pk for job in jobs])
+    send_on_commit(signals.job_changed, job_ids=[job.pk for job in jobs], stopped_ids=[])
 
 
 def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadRequest:
@@ -193,7 +193,9 @@ def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadR
 
 
 def _by_name(names: Sequence[str]) -> dict[str, Job]:
-    return {job.name: job for batch in orm.in_batches(names) for job in Job.objects.filter(name__in=batch)}
+    return {
+        job.name: job for batch in orm.in_batches(names) for job in Job.objects.filter(name__in=batch).defer("spec")
+    }
 
 
 def _check_owners(requests: Sequence[JobRequest], known: dict[str, Job]) -> None:
@@ -210,6 +212,7 @@ def _check_mounts(spec: JobSpec, template: Template) -> None:
 
 def _get_templates(template_ids: Collection[str]) -> dict[str, Template]:
     attached = Template.objects.filter(resource__detached_at=None).select_related("resource")
+    attached = attached.defer("resource__config", "resource__credentials")
     found = {template.pk: template for template in attached.filter(pk__in=template_ids)}
     if missing := set(template_ids) - set(found):
         raise TemplateNotFound(f"There is no compute template {', '.join(sorted(missing))}.")

@@ -4,28 +4,25 @@ One call is a handful of statements however many jobs it changes: rows are locke
 that are not allowed fall out, equal changes share one UPDATE, and the events are created together.
 """
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
-from django.db import connection
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import DateTimeField, F, Func, Value
-from django.db.models.sql.compiler import SQLCompiler
+from django.db.models import F
 
 from compute import signals
 from compute.engine.states import JOB_STATES, JobState
 from compute.models import Job, JobEvent
 from core import orm
+from core.orm import MomentById
 from core.signals import send_on_commit
 from scheduler.services.workloads import release_many, requeue_many
 
 T = TypeVar("T")
-_Sql = tuple[str, tuple[str | int, ...]]
 
 # SQLite allows some ten thousand values in one statement; shorter ones also plan faster everywhere.
+_STOPPED = JOB_STATES.final | {JobState.PENDING}
 _LOCKED_FIELDS = ("token", "state", "event_seq", "starts", "lease_expires_at", "workload_id")
 
 
@@ -41,18 +38,21 @@ class Step:
     times: Mapping[str, datetime] = field(default_factory=dict)
 
 
-def record_steps(steps: Sequence[Step], *, now: datetime) -> list[str]:
+def record_steps(steps: Sequence[Step], *, now: datetime, locked: Collection[Job] | None = None) -> list[str]:
     """Write the steps that are still allowed, inside the caller's transaction; return the ids of their jobs.
 
-    A job that ends releases its resources in the same transaction, and so does one that is requeued.
+    `locked` are the jobs, where the caller holds them already. A job that ends releases its resources in the same
+    transaction, and so does one that is requeued.
     """
-    rows = {job.pk: job for job in lock_jobs([step.job_id for step in steps])}
+    rows = {job.pk: job for job in (lock_jobs([step.job_id for step in steps]) if locked is None else locked)}
     allowed = [step for step in steps if step.job_id in rows and _is_allowed(step, rows[step.job_id])]
     for group in _equal_steps(allowed):
         sources = JOB_STATES.sources_of(group[0].to)
         for batch in orm.in_batches(group):
             jobs = Job.objects.filter(pk__in=[step.job_id for step in batch], state__in=sources)
-            times = {column: _Moment.of_each(batch, column) for column in group[0].times}
+            times = {
+                column: MomentById.of({step.job_id: step.times[column] for step in batch}) for column in group[0].times
+            }
             jobs.update(state=group[0].to, event_seq=F("event_seq") + 1, **group[0].fields, **times)
     JobEvent.objects.bulk_create(
         [
@@ -67,7 +67,8 @@ def record_steps(steps: Sequence[Step], *, now: datetime) -> list[str]:
     _give_back([rows[step.job_id].workload_id for step in allowed if step.to is JobState.PENDING], requeue_many)
     ids = [step.job_id for step in allowed]
     if ids:
-        send_on_commit(signals.job_changed, job_ids=ids)
+        stopped_ids = [step.job_id for step in allowed if step.to in _STOPPED]
+        send_on_commit(signals.job_changed, job_ids=ids, stopped_ids=stopped_ids)
     return ids
 
 
@@ -80,6 +81,12 @@ def lock_jobs(job_ids: Collection[str]) -> list[Job]:
     ]
 
 
+def lock_pending_jobs(workload_ids: Collection[str]) -> list[Job]:
+    """Return the pending jobs of these workloads, as `lock_jobs` does."""
+    pending = Job.objects.select_for_update().filter(workload_id__in=workload_ids, state=JobState.PENDING)
+    return list(pending.only(*_LOCKED_FIELDS).order_by("pk"))
+
+
 def _is_allowed(step: Step, job: Job) -> bool:
     return job.token == step.token and step.to in JOB_STATES.arrows[JobState(job.state)]
 
@@ -90,23 +97,6 @@ def _equal_steps(steps: Sequence[Step]) -> Collection[list[Step]]:
         equal = (step.to, repr(sorted(step.fields.items())), frozenset(step.times))
         groups.setdefault(equal, []).append(step)
     return groups.values()
-
-
-class _Moment(Func):
-    """Looks a row's moment up by its id in one JSON value: what differs from row to row is one statement too."""
-
-    output_field = DateTimeField()
-
-    @classmethod
-    def of_each(cls, steps: Sequence[Step], column: str) -> "_Moment":
-        adapt = connection.ops.adapt_datetimefield_value
-        return cls(Value(json.dumps({step.job_id: str(adapt(step.times[column])) for step in steps})), F("id"))
-
-    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: object) -> _Sql:
-        return self.as_sql(compiler, connection, template="(%(expressions)s)::timestamptz", arg_joiner="::jsonb ->> ")
-
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: object) -> _Sql:
-        return self.as_sql(compiler, connection, template="json_extract(%(expressions)s)", arg_joiner=", '$.' || ")
 
 
 def _give_back(workload_ids: Sequence[str | None], end: Callable[[Collection[str]], object]) -> None:

@@ -21,13 +21,17 @@ from compute.errors import ResourceUnconfined, ResourceUnreachable, StartRefused
 from compute.models import Job
 from compute.selectors import failures
 from compute.services import confinement, journal
-from core import clock, isolation, orm, tasks, units
+from core import clock, isolation, orm, units
 from scheduler.services import workloads
 
 log = structlog.get_logger(__name__)
 
 LEASE = timedelta(seconds=30)
 _MOST_STARTS = 3
+_LAUNCHED = (
+    *("name", "spec", "token", "kind", "node_name", "cpu_millicores", "memory_bytes", "gpus", "evictions"),
+    *("submitted_by", "resource__name", "resource__kind", "resource__unconfined_reason", "project__name"),
+)
 _SEVERAL_PODS = "The job has several pods. The drivers of this version start one pod a job."
 
 
@@ -69,28 +73,26 @@ def _claim(placement_ids: Sequence[str]) -> list[str]:
     """Claim placements: the pending jobs of their workloads begin to start."""
     now = clock.now()
     placements = {placement.workload_id: placement for placement in workloads.claim_placements(placement_ids)}
-    pending = Job.objects.filter(workload_id__in=placements, state=JobState.PENDING).order_by("pk")
+    pending = journal.lock_pending_jobs(placements)
     steps = []
-    for job_id, token, workload_id in pending.values_list("pk", "token", "workload_id"):
-        place = placements[str(workload_id)]
+    for job in pending:
+        place = placements[str(job.workload_id)]
         if not place.is_only_pod:
-            steps.append(_step_of_failure(job_id, token, ReasonCode.INFRASTRUCTURE, _SEVERAL_PODS, now))
+            steps.append(_failure(job, ReasonCode.INFRASTRUCTURE, _SEVERAL_PODS, now))
             continue
         fields = {"node_name": place.node_name, "gpus": place.gpus, "starts": 1, "lease_expires_at": now + LEASE}
         message = f"Starts on {place.node_name}{_gpus_in_words(place.gpus)}."
-        steps.append(journal.Step(job_id, token, JobState.STARTING, message, fields))
-    return journal.record_steps(steps, now=now)
+        steps.append(journal.Step(job.pk, job.token, JobState.STARTING, message, fields))
+    return journal.record_steps(steps, now=now, locked=pending)
 
 
 def _start(job_ids: Sequence[str]) -> None:
-    jobs = Job.objects.filter(pk__in=job_ids).prefetch_related("resource", "project").order_by("pk")
+    jobs = Job.objects.filter(pk__in=job_ids).select_related("resource", "project").only(*_LAUNCHED).order_by("pk")
     # One that fails keeps its lease; once that has run out it is tried again, at most `_MOST_STARTS` times.
     ended = isolation.for_each(failures.START, jobs, _start_one)
     if refused := [step for step in ended if step is not None]:
         with transaction.atomic():
             journal.record_steps(refused, now=clock.now())
-    for resource_id in sorted({job.resource_id for job in jobs}):
-        tasks.enqueue("compute.observe", resource_id=resource_id)
 
 
 def _start_one(job: Job) -> journal.Step | None:
@@ -129,12 +131,8 @@ def _launch_of(job: Job) -> Launch:
 
 
 def _failure(job: Job, code: ReasonCode, reason: str, now: datetime) -> journal.Step:
-    return _step_of_failure(job.pk, job.token, code, reason, now)
-
-
-def _step_of_failure(job_id: str, token: str, code: ReasonCode, reason: str, now: datetime) -> journal.Step:
     fields = {"reason_code": code, "reason": reason}
-    return journal.Step(job_id, token, JobState.FAILED, reason, fields, {"finished_at": now})
+    return journal.Step(job.pk, job.token, JobState.FAILED, reason, fields, {"finished_at": now})
 
 
 def _is_overdue(job: Job, now: datetime) -> bool:

@@ -54,7 +54,7 @@ def observe_each(resource_ids: Sequence[str]) -> None:
 
 def observe_resource(*, resource_id: str) -> None:
     """Look at one resource and repair what differs."""
-    resource = Resource.objects.filter(pk=resource_id).first()
+    resource = Resource.objects.filter(pk=resource_id).defer("config", "credentials").first()
     if resource is None:
         return
     driver = drivers.driver_of(resource)

@@ -23,11 +23,13 @@ def of_step(*, run_id: str, step_key: str) -> Sequence[Measured]:
     rows = Experiment.objects.filter(run_id=run_id, step_key=step_key)
     measured: dict[str, dict[str, Value]] = {}
     results: list[Measured] = []
-    fields = ("pk", "source_id", "step_index", "harvested_at", "tags")
-    for pk, source_id, index, harvested_at, tags in rows.order_by("step_index", "pk").values_list(*fields):
+    has_recorded = False
+    fields = ("pk", "source_id", "step_index", "harvested_at", "tags", "is_recorded")
+    for pk, source_id, index, harvested_at, tags, is_recorded in rows.order_by("step_index", "pk").values_list(*fields):
         measured[pk] = dict(tags)
+        has_recorded = has_recorded or is_recorded
         results.append(Measured(source_id or "", index or 0, harvested_at is not None, measured[pk]))
-    if results:
+    if has_recorded:
         lasts = MetricLast.objects.filter(experiment__in=rows).values_list("experiment_id", "key", "value")
         for experiment_id, name, value in lasts:
             if experiment_id in measured:

@@ -8,6 +8,7 @@ cannot be read are counted on the experiment; a log that cannot be read at all b
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -73,10 +74,21 @@ class _Reading:
         return not self.records and not self.problems.count
 
 
-def read_ended(job_ids: Sequence[str]) -> None:
-    """Read the logs of jobs that have ended to their end."""
-    while _harvest(_logs_of(job_ids)):
-        pass
+def read_ended(job_ids: Sequence[str], known: Mapping[str, "Job"] = MappingProxyType({})) -> set[str]:
+    """Read the logs of jobs that have ended to their end; return the jobs with whose logs that is done.
+
+    Rows in `known` are not read again.
+    """
+    unread = _logs_of(job_ids, known)
+    done = set(job_ids) - {each.job.pk for each in unread}
+    while unread:
+        readings = _harvest(unread)
+        done |= {reading.log.job.pk for reading in readings if reading.is_done}
+        unread = _logs_of(job_ids, known) if any(reading.has_more for reading in readings) else []
+    if missing := set(job_ids) - done:  # some that failed may have been given up
+        given_up = Experiment.objects.filter(job__in=missing, harvested_at__isnull=False)
+        done.update(str(job_id) for job_id in given_up.values_list("job_id", flat=True))
+    return done
 
 
 def find_running() -> list[QuerySet[Experiment]]:
@@ -91,29 +103,29 @@ def read_running() -> None:
     _harvest([each for each in _logs_of(job_ids) if each.job.state in _RUNNING_JOBS])
 
 
-def _logs_of(job_ids: Sequence[str]) -> list[_Log]:
+def _logs_of(job_ids: Sequence[str], known: Mapping[str, "Job"] = MappingProxyType({})) -> list[_Log]:
     """Return the logs of these jobs that were not read to their end."""
     rows: list[Experiment] = []
     for batch in orm.in_batches(job_ids):
         unread = Experiment.objects.filter(job__in=batch, harvested_at__isnull=True)
         rows += unread.only(*_READ_FIELDS)
-    jobs = job_selectors.list_by_id([row.job_id for row in rows if row.job_id is not None]) if rows else {}
+    missing = [row.job_id for row in rows if row.job_id is not None and row.job_id not in known]
+    jobs = {**known, **(job_selectors.list_by_id(missing) if missing else {})}
     return [_Log(row, jobs[row.job_id]) for row in sorted(rows, key=lambda row: row.pk) if row.job_id in jobs]
 
 
-def _harvest(logs: Sequence[_Log]) -> bool:
-    """Read a piece of each log, and write what it recorded; return whether there is more to read."""
+def _harvest(logs: Sequence[_Log]) -> list[_Reading]:
+    """Read a piece of each log, and write what it recorded; return what was written."""
     results = isolation.for_each(failures.READ_LOG, logs, _read, key=_key_of, on_failure=_give_up)
     readings = [reading for reading in results if reading is not None]
-    return any(
-        isolation.in_batch(
-            failures.RECORD_LOG,
-            readings,
-            lambda batch: _write(batch, clock.now()),
-            key=lambda reading: reading.log.key,
-            on_failure=lambda reading, failure: _give_up(reading.log, failure),
-        )
+    written = isolation.in_batch(
+        failures.RECORD_LOG,
+        readings,
+        lambda batch: _write(batch, clock.now()),
+        key=lambda reading: reading.log.key,
+        on_failure=lambda reading, failure: _give_up(reading.log, failure),
     )
+    return [reading for batch in written for reading in batch]
 
 
 def _key_of(each: _Log) -> str:
@@ -157,13 +169,18 @@ def _read(each: _Log) -> _Reading | None:
     return _Reading(each, tuple(records), problems, offset, is_done, has_more)
 
 
-@transaction.atomic
-def _write(readings: Sequence[_Reading], now: datetime) -> bool:
-    """Write what pieces of logs recorded; return whether any of the logs has more."""
-    silent = [reading.experiment.pk for reading in readings if reading.is_silent and reading.is_done]
+def _write(readings: Sequence[_Reading], now: datetime) -> list[_Reading]:
+    """Write what pieces of logs recorded; return the pieces that no other worker wrote before."""
+    silent = [reading for reading in readings if reading.is_silent and reading.is_done]
     for batch in orm.in_batches(silent):
-        Experiment.objects.filter(pk__in=batch).update(harvested_at=now)
+        Experiment.objects.filter(pk__in=[reading.experiment.pk for reading in batch]).update(harvested_at=now)
     recording = [reading for reading in readings if not (reading.is_silent and reading.is_done)]
+    return [*silent, *(_write_records(recording, now) if recording else ())]
+
+
+@transaction.atomic
+def _write_records(recording: Sequence[_Reading], now: datetime) -> list[_Reading]:
+    """Write what pieces of logs recorded in one transaction, as `_write` does."""
     recording = _fit_metrics(recording)
     records = _records_of([reading.experiment.pk for reading in recording if _changes_row(reading)])
     recording = [_fit_values(reading, records.get(reading.experiment.pk)) for reading in recording]
@@ -177,7 +194,7 @@ def _write(readings: Sequence[_Reading], now: datetime) -> bool:
         )
     )
     measurements.write_points([(reading.experiment, _of_kind(reading, RecordKind.METRIC)) for reading in won], now)
-    return any(reading.has_more for reading in won)
+    return won
 
 
 def _fit_metrics(readings: Sequence[_Reading]) -> list[_Reading]:

@@ -1,74 +1,76 @@
 """Moving runs on. `advance_run` is the only writer of a run's state, steps and attempts.
 
 It reads, asks the planner, writes, and reads again until there is nothing to do. Others only enqueue the run; the
-periodic run finds the work of a lost message, because the rows say what there is to do (`snapshots.has_news`).
+periodic run finds the work of a lost message, because the rows say what there is to do (`find_work`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db.models import Q, QuerySet
 from prometheus_client import Histogram
 
+from compute.selectors import jobs as job_selectors
 from core import clock, isolation, leases
 from core.models import Failure
 from experiments.workers import harvest
 from flows.engine import planner
+from flows.engine.transitions import Finish
 from flows.errors import LeaseLost
 from flows.models import Run
 from flows.selectors import failures, specs
 from flows.workers import apply, handover, snapshots, staging
+from flows.workers.snapshots import Ended, News
 
 ADVANCE_SECONDS = Histogram("nearline_flow_advance_seconds", "Time that one call of advance took")
 
 
 def advance_run(run_id: str) -> None:
     """Do all that can be done for a run now. Can be called by anybody at any time, also twice at once."""
-    is_first = True
-    while (token := _take(run_id)) is not None:
-        has_changed = False
-        try:
-            with ADVANCE_SECONDS.time():
-                while (looked := _advance_once(run_id, token)).has_changed:
-                    has_changed = True
-                    if not looked.is_worth_another:
-                        break
-        except LeaseLost:
-            return
-        finally:
-            leases.release(Run.objects.filter(pk=run_id), token)
-        # A worker that came while the lease was held went away again, so the holder reads once more. What a whole pass
-        # could do nothing about waits for the periodic run.
-        if not (is_first or has_changed) or not snapshots.has_news(run_id, clock.now()):
-            return
-        is_first = False
+    if (token := _take(run_id)) is None:
+        return
+    try:
+        with ADVANCE_SECONDS.time():
+            while _advance_once(run_id, token):
+                pass
+    except LeaseLost:
+        return
+    except BaseException:
+        leases.release(Run.objects.filter(pk=run_id), token)
+        raise
 
 
-@dataclass(frozen=True)
-class _Look:
-    """What one look did. A plan follows all consequences by itself; only new inputs to stage need another look."""
+def _advance_once(run_id: str, token: str) -> bool:
+    """Make one plan and write it. Return whether to look again, which the lease is kept for; else it is released.
 
-    has_changed: bool
-    is_worth_another: bool = False
-
-
-def _advance_once(run_id: str, token: str) -> _Look:
-    """Make one plan and write it."""
+    A plan follows all consequences by itself; only new inputs to stage, and news meanwhile, need another look.
+    """
     run = snapshots.get_run(run_id)
     if run.has_ended:
-        return _Look(has_changed=False)
+        leases.release(Run.objects.filter(pk=run_id), token)
+        return False
     has_data = any(step.data for step in specs.spec_of(run.version_id).steps)
     if has_data:
         staging.reconcile_inputs(run_id)
-    harvest.read_ended(snapshots.ended_jobs(run_id))
-    faults = handover.inspect_ended(run_id)
     now = clock.now()
-    loaded = snapshots.load(run, now, faults)
+    news = snapshots.read_news(run, now)
+    loaded = snapshots.load(run, now, news, _settle(run, news))
     transitions = planner.plan(loaded.snapshot, now)
-    has_changed = apply.apply(loaded, transitions, token=token, now=now)
-    return _Look(has_changed, is_worth_another=has_data)
+    if any(isinstance(transition, Finish) for transition in transitions):
+        loaded = snapshots.with_storing(loaded)
+        transitions = planner.plan(loaded.snapshot, now)
+    return apply.apply(loaded, transitions, token=token, now=now, looks_again_on_change=has_data)
+
+
+def _settle(run: Run, news: News) -> Ended:
+    """Do what must be done before the ends of jobs count: read their logs, and look at what they read and wrote."""
+    ended = news.ended_job_ids
+    if not ended:
+        return Ended()
+    jobs = job_selectors.list_for_reading(ended)
+    read = harvest.read_ended(ended, jobs)
+    return Ended(jobs, read, handover.inspect_ended(run.pk, news.attempts, jobs))
 
 
 def advance_all() -> None:
@@ -96,8 +98,13 @@ def _end_cancelled(run_id: str, _failure: Failure) -> None:
 
 
 def _take(run_id: str) -> str | None:
-    """Take the lease of a live run."""
-    return leases.take(Run.objects.filter(pk=run_id, is_live=True), for_s=apply.LEASE_S)
+    """Take the lease of a live run. Where another worker holds it, return None and have that one look again."""
+    live = Run.objects.filter(pk=run_id, is_live=True)
+    token = leases.take(live, for_s=apply.LEASE_S)
+    if token is None and live.update(wake_at=clock.now()):
+        # Whoever held it may have let go of it before it could see that.
+        token = leases.take(live, for_s=apply.LEASE_S)
+    return token
 
 
 def find_work() -> list[QuerySet[Any]]:

@@ -11,14 +11,13 @@ from functools import cached_property
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import Max, Min, OuterRef, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import Max, OuterRef, Subquery
 
 from accounts.actor import Actor
-from compute.selectors import jobs as job_selectors
 from compute.services import jobs
 from compute.services.jobs import JobRequest
-from core import leases, orm, tasks
+from core import clock, leases, orm, tasks
+from core.orm import MomentById
 from core.signals import send_on_commit
 from experiments.services import experiments
 from experiments.services.experiments import Field, Labels, NewExperiment
@@ -48,20 +47,40 @@ from flows.workers.snapshots import Loaded
 _SYSTEM = Actor.system("flow runs")
 # How long a worker may take from one write of a run to the next, in seconds.
 LEASE_S = 5.0
+_LOST = "Another worker goes on with this run."
 _MOST_FAILED = 3
+_MOMENTS = frozenset({"started_at", "finished_at"})
 _STORING_POLL = timedelta(seconds=2)
 
 
-def apply(loaded: Loaded, transitions: Sequence[Transition], *, token: str, now: datetime) -> bool:
-    """Write a plan and say whether anything but reminders changed. Raises LeaseLost, and then nothing is written."""
+def apply(
+    loaded: Loaded,
+    transitions: Sequence[Transition],
+    *,
+    token: str,
+    now: datetime,
+    looks_again_on_change: bool = False,
+) -> bool:
+    """Write a plan, and release the lease; or keep it and return True, if the run is to be looked at again.
+
+    That is so when somebody woke or cancelled the run since it was loaded, and, where asked for, when anything but
+    reminders changed. Raises LeaseLost, and then nothing is written.
+    """
     writer = _Writer(loaded, now)
     for transition in transitions:
         writer.note(transition)
     writer.prepare()
     with transaction.atomic():
-        _fence(loaded.run.pk, token)
-        writer.write()
-    return writer.has_changed
+        # The row is held from here on: who wakes or cancels the run later finds its lease released.
+        held = Run.objects.select_for_update().filter(pk=loaded.run.pk, lease_token=token)
+        row = held.only("cancel_requested_at", "wake_at").first()
+        if row is None:
+            raise LeaseLost(_LOST)
+        is_cancelled = row.cancel_requested_at is not None and loaded.run.cancel_requested_at is None
+        has_news = is_cancelled or row.wake_at != loaded.run.wake_at
+        looks_again = has_news or (looks_again_on_change and writer.has_changed)
+        writer.write(has_news=has_news, lease_for_s=LEASE_S if looks_again else 0)
+    return looks_again
 
 
 def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:
@@ -101,7 +120,7 @@ def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:
 def _fence(run_id: str, token: str) -> None:
     """Hold the run until the caller's transaction ends. Raises LeaseLost."""
     if not leases.renew(Run.objects.filter(pk=run_id), token, for_s=LEASE_S):
-        raise LeaseLost("Another worker goes on with this run.")
+        raise LeaseLost(_LOST)
 
 
 class _Writer:
@@ -117,7 +136,8 @@ class _Writer:
         self._submits: list[Submit] = []
         self._supersedes: list[Supersede] = []
         self._cancels: list[str] = []
-        self._ended: list[End] = []
+        self._ended: dict[str, datetime] = {}
+        self._has_succeeded = False
         self._events: list[RunEvent] = []
         self._finish: Finish | None = None
         self._is_storing = loaded.snapshot.is_storing
@@ -146,21 +166,23 @@ class _Writer:
         for key in {self._loaded.steps[item.step_id].key for item in starting}:
             self._specs.gather_inputs(key)
 
-    def write(self) -> None:
-        """Write all, in an order in which each statement sees what it builds on."""
+    def write(self, *, has_news: bool, lease_for_s: float) -> None:
+        """Write all, in an order in which each statement sees what it builds on.
+
+        With `has_news` the run is to be looked at again at once; the lease is held for so many seconds more.
+        """
         self._starts.extend(self._withdraw())
         _update_grouped(Attempt.objects.all(), self._attempt_changes)
         _update_grouped(Step.objects.all(), self._step_changes)
-        self._write_ends()
         self._begin_attempts()
         self._update_experiments()
         self._cancel_jobs()
         self._close_attempts()
-        self._write_run()
+        self._write_run(has_news=has_news, lease_for_s=lease_for_s)
 
     @cached_property
     def _specs(self) -> job_specs.JobSpecs:
-        return job_specs.JobSpecs(self._run, self._loaded.spec, self._run.version.bundle)
+        return job_specs.JobSpecs(self._run, self._loaded.spec, self._run.version.bundle, self._loaded.ended_jobs)
 
     # --- what each transition means
 
@@ -193,13 +215,17 @@ class _Writer:
         self._event("step.queued", requeued.step_id, message, template=requeued.template)
 
     def _note_end(self, end: End) -> None:
-        self._ended.append(end)
+        """Note an end, with the moments of its job and not those at which they were noticed."""
+        started_at, finished_at = self._loaded.job_times.get(end.attempt_id, (None, None))
+        self._ended[end.step_id] = finished_at or self._now
+        self._has_succeeded = self._has_succeeded or end.state is AttemptState.SUCCEEDED
         self._change_attempt(
             end.attempt_id,
             state=end.state,
             reason=end.reason,
             failure=end.failure or "",
-            finished_at=self._now,
+            started_at=started_at,
+            finished_at=finished_at or self._now,
             remind_at=None,
         )
         if end.state is AttemptState.FAILED:
@@ -213,7 +239,7 @@ class _Writer:
             "not_before": settle.not_before,
         }
         if settle.state in STEP_ENDS:
-            changes["finished_at"] = self._now
+            changes["finished_at"] = self._ended.get(settle.step_id, self._now)
         self._change_step(settle.step_id, **changes)
         self._event(f"step.{settle.state}", settle.step_id, settle.reason)
 
@@ -243,18 +269,6 @@ class _Writer:
             self._event("step.fallback", item.step_id, message, tried=[asdict(tried) for tried in item.start.tried])
             starts.append(item.start)
         return starts
-
-    def _write_ends(self) -> None:
-        """Replace the moment at which ends were noticed by the jobs' own, of attempts and of the steps they settled."""
-        for batch in orm.in_batches(end.attempt_id for end in self._ended):
-            Attempt.objects.filter(pk__in=batch).update(
-                started_at=job_selectors.started_at(),
-                finished_at=Coalesce(job_selectors.finished_at(), self._now),
-            )
-        newest = Attempt.objects.filter(step=OuterRef("pk")).order_by("-number")
-        for batch in orm.in_batches(end.step_id for end in self._ended):
-            ended = Step.objects.filter(pk__in=batch, finished_at__isnull=False)
-            ended.update(finished_at=Subquery(newest.values("finished_at")[:1]))
 
     def _begin_attempts(self) -> None:
         steps = self._loaded.steps
@@ -405,19 +419,21 @@ class _Writer:
         """Let go of what ended attempts held, and have the outputs of those that succeeded stored."""
         if not self._ended:
             return
-        has_succeeded = any(end.state is AttemptState.SUCCEEDED for end in self._ended)
         if any(step.data for step in self._loaded.spec.steps):
             tasks.enqueue_on_commit("flows.release_inputs")
-        if has_succeeded:
+        if self._has_succeeded:
             self._is_storing = True
-            tasks.enqueue_on_commit("experiments.store_artifacts", run_id=self._run.pk)
+            # While others follow, the periodic run stores the outputs of many steps together.
+            if not self._starts:
+                tasks.enqueue_on_commit("experiments.store_artifacts", run_id=self._run.pk)
 
-    def _write_run(self) -> None:
-        changes: dict[str, Any] = {"wake_at": self._next_wake()}
+    def _write_run(self, *, has_news: bool, lease_for_s: float) -> None:
+        changes: dict[str, Any] = {
+            "wake_at": self._now if has_news else self._next_wake(),
+            "lease_expires_at": clock.now() + timedelta(seconds=lease_for_s),
+        }
         if self._loaded.is_retry:
             changes.update(retry_requested_at=None, retry_key="", retry_index=None)
-        if self._run.cancel_requested_at is None and self._was_cancelled_meanwhile():
-            changes["wake_at"] = self._now
         if self._run.state == RunState.PENDING:
             changes.update(state=RunState.RUNNING, started_at=self._now)
             self._event("run.running", None, "Started.", first=True)
@@ -441,17 +457,17 @@ class _Writer:
         more = failed.count() - len(told)
         return "\n".join([*told, *([f"{more} more failed."] if more else [])])
 
-    def _was_cancelled_meanwhile(self) -> bool:
-        """Look again: the row is held since the fence, so a wish that came after the loading is not overwritten."""
-        return Run.objects.filter(pk=self._run.pk, cancel_requested_at__isnull=False).exists()
-
     def _next_wake(self) -> datetime | None:
-        attempts = Attempt.objects.filter(run=self._run, is_live=True).aggregate(at=Min("remind_at"))
-        steps = Step.objects.filter(run=self._run, state=StepState.BACKOFF).aggregate(at=Min("not_before"))
-        times = [found["at"] for found in (attempts, steps) if found["at"] is not None]
+        attempts = Attempt.objects.filter(run=OuterRef("pk"), is_live=True, remind_at__isnull=False)
+        steps = Step.objects.filter(run=OuterRef("pk"), state=StepState.BACKOFF, not_before__isnull=False)
+        times = Run.objects.filter(pk=self._run.pk).values_list(
+            Subquery(attempts.order_by("remind_at").values("remind_at")[:1]),
+            Subquery(steps.order_by("not_before").values("not_before")[:1]),
+        )
+        wakes = [moment for moment in times.get() if moment is not None]
         if self._is_storing:
-            times.append(self._now + _STORING_POLL)
-        return min(times, default=None)
+            wakes.append(self._now + _STORING_POLL)
+        return min(wakes, default=None)
 
     def _label(self, step: Step, attempt: Attempt) -> str:
         return names.attempt_label(self._run.flow.name, self._run.number, step.label, attempt.number)
@@ -479,10 +495,19 @@ class _Writer:
 
 
 def _update_grouped(rows: models.QuerySet[Any], changes: dict[str, dict[str, Any]]) -> None:
-    """Write changes by row; equal ones share a statement, as they mostly are in a fan of a thousand steps."""
+    """Write changes by row; equal ones share a statement, as they mostly are in a fan of a thousand steps.
+
+    They are equal but for the moments at which rows began and ended.
+    """
     groups: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for row_id, change in changes.items():
-        groups.setdefault(repr(sorted(change.items())), (change, []))[1].append(row_id)
+        alike = {name: name if name in _MOMENTS else value for name, value in change.items()}
+        groups.setdefault(repr(sorted(alike.items())), (change, []))[1].append(row_id)
     for change, ids in groups.values():
         for batch in orm.in_batches(sorted(ids)):
-            rows.filter(pk__in=batch).update(**change)
+            moments = {
+                name: MomentById.of({row_id: changes[row_id][name] for row_id in batch})
+                for name in _MOMENTS & change.keys()
+                if len(batch) > 1
+            }
+            rows.filter(pk__in=batch).update(**{**change, **moments})

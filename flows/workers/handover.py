@@ -9,7 +9,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +33,17 @@ _NAMED = 3
 _PIECE_BYTES = 1 << 20
 
 
-def inspect_ended(run_id: str) -> Mapping[str, str]:
+def inspect_ended(run_id: str, attempts: Iterable[Attempt], jobs: Mapping[str, Any]) -> Mapping[str, str]:
     """Seal the outputs of attempts whose jobs have succeeded, and return why others cannot count, by attempt.
 
-    Called before their success is recorded, so that nothing reads outputs that are not sealed.
+    Called before their success is recorded, so that nothing reads outputs that are not sealed. `jobs` are theirs, by
+    id; attempts whose jobs are not among them have not ended.
     """
-    succeeded = Attempt.objects.filter(job_selectors.is_in({JobState.SUCCEEDED}), run_id=run_id, is_live=True)
-    attempts = {str(attempt.job_id): attempt for attempt in succeeded}
     inspection = _Inspection(run_id)
     faults: dict[str, str] = {}
-    for job in job_selectors.list_many(attempts) if attempts else ():
-        attempt = attempts[job.pk]
-        if job.resource.is_simulated:
+    for attempt in attempts:
+        job = jobs.get(str(attempt.job_id))
+        if job is None or job.state != JobState.SUCCEEDED or job.resource.is_simulated:
             continue
         if fault := inspection.find_fault(attempt, job):
             log.warning("inputs.changed", attempt=attempt.pk, fault=fault)

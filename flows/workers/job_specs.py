@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from django.db.models import F
 
@@ -16,10 +17,14 @@ from flows.workers import code, handover
 
 
 class JobSpecs:
-    """Makes the job specs of one run. What many steps share (a parent's outputs) is read once."""
+    """Makes the job specs of one run. What many steps share (a parent's outputs) is read once.
 
-    def __init__(self, run: Run, spec: FlowSpec, bundle: str) -> None:
+    `jobs` are rows of jobs that are known already, by id.
+    """
+
+    def __init__(self, run: Run, spec: FlowSpec, bundle: str, jobs: Mapping[str, Any]) -> None:
         self._run = run
+        self._jobs = jobs
         self._said = {step.name: step for step in spec.steps}
         self._code = Mount("code", code.get_tree(run.project_id, bundle)) if bundle else None
         self._mounts: dict[str, Sequence[Mount]] = {}
@@ -94,7 +99,7 @@ class JobSpecs:
         """Return the newest attempts' folders by index. A step starts when all its parents succeeded, so these did."""
         newest = Attempt.objects.filter(run=self._run, step__key=parent, number=F("step__attempt_count"))
         job_ids = dict(newest.filter(job__isnull=False).order_by("step__index").values_list("step__index", "job_id"))
-        outputs = job_selectors.open_outputs(job_ids.values())
+        outputs = job_selectors.open_outputs(job_ids.values(), self._jobs)
         folders = {job_id: reader.host_folder for job_id, reader in outputs.items() if reader.host_folder is not None}
         handover.restore_outputs(self._run.pk, folders)
         return {index: folders[job_id] for index, job_id in job_ids.items() if job_id in folders}

@@ -4,17 +4,19 @@ from collections.abc import Sequence
 
 from core import clock, orm, tasks
 from flows.engine.states import STEP_ENDS
-from flows.models import Run, Step
-from flows.workers import snapshots, staging
+from flows.models import Attempt, Run, Step
+from flows.workers import staging
 
 
-def jobs_changed(job_ids: Sequence[str]) -> None:
-    """Enqueue each run that has something to do because of one of these jobs, once."""
+def jobs_stopped(stopped_ids: Sequence[str]) -> None:
+    """Enqueue each run of a job that has stopped, once. That others have begun to run the periodic run notes.
+
+    Many steps have ended by then, and need no look of their own.
+    """
     runs: set[str] = set()
-    now = clock.now()
-    for batch in orm.in_batches(job_ids):
-        concerned = snapshots.live_attempts_with_news(now).filter(job__in=batch)
-        runs.update(concerned.values_list("run_id", flat=True))
+    for batch in orm.in_batches(stopped_ids):
+        live = Attempt.objects.filter(is_live=True, job__in=batch)
+        runs.update(live.values_list("run_id", flat=True))
     for run_id in sorted(runs):
         tasks.enqueue("flows.advance", run_id=run_id)
 

@@ -2,21 +2,17 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, cast
 
 from django.db.models import Count, Q, QuerySet
 
-from accounts.actor import Actor
-from compute.errors import TemplateNotFound
 from compute.selectors import jobs, templates
 from compute.selectors.jobs import JobStatus
 from compute.selectors.states import JobState
-from core import orm
-from experiments.selectors import artifacts, log_records
-from flows.engine import names, planner
+from experiments.selectors import artifacts
+from flows.engine import planner
 from flows.engine.expressions import Value
 from flows.engine.graph import Graph
 from flows.engine.planner import AttemptNow, InputsNow, JobNow, Snapshot, StepNow, TemplateNow
@@ -26,7 +22,6 @@ from flows.engine.transitions import Tried
 from flows.models import Attempt, InputState, Run, Step
 from flows.selectors import measurements, specs
 
-_SYSTEM = Actor.system("flow runs")
 _ENDED_STEPS = sorted(state.value for state in STEP_ENDS)
 _REOPENED = ("failed", "skipped", "cancelled")
 _JOB_ENDS: Mapping[JobState, AttemptState] = {
@@ -35,16 +30,7 @@ _JOB_ENDS: Mapping[JobState, AttemptState] = {
     JobState.LOST: AttemptState.FAILED,
     JobState.CANCELLED: AttemptState.CANCELLED,
 }
-_ATTEMPT_COLUMNS = (
-    "pk",
-    "step_id",
-    "number",
-    "state",
-    "choice",
-    "queued_at",
-    "created_at",
-    "job_id",
-)
+_NOT_PLANNED_ON = ("template", "reason", "failure", "job_name", "remind_at", "started_at", "finished_at")
 _NEVER_FITS = "never_fits"
 _UNREACHABLE = "unreachable"
 # There is something to do: the job's state is ahead of the attempt's, or the job is gone.
@@ -69,6 +55,32 @@ class Loaded:
     template_ids: Mapping[str, str]
     is_retry: bool
     job_times: Mapping[str, JobTimes]
+    ended_jobs: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class News:
+    """The live attempts of a run about which there is news, and the status of their jobs by id."""
+
+    attempts: Sequence[Attempt]
+    statuses: Mapping[str, JobStatus]
+
+    @property
+    def ended_job_ids(self) -> list[str]:
+        """The jobs that have ended."""
+        return sorted(job_id for job_id, status in self.statuses.items() if status.has_ended)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What is known of the jobs in news that have ended: their rows by id, and those whose logs were read to the end.
+
+    `faults` says of attempts whose jobs succeeded why that does not count.
+    """
+
+    jobs: Mapping[str, Any] = field(default_factory=dict)
+    read: Collection[str] = ()
+    faults: Mapping[str, str] = field(default_factory=dict)
 
 
 def live_attempts_with_news(now: datetime) -> QuerySet[Attempt]:
@@ -77,36 +89,31 @@ def live_attempts_with_news(now: datetime) -> QuerySet[Attempt]:
     return Attempt.objects.filter(is_live=True).filter(_JOB_MOVED | _JOB_GONE | due)
 
 
-def ended_jobs(run_id: str) -> list[str]:
-    """Return the jobs of a run that have ended and whose attempts are still live."""
-    ended = Attempt.objects.filter(jobs.is_in(_JOB_ENDS), run=run_id, is_live=True)
-    return [str(job_id) for job_id in ended.values_list("job_id", flat=True)]
-
-
-def has_news(run_id: str, now: datetime) -> bool:
-    """Whether a look at this run would find something to do."""
-    wishes = Q(wake_at__lte=now) | Q(retry_requested_at__isnull=False)
-    if Run.objects.filter(pk=run_id, is_live=True).filter(wishes).exists():
-        return True
-    return live_attempts_with_news(now).filter(run_id=run_id).exists()
-
-
 def get_run(run_id: str) -> Run:
     """Return the row of a run, with what belongs to it at hand."""
-    runs = Run.objects.select_related("flow", "project", "version").defer("version__text", "version__spec")
-    return runs.get(pk=run_id)
+    return Run.objects.select_related("flow", "version").defer("version__text", "version__spec").get(pk=run_id)
 
 
-def load(run: Run, now: datetime, faults: Mapping[str, str] = MappingProxyType({})) -> Loaded:
+def read_news(run: Run, now: datetime) -> News:
+    """Return the live attempts of a run with news; all of them when the run is cancelled."""
+    live = Attempt.objects.filter(run=run, is_live=True)
+    if run.cancel_requested_at is None:
+        live = live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
+    attempts = list(live.select_related("step").defer(*_NOT_PLANNED_ON))
+    job_ids = [attempt.job_id for attempt in attempts if attempt.job_id is not None]
+    return News(attempts, jobs.states_of(job_ids) if job_ids else {})
+
+
+def load(run: Run, now: datetime, news: News, ended: Ended) -> Loaded:
     """Read as much of the rest of a run as a plan can do something about now.
 
-    `faults` says of attempts whose jobs succeeded why that does not count.
+    Whether outputs are still being stored is not asked: see `with_storing`.
     """
     spec, graph = specs.spec_of(run.version_id), specs.graph_of(run.version_id)
     is_retry = run.retry_requested_at is not None
     counts = _count_steps(run)
-    attempts, job_times = _attempts(run, now, faults)
-    found = _steps(run, now, counts, attempts)
+    attempts, job_times = _attempts(news, ended)
+    found = _steps(run, now, counts, news)
     reopened = {step.pk: step for step in found if is_retry and _is_reopened(run, graph, step)}
     rows = {step.pk: step for step in found if step.pk in reopened or not step.has_ended}
     steps = [_step_now(step, attempts.get(step.pk)) for step in rows.values()]
@@ -120,10 +127,15 @@ def load(run: Run, now: datetime, faults: Mapping[str, str] = MappingProxyType({
         templates=facts,
         is_cancelled=run.cancel_requested_at is not None,
         to_reset=tuple(reopened),
-        is_storing=artifacts.is_storing(run.pk),
         idle=_live(counts) - Counter(step.key for step in rows.values() if step.pk not in reopened),
     )
-    return Loaded(run, spec, snapshot, rows, template_ids, is_retry, job_times)
+    return Loaded(run, spec, snapshot, rows, template_ids, is_retry, job_times, ended.jobs)
+
+
+def with_storing(loaded: Loaded) -> Loaded:
+    """Return what was loaded with the answer whether outputs are being stored; only a run that could end waits."""
+    snapshot = replace(loaded.snapshot, is_storing=artifacts.is_storing(loaded.run.pk))
+    return replace(loaded, snapshot=snapshot)
 
 
 def _count_steps(run: Run) -> dict[str, Counter[StepState]]:
@@ -138,9 +150,7 @@ def _live(counts: Mapping[str, Counter[StepState]]) -> Counter[str]:
     return Counter({key: states.total() - sum(states[state] for state in STEP_ENDS) for key, states in counts.items()})
 
 
-def _steps(
-    run: Run, now: datetime, counts: Mapping[str, Counter[StepState]], attempts: Mapping[str, AttemptNow]
-) -> list[Step]:
+def _steps(run: Run, now: datetime, counts: Mapping[str, Counter[StepState]], news: News) -> list[Step]:
     """Return the steps that something can happen to; all that are live, or all, when the run is to end or reopen."""
     steps = Step.objects.filter(run=run)
     if run.retry_requested_at is not None:
@@ -148,7 +158,7 @@ def _steps(
     live = steps.exclude(state__in=_ENDED_STEPS)
     if run.cancel_requested_at is not None:
         return list(live)
-    found = [step for batch in orm.in_batches(attempts) for step in live.filter(pk__in=batch)]
+    found = [attempt.step for attempt in news.attempts]
     if any(states[StepState.BACKOFF] for states in counts.values()):
         found += live.filter(Q(not_before__isnull=True) | Q(not_before__lte=now), state=StepState.BACKOFF)
     pending = {key: states[StepState.PENDING] for key, states in counts.items() if states[StepState.PENDING]}
@@ -176,43 +186,34 @@ def _ended(
     return ended
 
 
-def _attempts(run: Run, now: datetime, faults: Mapping[str, str]) -> tuple[dict[str, AttemptNow], dict[str, JobTimes]]:
-    """Return by step the live attempts with news (all of them when the run is cancelled); and their jobs' times."""
-    live = Attempt.objects.filter(run=run, is_live=True)
-    if run.cancel_requested_at is None:
-        live = live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
-    rows = list(live.values(*_ATTEMPT_COLUMNS))
-    statuses = jobs.states_of([row["job_id"] for row in rows if row["job_id"] is not None])
-    inputs = _inputs([row["pk"] for row in rows if row["state"] == AttemptState.PREPARING])
-    ended = [row["pk"] for row in rows if row["job_id"] in statuses and statuses[row["job_id"]].has_ended]
-    read = log_records.find_read(names.EXPERIMENT_KIND, ended)
+def _attempts(news: News, ended: Ended) -> tuple[dict[str, AttemptNow], dict[str, JobTimes]]:
+    """Return the attempts with news by step; and the times of their jobs."""
+    statuses = news.statuses
+    preparing = [attempt.pk for attempt in news.attempts if attempt.state == AttemptState.PREPARING]
+    inputs = _inputs(preparing)
     attempts = {
-        row["step_id"]: _attempt_now(row, statuses.get(row["job_id"]), inputs, read, faults.get(row["pk"], ""))
-        for row in rows
+        attempt.step_id: _attempt_now(attempt, statuses.get(attempt.job_id or ""), inputs, ended)
+        for attempt in news.attempts
     }
-    known = {row["pk"]: statuses[row["job_id"]] for row in rows if row["job_id"] in statuses}
+    known = {each.pk: status for each in news.attempts if (status := statuses.get(each.job_id or "")) is not None}
     return attempts, {pk: (status.started_at, status.finished_at) for pk, status in known.items()}
 
 
 def _attempt_now(
-    row: Mapping[str, Any],
-    status: JobStatus | None,
-    inputs: Mapping[str, InputsNow],
-    read: Collection[str],
-    fault: str,
+    attempt: Attempt, status: JobStatus | None, inputs: Mapping[str, InputsNow], ended: Ended
 ) -> AttemptNow:
     job = _job_now(status) if status is not None else None
-    if job is not None and fault:
+    if job is not None and (fault := ended.faults.get(attempt.pk, "")):
         job = replace(job, end=AttemptState.FAILED, failure=FailureKind.INPUT_CHANGED, reason=fault)
     return AttemptNow(
-        id=row["pk"],
-        number=row["number"],
-        state=AttemptState(row["state"]),
-        choice=row["choice"],
-        since=row["queued_at"] or row["created_at"],
-        inputs=inputs.get(row["pk"], InputsNow(is_ready=True)),
+        id=attempt.pk,
+        number=attempt.number,
+        state=AttemptState(attempt.state),
+        choice=attempt.choice,
+        since=attempt.queued_at or attempt.created_at,
+        inputs=inputs.get(attempt.pk, InputsNow(is_ready=True)),
         job=job,
-        is_harvested=row["pk"] in read,
+        is_harvested=attempt.job_id in ended.read,
     )
 
 
@@ -272,10 +273,10 @@ def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, str]]:
     facts: dict[str, TemplateNow] = {}
     ids: dict[str, str] = {}
     has_data = any(node.has_data for node in graph.nodes)
-    for name in sorted({choice.template for node in graph.nodes for choice in node.choices}):
-        try:
-            template = templates.get_template(actor=_SYSTEM, full_name=name)
-        except TemplateNotFound:
+    names = sorted({choice.template for node in graph.nodes for choice in node.choices})
+    known = templates.find_templates(names)
+    for name in names:
+        if (template := known.get(name)) is None:
             facts[name] = TemplateNow("does not exist", is_unknown=True)
             continue
         resource = template.resource

@@ -14,7 +14,7 @@ from django.db import InterfaceError, OperationalError, connection
 from django.db.models import F, Model, OuterRef, Q, QuerySet, Subquery
 from prometheus_client import Counter
 
-from core import clock
+from core import clock, tasks
 from core.errors import PlatformError
 from core.models import Failure
 
@@ -49,6 +49,7 @@ LONGEST_DELAY = timedelta(minutes=10)
 # A failure that nobody tried again for so long belongs to an item that is gone.
 _KEEP = timedelta(days=7)
 _LONGEST_NAME = 200
+_MEMO = "failures"
 
 
 def for_each(
@@ -135,17 +136,24 @@ def take(kind: str, rows: QuerySet[M], count: int) -> list[M]:
 
 def find(kinds: Collection[str], item_ids: Collection[str] | None = None) -> list[Failure]:
     """Return the failures of these kinds, of all items or of some, the oldest first; they are few."""
+    if tasks.memo() is not None and item_ids is None:
+        known = [failure for kind in kinds for failure in _failures_of(kind).values()]
+        return sorted(known, key=lambda failure: failure.pk)
     failures = Failure.objects.filter(kind__in=kinds).order_by("pk")
     return list(failures if item_ids is None else failures.filter(item_id__in=item_ids))
 
 
 def try_now(failure_ids: Collection[str]) -> None:
     """End the delays of these failures, because somebody asks for something new about their items."""
+    _read_again()
     Failure.objects.filter(pk__in=failure_ids).update(next_try_at=clock.now())
 
 
 def forget(kind: str, item_ids: Collection[str]) -> None:
     """Drop the records of items that succeeded, or that nobody tries again."""
+    if not item_ids:
+        return
+    _read_again()
     Failure.objects.filter(kind=kind, item_id__in=item_ids).delete()
 
 
@@ -155,7 +163,22 @@ def _name(item: T, key: Callable[[T], str] | None) -> str:
 
 
 def _failures_of(kind: str) -> Mapping[str, Failure]:
-    return {failure.item_id: failure for failure in Failure.objects.filter(kind=kind)}
+    """Return the failures of a kind by item. They are few, so a task reads those of all kinds once."""
+    memo = tasks.memo()
+    if memo is None:
+        return {failure.item_id: failure for failure in Failure.objects.filter(kind=kind)}
+    if _MEMO not in memo:
+        memo[_MEMO] = {}
+        for failure in Failure.objects.defer("error"):
+            memo[_MEMO].setdefault(failure.kind, {})[failure.item_id] = failure
+    known: Mapping[str, Failure] = memo[_MEMO].get(kind, {})
+    return known
+
+
+def _read_again() -> None:
+    """Have failures read again by this task, because they changed."""
+    if (memo := tasks.memo()) is not None:
+        memo.pop(_MEMO, None)
 
 
 def _note(kind: str, item_id: str, item: T, error: Exception, on_failure: OnFailure[T] | None) -> None:
@@ -172,6 +195,7 @@ def _note(kind: str, item_id: str, item: T, error: Exception, on_failure: OnFail
 
 def _record(kind: str, item_id: str, error: Exception) -> Failure:
     """Write a failure down. The error itself goes to the log only: what nobody foresaw may name anything."""
+    _read_again()
     now = clock.now()
     text = error.message if isinstance(error, PlatformError) else f"an internal error ({type(error).__name__})"
     facts = {"error": _storable(text), "failed_at": now, "next_try_at": now}

@@ -5,8 +5,8 @@ from collections import OrderedDict
 
 import structlog
 
-from core import connections
-from core.tasks import Queue, Task, run
+from core import connections, tasks
+from core.tasks import Queue, Task
 
 log = structlog.get_logger(__name__)
 
@@ -52,8 +52,19 @@ class LocalQueue:
     def put(self, task: Task, ids: dict[str, str]) -> None:
         """Queue a call unless an equal one waits."""
         with self._condition:
-            self._waiting[task.queue][(task.name, tuple(sorted(ids.items())))] = None
+            self._waiting[task.queue][_call_of(task, ids)] = None
             self._condition.notify_all()
+
+    def run_here(self, task: Task, ids: dict[str, str]) -> None:
+        """Run a call in the calling thread, unless an equal one runs: then a thread runs it after that one."""
+        call = _call_of(task, ids)
+        with self._condition:
+            if call in self._running:
+                self._waiting[task.queue][call] = None
+                return
+            self._waiting[task.queue].pop(call, None)
+            self._running.add(call)
+        self._run(call)
 
     def _take(self, queue: Queue) -> Call | None:
         with self._condition:
@@ -68,21 +79,23 @@ class LocalQueue:
 
     def _serve(self, queue: Queue) -> None:
         while (call := self._take(queue)) is not None:
-            try:
-                _run(call)
-            except Exception:
-                log.exception("task.failed", task=call[0], **dict(call[1]))
-            finally:
-                with self._condition:
-                    self._running.discard(call)
-                    self._condition.notify_all()
+            with tasks.hand_over():
+                self._run(call)
+            connections.keep_usable()
         connections.close_all()
 
+    def _run(self, call: Call) -> None:
+        name, ids = call
+        try:
+            connections.keep_usable()
+            tasks.run(name, dict(ids))
+        except Exception:
+            log.exception("task.failed", task=name, **dict(ids))
+        finally:
+            with self._condition:
+                self._running.discard(call)
+                self._condition.notify_all()
 
-def _run(call: Call) -> None:
-    name, ids = call
-    connections.keep_usable()
-    try:
-        run(name, dict(ids))
-    finally:
-        connections.keep_usable()
+
+def _call_of(task: Task, ids: dict[str, str]) -> Call:
+    return task.name, tuple(sorted(ids.items()))

@@ -1,13 +1,16 @@
 """What every model shares."""
 
-from collections.abc import Collection, Iterable, Iterator
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from django.db import models
+from django.db import connection, models
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.base.operations import BaseDatabaseOperations
+from django.db.models.sql.compiler import SQLCompiler
 
 from core import bounds, clock, ids
 from core.bounds import OutOfBounds
@@ -106,3 +109,27 @@ def _faults_of(field: "models.Field[Any, Any]", value: object) -> Iterator[str]:
         case dict() | list() if isinstance(field, models.JSONField):
             where, why = bounds.value_fault(value) or ("", "")
             yield f"{why} ({where})" if where else why
+
+
+_Sql = tuple[str, tuple[str | int, ...]]
+
+
+class MomentById(models.Func):
+    """Looks a row's moment up by its id in one JSON value: what differs from row to row is one statement too."""
+
+    output_field = models.DateTimeField()
+
+    @classmethod
+    def of(cls, moments: Mapping[str, datetime | None]) -> "MomentById":
+        """Return the expression that has for each id its moment, or none."""
+        adapt = connection.ops.adapt_datetimefield_value
+        texts = {key: None if moment is None else str(adapt(moment)) for key, moment in moments.items()}
+        return cls(models.Value(json.dumps(texts)), models.F("id"))
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: object) -> _Sql:
+        """Return the SQL for PostgreSQL."""
+        return self.as_sql(compiler, connection, template="(%(expressions)s)::timestamptz", arg_joiner="::jsonb ->> ")
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: object) -> _Sql:
+        """Return the SQL for SQLite."""
+        return self.as_sql(compiler, connection, template="json_extract(%(expressions)s)", arg_joiner=", '$.' || ")

@@ -3,9 +3,14 @@
 A message says "look again", never "do this": the database row says what there is to do. So a message may be lost,
 delivered twice or reordered without harm, and every handler can be repeated. A handler's periodic run in the leader
 finds the work of a lost message.
+
+The tasks of a hand-over (a job has ended: advance its run, place and start the next job) are not carried by messages
+where one process can do all of them: there a thread runs each of them after the one that enqueued it (`hand_over`).
 """
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -42,7 +47,8 @@ class Task:
     """A registered task. `every_s` is the period of its runs in the leader in seconds; None means it has none.
 
     `on` names the events (`app.signal`) after which it is enqueued, without ids. `find_work` returns queries of the
-    rows that a periodic run would do something about; None: only the run itself can tell.
+    rows that a periodic run would do something about; None: only the run itself can tell. `handover` is the place
+    of the task among those of a hand-over from job to job (see `hand_over`); None: it is not one of them.
     """
 
     name: str
@@ -51,6 +57,7 @@ class Task:
     every_s: float | None
     on: tuple[str, ...] = ()
     find_work: FindWork | None = None
+    handover: int | None = None
 
 
 class TaskQueue(Protocol):
@@ -66,6 +73,9 @@ class TaskThreads(TaskQueue, Protocol):
     def put(self, task: Task, ids: dict[str, str]) -> None:
         """Have `task` run here, soon, unless an equal call waits already."""
 
+    def run_here(self, task: Task, ids: dict[str, str]) -> None:
+        """Run `task` in the calling thread; while an equal call runs, have it run here after that one instead."""
+
 
 class NullQueue:
     """Carries nothing: the next periodic run finds the work. For tests and one-off commands."""
@@ -79,6 +89,16 @@ _queue: TaskQueue = NullQueue()
 _threads: TaskThreads | None = None
 
 
+class _Current(threading.local):
+    """What this thread is about: the calls of its hand-over, and what the running task has read once."""
+
+    calls: dict[tuple[str, tuple[tuple[str, str], ...]], None] | None = None
+    memo: dict[str, Any] | None = None
+
+
+_current = _Current()
+
+
 def task(
     name: str,
     *,
@@ -86,6 +106,7 @@ def task(
     every_s: float | None = None,
     on: Sequence[str] = (),
     find_work: FindWork | None = None,
+    handover: int | None = None,
 ) -> Callable[[Handler], Handler]:
     """Register a function under `name`. A periodic run and an event of `on` call it without ids.
 
@@ -94,7 +115,7 @@ def task(
     """
 
     def register(handler: Handler) -> Handler:
-        _tasks[name] = Task(name, queue, handler, every_s, tuple(on), find_work)
+        _tasks[name] = Task(name, queue, handler, every_s, tuple(on), find_work, handover)
         for event in on:
             _signal_of(event).connect(lambda **_: enqueue(name), weak=False, dispatch_uid=name)
         return handler
@@ -109,8 +130,46 @@ def registered() -> dict[str, Task]:
 
 def run(name: str, ids: dict[str, str]) -> None:
     """Run a task here and now."""
-    with TASK_FAILURES.labels(name).count_exceptions(), TASK_SECONDS.labels(name).time():
+    with _remembering(), TASK_FAILURES.labels(name).count_exceptions(), TASK_SECONDS.labels(name).time():
         _tasks[name].handler(**ids)
+
+
+def memo() -> dict[str, Any] | None:
+    """Return what the task that runs in this thread has read once and may use again; None outside of tasks."""
+    return _current.memo
+
+
+@contextmanager
+def _remembering() -> Iterator[None]:
+    before = _current.memo
+    _current.memo = {} if before is None else before
+    try:
+        yield
+    finally:
+        _current.memo = before
+
+
+@contextmanager
+def hand_over() -> Iterator[None]:
+    """Run the tasks of a hand-over that this block enqueues at its end, in this thread, and so on with what they do.
+
+    A process without threads of its own enqueues them as ever. What an error keeps from being run here is enqueued.
+    """
+    if _threads is None or _current.calls is not None:
+        yield
+        return
+    calls = _current.calls = {}
+    try:
+        with _remembering():
+            yield
+            while calls:
+                call = min(calls, key=lambda call: (_tasks[call[0]].handover, call[1]))
+                del calls[call]
+                _threads.run_here(_tasks[call[0]], dict(call[1]))
+    finally:
+        _current.calls = None
+        for name, ids in calls:
+            enqueue(name, **dict(ids))
 
 
 def install(queue: TaskQueue) -> TaskQueue:
@@ -128,7 +187,10 @@ def install_threads(threads: TaskThreads | None) -> None:
 
 def enqueue(name: str, **ids: str) -> None:
     """Enqueue a task now."""
-    _queue.enqueue(_tasks[name], ids)
+    if _current.calls is not None and _tasks[name].handover is not None:
+        _current.calls[name, tuple(sorted(ids.items()))] = None
+    else:
+        _queue.enqueue(_tasks[name], ids)
 
 
 def enqueue_reliably(name: str, **ids: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet
 
 from core import clock, orm, tasks
 from core.units import ONE_GPU
@@ -154,7 +154,8 @@ def list_unclaimed() -> list[str]:
 def claim_placements(placement_ids: Collection[str]) -> list[ClaimedPlacement]:
     """Claim these placements, each of them once: for the caller whose transaction commits."""
     rows = Placement.objects.select_for_update(of=("self",)).filter(is_claimed=False)
-    unclaimed = list(rows.filter(pk__in=placement_ids).select_related("node", "workload").order_by("pk"))
+    rows = rows.select_related("node", "workload").only("pod", "gpus", "node__name", "workload__has_many_pods")
+    unclaimed = list(rows.filter(pk__in=placement_ids).order_by("pk"))
     Placement.objects.filter(pk__in=[row.pk for row in unclaimed]).update(is_claimed=True)
     return [
         ClaimedPlacement(row.workload_id, row.pod, row.node.name, row.gpus, not row.workload.has_many_pods)
@@ -228,11 +229,13 @@ def release_many(workload_ids: Collection[str]) -> list[str]:
 
 def _end(workload_ids: Collection[str], states: Collection[WorkloadState]) -> list[str]:
     live = Workload.objects.select_for_update().filter(pk__in=workload_ids, state__in=states)
-    facts = list(live.order_by("pk").values_list("pk", "has_many_pods"))
-    ids = [pk for pk, _ in facts]
+    is_reserved = Exists(Reservation.objects.filter(workload=OuterRef("pk")))
+    facts = list(live.order_by("pk").values_list("pk", "has_many_pods", is_reserved))
+    ids = [pk for pk, *_ in facts]
     if ids:
-        _end_placements(Placement.objects.filter(workload__in=ids), are_several=any(is_gang for _, is_gang in facts))
-        Reservation.objects.filter(workload__in=ids).delete()
+        _end_placements(Placement.objects.filter(workload__in=ids), are_several=any(is_gang for _, is_gang, _ in facts))
+        if any(are_reserved for *_, are_reserved in facts):
+            Reservation.objects.filter(workload__in=ids).delete()
         Workload.objects.filter(pk__in=ids).update(
             state=WorkloadState.RELEASED, released_at=clock.now(), reason="", reason_code="", answer=None
         )

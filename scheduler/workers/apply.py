@@ -13,7 +13,7 @@ from core.signals import send_on_commit
 from core.units import ONE_GPU
 from scheduler import signals
 from scheduler.engine.decisions import Reserve, Start, Stop, Withdraw
-from scheduler.engine.snapshot import JobView
+from scheduler.engine.snapshot import JobView, PodState
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Placement, Reservation, Workload
 from scheduler.workers.snapshots import ClusterView, pod_name
@@ -21,6 +21,7 @@ from scheduler.workers.snapshots import ClusterView, pod_name
 log = structlog.get_logger(__name__)
 
 EVICTIONS = Counter("nearline_scheduler_evictions_total", "Workloads evicted to free their resources", ["reason"])
+_LOCKED_FIELDS = ("state", "has_many_pods", "evictions", "pod_sets")
 
 Move = Start | Reserve | Withdraw | Stop
 
@@ -47,7 +48,7 @@ def apply_moves(batch: Sequence[Sequence[Move]], view: ClusterView) -> Applied:
     nodes = {node.pk: node for node in _lock_nodes({move.node_id for move in moves if _is_place(move)})}
     unchanged = {pk for pk, node in nodes.items() if view.revisions[pk] == node.revision}
     locked = Workload.objects.select_for_update().filter(pk__in={move.job_id for move in moves})
-    rows = {row.pk: row for row in locked.order_by("pk")}
+    rows = {row.pk: row for row in locked.only(*_LOCKED_FIELDS).order_by("pk")}
     evicted = _evict([(rows[move.job_id], move) for move in moves if isinstance(move, Stop) and move.job_id in rows])
     _withdraw([move for move in moves if isinstance(move, Withdraw)])
     places = [
@@ -69,7 +70,7 @@ def _is_place(move: Move) -> TypeGuard[Start | Reserve]:
 def _lock_nodes(node_ids: set[str]) -> list[Node]:
     if not node_ids:
         return []
-    return list(Node.objects.select_for_update().filter(pk__in=node_ids).order_by("pk"))
+    return list(Node.objects.select_for_update().filter(pk__in=node_ids).only("name", "revision").order_by("pk"))
 
 
 def _evict(stops: Sequence[tuple[Workload, Stop]]) -> int:
@@ -138,7 +139,10 @@ def _place(starts: Sequence[tuple[Workload, Start]], view: ClusterView) -> int:
     rows = {row.pk: row for row, _ in starts}
     if rows:
         several = {pk for pk, row in rows.items() if row.has_many_pods}
-        Reservation.objects.filter(workload__in=rows.keys() - several).delete()
+        # Only cycles reserve, so the view knows for whom.
+        reserved = {pk for pk in rows if any(pod.state is PodState.RESERVED for pod in view.jobs[pk].pods)}
+        if served := reserved - several:
+            Reservation.objects.filter(workload__in=served).delete()
         _withdraw([Withdraw(row.pk, start.pod_id) for row, start in starts if row.pk in several])
         devices_mib = {node.id: node.device_mib for node in view.nodes}
         placements = [_placement(start, view.jobs[row.pk], devices_mib[start.node_id]) for row, start in starts]

@@ -142,7 +142,8 @@ def _write(decided: Sequence[tuple[ClusterView, Sequence[Decision]]], holder: st
         for batch in _in_batches(list(moves_of.values())):
             done = isolation.in_batch(APPLY, batch, partial(_apply, view=view, holder=holder), key=_job_id)
             applied = sum(done, applied)
-    answers.store(reasons)
+    if reasons or any(answer_id for view, _ in decided for *_, answer_id in view.answers.values()):
+        answers.store(reasons)
     skipped = len(starts) - applied.placed
     if applied != Applied() or skipped:
         log.info("scheduler.cycle", **asdict(applied), skipped=skipped, waiting=len(reasons))

@@ -255,7 +255,8 @@ def test_a_worker_that_lost_its_lease_writes_nothing(world: World, member, proje
     from flows.workers import apply, snapshots
 
     run = world.start(member, project, CHAIN)
-    loaded = snapshots.load(snapshots.get_run(run.pk), clock.now())
+    row, now = snapshots.get_run(run.pk), clock.now()
+    loaded = snapshots.load(row, now, snapshots.read_news(row, now), snapshots.Ended())
     transitions = planner.plan(loaded.snapshot, clock.now())
 
     with pytest.raises(LeaseLost):
