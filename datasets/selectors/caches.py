@@ -9,6 +9,8 @@ from django.db.models import Max, QuerySet, Sum
 from accounts.actor import Actor
 from accounts.permissions import require
 from datasets import permissions
+from datasets.adapters.sites.kinds import SiteKind
+from datasets.adapters.sites.registry import KINDS
 from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, LIVE, UNFINISHED, WORKING, CacheState
 from datasets.engine.eviction import Copy, EvictionPlan
@@ -16,6 +18,11 @@ from datasets.errors import CachedCommitNotFound, CacheSiteNotFound
 from datasets.models import BYTES_ON_DISK, CachedCommit, CachedCommitEvent, CacheSite, Commit, Dataset
 
 LOCAL_SITE = "local"
+
+
+def list_kinds() -> Sequence[SiteKind]:
+    """Return the kinds of cache sites that there are, with what each asks for."""
+    return list(KINDS.values())
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Cache sites: made, changed, and the one that exists from the first start on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from django.conf import settings
@@ -10,8 +10,7 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
-from datasets.adapters.sites.kinds import SiteKind
-from datasets.adapters.sites.registry import KINDS, get_kind, open_site
+from datasets.adapters.sites.registry import get_kind, open_site
 from datasets.errors import CacheSiteExists, InvalidCacheSite
 from datasets.models import CacheSite, CacheSiteKind
 from datasets.selectors.caches import LOCAL_SITE
@@ -31,11 +30,6 @@ def ensure_default_site() -> CacheSite:
 def require_manage(*, actor: Actor) -> None:
     """Raise PermissionDenied unless the actor may add and change cache sites."""
     require_site_admin(actor, "manage cache sites")
-
-
-def list_kinds() -> Sequence[SiteKind]:
-    """Return the kinds of cache sites that there are, with what each asks for."""
-    return list(KINDS.values())
 
 
 def create_site(

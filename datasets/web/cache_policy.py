@@ -40,7 +40,7 @@ class SiteForm(PolicyForm):
     def __init__(self, data: QueryDict | None = None) -> None:
         """Offer every kind, and the fields of all of them."""
         super().__init__(data)
-        self._kinds = {kind.name: kind for kind in cache_sites.list_kinds()}
+        self._kinds = {kind.name: kind for kind in caches.list_kinds()}
         self.fields["kind"].choices = [(kind.name, kind.label) for kind in self._kinds.values()]  # type: ignore[attr-defined]
         self.fields["kind"].initial = next(iter(self._kinds))
         for kind in self._kinds.values():

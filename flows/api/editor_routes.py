@@ -11,9 +11,9 @@ from flows.engine import arrange
 from flows.errors import FlowNotFound
 from flows.models import FlowDraft
 from flows.selectors import drafts as draft_selectors
+from flows.selectors import examples, library
 from flows.selectors import flows as flow_selectors
-from flows.selectors import library
-from flows.services import drafts, examples
+from flows.services import drafts
 from flows.services.drafts import Writing
 
 router = Router()

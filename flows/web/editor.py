@@ -18,10 +18,11 @@ from core import units
 from datasets.selectors import datasets
 from flows.models import FlowDraft, FlowVersion
 from flows.selectors import drafts as draft_selectors
+from flows.selectors import examples
 from flows.selectors import flows as selectors
 from flows.selectors.drafts import NEW
 from flows.selectors.specs import DEFAULT_TEMPLATE
-from flows.services import drafts, examples, flows
+from flows.services import drafts, flows
 from flows.services.drafts import Writing
 from flows.web.source import lines_of
 

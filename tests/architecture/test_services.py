@@ -24,7 +24,7 @@ LEFT = {
     "compute.confinement": {"require_launch", "describe_unconfined", "is_open_to_all"},
     "compute.jobs": {"cancel_many", "withdraw_many"},
     "datasets.branches": {"move_head"},
-    "datasets.cache_sites": {"ensure_default_site", "list_kinds"},
+    "datasets.cache_sites": {"ensure_default_site"},
     "datasets.caches": {
         *("request_cache", "uncache", "pin", "unpin", "set_pinned", "hold", "release_holds", "list_holders"),
         *("touch", "touch_commit", "scrub"),
@@ -36,7 +36,6 @@ LEFT = {
         *("ensure_default_store", "get_default_store", "open_signed", "find_signed", "sweep_unfinished"),
     },
     "datasets.uploads": {"expire_uploads", "head_of", "prolong"},
-    "flows.examples": {"list_examples", "get_example"},
     "scheduler.nodes": {"report_nodes", "mark_unreachable"},
     "scheduler.pools": {"get_pool_ids", "ensure_default_pool"},
     "scheduler.queues": {"ensure_queues", "ensure_queue"},
