@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.journeys.product import BIN, ROOT, Product
+
+WAIT_MS = 20_000
+# A machine that builds other things meanwhile needs more than the usual five seconds.
+expect.set_options(timeout=WAIT_MS)
 
 CHROMIUM = Path("/usr/bin/chromium")
 
@@ -164,7 +168,7 @@ def open_page(product, browser) -> Iterator[Callable[..., Watched]]:
             reduced_motion="reduce",
             viewport={"width": width, "height": height},
         )
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(WAIT_MS)
         contexts.append(context)
         opened.append(Watched(context.new_page()))
         return opened[-1]

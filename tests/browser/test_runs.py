@@ -86,6 +86,28 @@ def test_a_step_is_chosen_and_read_by_keyboard(open_page, admin_state, done_run)
     expect(page.get_by_role("heading", name="fan seed=2")).to_be_visible()
 
 
+def test_a_step_that_is_chosen_while_the_page_updates_itself_is_shown(open_page, admin_state, done_run):
+    page = open_page(admin_state).page
+    page.goto(f"/runs/{done_run['id']}/")
+    node = page.get_by_label("Graph of the run").get_by_role("button", name=re.compile("^fan seed=2"))
+    expect(node).to_be_visible()
+    held = []
+
+    def hold(route) -> None:
+        held.append(route)
+
+    page.route("**/runs/**", hold, times=1)
+    with page.expect_request("**/runs/**"):
+        page.evaluate("document.getElementById('run-live').dispatchEvent(new CustomEvent('live'))")
+
+    node.focus()
+    page.keyboard.press("Enter")
+    held[0].continue_()
+
+    expect(page.get_by_role("heading", name="fan seed=2")).to_be_visible()
+    expect(page.locator("#run-step")).to_be_focused()
+
+
 def test_outputs_are_shown_and_a_run_is_started_again_with_changes(open_page, admin_state, done_run):
     page = open_page(admin_state).page
     page.goto(f"/runs/{done_run['id']}/?step=last&tab=outputs")

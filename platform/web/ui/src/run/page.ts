@@ -6,15 +6,20 @@ import { isAtWork } from "../polling.ts";
 export const PICTURE_CHANGED = "run:picture";
 
 // How often somebody chose what to see, up to which choice the page shows it, and which choice each request knew of.
-// A choice may be made while the answer to the one before is still settling.
+// A choice may be made while the answer to the one before is under way or settling: each answer replaces the element
+// that asks, and with it what that one was still to ask. So a choice that no request knew of is asked for again.
 let choices = 0;
+let sentChoice = 0;
 let shownChoice = 0;
 let arrivingChoice = 0;
 const choiceOf = new WeakMap<XMLHttpRequest, number>();
 
 export function startRunPage(): void {
   document.addEventListener("htmx:configRequest", tellParts);
-  document.addEventListener("htmx:beforeSend", (event) => choiceOf.set(requestOf(event), choices));
+  document.addEventListener("htmx:beforeSend", (event) => {
+    if (isRunRegion(event.target)) sentChoice = choices;
+    choiceOf.set(requestOf(event), choices);
+  });
   document.addEventListener("htmx:beforeSwap", (event) => (arrivingChoice = choiceOf.get(requestOf(event)) ?? 0));
   document.addEventListener("htmx:oobBeforeSwap", spareWork);
   document.addEventListener("htmx:afterSettle", (event) => {
@@ -57,6 +62,10 @@ function ask(isByKey = false): void {
   choices += 1;
   focusesPanel = isByKey;
   if (isByKey) cameFrom = document.activeElement;
+  send();
+}
+
+function send(): void {
   document.getElementById("run-live")?.dispatchEvent(new CustomEvent("live"));
 }
 
@@ -97,6 +106,7 @@ function finish(choice: number): void {
   document.dispatchEvent(new CustomEvent(PICTURE_CHANGED));
   markShown();
   shownChoice = Math.max(shownChoice, choice);
+  if (sentChoice < choices) send();
   if (choice < choices || !focusesPanel) return;
   document.getElementById("run-step")?.focus();
   focusesPanel = false;
