@@ -98,7 +98,7 @@ class InvalidBundle(InvalidInput):
     """The code that came with a flow cannot be used."""
 
     code = "flows.invalid_bundle"
-    hint = "Send a tar.gz of at most 20 MiB that holds files and folders, and no links."
+    hint = "Leave data out by .nearlineignore and keep it in a dataset. An archive holds no links."
 
 
 class BundleNotFound(NotFound):

@@ -239,6 +239,15 @@ def offer_manifests(request: ApiRequest, upload_id: str, body: schemas.Manifests
     return schemas.ManifestsOut(items=[schemas.ObjectOut.of(answer) for answer in answers])
 
 
+@router.post(f"{_UPLOAD}/downloads", response=schemas.DownloadsOut, operation_id="datasets_sign_upload_downloads")
+def sign_upload_downloads(request: ApiRequest, upload_id: str, body: schemas.DownloadsIn) -> schemas.DownloadsOut:
+    """Return requests by which packs and manifests that the upload builds on can be read straight from the store."""
+    upload = upload_reads.get_upload(actor=request.actor, upload_id=upload_id)
+    wanted = [Wanted(one.kind, one.id) for one in body.objects]
+    signed = downloads.sign_downloads(actor=request.actor, dataset=upload.dataset, wanted=wanted)
+    return schemas.DownloadsOut(items=[schemas.DownloadOut.of(one) for one in signed])
+
+
 @router.post(f"{_UPLOAD}/commit", response={201: schemas.CommitOut}, operation_id="datasets_commit_upload")
 def commit_upload(request: ApiRequest, upload_id: str, body: schemas.CommitIn) -> Status[schemas.CommitOut]:
     """Make the uploaded tree the newest commit of the branch."""

@@ -1,6 +1,6 @@
 """Trees that are no commits: outputs of jobs, code. Each is stored once in its project and stays while it is held."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import structlog
 from django.db import transaction
@@ -26,25 +26,21 @@ from datasets.models import (
     UploadState,
 )
 from datasets.selectors.trees import TreeReader
-from datasets.services import commits, downloads, manifests, packs, uploads
+from datasets.services import commits, manifests, packs, uploads
 from datasets.services.datasets import ensure_internal_dataset
-from datasets.services.downloads import Download, Wanted
 from datasets.services.manifests import CheckedTree
 from datasets.services.packs import RangesForgotten
 from datasets.services.tree_writing import TreeWriter, touch_manifests
 from nearline.content.manifest import RootRange, encode_root, root_id
 
 __all__ = [
-    "Download",
     "SourceFile",
     "StoredTree",
     "UploadSession",
-    "Wanted",
     "check_upload",
     "commit_tree",
     "hold_upload",
     "release_tree",
-    "sign_downloads",
     "start_upload",
     "store_tree",
 ]
@@ -81,14 +77,13 @@ def start_upload(*, actor: Actor, project: Project, client_id: str) -> UploadSes
     return uploads.create_session(actor=actor, dataset=ensure_internal_dataset(project.id), client_id=client_id)
 
 
-def sign_downloads(*, actor: Actor, project: Project, wanted: Sequence[Wanted]) -> list[Download]:
-    """Sign a GET for each object of a project's stored trees."""
-    require(actor, permissions.VIEW, project.id)
-    return downloads.sign_downloads(actor=actor, dataset=ensure_internal_dataset(project.id), wanted=wanted)
-
-
 def check_upload(*, actor: Actor, upload: UploadSession, root: str) -> CheckedTree:
-    """Return what an uploaded tree holds, if it may be stored. Raises ManifestRejected, PackMissing, UploadClosed."""
+    """Return what an uploaded tree holds, if it may be stored.
+
+    Raises InvalidInput for an upload to a dataset, ManifestRejected, PackMissing, UploadClosed.
+    """
+    if not upload.dataset.is_internal:
+        raise InvalidInput("This is an upload to a dataset: end it with a commit.")
     uploads.prolong(actor, upload)
     return manifests.check_tree(upload.dataset, root)
 

@@ -12,10 +12,11 @@ from accounts.api.bodies import raw_body
 from accounts.selectors import get_project
 from core import bounds
 from core.pagination import Cursor, Limit, Page, paginate
+from datasets.selectors.uploads import get_upload
 from flows.api import schemas
 from flows.api.editor_routes import router as editor_router
 from flows.engine import spec
-from flows.models import Flow, FlowVersion, Run
+from flows.models import Bundle, Flow, FlowVersion, Run
 from flows.selectors import failures
 from flows.selectors import flows as flow_selectors
 from flows.selectors import runs as run_selectors
@@ -60,10 +61,30 @@ def validate(request: ApiRequest, body: schemas.ValidateIn) -> dict[str, Any]:
     openapi_extra=raw_body("application/gzip"),
 )
 def save_bundle(request: ApiRequest, project: str) -> Status[dict[str, Any]]:
-    """Keep a folder of code, sent as a tar.gz in the body, for flows to be pushed with."""
+    """Keep a folder of code, sent as a tar.gz in the body, for flows to be pushed with: at most 20 MiB.
+
+    For clients that do not send trees.
+    """
     found = get_project(actor=request.actor, name=project)
     bundle = bundles.save_bundle(actor=request.actor, project=found, data=request.read(bundles.MAX_ARCHIVE_BYTES + 1))
-    return Status(201, {"bundle": bundle.sha256, "size_bytes": bundle.size_bytes, "files": bundle.files})
+    return Status(201, _bundle_out(bundle))
+
+
+@router.post("/code/uploads", response={201: schemas.CodeUploadOut}, operation_id="flows_start_code_upload")
+def start_code_upload(request: ApiRequest, body: schemas.CodeUploadIn) -> Status[dict[str, Any]]:
+    """Begin to upload a folder of code as a tree; packs and manifests follow as for a commit."""
+    project = get_project(actor=request.actor, name=body.project)
+    started = bundles.start_upload(actor=request.actor, project=project, client_id=body.client_id)
+    upload = started.upload
+    out = {"id": upload.pk, "expires_at": upload.expires_at, "put_proof": upload.dataset.store.put_proof}
+    return Status(201, out | {"known_roots": started.known_roots})
+
+
+@router.post("/code/trees", response={201: schemas.BundleOut}, operation_id="flows_save_code_tree")
+def save_code_tree(request: ApiRequest, body: schemas.CodeTreeIn) -> Status[dict[str, Any]]:
+    """Keep an uploaded tree as code for flows to be pushed with."""
+    upload = get_upload(actor=request.actor, upload_id=body.upload)
+    return Status(201, _bundle_out(bundles.save_tree(actor=request.actor, upload=upload, root=body.root)))
 
 
 @router.post("/flows", response={201: schemas.FlowVersionOut}, operation_id="flows_save_version")
@@ -195,6 +216,10 @@ def _flow_out(flow: Flow) -> dict[str, Any]:
         "created_at": flow.created_at,
         "updated_at": flow.updated_at,
     }
+
+
+def _bundle_out(bundle: Bundle) -> dict[str, Any]:
+    return {"bundle": bundle.sha256, "size_bytes": bundle.size_bytes, "files": bundle.files}
 
 
 def _version_out(version: FlowVersion) -> dict[str, Any]:

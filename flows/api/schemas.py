@@ -15,7 +15,7 @@ Scalar = bool | bounds.Whole | bounds.Finite | bounds.Text
 
 
 class FlowIn(Schema):
-    """A flow file. `bundle` is the hash of code that was sent to /flows/bundles before."""
+    """A flow file. `bundle` names code that was sent to /flows/bundles before."""
 
     project: bounds.Name
     text: bounds.FileText
@@ -49,6 +49,32 @@ class ValidationOut(Schema):
     is_valid: bool
     spec: dict[str, object] | None
     problems: list[ProblemOut]
+
+
+class CodeUploadIn(Schema):
+    """The beginning of an upload of code. `client_id` is a name that the client gives itself."""
+
+    project: bounds.Name
+    client_id: str = Field(default="", max_length=200)
+
+
+class CodeUploadOut(Schema):
+    """An upload session for a tree of code, whose packs and manifests are sent to `/uploads/{id}`.
+
+    What the trees under `known_roots` hold need not be sent again.
+    """
+
+    id: str
+    known_roots: list[str]
+    expires_at: datetime
+    put_proof: str
+
+
+class CodeTreeIn(Schema):
+    """The end of an upload of code: the root of its tree."""
+
+    upload: bounds.Name
+    root: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class BundleOut(Schema):

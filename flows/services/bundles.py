@@ -14,9 +14,8 @@ from accounts.models import Project
 from accounts.permissions import require
 from core import clock
 from core.units import format_bytes
-from datasets.selectors import uploads as upload_selectors
 from datasets.services import trees
-from datasets.services.trees import Download, SourceFile, StoredTree, UploadSession, Wanted
+from datasets.services.trees import SourceFile, StoredTree, UploadSession
 from flows import permissions
 from flows.adapters import code_archive
 from flows.errors import BundleNotFound, InvalidBundle
@@ -47,20 +46,17 @@ def start_upload(*, actor: Actor, project: Project, client_id: str) -> CodeUploa
     return CodeUpload(trees.start_upload(actor=actor, project=project, client_id=client_id), sorted(set(roots)))
 
 
-def sign_downloads(*, actor: Actor, project: Project, wanted: Sequence[Wanted]) -> list[Download]:
-    """Sign a GET for each manifest of the code that a project has."""
-    require(actor, permissions.PUSH_FLOW, project.pk)
-    return trees.sign_downloads(actor=actor, project=project, wanted=wanted)
-
-
-def save_tree(*, actor: Actor, upload_id: str, root: str) -> Bundle:
+def save_tree(*, actor: Actor, upload: UploadSession, root: str) -> Bundle:
     """Keep an uploaded tree as code for flows of its project; the same tree gives the same bundle.
 
-    Raises InvalidBundle for one that is too large, and what `trees.check_upload` raises.
+    Raises InvalidBundle for one that is too large, InvalidInput for an upload to a dataset, and what
+    `trees.check_upload` raises.
     """
-    upload = upload_selectors.get_upload(actor=actor, upload_id=upload_id)
     project = upload.dataset.project
     require(actor, permissions.PUSH_FLOW, project.pk)
+    # Asked again after a lost answer, or with code that the project has.
+    if upload.dataset.is_internal and (known := _touch(project, root)) is not None:
+        return known
     checked = trees.check_upload(actor=actor, upload=upload, root=root)
     _check_size(checked.files, checked.size_bytes)
     bundle = _begin(project, root)

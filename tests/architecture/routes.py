@@ -60,6 +60,7 @@ POST   /datasets/{project}/{name}/revert                      401      404    40
 POST   /uploads/{upload_id}/packs                             401      404    404    200   404  200
 POST   /uploads/{upload_id}/packs/complete                    401      404    404    200   404  200
 POST   /uploads/{upload_id}/manifests                         401      404    404    200   404  200
+POST   /uploads/{upload_id}/downloads                         401      404    404    200   404  200
 POST   /uploads/{upload_id}/commit                            401      404    404    201   404  201
 PUT    /uploads/{upload_id}/parts/{number}                    401      404    404    200   404  200
 GET    /uploads/{upload_id}/parts                             401      404    404    200   404  200
@@ -102,6 +103,8 @@ GET    /scheduler/workloads                                   401      200    20
 GET    /flows/schema.json                                     401      200    200    200   200  200
 POST   /flows/validate                                        401      404    200    200   200  200
 POST   /flows/bundles                                         401      404    403    201   201  201
+POST   /code/uploads                                          401      404    403    201   201  201
+POST   /code/trees                                            401      404    404    201   404  201
 GET    /flows/drafts                                          401      404    404    200   404  404
 PUT    /flows/drafts                                          401      404    403    200   200  200
 DELETE /flows/drafts                                          401      404    403    204   204  204
@@ -295,11 +298,11 @@ WORDS = {"number": "7", "branch": "side", "tag": "v1", "key": "train", "path": "
 FLOW = 'flow: digits\nsteps: [{name: train, command: "false"}]\n'
 
 
-def bundle() -> bytes:
-    """Return a folder of code as it is sent with a flow."""
+def bundle(name: str = "train.py") -> bytes:
+    """Return a folder of code as older clients send it with a flow."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        member = tarfile.TarInfo("train.py")
+        member = tarfile.TarInfo(name)
         member.size = 5
         archive.addfile(member, io.BytesIO(b"pass\n"))
     return packed.getvalue()
@@ -363,6 +366,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /uploads/{upload_id}/packs": {"packs": [pack]},
         "POST /uploads/{upload_id}/packs/complete": {"packs": [values["pack"]]},
         "POST /uploads/{upload_id}/manifests": {"objects": [manifest]},
+        "POST /uploads/{upload_id}/downloads": {"objects": [{"kind": "root", "id": values["second_root"]}]},
         "PUT /uploads/{upload_id}/parts/{number}": part(),
         "POST /uploads/{upload_id}/parts/commit": {"expected_head": values["second"]},
         "POST /uploads/{upload_id}/commit": {"root": values["root"], "expected_head": values["second"]},
@@ -380,6 +384,8 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "PATCH /scheduler/queues/{project}": {"gpu_quota_milli": 1000},
         "POST /flows/validate": {"project": "team-a", "text": FLOW},
         "POST /flows/bundles": bundle(),
+        "POST /code/uploads": {"project": "team-a"},
+        "POST /code/trees": {"upload": values["code_upload"], "root": values["code_root"]},
         "POST /flows": {"project": "team-a", "text": FLOW},
         "PUT /flows/drafts": {"project": "team-a", "key": "digits", "text": FLOW, "revision": 1},
         "POST /flows/publish": {"project": "team-a", "key": "digits", "text": FLOW, "base_version": 1},
@@ -452,6 +458,7 @@ WRITE_NOTHING = frozenset(
         "POST /uploads/{upload_id}/packs",
         "POST /uploads/{upload_id}/packs/complete",
         "POST /uploads/{upload_id}/manifests",
+        "POST /uploads/{upload_id}/downloads",
         "PUT /uploads/{upload_id}/parts/{number}",
         "POST /accounts/login/",
         "POST /accounts/logout/",

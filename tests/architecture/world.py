@@ -20,10 +20,10 @@ from datasets.services import branches, cache_sites, caches, upload_parts, uploa
 from experiments.models import Experiment
 from experiments.services import recording, saved_views
 from flows.models import Run
-from flows.services import drafts
+from flows.services import bundles, drafts
 from flows.services.drafts import Writing
 from scheduler.models import Node
-from tests.architecture.routes import part
+from tests.architecture.routes import bundle, part
 from tests.factories import datasets as dataset_factory
 from tests.factories.compute import submit
 from tests.factories.flows import World as Machines
@@ -146,7 +146,10 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
     machines.add_resource("spare", folder / "machines" / "spare")
     assert Job.objects.filter(pk=job.pk).exists()
     drafts.keep_draft(actor=member, project=project, key="digits", writing=Writing(FLOW, base_version=1), revision=0)
+    code = bundles.save_bundle(actor=member, project=project, data=bundle("predict.py"))
     return {
+        "code_upload": bundles.start_upload(actor=member, project=project, client_id="nearline").upload.pk,
+        "code_root": code.root,
         "flow": "digits",
         "run": running.pk,
         "failed": failed.pk,

@@ -113,7 +113,13 @@ def make_dataset(actor: Actor, project: Project, name: str = "") -> Dataset:
 def upload_tree(actor: Actor, dataset: Dataset, tree: PackedTree, branch: str = "main") -> UploadSession:
     """Bring everything but the commit into the store, as a client does, and return the open session."""
     upload = uploads.start_upload(actor=actor, dataset=dataset, branch=branch, client_id="test").upload
-    store = open_dataset_store(dataset)
+    send_tree(actor, upload, tree)
+    return upload
+
+
+def send_tree(actor: Actor, upload: UploadSession, tree: PackedTree) -> None:
+    """Bring all of a tree to the store in an open session, as a client does."""
+    store = open_dataset_store(upload.dataset)
     offers = [Offer(ObjectKind.PACK, name, Announcement(len(data), name)) for name, data in tree.packs.items()]
     for answer in uploads.offer_packs(actor=actor, upload=upload, offers=offers):
         if answer.request is not None:
@@ -122,7 +128,6 @@ def upload_tree(actor: Actor, dataset: Dataset, tree: PackedTree, branch: str = 
     for range_id, data in tree.tree.objects.items():
         store.put(range_key(range_id), data)
     store.put(root_key(tree.root_id), tree.tree.root)
-    return upload
 
 
 def commit_files(

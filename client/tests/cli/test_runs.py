@@ -334,6 +334,7 @@ def test_experiments_are_compared_side_by_side_and_differences_marked(cli, serve
 
 def test_the_code_beside_a_flow_goes_along_unless_it_shall_not(cli, server, flow_file):
     (flow_file().parent / "train.py").write_text("print(1)")
+    server.refuse("POST", "/code/uploads", 404)  # as a server of the release before does
     server.on("POST", "/flows/bundles", {"bundle": "b" * 64, "size_bytes": 1, "files": 1}, status=201)
     server.on("POST", "/flows", VERSION, status=201)
 

@@ -9,7 +9,7 @@ import pytest
 
 from nearline import InvalidRequest
 from nearline.resources import code_bundle
-from nearline.resources.code_bundle import pack_code
+from nearline.resources.code_bundle import find_code, pack_code
 
 
 @pytest.fixture
@@ -118,3 +118,19 @@ def test_names_that_are_no_text_are_packed(folder):
     (folder / os.fsdecode(b"\xff.py")).write_text("x")
 
     assert len(names_in(pack_code(folder))) == 4
+
+
+@pytest.mark.parametrize("has_git", [True, False])
+def test_what_nearlineignore_lists_is_left_out_and_told(folder, has_git):
+    if has_git:
+        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+        (folder / ".gitignore").write_text("__pycache__\nvenv\n.env\n")
+    (folder / ".nearlineignore").write_text("lib\n*.log\n")
+    (folder / "train.log").write_text("long")
+
+    code = find_code(folder, without=folder / "flow.yaml")
+
+    expected = ["lib/model.py", "train.log"] if has_git else ["lib/", "train.log"]
+    assert "train.py" in code.names
+    assert not {"lib/model.py", "train.log"} & set(code.names)
+    assert code.left_out == {".nearlineignore lists them": expected}

@@ -251,7 +251,7 @@ def test_an_upload_says_the_md5_of_bodies_only_where_the_store_asks_for_it():
         return httpx.Response(200, content=json.dumps(answer))
 
     routes = SyncRoutes(connect(server), Reference("team", "data"))
-    upload = Upload(routes, "main", "laptop")
+    upload = Upload(lambda: routes.start_upload("main", "laptop"))
     offer = upload.offer(ObjectKind.PACK, "ab" * 32, b"body")
     routes.offer_packs(upload.id, [offer])
     routes.offer_packs(upload.id, [replace(offer, md5=None)])

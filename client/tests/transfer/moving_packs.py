@@ -79,7 +79,9 @@ def move(port, packs, threads):
     server, policy = Server(f"http://127.0.0.1:{port}"), transfer_policy()
     whole_id = file_id(WHOLE)
     with collecting_rarely():
-        with PackSender(server, Upload(server, "main", "test"), KnownContent(), threads=threads, policy=policy) as out:
+        with PackSender(
+            server, Upload(lambda: server.start_upload("main", "test")), KnownContent(), threads=threads, policy=policy
+        ) as out:
             for number in range(BLOBS_IN_PACK * packs):
                 blob = number.to_bytes(8, "little") + BLOB[: -1024 - 8]
                 out.add(file_id(blob), blob)

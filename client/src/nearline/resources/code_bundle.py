@@ -1,8 +1,8 @@
-"""The code that goes with a flow: the files beside it as a tar.gz, the same bytes for the same files.
+"""The code that goes with a flow: the files beside it, as a tree, or for older servers as a tar.gz.
 
-In a git repository these are the files that git tracks or would track. Elsewhere hidden files, environments and
-what `.nearlineignore` lists stay out. Folders linked to a dataset are data, not code. Links are never sent: unpacked
-elsewhere they would lead to other places, so servers refuse them.
+In a git repository these are the files that git tracks or would track. Elsewhere hidden files and environments stay
+out. What `.nearlineignore` lists stays out everywhere. Folders linked to a dataset are data, not code. Links are never
+sent: elsewhere they would lead to other places.
 """
 
 import gzip
@@ -11,53 +11,117 @@ import os
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from nearline.errors import InvalidRequest
+from nearline._http import Http
+from nearline.errors import InvalidRequest, NotFound
 
+if TYPE_CHECKING:
+    from nearline.transfer.local.ignore import IgnoreRules
+    from nearline.transfer.local.walk import Skipped
+    from nearline.transfer.progress import OnProgress
+
+# What a server takes as a tree, and what an older one takes as an archive.
+MAX_TREE_BYTES = 2 * 2**30
 MAX_BYTES = 20 * 2**20
 MAX_UNPACKED_BYTES = 200 * 2**20
 MAX_FILES = 10_000
+# The same files are the same tree whenever they were written. Archives of some kinds hold no time before 1980.
+FILE_TIME_NS = 315_619_200 * 10**9
 
 _DATA_FOLDER = ".nearline"
 _NOT_CODE = {"__pycache__", "node_modules"}
 _HINT = "Keep it out with .gitignore or .nearlineignore, or run without code: --no-code."
 
 
-def pack_code(folder: Path, *, without: Path | None = None, links: list[str] | None = None) -> bytes | None:
-    """Return the code of a folder, `without` the flow file itself; None where there is none.
+@dataclass(frozen=True)
+class Code:
+    """The code in a folder: its files by name, and the names that were left out, by reason."""
 
-    The names of links, which stay behind, are added to `links`. Raises InvalidRequest when it is more than a server
-    takes.
-    """
+    folder: Path
+    names: list[str]
+    left_out: dict[str, list[str]] = field(default_factory=dict)
+
+
+def find_code(folder: Path, *, without: Path | None = None) -> Code | None:
+    """Return the code of a folder, `without` the flow file itself; None where there is none."""
     if (folder / _DATA_FOLDER).exists():
         return None
-    listed = sorted(name for name in _list_files(folder) if folder / name != without)
+    ignored: list[str] = []
+    listed = sorted(name for name in _list_files(folder, ignored) if folder / name != without)
+    links = [name for name in listed if (folder / name).is_symlink()]
     names = [name for name in listed if not (folder / name).is_symlink()]
-    if links is not None:
-        links.extend(name for name in listed if (folder / name).is_symlink())
-    if not names:
+    reasons = {"links are not sent, put the files themselves there": links, ".nearlineignore lists them": ignored}
+    return Code(folder, names, {why: sorted(names) for why, names in reasons.items() if names}) if names else None
+
+
+def send_code(http: Http, project: str, code: Code, on_progress: "OnProgress | None" = None) -> dict[str, Any]:
+    """Send code to a project and return what the server says of it; names that cannot be carried are noted as left out.
+
+    Raises InvalidRequest when it is more than a server takes.
+    """
+    from nearline.resources.code_routes import CodeRoutes  # noqa: PLC0415 (brings what only transfers need)
+    from nearline.transfer.progress import ignore_progress  # noqa: PLC0415
+    from nearline.transfer.sync.options import Options  # noqa: PLC0415
+    from nearline.transfer.sync.tree import send_tree  # noqa: PLC0415
+
+    _check_size(code, MAX_TREE_BYTES)
+    files = {os.fsencode(name): code.folder / name for name in code.names}
+    options = Options(on_progress=on_progress or ignore_progress)
+    skipped: list[Skipped] = []
+    try:
+        answer = send_tree(CodeRoutes(http, project), files, mtime_ns=FILE_TIME_NS, skipped=skipped, options=options)
+    except NotFound:
+        # A server of the release before takes archives only; to a project that is not there this says so.
+        archive: dict[str, Any] = http.post_bytes("/flows/bundles", _pack(code), project=project)
+        return archive
+    for skip in skipped:
+        code.left_out.setdefault(f"it {skip.why}", []).append(os.fsdecode(skip.path))
+    return answer
+
+
+def pack_code(folder: Path, *, without: Path | None = None, links: list[str] | None = None) -> bytes | None:
+    """Return the code of a folder as a tar.gz, the same bytes for the same files; None where there is none.
+
+    The names of links, which stay behind, are added to `links`. Raises InvalidRequest when it is more than a server
+    takes as an archive.
+    """
+    code = find_code(folder, without=without)
+    if code is None:
         return None
-    _check_size(folder, names)
+    if links is not None:
+        links.extend(name for names in code.left_out.values() for name in names if (folder / name).is_symlink())
+    return _pack(code)
+
+
+def _pack(code: Code) -> bytes:
+    _check_size(code, MAX_UNPACKED_BYTES, MAX_FILES)
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for name in names:
-            _add(archive, folder / name, name)
+        for name in code.names:
+            _add(archive, code.folder / name, name)
     data = buffer.getvalue()
     if len(data) > MAX_BYTES:
-        raise InvalidRequest(f"The code in '{folder}' packs to more than {MAX_BYTES // 2**20} MiB.", hint=_HINT)
+        raise InvalidRequest(f"The code in '{code.folder}' packs to more than {MAX_BYTES // 2**20} MiB.", hint=_HINT)
     return data
 
 
-def _list_files(folder: Path) -> Iterator[str]:
+def _list_files(folder: Path, ignored: list[str]) -> Iterator[str]:
+    from nearline.transfer.local.ignore import read_rules  # noqa: PLC0415 (brings what only transfers need)
+
+    rules = read_rules(os.fsencode(folder))
     listed = _list_with_git(folder)
-    for name in _walk(folder) if listed is None else listed:
+    for name in _walk(folder, rules, ignored) if listed is None else listed:
         path = folder / name
         is_listed = path.is_file() or path.is_symlink()
-        if is_listed and not any((folder / parent / _DATA_FOLDER).exists() for parent in Path(name).parents):
+        if listed is not None and is_listed and rules.covers(os.fsencode(name)):
+            ignored.append(name)
+        elif is_listed and not any((folder / parent / _DATA_FOLDER).exists() for parent in Path(name).parents):
             yield name
 
 
@@ -70,37 +134,33 @@ def _list_with_git(folder: Path) -> list[str] | None:
     return [os.fsdecode(name) for name in set(done.stdout.split(b"\0")) if name] if done.returncode == 0 else None
 
 
-def _walk(folder: Path) -> Iterator[str]:
-    from nearline.transfer.local.ignore import read_rules  # noqa: PLC0415 (brings what only transfers need)
-
-    rules = read_rules(os.fsencode(folder))
+def _walk(folder: Path, rules: "IgnoreRules", ignored: list[str]) -> Iterator[str]:
     for place, folders, files in os.walk(folder):
         inside = Path(place).relative_to(folder)
         files += [name for name in folders if (Path(place) / name).is_symlink()]
         folders[:] = [
             name
             for name in folders
-            if not name.startswith(".")
-            and name not in _NOT_CODE
-            and not (Path(place) / name / "pyvenv.cfg").exists()
-            and not rules.is_ignored(os.fsencode(inside / name), is_folder=True)
+            if not name.startswith(".") and name not in _NOT_CODE and not (Path(place) / name / "pyvenv.cfg").exists()
         ]
+        hidden = {name for name in folders if rules.is_ignored(os.fsencode(inside / name), is_folder=True)}
+        ignored += [f"{inside / name}/" for name in hidden]
+        folders[:] = [name for name in folders if name not in hidden]
         for name in files:
             path = inside / name
-            if not name.startswith(".") and not rules.is_ignored(os.fsencode(path), is_folder=False):
+            if rules.is_ignored(os.fsencode(path), is_folder=False):
+                ignored.append(str(path))
+            elif not name.startswith("."):
                 yield str(path)
 
 
-def _check_size(folder: Path, names: list[str]) -> None:
-    size_bytes = 0
-    for number, name in enumerate(names, 1):
-        size_bytes += (folder / name).stat().st_size
-        if size_bytes > MAX_UNPACKED_BYTES or number > MAX_FILES:
-            raise InvalidRequest(
-                f"'{folder}' holds more code than a flow may bring: {MAX_UNPACKED_BYTES // 2**20} MiB "
-                f"in {MAX_FILES:,} files.",
-                hint=_HINT,
-            )
+def _check_size(code: Code, max_bytes: int, max_files: int | None = None) -> None:
+    size_bytes = sum((code.folder / name).stat().st_size for name in code.names)
+    if size_bytes > max_bytes or (max_files is not None and len(code.names) > max_files):
+        files = f" in {max_files:,} files" if max_files is not None else ""
+        raise InvalidRequest(
+            f"'{code.folder}' holds more code than a flow may bring: {max_bytes // 2**20:,} MiB{files}.", hint=_HINT
+        )
 
 
 def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:

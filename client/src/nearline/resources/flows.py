@@ -1,11 +1,15 @@
 """Flows: check a file, store it as a version, run it."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nearline._http import Http, Json, quoted
 from nearline.flow import Flow as FlowBuilder
 from nearline.models import Flow, FlowVersion, Problem, Run
+from nearline.resources.code_bundle import Code, send_code
+
+if TYPE_CHECKING:
+    from nearline.transfer.progress import OnProgress
 
 
 class Flows:
@@ -19,14 +23,23 @@ class Flows:
         answer = self._http.post("/flows/validate", _source(project, flow), may_repeat=True)
         return tuple(Problem.read(problem) for problem in answer["problems"])
 
-    def push(self, project: str, flow: str | FlowBuilder, *, code: bytes | None = None) -> FlowVersion:
+    def push(
+        self,
+        project: str,
+        flow: str | FlowBuilder,
+        *,
+        code: Code | bytes | None = None,
+        on_progress: "OnProgress | None" = None,
+    ) -> FlowVersion:
         """Store a flow and return its version; the same content gives the same version.
 
-        `code` is a tar.gz of the files that its commands use (see `nearline.resources.code_bundle`). Raises
-        InvalidRequest with all problems in `details`.
+        `code` are the files that its commands use (see `nearline.resources.code_bundle.find_code`), or for one release
+        more a tar.gz of them. Raises InvalidRequest with all problems in `details`.
         """
         body = _source(project, flow)
-        if code is not None:
+        if isinstance(code, Code):
+            body["bundle"] = send_code(self._http, project, code, on_progress)["bundle"]
+        elif code is not None:
             body["bundle"] = self._http.post_bytes("/flows/bundles", code, project=project)["bundle"]
         return FlowVersion.read(self._http.post("/flows", body, may_repeat=True))
 

@@ -1,31 +1,20 @@
 """The routes of the sync protocol for one dataset: what transfers ask of a server, spoken over HTTP."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from nearline._http import Http, quoted
 from nearline.errors import NotFound
 from nearline.models import Commit
 from nearline.resources.references import Reference
-from nearline.transfer.remote.server import (
-    Allocate,
-    BranchHead,
-    DamagedPack,
-    ObjectKind,
-    Offer,
-    OfferAnswer,
-    SignedRequest,
-    UploadSession,
-)
+from nearline.resources.storage_routes import StorageRoutes
+from nearline.transfer.remote.server import BranchHead, DamagedPack, ObjectKind, SignedRequest, UploadSession
 
 
-class SyncRoutes:
+class SyncRoutes(StorageRoutes):
     """Implements `nearline.transfer.remote.server.Server`."""
 
     def __init__(self, http: Http, reference: Reference) -> None:
-        self._http = http
-        # A transfer has done much already when its server goes away: it waits for longer than other commands.
-        self._api = http.with_long_retries()
+        super().__init__(http)
         self._path = "/datasets" + quoted(reference.project, reference.name)
 
     def list_branches(self) -> list[BranchHead]:
@@ -52,26 +41,6 @@ class SyncRoutes:
             needs_md5=answer.get("put_proof") == "content-md5",
         )
 
-    def offer_packs(self, upload_id: str, packs: Sequence[Offer]) -> list[OfferAnswer]:
-        """Ask which packs are wanted, and for the right to store them."""
-        offers = [{"sha256": pack.sha256, "size_bytes": pack.size_bytes, **_md5(pack)} for pack in packs]
-        body = {"packs": offers}
-        answer = self._api.post("/uploads" + quoted(upload_id) + "/packs", body, may_repeat=True)
-        return [OfferAnswer(item["sha256"], _signed(item.get("request"))) for item in answer["items"]]
-
-    def complete_packs(self, upload_id: str, packs: Sequence[str]) -> None:
-        """Say that packs were stored; the server looks for itself. Raises Conflict when one is missing."""
-        self._api.post("/uploads" + quoted(upload_id) + "/packs/complete", {"packs": list(packs)}, may_repeat=True)
-
-    def offer_manifests(self, upload_id: str, objects: Sequence[Offer]) -> list[OfferAnswer]:
-        """Ask which ranges and roots are wanted, and for the right to store them."""
-        offers = [
-            {"kind": str(item.kind), "id": item.id, "size_bytes": item.size_bytes, "sha256": item.sha256, **_md5(item)}
-            for item in objects
-        ]
-        answer = self._api.post("/uploads" + quoted(upload_id) + "/manifests", {"objects": offers}, may_repeat=True)
-        return [OfferAnswer(item["id"], _signed(item.get("request"))) for item in answer["items"]]
-
     def commit(
         self,
         upload_id: str,
@@ -97,9 +66,7 @@ class SyncRoutes:
 
     def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> list[SignedRequest]:
         """Ask for the right to read objects."""
-        body = {"objects": [{"kind": str(kind), "id": name} for kind, name in objects]}
-        answer = self._api.post(self._path + "/downloads", body, may_repeat=True)
-        return [request for item in answer["items"] if (request := _signed(item["request"]))]
+        return self._sign_downloads(self._path, objects)
 
     def list_damaged_packs(self) -> list[DamagedPack]:
         """Return the packs that the store does not hold as their names say."""
@@ -114,33 +81,6 @@ class SyncRoutes:
         """Say which packs were found damaged."""
         self._http.post(self._path + "/damage", {"packs": list(packs)}, may_repeat=True)
 
-    def send(self, request: SignedRequest, body: bytes | bytearray) -> None:
-        """Make one attempt at storing a body."""
-        self._http.send_signed(request.method, request.url, request.headers, body)
-
-    def receive(
-        self, request: SignedRequest, allocate: Allocate, byte_range: tuple[int, int] | None = None
-    ) -> memoryview:
-        """Make one attempt at reading an object, or a part of it."""
-        return self._http.receive_signed(request.method, request.url, request.headers, allocate, byte_range=byte_range)
-
-
-def _md5(offer: Offer) -> dict[str, str]:
-    return {"md5": offer.md5} if offer.md5 else {}
-
 
 def _branch(item: dict[str, str | None]) -> BranchHead:
     return BranchHead(name=str(item["name"]), head=item.get("head"))
-
-
-def _signed(item: dict[str, object] | None) -> SignedRequest | None:
-    if item is None:
-        return None
-    headers = item.get("headers")
-    expires_at = item.get("expires_at")
-    return SignedRequest(
-        method=str(item["method"]),
-        url=str(item["url"]),
-        headers=headers if isinstance(headers, dict) else {},
-        expires_at=datetime.fromisoformat(str(expires_at)).timestamp() if expires_at else None,
-    )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = CommandGroup(help="Pipelines: validate, push, run.")
 
-_NAMED_LINKS = 5
+_NAMED = 5
 
 FlowFile = Annotated[str, typer.Argument(metavar="FILE", help="The flow's YAML file; `-` reads stdin.")]
 
@@ -129,21 +129,23 @@ def _read(file: str) -> str:
 
 
 def _push(session: Session, file: str, project: str, *, with_code: bool) -> "FlowVersion":
-    from nearline.resources.code_bundle import pack_code  # noqa: PLC0415 (only where a flow is stored)
+    from nearline.cli.progress import progress_of  # noqa: PLC0415 (only where a flow is stored)
+    from nearline.resources.code_bundle import find_code  # noqa: PLC0415
 
     text = _read(file)
     path = Path(file).resolve()
-    links: list[str] = []
-    code = pack_code(path.parent, without=path, links=links) if with_code and file != "-" else None
-    if links:
-        named = ", ".join(links[:_NAMED_LINKS]) + (", …" if len(links) > _NAMED_LINKS else "")
-        session.out.note(f"Links are not sent with the code, put the files themselves there: {named}")
+    code = find_code(path.parent, without=path) if with_code and file != "-" else None
     try:
-        return session.client().flows.push(project, text, code=code)
+        with progress_of(session.out) as on_progress:
+            version = session.client().flows.push(project, text, code=code, on_progress=on_progress)
     except InvalidRequest as error:
         for problem in _problems_of(error):
             session.out.note(_problem_line(file, problem))
         raise
+    for why, names in code.left_out.items() if code else ():
+        named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+        session.out.note(f"{formats.count(len(names), 'name')} left out of the code, as {why}: {named}")
+    return version
 
 
 def _problems_of(error: InvalidRequest) -> "list[Problem]":

@@ -11,7 +11,7 @@ from nearline.content.manifest import RangeEntries, RootRange, decode_root, peek
 from nearline.content.retry import RetryPolicy
 from nearline.transfer.remote.objects import ObjectReader
 from nearline.transfer.remote.retry import transfer_policy
-from nearline.transfer.remote.server import ObjectKind, Server
+from nearline.transfer.remote.server import ObjectKind, Storage
 
 _DECODED = 4
 _FETCHES = 4
@@ -20,7 +20,7 @@ _FETCHES = 4
 class Manifests:
     """The manifests of one dataset. `folder` keeps them between commands; without one they are kept in memory."""
 
-    def __init__(self, server: Server, folder: Path | None = None, *, policy: RetryPolicy | None = None) -> None:
+    def __init__(self, server: Storage, folder: Path | None = None, *, policy: RetryPolicy | None = None) -> None:
         self._server = server
         self._folder = folder
         self._policy = policy or transfer_policy()

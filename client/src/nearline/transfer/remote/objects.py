@@ -9,7 +9,7 @@ from nearline.content.errors import ContentError
 from nearline.content.retry import RetryPolicy
 from nearline.errors import Failed, NearlineError, NotFound
 from nearline.transfer.remote.retry import Refusals, is_expired
-from nearline.transfer.remote.server import ObjectKind, Server, SignedRequest
+from nearline.transfer.remote.server import ObjectKind, SignedRequest, Storage
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ Key = tuple[ObjectKind, str]
 class ObjectReader:
     """Reads objects of one dataset. Safe to use from several threads."""
 
-    def __init__(self, server: Server, policy: RetryPolicy) -> None:
+    def __init__(self, server: Storage, policy: RetryPolicy) -> None:
         self._server = server
         self._policy = policy
         self._memory = _Memory()
@@ -97,7 +97,7 @@ class ObjectReader:
 class SignedPacks:
     """Packs of one dataset, read by signed requests. Implements `nearline.hydrate.ports.PackSource`."""
 
-    def __init__(self, server: Server, policy: RetryPolicy) -> None:
+    def __init__(self, server: Storage, policy: RetryPolicy) -> None:
         self._objects = ObjectReader(server, policy)
 
     def announce(self, packs: Sequence[str]) -> None:

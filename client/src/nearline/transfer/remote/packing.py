@@ -6,7 +6,7 @@ is what slows all of them down together.
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
@@ -20,7 +20,7 @@ from nearline.errors import NearlineError
 from nearline.transfer.progress import Meter
 from nearline.transfer.remote.known import KnownContent
 from nearline.transfer.remote.retry import Refusals, is_expired
-from nearline.transfer.remote.server import MAX_OFFERS, ObjectKind, Offer, Server, SignedRequest, UploadSession
+from nearline.transfer.remote.server import MAX_OFFERS, ObjectKind, Offer, SignedRequest, Storage, UploadSession
 
 # Packs are confirmed in such groups. What is not confirmed when the process dies is found by the next offer.
 _CONFIRMED_AT_ONCE = 4
@@ -29,10 +29,8 @@ _CONFIRMED_AT_ONCE = 4
 class Upload:
     """An upload session that starts when it is first needed, so that a sync without news leaves no trace."""
 
-    def __init__(self, server: Server, branch: str, client_id: str) -> None:
-        self._server = server
-        self._branch = branch
-        self._client_id = client_id
+    def __init__(self, start: Callable[[], UploadSession]) -> None:
+        self._start_session = start
         self._lock = threading.Lock()
         self._session: UploadSession | None = None
 
@@ -49,7 +47,7 @@ class Upload:
     def _start(self) -> UploadSession:
         with self._lock:
             if self._session is None:
-                self._session = self._server.start_upload(self._branch, self._client_id)
+                self._session = self._start_session()
             return self._session
 
 
@@ -71,7 +69,7 @@ class PackSender:
 
     def __init__(
         self,
-        server: Server,
+        server: Storage,
         upload: Upload,
         known: KnownContent,
         *,
@@ -232,7 +230,7 @@ class PackSender:
             self._journal.note_stored(blobs)
 
 
-def send_pack(server: Server, upload: Upload, name: str, data: bytes | bytearray, policy: RetryPolicy) -> None:
+def send_pack(server: Storage, upload: Upload, name: str, data: bytes | bytearray, policy: RetryPolicy) -> None:
     """Bring one pack that is made already to the store, and have it confirmed."""
     offer = policy.repeat(partial(upload.offer, ObjectKind.PACK, name, data))
     refusals = Refusals()
@@ -259,7 +257,7 @@ def _found(known: KnownContent, blob_id: bytes) -> BlobRef:
 
 
 def put_objects(
-    server: Server, upload_id: str, objects: Iterable[tuple[Offer, bytes]], policy: RetryPolicy, *, threads: int
+    server: Storage, upload_id: str, objects: Iterable[tuple[Offer, bytes]], policy: RetryPolicy, *, threads: int
 ) -> None:
     """Bring ranges or roots to the store, those that it does not have."""
     objects, refusals = list(objects), Refusals()

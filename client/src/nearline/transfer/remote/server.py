@@ -1,4 +1,6 @@
-"""What a transfer asks of the server: one method per route of the sync protocol, for one dataset.
+"""What a transfer asks of the server: one method per route of the sync protocol.
+
+`Storage` takes and gives the content of one dataset, or of a project's code; `Server` has a dataset's history too.
 
 Anything can implement it; transfers never see HTTP. Failures are `nearline.errors`: `Conflict` with the codes
 `datasets.stale_parent` and `datasets.pack_missing`, `Denied` with `datasets.signature_expired`, `Unavailable` and
@@ -92,12 +94,45 @@ class BranchHead:
     head: str | None
 
 
-class Server(Protocol):
-    """One dataset on one server, as one caller. Every method is safe to call from several threads.
+class Storage(Protocol):
+    """What holds packs and manifests, as one caller. Every method is safe to call from several threads.
 
-    All but `send` and `receive` may be repeated by the implementation when the network fails; `commit` too, because its
-    key makes repeating harmless.
+    All but `send` and `receive` may be repeated by the implementation when the network fails.
     """
+
+    def offer_packs(self, upload_id: str, packs: Sequence[Offer]) -> Sequence[OfferAnswer]:
+        """POST /uploads/{id}/packs, at most MAX_OFFERS at once: answers in the order of the offers."""
+
+    def complete_packs(self, upload_id: str, packs: Sequence[str]) -> None:
+        """POST /uploads/{id}/packs/complete. Raises Conflict (`datasets.pack_missing`, `details.packs`)."""
+
+    def offer_manifests(self, upload_id: str, objects: Sequence[Offer]) -> Sequence[OfferAnswer]:
+        """POST /uploads/{id}/manifests, at most MAX_OFFERS at once: answers in the order of the offers."""
+
+    def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> Sequence[SignedRequest]:
+        """Ask for reads, at most MAX_DOWNLOADS at once: requests in the order of the objects."""
+
+    def report_damaged_packs(self, packs: Sequence[str]) -> None:
+        """Say which packs were found damaged; the server reads them and decides."""
+
+    def send(self, request: SignedRequest, body: bytes | bytearray) -> None:
+        """Make one attempt at storing a body; the transfer decides about others.
+
+        Raises Denied with `datasets.signature_expired`, Unavailable for timeouts, broken connections, 429 and 5xx, and
+        another NearlineError for what will not pass.
+        """
+
+    def receive(
+        self, request: SignedRequest, allocate: Allocate, byte_range: tuple[int, int] | None = None
+    ) -> memoryview:
+        """Make one attempt at reading an object into what `allocate` gives for its size, and return the filled part.
+
+        `byte_range` is the first byte and the number of bytes. Raises like `send`.
+        """
+
+
+class Server(Storage, Protocol):
+    """One dataset on one server. `commit` too may be repeated, because its key makes repeating harmless."""
 
     def list_branches(self) -> Sequence[BranchHead]:
         """GET {d}/branches."""
@@ -110,15 +145,6 @@ class Server(Protocol):
 
     def start_upload(self, branch: str, client_id: str) -> UploadSession:
         """POST {d}/uploads."""
-
-    def offer_packs(self, upload_id: str, packs: Sequence[Offer]) -> Sequence[OfferAnswer]:
-        """POST /uploads/{id}/packs, at most MAX_OFFERS at once: answers in the order of the offers."""
-
-    def complete_packs(self, upload_id: str, packs: Sequence[str]) -> None:
-        """POST /uploads/{id}/packs/complete. Raises Conflict (`datasets.pack_missing`, `details.packs`)."""
-
-    def offer_manifests(self, upload_id: str, objects: Sequence[Offer]) -> Sequence[OfferAnswer]:
-        """POST /uploads/{id}/manifests, at most MAX_OFFERS at once: answers in the order of the offers."""
 
     def commit(
         self,
@@ -136,26 +162,5 @@ class Server(Protocol):
         Raises Conflict: `datasets.stale_parent` (`details.head`) or `datasets.pack_missing` (`details.packs`).
         """
 
-    def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> Sequence[SignedRequest]:
-        """POST {d}/downloads, at most MAX_DOWNLOADS at once: requests in the order of the objects."""
-
     def list_damaged_packs(self) -> Sequence[DamagedPack]:
         """GET {d}/damage."""
-
-    def report_damaged_packs(self, packs: Sequence[str]) -> None:
-        """POST {d}/damage: the server reads them and decides."""
-
-    def send(self, request: SignedRequest, body: bytes | bytearray) -> None:
-        """Make one attempt at storing a body; the transfer decides about others.
-
-        Raises Denied with `datasets.signature_expired`, Unavailable for timeouts, broken connections, 429 and 5xx, and
-        another NearlineError for what will not pass.
-        """
-
-    def receive(
-        self, request: SignedRequest, allocate: Allocate, byte_range: tuple[int, int] | None = None
-    ) -> memoryview:
-        """Make one attempt at reading an object into what `allocate` gives for its size, and return the filled part.
-
-        `byte_range` is the first byte and the number of bytes. Raises like `send`.
-        """

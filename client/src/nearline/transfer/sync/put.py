@@ -117,7 +117,7 @@ class _Put:
         publisher = self.new_publisher(lost)
         tree = self.manifests.load_root(find_head(self._server, self._branch).root)
         skipped: list[Skipped] = []
-        suspects, names = _list_suspects(files, skipped)
+        suspects, names = list_suspects(files, skipped)
         size = sum(suspect.found.size for suspect in suspects)
         meter = Meter(self._options.on_progress, "Uploading", files_total=len(suspects), bytes_total=size)
         scan = Scan(len(suspects), size, suspects, [], skipped)
@@ -183,10 +183,10 @@ class _Put:
         check_names(tree, added, removed, self.manifests, kinds=kinds)
 
 
-def _list_suspects(
+def list_suspects(
     files: Mapping[bytes, Path], skipped: list[Skipped]
 ) -> tuple[list[Suspect], dict[bytes, list[bytes]]]:
-    """Return the files to read, by their place on this machine, and the paths in the dataset of each place."""
+    """Return the files to read, by their place on this machine, and the paths in the tree of each place."""
     suspects: list[Suspect] = []
     names: dict[bytes, list[bytes]] = {}
     for path, source in sorted(files.items()):

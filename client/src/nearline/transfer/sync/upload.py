@@ -20,7 +20,7 @@ from nearline.transfer.progress import Meter
 from nearline.transfer.remote.known import KnownContent
 from nearline.transfer.remote.manifests import Manifests
 from nearline.transfer.remote.packing import PackSender, Upload, put_objects
-from nearline.transfer.remote.server import ObjectKind, Server
+from nearline.transfer.remote.server import ObjectKind, Server, Storage
 from nearline.transfer.sync.healing import FindCopies, Healer, Healing
 from nearline.transfer.sync.local_changes import Sending
 from nearline.transfer.sync.options import Options
@@ -53,7 +53,8 @@ class Publisher:
     healing: Healing = field(init=False, default=Healing())
 
     def __post_init__(self) -> None:
-        self.upload = Upload(self.server, self.branch, f"{socket.gethostname()}:{os.getpid()}")
+        client_id = f"{socket.gethostname()}:{os.getpid()}"
+        self.upload = Upload(lambda: self.server.start_upload(self.branch, client_id))
 
     def heal(self, tree: Sequence[RootRange], open_copies: Callable[[], FindCopies]) -> None:
         """Make damaged packs of the store whole, as far as good copies are here; `open_copies` is asked if need be.
@@ -94,8 +95,9 @@ class Publisher:
             tree = patch_tree(ranges, changes, self.manifests.load_range)
         except ContentError as error:
             raise InvalidRequest(f"This cannot be committed: {error}", code=error.code, hint=error.hint) from error
-        self._put_manifests(tree)
+        put_tree(self.server, self.upload, tree, self.options)
         root = tree.root_id
+        self.manifests.keep({**tree.objects, root: tree.root})
         # One session commits a root once: asking again after a lost answer returns the commit that was made.
         key = f"{self.upload.id}:{root[:32]}"
         return self.options.policy.repeat(
@@ -110,15 +112,15 @@ class Publisher:
             )
         )
 
-    def _put_manifests(self, tree: Tree) -> None:
-        root, root_id = tree.root, tree.root_id
-        offer = self.upload.offer
-        ranges = [(offer(ObjectKind.RANGE, name, data), data) for name, data in tree.objects.items()]
-        policy, threads = self.options.policy, self.options.threads
-        if ranges:
-            put_objects(self.server, self.upload.id, ranges, policy, threads=threads)
-        put_objects(self.server, self.upload.id, [(offer(ObjectKind.ROOT, root_id, root), root)], policy, threads=1)
-        self.manifests.keep({**tree.objects, root_id: root})
+
+def put_tree(storage: Storage, upload: Upload, tree: Tree, options: Options) -> None:
+    """Bring the manifests of a tree to the store, those that it does not have."""
+    root, root_id = tree.root, tree.root_id
+    ranges = [(upload.offer(ObjectKind.RANGE, name, data), data) for name, data in tree.objects.items()]
+    if ranges:
+        put_objects(storage, upload.id, ranges, options.policy, threads=options.threads)
+    offered_root = [(upload.offer(ObjectKind.ROOT, root_id, root), root)]
+    put_objects(storage, upload.id, offered_root, options.policy, threads=1)
 
 
 def find_head(server: Server, branch: str, known: Head | None = None) -> Head:
