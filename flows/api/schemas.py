@@ -65,7 +65,7 @@ class CodeUploadOut(Schema):
     """
 
     id: str
-    known_roots: list[str]
+    known_roots: list[str] = Field(description="Roots of trees of the project's newest code.")
     expires_at: datetime
     put_proof: str
 
@@ -73,7 +73,7 @@ class CodeUploadOut(Schema):
 class CodeTreeIn(Schema):
     """The end of an upload of code: the root of its tree."""
 
-    upload: bounds.Name
+    upload: bounds.Name = Field(description="The upload session that brought the tree.")
     root: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 

@@ -23,7 +23,7 @@ WORDS = {
     "bounds": "Quotas and limits that it would pass.",
     "branch": "The name of a branch.",
     "branches": "Branches whose head it is.",
-    "bundle": "The SHA-256 of the code that it runs with; empty: it has none.",
+    "bundle": "The hash that names the code that it runs with; empty: it has none.",
     "bytes_copied": "Bytes that came from another site.",
     "bytes_done": "Bytes that are in place.",
     "bytes_moved": "Bytes that came from the store.",

@@ -133,4 +133,4 @@ def test_what_nearlineignore_lists_is_left_out_and_told(folder, has_git):
     expected = ["lib/model.py", "train.log"] if has_git else ["lib/", "train.log"]
     assert "train.py" in code.names
     assert not {"lib/model.py", "train.log"} & set(code.names)
-    assert code.left_out == {".nearlineignore lists them": expected}
+    assert code.left_out == {"listed in .nearlineignore": expected}

@@ -53,7 +53,7 @@ def find_code(folder: Path, *, without: Path | None = None) -> Code | None:
     listed = sorted(name for name in _list_files(folder, ignored) if folder / name != without)
     links = [name for name in listed if (folder / name).is_symlink()]
     names = [name for name in listed if not (folder / name).is_symlink()]
-    reasons = {"links are not sent, put the files themselves there": links, ".nearlineignore lists them": ignored}
+    reasons = {"as links are not sent (put the files themselves there)": links, "listed in .nearlineignore": ignored}
     return Code(folder, names, {why: sorted(names) for why, names in reasons.items() if names}) if names else None
 
 
@@ -78,7 +78,7 @@ def send_code(http: Http, project: str, code: Code, on_progress: "OnProgress | N
         archive: dict[str, Any] = http.post_bytes("/flows/bundles", _pack(code), project=project)
         return archive
     for skip in skipped:
-        code.left_out.setdefault(f"it {skip.why}", []).append(os.fsdecode(skip.path))
+        code.left_out.setdefault(f"as the name {skip.why}", []).append(os.fsdecode(skip.path))
     return answer
 
 

@@ -144,7 +144,7 @@ def _push(session: Session, file: str, project: str, *, with_code: bool) -> "Flo
         raise
     for why, names in code.left_out.items() if code else ():
         named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-        session.out.note(f"{formats.count(len(names), 'name')} left out of the code, as {why}: {named}")
+        session.out.note(f"Left out of the code, {why}: {named}")
     return version
 
 
