@@ -1,6 +1,6 @@
 """Write docs/reference from the code, or with --check say which of its files are out of date.
 
-What is listed here cannot be forgotten: error codes, settings, metrics, the HTTP API and the command line.
+What is listed here cannot be forgotten: error codes, settings, metrics, kinds, the HTTP API and the command line.
 """
 
 import argparse
@@ -110,6 +110,17 @@ def command_line() -> str:
     return render()
 
 
+def kinds() -> str:
+    """Return the page of every kind of compute resource and cache site."""
+    from docs.kinds_page import render  # noqa: PLC0415 (Django must be set up first)
+
+    intro = (
+        "A site admin attaches a resource on the page Compute and adds a cache site on the page Cache policy. Both "
+        "have a kind, which says what they ask for and what is checked before they are saved."
+    )
+    return _page("Kinds of resources and cache sites", intro, render(_table))
+
+
 def flow_schema() -> str:
     """Return the JSON Schema of flow files."""
     from flows.engine.spec import json_schema  # noqa: PLC0415
@@ -124,6 +135,7 @@ FILES: Mapping[str, Callable[[], str]] = {
     "openapi.json": openapi,
     "cli.md": command_line,
     "flow.schema.json": flow_schema,
+    "kinds.md": kinds,
 }
 
 

@@ -18,7 +18,7 @@ from compute.models import Resource
 KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in (SIMULATED, LOCAL)}
 
 _guard = threading.Lock()
-_drivers: dict[tuple[Path, str], ComputeDriver] = {}
+_drivers: dict[tuple[Path, str], tuple[bytes, ComputeDriver]] = {}
 
 
 def get_kind(name: str) -> ResourceKind:
@@ -29,20 +29,25 @@ def get_kind(name: str) -> ResourceKind:
 
 
 def driver_of(resource: Resource) -> ComputeDriver:
-    """Return the driver of a resource, the same object each time within a process."""
-    home = Path(settings.NEARLINE.home)
+    """Return the driver of a resource, the same object within a process until its credentials are replaced."""
+    home, credentials = Path(settings.NEARLINE.home), bytes(resource.credentials)
     with _guard:
-        driver = _drivers.get((home, resource.pk))
-        if driver is None:
-            driver = get_kind(resource.kind).open(resource, home, decrypt(bytes(resource.credentials)))
-            _drivers[home, resource.pk] = driver
+        opened_with, driver = _drivers.get((home, resource.pk), (None, None))
+        if driver is None or opened_with != credentials:
+            driver = open_driver(resource, decrypt(credentials))
+            _drivers[home, resource.pk] = credentials, driver
         return driver
+
+
+def open_driver(resource: Resource, credentials: Credentials) -> ComputeDriver:
+    """Return a new driver of a resource with these credentials."""
+    return get_kind(resource.kind).open(resource, Path(settings.NEARLINE.home), credentials)
 
 
 def install(resource: Resource, driver: ComputeDriver) -> None:
     """Serve a resource by this driver within this process. For tests."""
     with _guard:
-        _drivers[Path(settings.NEARLINE.home), resource.pk] = driver
+        _drivers[Path(settings.NEARLINE.home), resource.pk] = bytes(resource.credentials), driver
 
 
 def encrypt(credentials: Credentials) -> bytes:

@@ -8,6 +8,23 @@ from core import bounds, units
 from core.errors import InvalidInput
 
 MOST_CORES = 100_000
+_MOST_SECRET = 100_000
+
+
+class SecretField(forms.CharField):
+    """A credential: it can be written and replaced, and no page shows it again, not even beside an error."""
+
+    def __init__(self, *, rows: int = 1, **options: Any) -> None:
+        """Take one line that is not shown while it is typed, or several `rows` of text."""
+        attributes = {"autocomplete": "off", "spellcheck": "false"}
+        widget = _SecretArea(attrs={"rows": rows, **attributes}) if rows > 1 else forms.PasswordInput(attributes)
+        super().__init__(widget=widget, **{"max_length": _MOST_SECRET, **options})
+
+
+class _SecretArea(forms.Textarea):
+    def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:  # noqa: ARG002
+        """Leave the value out."""
+        return super().get_context(name, None, attrs)
 
 
 class SizeField(forms.CharField):

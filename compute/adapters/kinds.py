@@ -7,6 +7,8 @@ from typing import Any
 
 from django import forms
 
+from compute.adapters.form_fields import SecretField
+from compute.engine.mounts import SourceKind
 from compute.engine.ports import ComputeDriver
 from compute.models import Resource
 
@@ -23,7 +25,12 @@ class ConfigForm(forms.Form):
 
     def read_credentials(self) -> Credentials:
         """Return what is to be kept encrypted, from valid fields."""
-        return {}
+        return {name: self.cleaned_data[name] for name in self.secrets() if self.cleaned_data.get(name)}
+
+    @classmethod
+    def secrets(cls) -> Mapping[str, forms.Field]:
+        """Return the fields that hold credentials, by name."""
+        return {name: field for name, field in cls.base_fields.items() if isinstance(field, SecretField)}
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class ResourceKind:
     - `form` asks for the config of a resource that is to be attached.
     - `check` validates config and credentials. Raises InvalidResource.
     - `open` returns the driver of a resource: with the home folder of this installation, and its credentials.
+    - `mountable` are the sources that its drivers can mount into jobs.
     - A kind of which `is_single` can be attached once, as two would give the same cores away twice.
     - Jobs of a kind that `ignores_images` run without the image that they name.
     """
@@ -43,6 +51,7 @@ class ResourceKind:
     check: Callable[[Config, Credentials], None]
     open: Callable[[Resource, Path, Credentials], ComputeDriver]
     form: type[ConfigForm] = ConfigForm
+    mountable: frozenset[SourceKind] = frozenset()
     hint: str = ""
     is_simulated: bool = False
     is_single: bool = False

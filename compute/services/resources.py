@@ -99,6 +99,19 @@ def set_sites(*, actor: Actor, resource: Resource, sites: Sequence[str]) -> Reso
     return resource
 
 
+def replace_credentials(*, actor: Actor, resource: Resource, credentials: Credentials) -> None:
+    """Store other credentials for a resource once it has answered with them. Jobs that run go on.
+
+    Raises InvalidResource and ResourceUnreachable; then the old ones stay.
+    """
+    require_site_admin(actor, "replace the credentials of compute resources")
+    drivers.get_kind(resource.kind).check(resource.config, credentials)
+    drivers.open_driver(resource, credentials).probe()
+    with transaction.atomic():
+        Resource.objects.filter(pk=resource.pk).update(credentials=drivers.encrypt(credentials))
+        audit.record(actor, "compute.replace_credentials", resource)
+
+
 @transaction.atomic
 def detach_resource(*, actor: Actor, resource: Resource) -> None:
     """Take a resource away; the history of its jobs stays. Raises ResourceInUse while jobs wait or run there."""
@@ -119,7 +132,7 @@ def _create(actor: Actor, name: str, kind_name: str, config: Config, credentials
     if attached.filter(name=name).exists():
         raise ResourceExists(f"There is a compute resource called '{name}' already.")
     if kind.is_single and (other := attached.filter(kind=kind.name).first()) is not None:
-        raise ResourceExists(f"This machine is attached already, as '{other.name}'.")
+        raise ResourceExists(f"This machine is attached already, as '{other.name}'.", field="kind")
     resource = Resource.objects.create(
         name=name,
         kind=kind.name,
@@ -135,11 +148,13 @@ def _create(actor: Actor, name: str, kind_name: str, config: Config, credentials
 
 def _link_sites(actor: Actor, resource: Resource, sites: Sequence[str]) -> None:
     if len(set(sites)) < len(sites):
-        raise InvalidResource("A cache site is named twice.")
+        raise InvalidResource("A cache site is named twice.", field="sites")
     for name in sites:
         site = cache_selectors.get_site(actor=actor, name=name)
         if site.is_simulated and not resource.is_simulated:
-            raise InvalidResource(f"The cache site {name} does not exist, so jobs that run cannot read it.")
+            raise InvalidResource(
+                f"The cache site {name} does not exist, so jobs that run cannot read it.", field="sites"
+            )
     ResourceSite.objects.filter(resource=resource).delete()
     ResourceSite.objects.bulk_create(
         ResourceSite(resource=resource, site=name, position=position) for position, name in enumerate(sites)

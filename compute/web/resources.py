@@ -1,5 +1,7 @@
 """Compute resources, their nodes and their templates; attaching and detaching them, and draining nodes."""
 
+import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django import forms
@@ -8,9 +10,11 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
+from accounts.actor import Actor
 from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
 from compute.adapters.form_fields import MOST_CORES, SizeField
+from compute.adapters.kinds import ResourceKind
 from compute.errors import InvalidResource, ResourceExists, ResourceUnreachable, TemplateExists
 from compute.models import Resource, Template
 from compute.selectors import failures
@@ -20,9 +24,11 @@ from compute.services import confinement, resources, templates
 from compute.services.templates import Shape
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
+from core.errors import PlatformError
 from core.isolation import FailureView
 from core.units import ONE_GPU
 from datasets.errors import CacheSiteNotFound
+from datasets.selectors import caches
 from scheduler.selectors.nodes import get_node
 from scheduler.services import nodes
 
@@ -37,6 +43,26 @@ class ResourceView:
     nodes: list[NodeView]
     templates: list[Template]
     failures: list[FailureView]
+    site_slots: list[str]
+    has_credentials: bool
+
+
+@dataclass(frozen=True)
+class KindChoice:
+    """A kind that can be chosen, and the fields that are its own."""
+
+    kind: ResourceKind
+    is_chosen: bool
+    fields: list[forms.BoundField]
+
+
+class SitesField(forms.MultipleChoiceField):
+    """Cache sites in their order, the nearest first: a choice for each, of which the last ones may stay empty."""
+
+    def clean(self, value: Sequence[str]) -> list[str]:
+        """Return the names that were chosen."""
+        names: list[str] = super().clean([name for name in value or () if name])
+        return names
 
 
 class AttachForm(forms.Form):
@@ -44,24 +70,39 @@ class AttachForm(forms.Form):
 
     name = forms.CharField(max_length=63, help_text="Lower-case letters, digits and dashes.")
     kind = forms.ChoiceField()
+    sites = SitesField(
+        required=False, label="Cache sites", help_text="Jobs read cached commits there; the nearest comes first."
+    )
 
-    def __init__(self, data: QueryDict | None = None) -> None:
-        """Offer every kind, and the fields of all of them."""
+    def __init__(self, actor: Actor, data: QueryDict | None = None) -> None:
+        """Offer every kind with its fields, and every cache site."""
         super().__init__(data)
         self._kinds = {kind.name: kind for kind in selectors.list_kinds()}
         self.fields["kind"].choices = [(kind.name, kind.label) for kind in self._kinds.values()]  # type: ignore[attr-defined]
+        self.fields["kind"].initial = next(iter(self._kinds))
+        self.fields["sites"].choices = site_choices(actor)  # type: ignore[attr-defined]
         for kind in self._kinds.values():
             self.fields.update({name: _optional(field) for name, field in kind.form().fields.items()})
 
     @property
-    def hints(self) -> list[str]:
-        """What there is to know about the kinds."""
-        return [kind.hint for kind in self._kinds.values() if kind.hint]
+    def kinds(self) -> list[KindChoice]:
+        """The kinds, with the fields of each."""
+        chosen = self["kind"].value()
+        return [
+            KindChoice(kind, kind.name == chosen, [self[name] for name in kind.form.base_fields])
+            for kind in self._kinds.values()
+        ]
 
     @property
-    def config_fields(self) -> list[forms.BoundField]:
-        """The fields that come from the kinds."""
-        return [field for field in self if field.name not in {"name", "kind"}]
+    def common_fields(self) -> list[forms.BoundField]:
+        """The fields of every kind that a line of text answers."""
+        own = {name for kind in self._kinds.values() for name in kind.form.base_fields}
+        return [field for field in self if field.name not in {"kind", "sites", *own}]
+
+    @property
+    def site_slots(self) -> list[str]:
+        """The sites chosen so far, then empty slots for more."""
+        return slots_of(self["sites"].value() or [], self.fields["sites"].choices)  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, object]:
         """Keep, as `config` and `credentials`, what the chosen kind's form reads."""
@@ -74,6 +115,16 @@ class AttachForm(forms.Form):
                 config, credentials = form.read_config(str(cleaned["name"])), form.read_credentials()
                 cleaned |= {"config": config, "credentials": credentials}
         return cleaned
+
+
+class CredentialsForm(forms.Form):
+    """The credentials of one resource, to be replaced as a whole."""
+
+    def __init__(self, resource: Resource, data: QueryDict | None = None) -> None:
+        """Ask for what the resource's kind keeps secret."""
+        super().__init__(data)
+        kinds = {kind.name: kind for kind in selectors.list_kinds()}
+        self.fields.update(copy.deepcopy(dict(kinds[resource.kind].form.secrets())))
 
 
 class TemplateForm(forms.Form):
@@ -91,29 +142,33 @@ def compute_page(request: PageRequest) -> HttpResponse:
     """Show where jobs can run."""
     seen = node_cells.list_node_views(request.actor)
     shapes = list(template_selectors.list_templates(actor=request.actor))
+    choices = site_choices(request.actor)
+    with_secrets = {kind.name for kind in selectors.list_kinds() if kind.form.secrets()}
     views = [
         ResourceView(
             resource,
             [node for node in seen if node.resource == resource.name],
             [shape for shape in shapes if shape.resource_id == resource.pk],
             failures.of_resource(resource),
+            slots_of(resource.sites, choices),
+            resource.kind in with_secrets,
         )
         for resource in selectors.list_resources(actor=request.actor)
     ]
-    context = {"views": views, "is_open": confinement.is_open_to_all()}
+    context = {"views": views, "is_open": confinement.is_open_to_all(), "site_choices": choices}
     return render(request, "compute/compute_live.html" if request.htmx else "compute/compute.html", context)
 
 
 def attach_page(request: PageRequest) -> HttpResponse:
     """Show the form that attaches a resource; a POST asks the resource for its nodes and keeps it if it answers."""
     resources.require_attach(actor=request.actor)
-    form = AttachForm(request.POST or None)
+    form = AttachForm(request.actor, request.POST or None)
     if form.is_valid():
-        fields = {name: form.cleaned_data[name] for name in ("name", "kind", "config", "credentials")}
+        fields = {name: form.cleaned_data[name] for name in ("name", "kind", "config", "credentials", "sites")}
         try:
             resource = resources.attach_resource(actor=request.actor, **fields)
         except (InvalidName, InvalidResource, ResourceExists, ResourceUnreachable) as error:
-            form.add_error(None, f"{error.message} {error.hint}".strip())
+            form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
         else:
             messages.success(
                 request, f"{resource.name} answers and is attached. Give it a template to send jobs there."
@@ -134,7 +189,7 @@ def detach(request: PageRequest, name: str) -> HttpResponse:
 def set_sites(request: PageRequest, name: str) -> HttpResponse:
     """Set the cache sites that a resource's jobs read, given by name in their order."""
     resource = selectors.get_resource(actor=request.actor, name=name)
-    sites = request.POST.get("sites", "").replace(",", " ").split()
+    sites = [name for text in request.POST.getlist("sites") for name in text.replace(",", " ").split()]
     try:
         resources.set_sites(actor=request.actor, resource=resource, sites=sites)
     except (CacheSiteNotFound, InvalidResource) as error:
@@ -142,6 +197,22 @@ def set_sites(request: PageRequest, name: str) -> HttpResponse:
     else:
         messages.success(request, f"Jobs on {name} read {', '.join(sites) or 'no cache site'}.")
     return redirect("compute:compute")
+
+
+def credentials_page(request: PageRequest, name: str) -> HttpResponse:
+    """Show the form that replaces a resource's credentials; a POST stores those with which the resource answers."""
+    resources.require_attach(actor=request.actor)
+    resource = selectors.get_resource(actor=request.actor, name=name)
+    form = CredentialsForm(resource, request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        try:
+            resources.replace_credentials(actor=request.actor, resource=resource, credentials=form.cleaned_data)
+        except (InvalidResource, ResourceUnreachable) as error:
+            form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
+        else:
+            messages.success(request, f"{name} answers with the new credentials.")
+            return redirect("compute:compute")
+    return render(request, "compute/credentials.html", {"form": form, "resource": resource})
 
 
 @require_POST
@@ -182,6 +253,24 @@ def drain(request: PageRequest, node_id: str) -> HttpResponse:
     words = "takes no new jobs; running jobs continue" if is_drained else "takes new jobs again"
     messages.success(request, f"{node.name} {words}.")
     return redirect("compute:compute")
+
+
+def site_choices(actor: Actor) -> list[tuple[str, str]]:
+    """Return the cache sites that a resource can name, each with what people should know of it."""
+    sites = caches.list_sites(actor=actor)
+    return [(site.name, f"{site.name} (simulated)" if site.is_simulated else site.name) for site in sites]
+
+
+def slots_of(chosen: Sequence[str], choices: Sequence[object]) -> list[str]:
+    """Return what each choice of a site shows: the chosen ones, and up to three empty ones while there are more."""
+    names = [name for name in chosen if name]
+    return [*names, *[""] * min(3, len(choices) - len(names))]
+
+
+def _field_of(error: PlatformError, form: forms.Form) -> str | None:
+    """Return the field that an error is about; None: the form as a whole."""
+    name = error.details.get("field", "name" if isinstance(error, InvalidName | ResourceExists) else None)
+    return str(name) if name in form.fields else None
 
 
 def _optional(field: forms.Field) -> forms.Field:

@@ -18,6 +18,7 @@ urlpatterns = [
     path("compute/attach/", resources.attach_page, name="attach"),
     path("compute/nodes/<str:node_id>/drain/", resources.drain, name="drain"),
     path("compute/<str:name>/detach/", resources.detach, name="detach"),
+    path("compute/<str:name>/credentials/", resources.credentials_page, name="credentials"),
     path("compute/<str:name>/sites/", resources.set_sites, name="set_sites"),
     path("compute/<str:name>/templates/", resources.add_template, name="add_template"),
     path("compute/<str:name>/templates/<str:template>/delete/", resources.delete_template, name="delete_template"),

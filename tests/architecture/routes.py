@@ -224,6 +224,8 @@ GET    /compute/attach/                                     login      403    40
 POST   /compute/attach/                                     login      403    403    403   403  302
 POST   /compute/nodes/{node_id}/drain/                      login      403    403    403   403  302
 POST   /compute/{name}/detach/                              login      403    403    403   403  302
+GET    /compute/{name}/credentials/                         login      403    403    403   403  200
+POST   /compute/{name}/credentials/                         login      403    403    403   403  302
 POST   /compute/{name}/sites/                               login      403    403    403   403  302
 POST   /compute/{name}/templates/                           login      403    403    403   403  302
 POST   /compute/{name}/templates/{template}/delete/         login      403    403    403   403  302

@@ -48,6 +48,39 @@ def test_a_quota_is_tried_then_set(open_page, admin_state, product):
     expect(row.get_by_role("cell").nth(1)).to_have_text("3")
 
 
+def test_a_resource_is_attached_by_keyboard_with_its_sites_in_order(open_page, admin_state, product):
+    name = f"by-hand-{uuid.uuid4().hex[:6]}"
+    for site in ("attic", "shelf"):
+        if not any(item["name"] == site for item in product.api("GET", "/cache/sites")["items"]):
+            declared = {"size_bytes": 10**12, "rate_bytes_s": 10**9}
+            product.api("POST", "/cache/sites", {"name": site, "kind": "simulated", "config": declared})
+    watched = open_page(admin_state)
+    page = watched.page
+    page.goto("/compute/attach/")
+
+    page.get_by_label("simulated: nodes").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_label("local: this machine")).to_be_checked()
+    expect(page.get_by_label("Memory of each", exact=True)).to_be_hidden()
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_label("Memory of each", exact=True)).to_be_visible()
+    page.get_by_label("Memory of each", exact=True).fill("much")
+    page.get_by_label("Cache site 1, the nearest").select_option("shelf")
+    page.get_by_label("Cache site 2").select_option("attic")
+    page.get_by_label("Name", exact=True).focus()
+    page.keyboard.type(name)
+    page.keyboard.press("Enter")
+    expect(page.locator("div.field", has=page.get_by_label("Memory of each", exact=True))).to_contain_text("not a size")
+    expect(page.get_by_label("Cache site 1, the nearest")).to_have_value("shelf")
+    page.get_by_label("Memory of each", exact=True).fill("512 GiB")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_text(f"{name} answers and is attached.")).to_be_visible()
+    items = product.api("GET", "/compute/resources")["items"]
+    assert next(item["sites"] for item in items if item["name"] == name) == ["shelf", "attic"]
+    product.api("DELETE", f"/compute/resources/{name}")
+
+
 def test_a_node_is_drained_and_opened_again(open_page, admin_state, product):
     watched = open_page(admin_state)
     page = watched.page

@@ -10,7 +10,7 @@ from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.tree_folders import TreeFolders
 from compute.adapters.local.views import Views
-from compute.engine.mounts import Tree
+from compute.engine.mounts import SourceKind, Tree
 from compute.errors import InvalidResource
 from compute.models import Resource
 from datasets.selectors import tree_sources
@@ -51,6 +51,7 @@ KIND = ResourceKind(
     label="local: this machine",
     hint="This machine finds its own cores, memory and GPUs.",
     check=check,
+    mountable=frozenset({SourceKind.HOST_FOLDER, SourceKind.TREE}),
     open=open_driver,
     is_single=True,
     ignores_images=True,

@@ -9,6 +9,7 @@ from django import forms
 from compute.adapters.form_fields import MOST_CORES, SizeField
 from compute.adapters.kinds import Config, ConfigForm, Credentials, ResourceKind
 from compute.adapters.simulated.driver import SimulatedDriver
+from compute.engine.mounts import SourceKind
 from compute.engine.ports import GpuFacts, NodeFacts
 from compute.errors import InvalidResource
 from compute.models import Resource
@@ -66,9 +67,9 @@ def _node(resource: str, declared: Mapping[str, Any]) -> NodeFacts:
 KIND = ResourceKind(
     name="simulated",
     label="simulated: nodes that do not exist, with real bookkeeping",
-    hint="The fields beside are for simulated nodes.",
     form=SimulatedForm,
     check=check,
+    mountable=frozenset(SourceKind),
     open=open_driver,
     is_simulated=True,
 )

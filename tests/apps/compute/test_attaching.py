@@ -1,0 +1,181 @@
+"""The pages by which an admin attaches a resource and replaces its credentials."""
+
+from dataclasses import dataclass
+
+import pytest
+from django import forms
+from django.test import Client
+
+from accounts.models import AuditEntry, User
+from compute.adapters import drivers
+from compute.adapters.form_fields import SecretField
+from compute.adapters.kinds import ConfigForm, ResourceKind
+from compute.adapters.scripted import ScriptedDriver
+from compute.engine.ports import NodeFacts
+from compute.errors import InvalidResource
+from compute.models import Resource
+from datasets.services import cache_sites
+from tests.markup import flat
+
+pytestmark = pytest.mark.django_db
+LAB = {
+    "name": "dgx", "kind": "simulated", "nodes": "1", "cpu": "1", "memory": "1 GB", "gpus": "0", "gpu_memory": "0"
+}  # fmt: skip
+DECLARED = {"size_bytes": 10**12, "rate_bytes_s": 10**9}
+
+
+@dataclass
+class Vault:
+    """Keys that the resources of a kind take now."""
+
+    keys: set[str]
+
+
+class VaultForm(ConfigForm):
+    region = forms.CharField(initial="north")
+    key = SecretField(label="Key", rows=4)
+
+    def read_config(self, name):
+        return {"region": self.cleaned_data["region"]}
+
+
+@pytest.fixture
+def vault(monkeypatch, home):
+    """A kind of resource that answers whoever has one of its keys."""
+    vault = Vault({"key-1"})
+
+    def check(config, credentials):
+        if len(credentials.get("key", "")) < 5:
+            raise InvalidResource("A key has five characters.", field="key")
+
+    def open_driver(resource, home, credentials):
+        driver = ScriptedDriver(home / "vault", [NodeFacts("v-1", 1000, 2**30, (), {})])
+        driver.is_away = credentials["key"] not in vault.keys
+        return driver
+
+    kind = ResourceKind("vault", "vault: has a key", check=check, open=open_driver, form=VaultForm)
+    monkeypatch.setitem(drivers.KINDS, "vault", kind)
+    return vault
+
+
+@pytest.fixture
+def browser(site_admin) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(pk=site_admin.user_id))
+    return client
+
+
+@pytest.fixture
+def sites(site_admin, home):
+    for name in ("far", "near"):
+        cache_sites.create_site(actor=site_admin, name=name, kind="simulated", config=DECLARED)
+
+
+def errors_of(answer):
+    assert answer.status_code == 200
+    return {field: [str(error) for error in errors] for field, errors in answer.context["form"].errors.items()}
+
+
+def key_of(name: str) -> dict[str, str]:
+    return dict(drivers.decrypt(bytes(Resource.objects.get(name=name).credentials)))
+
+
+def test_sites_are_linked_in_the_order_in_which_they_were_chosen(browser, home, sites):
+    browser.post("/compute/attach/", {**LAB, "sites": ["near", "", "far"]})
+
+    assert Resource.objects.get(name="dgx").sites == ["near", "far"]
+
+
+def test_the_sites_of_a_resource_are_changed_by_the_same_choices(browser, home, sites):
+    browser.post("/compute/attach/", {**LAB, "sites": ["near", "far"]})
+
+    browser.post("/compute/dgx/sites/", {"sites": ["far", "", "near"]})
+
+    assert Resource.objects.get(name="dgx").sites == ["far", "near"]
+    assert flat(browser.get("/compute/").content.decode()).count('<option value="far" selected>far (simulated)') == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "words"),
+    [
+        ({"sites": ["near", "near"]}, "sites", "A cache site is named twice."),
+        ({"sites": ["nowhere"]}, "sites", "Select a valid choice. nowhere is not one of the available choices."),
+        ({"kind": "local", "sites": ["near"]}, "sites", "near does not exist, so jobs that run cannot read it."),
+        ({"name": "No Name"}, "name", "'No Name' cannot be a name."),
+        ({"name": "taken"}, "name", "There is a compute resource called 'taken' already."),
+        ({"cpu": "none"}, "cpu", "Enter a whole number."),
+    ],
+)
+def test_an_error_stands_at_its_field_and_nothing_is_attached(browser, sites, change, field, words):
+    Resource.objects.create(name="taken", kind="simulated")
+
+    answer = browser.post("/compute/attach/", {**LAB, **change})
+
+    ((wrong, [message]),) = errors_of(answer).items()
+    assert wrong == field
+    assert words in message
+    assert list(Resource.objects.values_list("name", flat=True)) == ["taken"]
+
+
+def test_what_was_chosen_stands_in_the_form_again_after_an_error(browser, home, sites):
+    page = browser.post("/compute/attach/", {**LAB, "memory": "much", "sites": ["near", "far"]}).content.decode()
+
+    assert '<input type="radio" name="kind" value="simulated" checked>' in flat(page)
+    assert [page.index(f'<option value="{name}" selected>') for name in ("near", "far")] == sorted(
+        page.index(f'<option value="{name}" selected>') for name in ("near", "far")
+    )
+
+
+def test_credentials_are_stored_encrypted_and_no_page_shows_them(browser, vault):
+    fields = {"name": "vault-1", "kind": "vault", "region": "north", "key": "key-1"}
+
+    refused = browser.post("/compute/attach/", {**fields, "region": ""}).content.decode()
+    browser.post("/compute/attach/", fields)
+
+    row = Resource.objects.get(name="vault-1")
+    assert (row.config, key_of("vault-1")) == ({"region": "north"}, {"key": "key-1"})
+    assert b"key-1" not in bytes(row.credentials)
+    pages = [refused, *(browser.get(f"/compute/{each}").content.decode() for each in ("", "vault-1/credentials/"))]
+    assert [page for page in pages if "key-1" in page] == []
+
+
+def test_credentials_are_replaced_by_those_with_which_the_resource_answers(browser, vault):
+    browser.post("/compute/attach/", {"name": "vault-1", "kind": "vault", "region": "north", "key": "key-1"})
+    row = Resource.objects.get(name="vault-1")
+    vault.keys = {"key-2"}
+
+    answer = browser.post("/compute/vault-1/credentials/", {"key": "key-2"}, follow=True)
+
+    assert "vault-1 answers with the new credentials." in answer.content.decode()
+    assert key_of("vault-1") == {"key": "key-2"}
+    assert len(drivers.driver_of(Resource.objects.get(pk=row.pk)).probe()) == 1
+    assert AuditEntry.objects.filter(action="compute.replace_credentials").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "field", "words"),
+    [("key-3", "__all__", "The scripted resource is away."), ("k", "key", "A key has five characters.")],
+)
+def test_credentials_that_do_not_work_are_refused_and_the_old_ones_stay(browser, vault, key, field, words):
+    browser.post("/compute/attach/", {"name": "vault-1", "kind": "vault", "region": "north", "key": "key-1"})
+
+    answer = browser.post("/compute/vault-1/credentials/", {"key": key})
+
+    ((wrong, [message]),) = errors_of(answer).items()
+    assert (wrong, message.startswith(words)) == (field, True)
+    assert [text for text in (f">{key}<", f'value="{key}"') if text in answer.content.decode()] == []
+    assert key_of("vault-1") == {"key": "key-1"}
+
+
+def test_no_two_kinds_ask_for_a_field_of_the_same_name():
+    names = [name for kind in drivers.KINDS.values() for name in kind.form.base_fields]
+
+    assert sorted(names) == sorted(set(names))
+    assert not {"name", "kind", "sites"} & set(names)
+
+
+@pytest.mark.parametrize("name", ["local", "simulated"])
+def test_a_kind_tells_what_its_drivers_can_mount(home, name):
+    kind = drivers.KINDS[name]
+
+    assert drivers.open_driver(Resource(name="new", kind=name), {}).mountable == kind.mountable
