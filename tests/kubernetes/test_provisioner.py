@@ -1,6 +1,5 @@
 """The stand-in for Trident shows a client of the API what the real controller was seen to show."""
 
-
 import pytest
 
 from tests.kubernetes import manifests
