@@ -34,7 +34,7 @@ def read(status: int, text: str | bytes) -> errors.NearlineError | None:
     try:
         body = json.loads(text)
         title = str(body["title"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return kind_of(status)(
         title, code=body.get("code"), hint=body.get("hint") or None, details=body.get("details") or {}

@@ -96,6 +96,13 @@ def test_an_answer_of_something_else_than_nearline_is_told_in_words(content):
         list(http.list_items("/projects"))
 
 
+def test_a_failure_that_is_nested_without_end_is_told_in_words():
+    answer = httpx.MockTransport(lambda request: httpx.Response(400, content=b"[" * 100_000))
+
+    with pytest.raises(errors.ServerFailure, match="answered 400 in a form that Nearline does not use"):
+        Http(URL, "secret", transport=answer).get("/projects")
+
+
 def test_an_address_that_is_none_is_refused_in_words():
     with pytest.raises(errors.InvalidRequest, match=r"'http://\[' is no address of a server"):
         Http("http://[", "secret")
