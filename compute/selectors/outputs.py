@@ -1,6 +1,6 @@
 """What jobs left and the store holds, read wherever they ran and whether or not their own files are still there."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from accounts.actor import Actor
 from accounts.permissions import require
 from compute import permissions
+from compute.engine.mounts import Tree
 from compute.models import Job
 from core import orm
 from core.pagination import Page
@@ -47,6 +48,14 @@ def list_first_files(*, actor: Actor, jobs: Sequence[Job], limit: int) -> Mappin
         for job in jobs
         if (tree := by_root.get((job.project_id, job.output_root))) is not None
     }
+
+
+def find_trees(job_ids: Collection[str]) -> Mapping[str, Tree]:
+    """Return the outputs that the store holds, for other jobs to mount, by job. For the platform itself."""
+    jobs = Job.objects.filter(pk__in=job_ids).exclude(output_root="").only("project_id", "output_root")
+    found = trees.list_trees(_SYSTEM, {job.output_root for job in jobs})
+    by_root = {(tree.dataset.project_id, tree.root): Tree(tree.dataset_id, tree.root) for tree in found}
+    return {job.pk: by_root[key] for job in jobs if (key := (job.project_id, job.output_root)) in by_root}
 
 
 def open_file(*, actor: Actor, job: Job, path: str) -> tuple[StoredFile, Iterator[bytes]] | None:

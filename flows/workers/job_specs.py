@@ -1,13 +1,13 @@
 """What an attempt's job is told: command, parameters, datasets, its parents' outputs and measurements, the code."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from django.db.models import F
 
 from compute.selectors import jobs as job_selectors
-from compute.services.jobs import HostFolder, JobSpec, Mount, source_from_json
+from compute.selectors import outputs as output_selectors
+from compute.services.jobs import HostFolder, JobSpec, Mount, Tree, source_from_json
 from flows.engine import names, references
 from flows.engine.expressions import Value
 from flows.engine.spec import FlowSpec, StepSpec
@@ -87,19 +87,25 @@ class JobSpecs:
     def _inputs(self, parent: str) -> Sequence[Mount]:
         """Return the parent's output; of a grid that of each instance under its index."""
         if parent not in self._mounts:
-            folders = self._outputs_of(parent)
             is_grid = bool(self._said[parent].grid)
             self._mounts[parent] = [
-                Mount(f"{parent}/{index}" if is_grid else parent, HostFolder(str(folder)))
-                for index, folder in folders.items()
+                Mount(f"{parent}/{index}" if is_grid else parent, source)
+                for index, source in self._outputs_of(parent).items()
             ]
         return self._mounts[parent]
 
-    def _outputs_of(self, parent: str) -> Mapping[int, Path]:
-        """Return the newest attempts' folders by index. A step starts when all its parents succeeded, so these did."""
+    def _outputs_of(self, parent: str) -> Mapping[int, HostFolder | Tree]:
+        """Return the newest attempts' outputs by index. A step starts when all its parents succeeded, so these did.
+
+        An output is shared where it lies, or comes from the store where that is not on this host.
+        """
         newest = Attempt.objects.filter(run=self._run, step__key=parent, number=F("step__attempt_count"))
         job_ids = dict(newest.filter(job__isnull=False).order_by("step__index").values_list("step__index", "job_id"))
         outputs = job_selectors.open_outputs(job_ids.values(), self._jobs)
         folders = {job_id: reader.host_folder for job_id, reader in outputs.items() if reader.host_folder is not None}
-        handover.restore_outputs(self._run.pk, folders)
-        return {index: folders[job_id] for index, job_id in job_ids.items() if job_id in folders}
+        here = {job_id: folder for job_id, folder in folders.items() if folder.is_dir()}
+        handover.restore_outputs(self._run.pk, here)
+        sources: dict[str, HostFolder | Tree] = {job_id: HostFolder(str(path)) for job_id, path in folders.items()}
+        if away := set(job_ids.values()) - here.keys():
+            sources |= output_selectors.find_trees(away)
+        return {index: sources[job_id] for index, job_id in job_ids.items() if job_id in sources}

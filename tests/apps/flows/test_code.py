@@ -15,6 +15,7 @@ from core import clock
 from datasets.models import Pack, StoredTree, TreeHold
 from datasets.workers import collection
 from experiments.adapters.artifact_folder import artifact_store
+from experiments.workers import artifacts
 from flows.errors import BundleNotFound
 from flows.models import Bundle, Run
 from flows.services import bundles, flows, runs
@@ -42,7 +43,7 @@ def driver(world: World):
     yield driver
     driver._spawner._channel.close()
     driver._spawner._process.wait()
-    shutil.rmtree(home / "trees")
+    shutil.rmtree(home / "trees", ignore_errors=True)
 
 
 def test_equal_files_of_two_versions_of_the_code_are_stored_once(world: World, member, project):
@@ -145,6 +146,39 @@ def test_the_servers_disk_may_lose_the_code_between_push_and_run_and_between_ste
     logs = [driver.read_log(newest_attempt(run, step).job_name, 0, 1000).data for step in ("a", "b")]
     assert logs == [b"print('hello')"] * 2
     assert not (Path(settings.NEARLINE.home) / "code").exists()
+
+
+PASSING_ON = """
+flow: f
+steps:
+- {name: a, command: echo weights > $NEARLINE_OUTPUT/model.txt}
+- {name: b, command: cat $NEARLINE_INPUT/a/model.txt, after: [a]}
+"""
+
+
+def test_a_step_reads_the_output_of_an_earlier_one_that_is_not_on_this_host_from_the_store(
+    world: World, member, project, driver
+):
+    version = flows.save_version(actor=member, project=project, text=PASSING_ON)
+    run = runs.start_run(actor=member, version=version, parameters={})
+    while Run.objects.get(pk=run.pk).finished_at is None:
+        world.turn()
+        driver.wait_for_news(0.05)
+    on_host = newest_attempt(run, "b").job.spec["inputs"][0]["source"]["kind"]
+    artifacts.store_artifacts()
+    folder = Path(settings.NEARLINE.home) / "jobs" / newest_attempt(run, "a").job_name
+    shutil.rmtree(folder)
+
+    runs.retry_run(actor=member, run=Run.objects.get(pk=run.pk), step="b")
+    while Run.objects.get(pk=run.pk).finished_at is None:
+        world.turn()
+        driver.wait_for_news(0.05)
+
+    assert on_host == "host_folder"
+    assert states(run) == {"a": "succeeded", "b": "succeeded"}
+    attempt = newest_attempt(run, "b")
+    assert attempt.job.spec["inputs"][0]["source"]["kind"] == "tree"
+    assert driver.read_log(attempt.job_name, 0, 100).data == b"weights\n"
 
 
 def test_the_folder_of_code_goes_once_no_live_job_reads_it(world: World, member, project):
