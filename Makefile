@@ -40,7 +40,7 @@ fix: $(VENV)/.dev $(UI)/node_modules/.installed ## Format, and mend what a machi
 	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) run --silent fix
 
 ##@ Now and then
-.PHONY: docs bench screenshots lock services kube-tools kubernetes clean
+.PHONY: docs bench screenshots lock services kube-tools kubernetes image clean
 docs: $(VENV)/.dev ## Write docs/reference anew from the code
 	$(BIN)/python docs/generate.py
 
@@ -59,8 +59,11 @@ kube-tools: ## Build the programs of Kubernetes for `make kubernetes` (needs Go;
 kubernetes: $(VENV)/.dev $(DIST)/.built ## Pass the tests on clusters of this machine (after make kube-tools; pods need root)
 	$(BIN)/python -m pytest -q $(or $(TESTS),tests/kubernetes)
 
+image: $(VENV)/.run $(DIST)/.built ## Build the container image into nearline.tar (needs root and debootstrap)
+	$(BIN)/python deploy/images/build.py nearline.tar
+
 lock: ## Resolve requirements/*.in anew (needs uv): versions and hashes, no addresses
-	cd requirements && for set in run dev; do uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	cd requirements && for set in image run dev; do uv pip compile -q --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header --no-annotate $$set.in -o $$set.txt; done
 
 clean: ## Remove what the targets above made; state in NEARLINE_HOME stays

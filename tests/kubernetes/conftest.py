@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.images import build
+from tests.kubernetes import images
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.kwok import start_kwok
@@ -72,6 +74,21 @@ def cluster() -> Iterator[Cluster]:
         pytest.skip(reason)
     with running_cluster() as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def product_archive(tmp_path_factory) -> Path:
+    """The archive of IMAGE, the product's own image, built from this checkout."""
+    if reason := build.missing():
+        pytest.skip(f"needs what builds the image: {reason}")
+    return images.write_product_image(tmp_path_factory.mktemp("image"))
+
+
+@pytest.fixture(scope="session")
+def product_image(cluster, product_archive) -> str:
+    """IMAGE, which is on the node of `cluster`."""
+    cluster.node.import_image(product_archive)
+    return images.IMAGE
 
 
 @pytest.fixture

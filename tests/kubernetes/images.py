@@ -1,17 +1,30 @@
-"""Images for pods of tests, made without a registry: what a user brings, and what holds a pod's namespaces.
+"""Images for pods of tests, made without a registry: what a user brings, our own, and what holds a pod's namespaces.
 
-Both are a static busybox. Pods name them with `imagePullPolicy: Never`.
+Pods name them with `imagePullPolicy: Never`.
 """
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from deploy.images.archive import Image, write_image, write_layer
 
 USER_IMAGE = "registry.test/busybox:1"
 """An image as a user brings it: a shell and the usual commands, nothing of ours, no Python."""
+IMAGE = "registry.test/nearline:test"
+"""The product's own image, of this checkout."""
 PAUSE_IMAGE = "registry.test/pause:1"
+
+
+BUILD = Path(__file__).resolve().parents[2] / "deploy/images/build.py"
+
+
+def write_product_image(folder: Path) -> Path:
+    """Build IMAGE into a folder and return its archive; minutes at first, then seconds."""
+    archive = folder / "nearline.tar"
+    subprocess.run([sys.executable, BUILD, f"--name={IMAGE}", archive], check=True, timeout=900)
+    return archive
 
 
 def write_user_image(folder: Path) -> Path:
