@@ -143,6 +143,7 @@ class Job(BaseModel):
     """One command on a compute resource. Its name is unique for all time, so submitting it again is harmless.
 
     `title` is what people call it where that is not its name (see `label`).
+    One that waits for its datasets has no `workload` yet.
     `state` changes only by compare-and-set. While a job is starting, running or stopping, its lease is renewed by
     whoever sees it on its resource; a lease that runs out says that nobody does. The size is copied from the template,
     so that a changed template does not change the past. `evictions` counts how often it was evicted and
@@ -203,6 +204,9 @@ class Job(BaseModel):
     class Meta:
         indexes = [
             models.Index(fields=["resource", "state"], name="live_jobs", condition=models.Q(is_live=True)),
+            models.Index(
+                fields=["state"], name="jobs_without_workload", condition=models.Q(workload=None, is_live=True)
+            ),
             models.Index(fields=["finished_at"], name="jobs_with_files", condition=models.Q(files_deleted_at=None)),
             models.Index(fields=["state"], name="jobs_with_unstored_log", condition=models.Q(log_stored_at=None)),
             models.Index(fields=["project", "state"], name="jobs_of_project"),
@@ -215,6 +219,12 @@ class Job(BaseModel):
     def label(self) -> str:
         """What people call it: `digits #7 · train C=10` for the job of a step, else its name."""
         return self.title or self.name
+
+    @property
+    def wait_reason(self) -> str:
+        """Why it is pending, as far as anybody has said. Needs the workload at hand."""
+        reason = self.workload.reason if self.workload is not None else ""
+        return self.reason or reason or "The scheduler decides within a second."
 
     @property
     def times(self) -> Times | None:

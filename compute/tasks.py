@@ -1,6 +1,6 @@
 """Background tasks of compute: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
-from compute.workers import cleaning, launches, locality, logs, observe, probes, releases, stops
+from compute.workers import cleaning, data_waits, launches, locality, logs, observe, probes, releases, stops
 from core.tasks import Queue, task
 from scheduler.selectors.workloads import find_pending_with_data
 from scheduler.services import workloads
@@ -86,3 +86,15 @@ def update_missing_bytes() -> None:
 def delete_idle_trees() -> None:
     """Delete the trees on this host that no job uses."""
     cleaning.delete_idle_trees()
+
+
+@task(
+    "compute.queue_ready_jobs",
+    queue=Queue.WATCH,
+    every_s=2.0,
+    on=("datasets.cached_commit_changed",),
+    find_work=data_waits.find_waiting,
+)
+def queue_ready_jobs() -> None:
+    """Queue the jobs whose datasets have become ready."""
+    data_waits.queue_ready_jobs()

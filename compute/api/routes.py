@@ -9,8 +9,8 @@ from accounts.selectors import get_project
 from compute.api import schemas
 from compute.engine.log_text import LogText
 from compute.models import Job, Resource, Template
+from compute.selectors import data_waits, logs, waits
 from compute.selectors import jobs as job_selectors
-from compute.selectors import logs, waits
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
 from compute.services import jobs, resources, submissions, templates
@@ -111,6 +111,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     advice = proof.advice if proof is not None else ""
     return _job_out(job) | {
         "advice": advice,
+        "data_wait": data_waits.find_data_waits([job]).get(job.pk),
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "last_lines": job.last_lines,
         "events": list(job_selectors.list_events(actor=request.actor, job=job)),

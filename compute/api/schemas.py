@@ -7,6 +7,7 @@ from typing import Annotated
 from ninja import Schema
 from pydantic import Field
 
+from compute.selectors.data_waits import DataWait
 from compute.selectors.waits import Wait
 from core import bounds
 from core.times import Times
@@ -150,10 +151,14 @@ class JobEventOut(Schema):
 
 
 class JobDetailOut(JobOut):
-    """A job with its events, oldest first, and why it failed; while it waits, what would let it start, and when."""
+    """A job with its events, oldest first, and why it failed; while it waits, what would let it start, and when.
+
+    `data_wait`: what of its datasets still moves, while it waits for them.
+    """
 
     advice: str
     wait: Wait | None
+    data_wait: DataWait | None
     last_lines: str
     events: list[JobEventOut]
 
@@ -175,7 +180,10 @@ class JobUsageOut(Schema):
 
 
 class JobIn(Schema):
-    """A job to submit. `data` names commits that are cached beside the template's resource."""
+    """A job to submit. `data` names commits on a cache site of the template's resource.
+
+    Where these sites are simulated, a commit that is not ready is requested, and the job waits for it.
+    """
 
     project: bounds.Name
     template: bounds.Name

@@ -1,6 +1,6 @@
 """Jobs are submitted and cancelled, many at a time and inside the caller's transaction."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -17,13 +17,11 @@ from compute.engine.ports import OutputReader
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent, Template
-from compute.selectors import locality
 from compute.selectors.templates import describe_mismatch
-from compute.services import journal
+from compute.services import journal, queueing
 from core import clock, orm, tasks
 from core.signals import send_on_commit
 from scheduler.services import workloads
-from scheduler.services.workloads import PodSet, WorkloadRequest
 
 __all__ = [
     "HostFolder",
@@ -50,6 +48,7 @@ class JobRequest:
 
     `title` is what people call the job; empty: as its name.
     `on_behalf_of` names the person whose job it is, where the platform submits for one.
+    With `waits_for_data` it is queued once the cached commits that it holds are ready (`workers.data_waits`).
     """
 
     project_id: str
@@ -61,6 +60,7 @@ class JobRequest:
     is_preemptible: bool = True
     on_behalf_of: str = ""
     title: str = ""
+    waits_for_data: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec", replace(self.spec, name=self.name))
@@ -89,7 +89,7 @@ def submit_many(*, actor: Actor, requests: Sequence[JobRequest]) -> list[Job]:
         if request.name not in known
     }
     if new:
-        _create(list(new.values()), {request.name: request.spec.commits for request in requests})
+        _create(list(new.values()), {request.name for request in requests if request.waits_for_data})
         audit.record(actor, "compute.submit_jobs", next(iter(new.values())), count=len(new))
     return [known.get(request.name) or new[request.name] for request in requests]
 
@@ -157,39 +157,28 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         is_preemptible=request.is_preemptible,
         spec=request.spec.to_json(),
         submitted_by=request.on_behalf_of or actor.name,
+        reason=f"Its data is being brought to {template.resource.name}." if request.waits_for_data else "",
         event_seq=1,
     )
 
 
-def _create(jobs: Sequence[Job], commits_of: Mapping[str, Sequence[str]]) -> None:
-    missing_bytes = locality.missing_bytes(commits_of)
-    requests = [_workload_of(job, missing_bytes.get(job.name)) for job in jobs]
-    for job, workload_id in zip(jobs, workloads.enqueue_many(requests), strict=True):
-        job.workload_id = workload_id
+def _create(jobs: Sequence[Job], waiting_for_data: Collection[str]) -> None:
+    queueing.queue_jobs([job for job in jobs if job.name not in waiting_for_data])
     Job.objects.bulk_create(jobs, batch_size=orm.BATCH_ROWS)
     JobEvent.objects.bulk_create(
         [
-            JobEvent(job=job, seq=1, state=job.state, message=f"Waits for {job.template_name}.", at=job.created_at)
+            JobEvent(
+                job=job,
+                seq=1,
+                state=job.state,
+                message=job.reason or f"Waits for {job.template_name}.",
+                at=job.created_at,
+            )
             for job in jobs
         ],
         batch_size=orm.BATCH_ROWS,
     )
     send_on_commit(signals.job_changed, job_ids=[job.pk for job in jobs], stopped_ids=[])
-
-
-def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadRequest:
-    return WorkloadRequest(
-        project_id=job.project_id,
-        name=job.name,
-        title=job.title,
-        priority=job.priority,
-        is_preemptible=job.is_preemptible,
-        pod_sets=[
-            PodSet(cpu_millicores=job.cpu_millicores, memory_bytes=job.memory_bytes, gpu_milli=job.gpu_milli),
-        ],
-        resource_id=job.resource_id,
-        missing_bytes=missing_bytes,
-    )
 
 
 def _by_name(names: Sequence[str]) -> dict[str, Job]:

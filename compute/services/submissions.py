@@ -1,10 +1,12 @@
-"""One job as a person submits it: a command, a template, an image, and datasets that lie ready beside it.
+"""One job as a person submits it: a command, a template, an image, and datasets.
 
 What the job reads is held on its cache site from here until the job has ended, so that it cannot be evicted meanwhile.
+Where all sites of its resource are simulated, what is not ready is requested, and the job is queued once it is.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import transaction
 
@@ -13,7 +15,7 @@ from accounts.models import Project
 from accounts.permissions import require
 from compute import permissions, signals
 from compute.engine.job_spec import is_safe_name
-from compute.engine.mounts import Mount, source_from_json
+from compute.engine.mounts import Mount, Tree, source_from_json
 from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken
 from compute.models import Job, Template
 from compute.selectors import jobs as job_selectors
@@ -68,9 +70,11 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         raise InvalidJobSpec(f"'{name}' cannot name a job: use at most {MOST_NAME} letters, digits, '.', '_' and '-'.")
     if Job.objects.filter(name=name).exists():
         raise JobNameTaken(f"There is a job called '{name}' already.")
+    datasets = [_find_copy(actor, template, reference, name) for reference in wanted.data]
     with transaction.atomic():
-        held = [_hold(actor, template, reference, name) for reference in wanted.data]
-        mounts = [mount for mount, _ in held]
+        for dataset in datasets:
+            caches.hold(actor, dataset.copy.pk, HOLDER + name, _why(name))
+        mounts = [dataset.mount for dataset in datasets]
         if len({mount.name for mount in mounts}) < len(mounts):
             raise InvalidJobSpec("Two of the datasets have the same name, so they would lie in the same folder.")
         spec = JobSpec(
@@ -78,6 +82,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
             command=wanted.command.strip(),
             image=wanted.image.strip() or None,
             data=tuple(mounts),
+            commits=tuple(dataset.copy.commit_id for dataset in datasets),
             simulated_duration_s=wanted.simulated_duration_s,
         )
         request = JobRequest(
@@ -87,9 +92,10 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
             template_id=template.pk,
             spec=spec,
             is_preemptible=wanted.is_preemptible,
+            waits_for_data=any(dataset.copy.source is None for dataset in datasets),
         )
         (job,) = jobs.submit_many(actor=actor, requests=[request])
-        signals.job_submitted.send(sender=None, job_id=job.pk, datasets=[facts for _, facts in held])
+        signals.job_submitted.send(sender=None, job_id=job.pk, datasets=[dataset.facts for dataset in datasets])
     return job
 
 
@@ -99,22 +105,39 @@ def cancel_work(*, actor: Actor, username: str) -> None:
         jobs.cancel_job(actor=actor, job=job, reason=f"{actor.name} disabled {username} and stopped their work.")
 
 
-def _hold(actor: Actor, template: Template, reference: str, name: str) -> tuple[Mount, dict[str, object]]:
-    """Hold what a job reads; return how it is mounted, and which commit it is."""
+@dataclass(frozen=True)
+class _Dataset:
+    """A dataset that a job reads: its copy, how that is mounted, and which commit it is."""
+
+    copy: Any
+    mount: Mount
+    facts: dict[str, object]
+
+
+def _find_copy(actor: Actor, template: Template, reference: str, name: str) -> _Dataset:
+    """Return the copy that a job reads, requested where need be."""
     sites = template.resource.sites
     if not sites:
         raise InvalidJobSpec(f"{template.resource.name} has no cache site, so its jobs cannot read datasets.")
     found = dataset_selectors.resolve(actor, reference)
-    copy = cache_selectors.find_ready(found.commit.pk, sites)
-    if copy is None or copy.source is None:
+    commit = found.commit
+    rows = [cache_selectors.get_site(actor=actor, name=site) for site in sites]
+    copy = cache_selectors.find_ready(commit.pk, sites)
+    if copy is None and all(site.is_simulated for site in rows):
+        copy = caches.request_nearest(actor=actor, commit=commit, sites=rows, holder=HOLDER + name, why=_why(name))
+    if copy is None:
         where = " or ".join(sites)
         raise DataNotCached(f"{reference} is not cached on {where}, where {template.full_name} would read it.")
-    caches.hold(actor, copy.pk, HOLDER + name, f"read by {name}")
+    source = Tree(found.dataset.pk, commit.root) if copy.source is None else source_from_json(copy.source)
     facts: dict[str, object] = {
         "name": found.dataset.name,
         "reference": reference,
         "dataset": f"{found.dataset.project.name}/{found.dataset.name}",
-        "commit": found.commit.pk,
+        "commit": commit.pk,
         "cached": True,
     }
-    return Mount(found.dataset.name, source_from_json(copy.source)), facts
+    return _Dataset(copy, Mount(found.dataset.name, source), facts)
+
+
+def _why(name: str) -> str:
+    return f"read by {name}"

@@ -10,7 +10,7 @@ from accounts.permissions import Level
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import JobState
-from compute.selectors import failures, forecasts, waits
+from compute.selectors import data_waits, failures, forecasts, waits
 from compute.selectors import jobs as selectors
 from compute.services import jobs
 from compute.web.progress import progress_of
@@ -59,6 +59,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "failures": failures.of_job(job),
         "events": selectors.list_events(actor=request.actor, job=job),
         "progress": progress_of(job, forecasts.forecast_durations([job]).get(job.pk)),
+        "data_wait": data_waits.find_data_waits([job]).get(job.pk),
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "proof": find_proof(job.workload) if job.state == JobState.PENDING else None,
         "may_cancel": (request.actor.level_in(job.project_id) or 0) >= Level.WRITE,

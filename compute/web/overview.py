@@ -12,8 +12,8 @@ from django.shortcuts import render
 from accounts.actor import Actor
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import HOLDING, JobState
+from compute.selectors import data_waits, jobs, utilisation, waits
 from compute.selectors import forecasts as durations
-from compute.selectors import jobs, utilisation, waits
 from compute.web import node_cells
 from compute.web.progress import progress_of
 from scheduler.selectors import queues
@@ -41,7 +41,7 @@ def overview_page(request: PageRequest) -> HttpResponse:
     shown = list(running[:_ROWS])
     forecasts = durations.forecast_durations(shown)
     oldest = list(waiting.order_by("pk").defer("spec")[:_WAITING_ROWS])
-    expected = waits.find_waits(actor=actor, jobs=oldest)
+    expected, arrivals = waits.find_waits(actor=actor, jobs=oldest), data_waits.find_data_waits(oldest)
     context = {
         "nodes": nodes,
         "nodes_ready": sum(node.is_ready for node in nodes),
@@ -52,7 +52,7 @@ def overview_page(request: PageRequest) -> HttpResponse:
         "shares": _shares(actor),
         "waiting_total": waiting.aggregate(jobs=Count("pk"), gpu_milli=Coalesce(Sum("gpu_milli"), Value(0))),
         "waiting": oldest,
-        "waits": [(job, expected.get(job.pk)) for job in oldest],
+        "waits": [(job, expected.get(job.pk), arrivals.get(job.pk)) for job in oldest],
         "running_count": running.count(),
         "running": [(job, progress_of(job, forecasts.get(job.pk))) for job in shown],
         "utilisation": utilisation.measure_utilisation(list(running.defer("spec")[:_MEASURED])),

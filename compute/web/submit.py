@@ -1,10 +1,13 @@
 """The form that submits a job."""
 
+from collections.abc import Collection
+
 from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 
+from accounts.actor import Actor
 from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
@@ -14,9 +17,11 @@ from compute.selectors import templates
 from compute.services import submissions
 from compute.services.submissions import Submission
 from core import units
-from datasets.selectors import caches
+from datasets.errors import CacheFull, CacheSiteUnavailable
+from datasets.selectors import caches, datasets
 
 _MOST_COPIES = 100
+_REFUSALS = (CacheFull, CacheSiteUnavailable, DataNotCached, InvalidJobSpec, JobNameTaken, TemplateNotFound)
 
 
 class JobForm(forms.Form):
@@ -52,9 +57,8 @@ class JobForm(forms.Form):
         shapes = templates.list_templates(actor=actor)
         self.fields["template"].choices = [(shape.full_name, _describe(shape)) for shape in shapes]  # type: ignore[attr-defined]
         ready = [copy for copy in caches.list_cached_commits(actor=actor)[:_MOST_COPIES] if copy.state == "ready"]
-        self.fields["reads"].choices = [  # type: ignore[attr-defined]
-            (caches.label_of(copy), f"{caches.label_of(copy)} on {copy.site.name}") for copy in ready
-        ]
+        cached = [(caches.label_of(copy), f"{caches.label_of(copy)} on {copy.site.name}") for copy in ready]
+        self.fields["reads"].choices = cached + _list_uncached(actor, dict(cached))  # type: ignore[attr-defined]
 
 
 def submit_page(request: PageRequest) -> HttpResponse:
@@ -67,12 +71,19 @@ def submit_page(request: PageRequest) -> HttpResponse:
     if form.is_valid():
         try:
             job = submissions.submit_job(actor=request.actor, project=project, wanted=_submission_of(form))
-        except (DataNotCached, InvalidJobSpec, JobNameTaken, TemplateNotFound) as error:
+        except _REFUSALS as error:
             form.add_error(None, f"{error.message} {error.hint}".strip())
         else:
             messages.success(request, f"{job.label} waits for its resources.")
             return redirect("compute:job", name=job.name)
     return render(request, "compute/submit.html", {"form": form})
+
+
+def _list_uncached(actor: Actor, cached: Collection[str]) -> list[tuple[str, str]]:
+    """Return the newest commits that are on no site: a job waits for them where all sites are simulated."""
+    heads = [(each, datasets.newest_commit_of(each)) for each in datasets.list_datasets(actor=actor)[:_MOST_COPIES]]
+    labels = [f"{each.project.name}/{each.name}@{head.short}" for each, head in heads if head is not None]
+    return [(label, f"{label}, not cached: for simulated resources") for label in labels if label not in cached]
 
 
 def _submission_of(form: JobForm) -> Submission:

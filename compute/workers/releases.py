@@ -1,15 +1,27 @@
-"""Cached commits that jobs read are held until the job has ended; here they are released."""
+"""Cached commits that jobs read are held until the job has ended; here they are released.
+
+So are those of a job that was never created, because its submission was refused or interrupted.
+"""
+
+from datetime import timedelta
 
 from compute.engine.states import JOB_STATES
 from compute.models import Job
 from compute.services.submissions import HOLDER
-from core import isolation
+from core import clock, isolation
 from datasets.services import caches
+
+_SUBMISSION = timedelta(minutes=5)
+"""The longest time from the first hold of a submission to its job."""
 
 
 def release_data() -> None:
     """Release what ended jobs read."""
-    held = {holder.removeprefix(HOLDER) for holder in caches.list_holders(prefix=HOLDER)}
-    ended = Job.objects.filter(name__in=held, state__in=sorted(JOB_STATES.final))
-    names = sorted(ended.values_list("name", flat=True))
-    isolation.for_each("compute.release_data", names, lambda name: caches.release_holds(HOLDER + name))
+    names = {holder.removeprefix(HOLDER) for holder in caches.list_holders(prefix=HOLDER)}
+    jobs = Job.objects.filter(name__in=names)
+    ended = set(jobs.filter(state__in=sorted(JOB_STATES.final)).values_list("name", flat=True))
+    settled = caches.list_holders(prefix=HOLDER, before=clock.now() - _SUBMISSION)
+    missing = {holder.removeprefix(HOLDER) for holder in settled} - set(jobs.values_list("name", flat=True))
+    isolation.for_each(
+        "compute.release_data", sorted(ended | missing), lambda name: caches.release_holds(HOLDER + name)
+    )

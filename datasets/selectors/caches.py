@@ -15,7 +15,7 @@ from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, LIVE, UNFINISHED, WORKING, CacheState
 from datasets.engine.eviction import Copy, EvictionPlan
 from datasets.errors import CachedCommitNotFound, CacheSiteNotFound
-from datasets.models import BYTES_ON_DISK, CachedCommit, CachedCommitEvent, CacheSite, Commit, Dataset
+from datasets.models import BYTES_ON_DISK, CachedCommit, CachedCommitEvent, CacheHold, CacheSite, Commit, Dataset
 
 LOCAL_SITE = "local"
 
@@ -37,6 +37,28 @@ class Capacity:
     def free_bytes(self) -> int:
         """What can be promised without anything leaving."""
         return max(0, self.total_bytes - self.committed_bytes)
+
+
+@dataclass(frozen=True)
+class HeldCopy:
+    """A cached commit as its holder sees it: ready, failed because of `error`, or neither yet."""
+
+    commit_id: str
+    is_ready: bool
+    has_failed: bool
+    error: str
+
+
+def list_held(holders: Collection[str]) -> dict[str, list[HeldCopy]]:
+    """Return what each of these holders holds. For the apps that gave the names."""
+    rows = CacheHold.objects.filter(holder__in=holders).order_by("pk")
+    held: dict[str, list[HeldCopy]] = {}
+    for holder, commit_id, state, error in rows.values_list(
+        "holder", "cached_commit__commit_id", "cached_commit__state", "cached_commit__error"
+    ):
+        copy = HeldCopy(commit_id, state == CacheState.READY, state not in {*UNFINISHED, CacheState.READY}, error)
+        held.setdefault(holder, []).append(copy)
+    return held
 
 
 def list_sites(*, actor: Actor) -> QuerySet[CacheSite]:  # noqa: ARG001 (every signed-in person may see the sites)

@@ -5,7 +5,7 @@ Asked for twice, or by many at once, a commit is cached once: at most one row of
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 
@@ -155,9 +155,15 @@ def release_holds(holder: str) -> int:
     return len(ids)
 
 
-def list_holders(*, prefix: str) -> list[str]:
-    """Return who holds cached commits, among the holders whose name begins so. For the app that gave the names."""
-    return sorted(set(CacheHold.objects.filter(holder__startswith=prefix).values_list("holder", flat=True)))
+def list_holders(*, prefix: str, before: datetime | None = None) -> list[str]:
+    """Return who holds cached commits, among the holders whose name begins so. For the app that gave the names.
+
+    With `before` only those who have held something since before that time.
+    """
+    holds = CacheHold.objects.filter(holder__startswith=prefix)
+    if before is not None:
+        holds = holds.filter(created_at__lt=before)
+    return sorted(set(holds.values_list("holder", flat=True)))
 
 
 def touch(cached_commit_id: str, by: str) -> None:

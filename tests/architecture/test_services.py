@@ -10,6 +10,7 @@ APPS = [name for name in ("datasets", "scheduler", "compute", "experiments", "fl
 PARTS = {
     "compute.journal": "writes each change of a job's state, for services and workers",
     "compute.node_reports": "writes what a probe found, when a resource is attached and later",
+    "compute.queueing": "queues jobs when they are submitted, and once their data is ready",
     "datasets.cache_events": "writes each change of a cached commit's state, for services and workers",
     "datasets.cache_space": "reserves the space of a site, for services and workers",
     "datasets.manifests": "checks a tree before it is recorded",

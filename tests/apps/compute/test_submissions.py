@@ -1,19 +1,22 @@
 """Jobs that people submit by hand, and the data that is kept for them as long as they live."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from accounts.errors import PermissionDenied
+from accounts.models import User
 from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken
 from compute.models import Job, ResourceSite
 from compute.services import jobs, submissions
 from compute.services.submissions import Submission
 from compute.workers import releases
-from core import tasks
-from datasets.errors import CacheInUse
-from datasets.models import CachedCommit
+from core import clock, tasks
+from datasets.errors import CacheFull, CacheInUse
+from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.services import cache_sites, caches
+from tests.factories.api import call
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
 pytestmark = pytest.mark.django_db
@@ -95,4 +98,145 @@ def test_a_name_is_used_once(member, project, template):
 def test_a_viewer_cannot_submit(viewer, project, template):
     with pytest.raises(PermissionDenied):
         submissions.submit_job(actor=viewer, project=project, wanted=WANTED)
+    assert not Job.objects.exists()
+
+
+START = datetime(2026, 11, 21, 14, 5, tzinfo=UTC)
+
+
+@pytest.fixture
+def at():
+    """Move the clock to so many seconds after the start, and let everything that ticks tick once."""
+    before = tasks.install(tasks.NullQueue())
+    with clock.frozen_at(START) as move:
+
+        def at(seconds: float) -> None:
+            move(START + timedelta(seconds=seconds))
+            for row in CachedCommit.objects.filter(state__in=("queued", "hydrating")).order_by("pk"):
+                tasks.run("datasets.hydrate", {"cached_commit_id": row.pk})
+            tasks.run("compute.queue_ready_jobs", {})
+            tasks.run("compute.update_missing_bytes", {})
+
+        yield at
+    tasks.install(before)
+
+
+@pytest.fixture
+def far(member, project, site_admin, template, home):
+    """A commit of 1,000 bytes that is on no site, and a resource that reads a simulated one of 10 bytes a second."""
+    make_store(home / "store")
+    config = {"size_bytes": 10**6, "rate_bytes_s": 10}
+    cache_sites.create_site(actor=site_admin, name="lab-cache", kind="simulated", config=config)
+    ResourceSite.objects.create(resource=template.resource, site="lab-cache", position=0)
+    return commit_files(member, make_dataset(member, project, "digits"), {"a.txt": b"x" * 1000})
+
+
+READS = replace(WANTED, data=["team-a/digits"])
+
+
+def test_on_a_simulated_site_a_job_waits_for_its_data_and_is_queued_when_it_is_ready(member, project, far, at):
+    job = submissions.submit_job(actor=member, project=project, wanted=READS)
+    assert (job.state, job.workload_id, job.reason) == ("pending", None, "Its data is being brought to scripted.")
+
+    at(0)
+    at(90)
+    job.refresh_from_db()
+    assert job.workload_id is None
+    shown = call(member, "GET", "/compute/jobs/train").body
+    assert shown["data_wait"] == {
+        "site": "lab-cache",
+        "missing_bytes": 100,
+        "total_bytes": 1000,
+        "rate_bytes_s": 10.0,
+        "ready_at": "2026-11-21T14:06:40Z",
+        "text": "100 B of 1.0 kB still move to lab-cache at 10 B/s, ready in about 10 s (14:06 UTC).",
+    }
+
+    at(100)
+    job.refresh_from_db()
+    assert (job.state, job.reason) == ("pending", "")
+    assert job.workload.missing_bytes == {job.resource_id: 0}
+    assert list(job.events.order_by("seq").values_list("seq", "message")) == [
+        (1, "Its data is being brought to scripted."),
+        (2, "Its data is ready. It waits for scripted.small."),
+    ]
+    assert call(member, "GET", "/compute/jobs/train").body["data_wait"] is None
+    tree = {"kind": "tree", "dataset_id": far.dataset_id, "root": far.root}
+    assert job.spec["data"] == [{"name": "digits", "source": tree, "read_only": True}]
+
+
+def test_the_pages_say_how_much_of_the_data_that_a_job_waits_for_still_moves(member, project, far, at, client):
+    submissions.submit_job(actor=member, project=project, wanted=READS)
+    at(0)
+    at(40)
+
+    client.force_login(User.objects.get(pk=member.user_id))
+    texts = [" ".join(client.get(page).content.decode().split()) for page in ("/jobs/train/", "/", "/jobs/")]
+
+    sentence = "600 B of 1.0 kB still move to lab-cache at 10 B/s, ready in about 1 min (14:06 UTC)."
+    assert [sentence in text for text in texts] == [True, True, False]
+    assert ["Its data is being brought to scripted." in text for text in texts] == [True, True, True]
+
+
+def test_a_job_whose_data_cannot_be_brought_fails_with_the_reason(member, project, far, at):
+    job = submissions.submit_job(actor=member, project=project, wanted=READS)
+    CachedCommit.objects.update(state="failed", error="The store does not answer.")
+
+    tasks.run("compute.queue_ready_jobs", {})
+
+    job.refresh_from_db()
+    assert (job.state, job.reason_code, job.reason) == (
+        "failed",
+        "infrastructure",
+        "A dataset could not be brought to scripted.small: The store does not answer.",
+    )
+
+
+def test_a_job_that_is_cancelled_while_its_data_moves_is_never_queued_and_lets_go_of_it(member, project, far, at):
+    job = submissions.submit_job(actor=member, project=project, wanted=READS)
+    at(0)
+
+    jobs.cancel_job(actor=member, job=job)
+    at(100)
+    releases.release_data()
+
+    job.refresh_from_db()
+    assert (job.state, job.workload_id) == ("cancelled", None)
+    assert caches.uncache(member, CachedCommit.objects.get().pk).state == "evicting"
+
+
+def test_data_that_a_refused_submission_requested_is_released_after_a_while(member, project, far, at):
+    with pytest.raises(InvalidJobSpec, match="same name"):
+        submissions.submit_job(actor=member, project=project, wanted=replace(READS, data=["team-a/digits"] * 2))
+    releases.release_data()
+    assert CacheHold.objects.count() == 1
+
+    at(301)
+    releases.release_data()
+
+    assert not CacheHold.objects.exists()
+    assert not Job.objects.exists()
+
+
+def test_the_form_offers_commits_that_are_on_no_site_and_says_why_a_full_site_refuses_one(
+    member, project, far, at, client
+):
+    client.force_login(User.objects.get(pk=member.user_id))
+    label = f"team-a/digits@{far.short}"
+    form = {"project": "team-a", "template": "scripted.small", "command": "true", "name": "train", "reads": [label]}
+
+    assert f"{label}, not cached: for simulated resources" in client.get("/jobs/new/").content.decode()
+    CacheSite.objects.update(capacity_bytes=1)
+    assert "lab-cache has no room" in client.post("/jobs/new/", form).content.decode()
+    CacheSite.objects.update(capacity_bytes=10**6)
+    assert client.post("/jobs/new/", form).headers["location"] == "/jobs/train/"
+    assert CacheHold.objects.get().cached_commit.commit_id == far.pk
+
+
+def test_a_full_simulated_site_refuses_the_job_and_says_so(member, project, far, at):
+    CacheSite.objects.update(capacity_bytes=1)
+
+    with pytest.raises(CacheFull, match="lab-cache has no room"):
+        submissions.submit_job(actor=member, project=project, wanted=READS)
+
     assert not Job.objects.exists()

@@ -1,0 +1,70 @@
+"""Jobs that wait for their datasets: each is queued once all of them are ready, and fails when one cannot be brought.
+
+What a job waits for are the cached commits that it holds. Asked again as often as one likes: the rows say what is due.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from django.db import transaction
+from django.db.models import F, QuerySet
+
+from compute import signals
+from compute.engine.states import JobState, ReasonCode
+from compute.models import Job, JobEvent
+from compute.services import journal, queueing
+from compute.services.submissions import HOLDER
+from core import clock, isolation
+from core.signals import send_on_commit
+from datasets.selectors import caches
+from datasets.selectors.caches import HeldCopy
+
+
+def find_waiting() -> list[QuerySet[Job]]:
+    """Return the jobs that wait for their datasets."""
+    return [Job.objects.filter(workload=None, is_live=True, state=JobState.PENDING)]
+
+
+def queue_ready_jobs() -> None:
+    """Queue the jobs whose datasets are ready, and end those that can never get one."""
+    (waiting,) = find_waiting()
+    jobs = list(waiting.order_by("pk"))
+    copies = caches.list_held([HOLDER + job.name for job in jobs]) if jobs else {}
+    isolation.for_each("compute.queue_ready_jobs", jobs, partial(_proceed, copies=copies), key=lambda job: job.pk)
+
+
+def _proceed(job: Job, *, copies: dict[str, Sequence[HeldCopy]]) -> None:
+    held = {copy.commit_id: copy for copy in copies.get(HOLDER + job.name, ())}
+    commits: Sequence[str] = job.spec.get("commits") or ()
+    if faults := [fault for commit_id in commits if (fault := _find_fault(held.get(commit_id)))]:
+        _fail(job, f"A dataset could not be brought to {job.template_name}: {faults[0]}")
+    elif all(held[commit_id].is_ready for commit_id in commits):
+        _queue(job)
+
+
+def _find_fault(copy: HeldCopy | None) -> str:
+    if copy is None:
+        return "Its cached copy is gone."
+    return (copy.error or "It could not be cached.") if copy.has_failed else ""
+
+
+@transaction.atomic
+def _fail(job: Job, reason: str) -> None:
+    now = clock.now()
+    ending = {"reason_code": ReasonCode.INFRASTRUCTURE, "reason": reason}
+    step = journal.Step(job.pk, job.token, JobState.FAILED, reason, ending, {"finished_at": now})
+    journal.record_steps([step], now=now)
+
+
+@transaction.atomic
+def _queue(waiting: Job) -> None:
+    """Queue a job, unless it was cancelled or somebody else has queued it."""
+    (rows,) = find_waiting()
+    job = rows.select_for_update().filter(pk=waiting.pk).first()
+    if job is None:
+        return
+    queueing.queue_jobs([job])
+    Job.objects.filter(pk=job.pk).update(workload=job.workload_id, reason="", event_seq=F("event_seq") + 1)
+    message = f"Its data is ready. It waits for {job.template_name}."
+    JobEvent.objects.create(job=job, seq=job.event_seq + 1, state=job.state, message=message, at=clock.now())
+    send_on_commit(signals.job_changed, job_ids=[job.pk])
