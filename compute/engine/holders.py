@@ -53,12 +53,12 @@ def find_release(ask: Amounts, nodes: Iterable[tuple[str, Amounts]], holdings: S
 
 def _on_node(ask: Amounts, name: str, amounts: Amounts, holdings: Sequence[Holding]) -> Release | None:
     held = list(holdings)
-    if _fits(ask, amounts, held):
+    if fits(ask, amounts, held):
         return None
     ending = sorted((holding for holding in held if holding.ends_at is not None), key=_end_of)
     for count, holding in enumerate(ending, start=1):
         held.remove(holding)
-        if _fits(ask, amounts, held):
+        if fits(ask, amounts, held):
             return Release(name, _end_of(holding), ending[:count])
     return None
 
@@ -68,7 +68,8 @@ def _end_of(holding: Holding) -> datetime:
     return holding.ends_at
 
 
-def _fits(ask: Amounts, amounts: Amounts, held: Sequence[Holding]) -> bool:
+def fits(ask: Amounts, amounts: Amounts, held: Sequence[Holding]) -> bool:
+    """Whether a node has what is asked for beside what is held there."""
     if ask.cpu_millicores > amounts.cpu_millicores - sum(holding.cpu_millicores for holding in held):
         return False
     if ask.memory_bytes > amounts.memory_bytes - sum(holding.memory_bytes for holding in held):

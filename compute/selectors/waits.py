@@ -12,11 +12,10 @@ from compute.engine.forecast import Forecast
 from compute.engine.holders import Amounts, Holding, Release, find_release
 from compute.engine.states import HOLDING, JobState
 from compute.models import Job
+from compute.selectors.capacity import nodes_of
 from compute.selectors.forecasts import forecast_durations
 from compute.selectors.jobs import get_spec
 from core import clock, units
-from core.units import ONE_GPU
-from scheduler.selectors import nodes as node_selectors
 
 _STRANGER = "a job of another project"
 _NAMED = 2
@@ -51,7 +50,7 @@ def find_waits(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Wait]:
     ]
     if not waiting:
         return {}
-    places = _nodes_of(actor, {job.resource_id for job in waiting})
+    places = nodes_of(actor, {job.resource_id for job in waiting})
     holders = list(
         Job.objects.filter(resource__in=list(places), state__in=sorted(HOLDING))
         .select_related("resource")
@@ -105,13 +104,3 @@ def _in_words(release: Release, labels: Sequence[str], *, is_limit: bool) -> str
     when = units.format_ago(release.ends_at, now=clock.now())
     holders = f"{', '.join(labels[:_NAMED])}{more}"
     return f"What it needs on {release.node} is held by {holders}, {last} {end} {when}. Others may be served first."
-
-
-def _nodes_of(actor: Actor, resource_ids: set[str]) -> dict[str, list[tuple[str, Amounts]]]:
-    """Return the nodes that take work, by resource."""
-    rows = node_selectors.list_nodes(actor=actor).prefetch_related(None).prefetch_related("gpus")
-    found: dict[str, list[tuple[str, Amounts]]] = {resource_id: [] for resource_id in resource_ids}
-    for node in rows.filter(resource_id__in=resource_ids, is_ready=True, is_drained=False):
-        devices = ONE_GPU * len(node.gpus.all())
-        found[node.resource_id].append((node.name, Amounts(node.cpu_millicores, node.memory_bytes, devices)))
-    return found

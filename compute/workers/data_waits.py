@@ -3,7 +3,7 @@
 What a job waits for are the cached commits that it holds. Asked again as often as one likes: the rows say what is due.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from django.db import transaction
@@ -33,7 +33,7 @@ def queue_ready_jobs() -> None:
     isolation.for_each("compute.queue_ready_jobs", jobs, partial(_proceed, copies=copies), key=lambda job: job.pk)
 
 
-def _proceed(job: Job, *, copies: dict[str, Sequence[HeldCopy]]) -> None:
+def _proceed(job: Job, *, copies: Mapping[str, Sequence[HeldCopy]]) -> None:
     held = {copy.commit_id: copy for copy in copies.get(HOLDER + job.name, ())}
     commits: Sequence[str] = job.spec.get("commits") or ()
     if faults := [fault for commit_id in commits if (fault := _find_fault(held.get(commit_id)))]:

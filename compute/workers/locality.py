@@ -4,19 +4,17 @@ from collections.abc import Sequence
 
 from compute.models import Job
 from compute.selectors import locality
-from core import isolation
+from core import isolation, orm
 from scheduler.selectors import workloads as workload_selectors
 from scheduler.services import workloads
-
-_BATCH = 500
 
 
 def update_missing_bytes() -> None:
     """Compare what pending workloads lack of their data with what was told of them, and tell what changed."""
     (pending,) = workload_selectors.find_pending_with_data()
     ids = list(pending.values_list("pk", flat=True))
-    for start in range(0, len(ids), _BATCH):
-        isolation.in_batch("compute.update_missing_bytes", ids[start : start + _BATCH], _update)
+    for batch in orm.in_batches(ids):
+        isolation.in_batch("compute.update_missing_bytes", batch, _update)
 
 
 def _update(workload_ids: Sequence[str]) -> list[str]:

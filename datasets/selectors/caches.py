@@ -61,6 +61,11 @@ def list_held(holders: Collection[str]) -> dict[str, list[HeldCopy]]:
     return held
 
 
+def find_holds(*, prefix: str) -> QuerySet[CacheHold]:
+    """Return the holds of holders whose name begins so. For the app that gave the names."""
+    return CacheHold.objects.filter(holder__startswith=prefix)
+
+
 def list_sites(*, actor: Actor) -> QuerySet[CacheSite]:  # noqa: ARG001 (every signed-in person may see the sites)
     """Return the cache sites by name."""
     return CacheSite.objects.order_by("name")

@@ -11,7 +11,7 @@ from django.db.models import FilteredRelation, Q
 from datasets.adapters.sites.registry import get_kind
 from datasets.engine.cache_states import CURRENT, UNFINISHED, CacheState
 from datasets.engine.locality import CommitCopies, DataArrival, SiteCopy, SiteTraffic, measure_arrival
-from datasets.models import CacheSite, Commit
+from datasets.models import CachedCommit, CacheSite, Commit
 from datasets.selectors import cache_plans
 
 __all__ = ["DataArrival", "Locality", "locate_commits", "read_locality"]
@@ -57,15 +57,17 @@ def read_locality(commit_ids: Collection[str], sites: Collection[str]) -> Locali
 
 
 def _traffic_of(sites: Collection[str]) -> Mapping[str, SiteTraffic]:
-    traffic = {}
-    for site in CacheSite.objects.filter(name__in=sites).order_by("pk"):
-        unfinished = site.cached_commits.filter(state__in=sorted(UNFINISHED)).order_by("pk")
-        facts = unfinished.values_list("state", "pk", "bytes_total", "bytes_done")
-        # What is being filled goes before what waits for that.
-        order = sorted((state == CacheState.QUEUED, pk, max(0, total - done)) for state, pk, total, done in facts)
-        traffic[site.name] = SiteTraffic(
-            rate_bytes_s=site.config.get("rate_bytes_s") or cache_plans.last_rate(site),
-            is_serial=get_kind(site.kind).parallel_copies == 1,
-            queue={pk: missing_bytes for _, pk, missing_bytes in order},
+    rows = list(CacheSite.objects.filter(name__in=sites).order_by("pk"))
+    queues: dict[str, list[tuple[bool, str, int]]] = {row.pk: [] for row in rows}
+    unfinished = CachedCommit.objects.filter(site__in=rows, state__in=sorted(UNFINISHED)).order_by()
+    for site_id, state, pk, total, done in unfinished.values_list("site", "state", "pk", "bytes_total", "bytes_done"):
+        queues[site_id].append((state == CacheState.QUEUED, pk, max(0, total - done)))
+    return {
+        row.name: SiteTraffic(
+            rate_bytes_s=row.config.get("rate_bytes_s") or cache_plans.last_rate(row),
+            is_serial=get_kind(row.kind).parallel_copies == 1,
+            # What is being filled goes before what waits for that.
+            queue={pk: missing_bytes for _, pk, missing_bytes in sorted(queues[row.pk])},
         )
-    return traffic
+        for row in rows
+    }

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from flows.engine import expressions
 from flows.engine.expressions import Expression
-from flows.engine.spec import FlowSpec, StepSpec
+from flows.engine.spec import DEFAULT_WAIT_S, FlowSpec, StepSpec
 from flows.engine.states import FailureKind
 
 
@@ -16,6 +16,11 @@ class Choice:
 
     template: str
     wait_s: float
+
+    @property
+    def has_own_wait(self) -> bool:
+        """Whether the step says how long to prefer it to those after it."""
+        return self.wait_s != DEFAULT_WAIT_S
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,19 @@
 between two calls, so a crash anywhere between them loses nothing: the next call plans the same again.
 """
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from core.units import format_duration
+from core.units import format_bytes, format_duration
 from flows.engine import expressions
 from flows.engine.expressions import Results, Value
 from flows.engine.graph import Graph, Node
 from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, RunState, StepState
 from flows.engine.transitions import (
+    Bring,
     Cancel,
     End,
     Finish,
@@ -40,13 +42,40 @@ _NAMED = 3
 class TemplateNow:
     """A template as it is now. `obstacle` is why nothing can start there; `is_unknown`: nothing can even wait there.
 
-    `has_sites`: its jobs read cached commits.
+    `has_sites`: its jobs read cached commits. `has_capacity`: one of its nodes has what a job asks for now.
     """
 
     obstacle: str = ""
     is_unknown: bool = False
     is_simulated: bool = False
     has_sites: bool = True
+    has_capacity: bool = True
+
+
+@dataclass(frozen=True)
+class DataNow:
+    """The datasets of a step as jobs of one template would read them.
+
+    `missing_bytes` have yet to be moved to `site`, in `ready_in_s` seconds; None: no rate is known. `is_requested`:
+    what is not ready is on its way. `error` is why it cannot be brought there. `names` are those of the datasets.
+    """
+
+    names: str
+    site: str
+    missing_bytes: int = 0
+    ready_in_s: float | None = 0.0
+    is_ready: bool = True
+    is_requested: bool = True
+    error: str = ""
+
+    @property
+    def words(self) -> str:
+        """Where the datasets are, or would have to be brought."""
+        if self.is_ready:
+            return f"{self.names} is cached on {self.site}"
+        time = "" if self.ready_in_s is None else f", about {format_duration(self.ready_in_s)}"
+        would = "still" if self.is_requested else "would"
+        return f"{format_bytes(self.missing_bytes)} of {self.names} {would} move to {self.site}{time}"
 
 
 @dataclass(frozen=True)
@@ -105,7 +134,8 @@ class Snapshot:
 
     `steps` may leave out instances that have not ended and that this plan can do nothing about (see `within_reach`);
     `idle` counts those. `to_reset` are the ended steps that a retry opens again (as if they were pending); they are in
-    `steps` too.
+    `steps` too. `data` says where the datasets of a step with several templates are, by step and template; a template
+    whose jobs read no cache site is left out.
     """
 
     graph: Graph
@@ -114,6 +144,7 @@ class Snapshot:
     results: Results
     parameters: Mapping[str, Value]
     templates: Mapping[str, TemplateNow]
+    data: Mapping[tuple[str, str], DataNow] = field(default_factory=dict)
     is_cancelled: bool = False
     to_reset: tuple[str, ...] = ()
     is_storing: bool = False
@@ -201,7 +232,7 @@ class _Planner:
             else:
                 self._follow_waiting(node, step, attempt, attempt.job)
         elif not attempt.job.is_placed:
-            reminder = self._reminder(node, attempt, self._now)
+            reminder = self._reminder(node, step, attempt, self._now)
             self.transitions.append(Requeue(step.id, attempt.id, node.choices[attempt.choice].template, reminder))
 
     def _follow_preparing(self, node: Node, step: StepNow, attempt: AttemptNow) -> None:
@@ -214,7 +245,7 @@ class _Planner:
         elif attempt.inputs.error:
             self._fail(node, step, attempt, FailureKind.INFRASTRUCTURE, attempt.inputs.error)
         elif attempt.inputs.is_ready:
-            self.transitions.append(Submit(step.id, attempt.id, self._reminder(node, attempt, self._now)))
+            self.transitions.append(Submit(step.id, attempt.id, self._reminder(node, step, attempt, self._now)))
         else:
             self.transitions.append(Remind(attempt.id, self._now + _INPUT_POLL))
 
@@ -239,27 +270,30 @@ class _Planner:
         choice = node.choices[attempt.choice]
         now_there = self._templates[choice.template]
         waited = self._now - attempt.since
-        why = ""
+        why, is_patient = "", False  # patient: its place in line is worth keeping
         if now_there.obstacle:
             why = now_there.obstacle
         elif job.never_fits:
             why = f"can never run it: {job.never_fits}"
         elif waited >= timedelta(seconds=choice.wait_s):
-            why = f"could not start within {format_duration(choice.wait_s)}" + (
-                f" ({job.reason})" if job.reason else ""
-            )
-        following = self._next_usable(node, attempt.choice)
-        if why and following is not None:
+            is_patient = True
+            why = f"could not start within {format_duration(choice.wait_s)}"
+            why += f" ({job.reason})" if job.reason else ""
+        following = self._next_usable(node, self._left(node, step, attempt.choice)) if why else None
+        if following is None:
+            self.transitions.append(Remind(attempt.id, self._reminder(node, step, attempt, attempt.since)))
+        elif is_patient and not self._is_data_ready(node, following):
+            self.transitions.append(Bring(step.id, attempt.id, node.choices[following].template, why))
+            self.transitions.append(Remind(attempt.id, self._now + _INPUT_POLL))
+        else:
             tried = (*step.tried, Tried(choice.template, waited.total_seconds(), why))
-            tried += self._skipped(node, attempt.choice + 1, following)
+            tried += self._skipped(node, self._left(node, step, attempt.choice), following)
             start = self._start_at(node, step, following, tried)
             self.transitions.append(Supersede(step.id, attempt.id, why, start))
-        else:
-            self.transitions.append(Remind(attempt.id, self._reminder(node, attempt, attempt.since)))
 
-    def _reminder(self, node: Node, attempt: AttemptNow, since: datetime) -> datetime | None:
+    def _reminder(self, node: Node, step: StepNow, attempt: AttemptNow, since: datetime) -> datetime | None:
         """Return when to look again at a job that waits; None where there is nothing else to try."""
-        if attempt.choice + 1 >= len(node.choices):
+        if not self._left(node, step, attempt.choice):
             return None
         deadline = since + timedelta(seconds=node.choices[attempt.choice].wait_s)
         poll = self._now + _POLL
@@ -302,28 +336,75 @@ class _Planner:
             self._start(node, step)
 
     def _start(self, node: Node, step: StepNow) -> None:
-        """Begin an attempt at the first template that can work, from the step's own on, else where it can wait."""
-        chosen = self._next_usable(node, step.choice - 1)
-        if chosen is None:
-            known = [
-                number
-                for number, choice in enumerate(node.choices)
-                if number >= step.choice and not self._templates[choice.template].is_unknown
-            ]
+        """Begin an attempt at the first template that can work and is left to try, else where it can wait.
+
+        The place of the data decides between templates for which the step states no wait of its own (`_nearest`).
+        """
+        left = self._left(node, step)
+        first = self._next_usable(node, left)
+        if first is None:
+            known = [number for number in left if not self._templates[node.choices[number].template].is_unknown]
             chosen = known[-1] if known else None
-        tried = step.tried + self._skipped(node, step.choice, len(node.choices) if chosen is None else chosen)
+        else:
+            chosen = self._nearest(node, left, first)
+        tried = step.tried + self._skipped(node, left, chosen if first is None else first)
         if chosen is None:
             reasons = "; ".join(f"{item.template} {item.why}" for item in tried)
             self._settle(step, StepState.FAILED, f"None of its templates can run it: {reasons}.")
         else:
-            self.transitions.append(self._start_at(node, step, chosen, tried))
+            self.transitions.append(self._start_at(node, step, chosen, tried, passed_over=first))
 
-    def _start_at(self, node: Node, step: StepNow, choice: int, tried: tuple[Tried, ...]) -> Start:
+    def _left(self, node: Node, step: StepNow, current: int | None = None) -> list[int]:
+        """Return the choices that were not tried yet, in their order, without the current one."""
+        left = [number for number in range(len(node.choices)) if number != current]
+        for item in step.tried:
+            number = next((number for number in left if node.choices[number].template == item.template), None)
+            if number is not None:
+                left.remove(number)
+        return left
+
+    def _nearest(self, node: Node, left: Sequence[int], first: int) -> int:
+        """Return the choice to begin with: the first, unless the data is there sooner for one that is as welcome.
+
+        A choice with a wait of its own is not passed over if the data gets there within that wait.
+        """
+        equals = []
+        for number in left[left.index(first) :]:
+            template, choice = self._templates[node.choices[number].template], node.choices[number]
+            data = self._data(node, number)
+            if template.obstacle or data is None or data.error:
+                continue
+            equals.append((not template.has_capacity, _seconds(data), data.missing_bytes, number))
+            if choice.has_own_wait and _seconds(data) <= choice.wait_s:
+                break
+        here = self._data(node, first)
+        if here is None or (here.is_ready and self._templates[node.choices[first].template].has_capacity):
+            return first
+        brought = [item for item in equals if item[-1] == first or self._is_brought(node, item[-1])]
+        return min(brought)[-1] if brought else first
+
+    def _data(self, node: Node, choice: int) -> DataNow | None:
+        return self._snapshot.data.get((node.key, node.choices[choice].template))
+
+    def _is_brought(self, node: Node, choice: int) -> bool:
+        data = self._data(node, choice)
+        return data is not None and data.is_requested
+
+    def _is_data_ready(self, node: Node, choice: int) -> bool:
+        data = self._data(node, choice)
+        return data is None or data.is_ready
+
+    def _start_at(
+        self, node: Node, step: StepNow, choice: int, tried: tuple[Tried, ...], *, passed_over: int | None = None
+    ) -> Start:
         template = node.choices[choice].template
         facts = self._templates[template]
         why = f"{tried[-1].template} {tried[-1].why}." if tried else "It is the first choice."
+        if passed_over is not None and passed_over != choice:
+            why = f"{template} has its data sooner than {node.choices[passed_over].template}."
         if facts.obstacle:
             why += f" {template} {facts.obstacle}, but nothing else is left to try."
+        why += self._data_words(node, choice, passed_over)
         prepares = node.has_data and (facts.has_sites or not facts.is_simulated)
         if node.has_data and not prepares:
             why += " Its nodes are simulated, so no data is staged."
@@ -337,18 +418,32 @@ class _Planner:
             tried=tried,
             why=why,
             prepares=prepares,
-            remind_at=self._now + _INPUT_POLL if prepares else self._reminder(node, begun, self._now),
+            remind_at=self._now + _INPUT_POLL
+            if prepares
+            else self._reminder(node, replace(step, tried=tried), begun, self._now),
         )
 
-    def _next_usable(self, node: Node, after: int) -> int | None:
-        for number in range(after + 1, len(node.choices)):
-            if not self._templates[node.choices[number].template].obstacle:
-                return number
-        return None
+    def _data_words(self, node: Node, choice: int, passed_over: int | None) -> str:
+        """Say where the data is for the choice, and what it would take elsewhere."""
+        others = [passed_over] if passed_over not in {None, choice} else range(len(node.choices))
+        data = [self._data(node, number) for number in (choice, *(each for each in others if each != choice))]
+        words = dict.fromkeys(each.words for each in data if each is not None)
+        return f" {'; '.join(words)}." if data[0] is not None else ""
 
-    def _skipped(self, node: Node, first: int, end: int) -> tuple[Tried, ...]:
-        skipped = node.choices[first:end]
-        return tuple(Tried(choice.template, 0.0, self._templates[choice.template].obstacle) for choice in skipped)
+    def _next_usable(self, node: Node, left: Sequence[int]) -> int | None:
+        return next((number for number in left if not self._obstacle(node, number)), None)
+
+    def _obstacle(self, node: Node, choice: int) -> str:
+        """Return why a step cannot start at a template; empty when it can."""
+        data = self._data(node, choice)
+        refusal = f"cannot get its data: {data.error}" if data is not None and data.error else ""
+        return self._templates[node.choices[choice].template].obstacle or refusal
+
+    def _skipped(self, node: Node, left: Sequence[int], end: int | None) -> tuple[Tried, ...]:
+        """Return those that are left out up to `end` (None: all) because something keeps them from serving."""
+        until = left if end is None else left[: left.index(end)]
+        obstacles = [(node.choices[number].template, self._obstacle(node, number)) for number in until]
+        return tuple(Tried(template, 0.0, why) for template, why in obstacles if why)
 
     # --- ends
 
@@ -383,6 +478,10 @@ class _Planner:
             )
         skipped = total[StepState.SKIPPED]
         return Finish(RunState.SUCCEEDED, f"{skipped} skipped." if skipped else "")
+
+
+def _seconds(data: DataNow) -> float:
+    return math.inf if data.ready_in_s is None else data.ready_in_s
 
 
 _WORDS = {StepState.FAILED: "failed", StepState.CANCELLED: "was cancelled", StepState.SKIPPED: "was skipped"}

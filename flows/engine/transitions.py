@@ -66,6 +66,16 @@ class Requeue:
 
 
 @dataclass(frozen=True)
+class Bring:
+    """Bring the datasets of an attempt that waits to where the next template reads them; it keeps its place in line."""
+
+    step_id: str
+    attempt_id: str
+    template: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Supersede:
     """Withdraw a waiting job and begin elsewhere; without effect if the job gets its place first."""
 
@@ -121,4 +131,4 @@ class Finish:
     reason: str
 
 
-Transition = Reset | Start | Submit | Observe | Requeue | Supersede | End | Settle | Cancel | Remind | Finish
+Transition = Reset | Start | Submit | Observe | Requeue | Bring | Supersede | End | Settle | Cancel | Remind | Finish

@@ -23,6 +23,7 @@ from flows import permissions
 from flows.engine.states import RUN_ENDS, RunState
 from flows.errors import RunNotFound
 from flows.models import Attempt, Run, RunEvent, Step
+from flows.selectors import inputs
 from scheduler.selectors.workloads import WorkloadWait
 
 # What is shown of an attempt; a run may have hundreds, and decoding all their JSON would take longer than all else.
@@ -151,9 +152,12 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
     records = records_of_run(run.pk)
     jobs = job_selectors.states_of(Attempt.objects.filter(run=run).values("job"))
     waiting: dict[str, str] = {}
+    arrivals = inputs.describe_arrivals([row.pk for row in rows if row.state == "preparing"])
     for row in rows:
         job = jobs.get(row.job_id) if row.job_id is not None else None
-        attempts.setdefault(row.step_id, []).append(_attempt_view(row, job, records[row.pk]))
+        attempts.setdefault(row.step_id, []).append(
+            _attempt_view(row, job, records[row.pk], arrivals.get(row.pk, _BRINGS_DATA))
+        )
         if row.state == "queued" and job is not None:
             waiting[row.step_id] = job.id
     found = waits.find_waits(actor=actor, jobs=job_selectors.list_many(waiting.values())) if waiting else {}
@@ -236,13 +240,13 @@ def url_of(run: Run) -> str:
     return f"{settings.NEARLINE.url}/runs/{run.pk}/"
 
 
-def _attempt_view(row: Attempt, job: JobStatus | None, record: LogRecord) -> AttemptView:
+def _attempt_view(row: Attempt, job: JobStatus | None, record: LogRecord, arrival: str) -> AttemptView:
     wait = job.wait if job is not None and row.state == "queued" else WorkloadWait()
     return AttemptView(
         number=row.number,
         state=row.state,
         template=row.template,
-        reason=row.reason or (_BRINGS_DATA if row.state == "preparing" else wait.reason),
+        reason=row.reason or (arrival if row.state == "preparing" else wait.reason),
         failure=row.failure,
         job_name=row.job_name,
         node=job.node_name if job else "",
@@ -285,4 +289,4 @@ def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView],
 
 def _fallback_reason(step: Step) -> str:
     """Say why a step that has nothing else to say runs elsewhere than on its first choice."""
-    return step.why if step.tried else ""
+    return step.why if step.tried or step.choice else ""

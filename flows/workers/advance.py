@@ -57,6 +57,9 @@ def _advance_once(run_id: str, token: str) -> bool:
     news = snapshots.read_news(run, now)
     loaded = snapshots.load(run, now, news, _settle(run, news))
     transitions = planner.plan(loaded.snapshot, now)
+    if refused := staging.bring_ahead(run, loaded, transitions):
+        loaded = snapshots.with_refusals(loaded, refused)
+        transitions = planner.plan(loaded.snapshot, now)
     if any(isinstance(transition, Finish) for transition in transitions):
         loaded = snapshots.with_storing(loaded)
         transitions = planner.plan(loaded.snapshot, now)

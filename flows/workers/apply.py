@@ -26,6 +26,7 @@ from flows.engine import names
 from flows.engine.spec import DataInput
 from flows.engine.states import STEP_ENDS, AttemptState, RunState, StepState
 from flows.engine.transitions import (
+    Bring,
     Cancel,
     End,
     Finish,
@@ -144,13 +145,14 @@ class _Writer:
         self.has_changed = False
 
     def note(self, transition: Transition) -> None:
-        self.has_changed = self.has_changed or not isinstance(transition, Remind)
+        self.has_changed = self.has_changed or not isinstance(transition, Remind | Bring)
         handlers: dict[type, Callable[[Any], None]] = {
             Reset: self._note_reset,
             Start: self._starts.append,
             Submit: self._submits.append,
             Observe: self._note_observed,
             Requeue: self._note_requeued,
+            Bring: self._note_brought,
             Supersede: self._supersedes.append,
             End: self._note_end,
             Settle: self._note_settled,
@@ -213,6 +215,17 @@ class _Writer:
         self._change_step(requeued.step_id, state=StepState.QUEUED, reason="")
         message = f"Evicted for other work; queued for {requeued.template} again."
         self._event("step.queued", requeued.step_id, message, template=requeued.template)
+
+    def _note_brought(self, bring: Bring) -> None:
+        """Note it once for an attempt and a template: each look asks for the datasets again, also after a failure."""
+        step = self._loaded.steps[bring.step_id]
+        data = self._loaded.snapshot.data[step.key, bring.template]
+        facts = {"attempt": step.attempt_count, "template": bring.template}
+        events = RunEvent.objects.filter(run=self._run, kind="step.bringing", step_key=step.key, step_index=step.index)
+        if data.is_requested or facts in events.values_list("data", flat=True):
+            return
+        message = f"{bring.why[:1].upper()}{bring.why[1:]}. Meanwhile its data is brought to {bring.template}: "
+        self._event("step.bringing", bring.step_id, f"{message}{data.words}.", **facts)
 
     def _note_end(self, end: End) -> None:
         """Note an end, with the moments of its job and not those at which they were noticed."""

@@ -8,14 +8,16 @@ from typing import Any, cast
 
 from django.db.models import Count, Q, QuerySet
 
-from compute.selectors import jobs, templates
+from compute.selectors import capacity, jobs, templates
 from compute.selectors.jobs import JobStatus
 from compute.selectors.states import JobState
+from datasets.selectors import locality
+from datasets.selectors.locality import DataArrival
 from experiments.selectors import artifacts
 from flows.engine import planner
 from flows.engine.expressions import Value
-from flows.engine.graph import Graph
-from flows.engine.planner import AttemptNow, InputsNow, JobNow, Snapshot, StepNow, TemplateNow
+from flows.engine.graph import Graph, Node
+from flows.engine.planner import AttemptNow, DataNow, InputsNow, JobNow, Snapshot, StepNow, TemplateNow
 from flows.engine.spec import FlowSpec
 from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, StepState
 from flows.engine.transitions import Tried
@@ -117,7 +119,12 @@ def load(run: Run, now: datetime, news: News, ended: Ended) -> Loaded:
     reopened = {step.pk: step for step in found if is_retry and _is_reopened(run, graph, step)}
     rows = {step.pk: step for step in found if step.pk in reopened or not step.has_ended}
     steps = [_step_now(step, attempts.get(step.pk)) for step in rows.values()]
-    facts, template_ids = _templates(graph)
+    facts, found_templates = _templates(graph)
+    keys = {step.key for step in rows.values()}
+    choosing = [node for node in graph.nodes if node.has_data and len(node.choices) > 1 and node.key in keys]
+    data = _locate_data(run, spec, choosing, found_templates)
+    if choosing:
+        facts = _with_capacity(facts, found_templates)
     snapshot = Snapshot(
         graph=graph,
         steps=tuple(planner.as_reset(step) if step.id in reopened else step for step in steps),
@@ -125,10 +132,12 @@ def load(run: Run, now: datetime, news: News, ended: Ended) -> Loaded:
         results=_results(run, graph),
         parameters=cast("Mapping[str, Value]", run.parameters),
         templates=facts,
+        data=data,
         is_cancelled=run.cancel_requested_at is not None,
         to_reset=tuple(reopened),
         idle=_live(counts) - Counter(step.key for step in rows.values() if step.pk not in reopened),
     )
+    template_ids = {name: template.pk for name, (template, _) in found_templates.items()}
     return Loaded(run, spec, snapshot, rows, template_ids, is_retry, job_times, ended.jobs)
 
 
@@ -136,6 +145,12 @@ def with_storing(loaded: Loaded) -> Loaded:
     """Return what was loaded with the answer whether outputs are being stored; only a run that could end waits."""
     snapshot = replace(loaded.snapshot, is_storing=artifacts.is_storing(loaded.run.pk))
     return replace(loaded, snapshot=snapshot)
+
+
+def with_refusals(loaded: Loaded, refused: Mapping[tuple[str, str], str]) -> Loaded:
+    """Return the same with the reasons why datasets of steps cannot be brought, by step and template."""
+    data = {at: replace(now, error=refused.get(at, "")) for at, now in loaded.snapshot.data.items()}
+    return replace(loaded, snapshot=replace(loaded.snapshot, data=data))
 
 
 def _count_steps(run: Run) -> dict[str, Counter[StepState]]:
@@ -268,10 +283,14 @@ def _results(run: Run, graph: Graph) -> dict[str, list[Mapping[str, Value]]]:
     return {key: list(measurements.of_step(run.pk, key).values()) for key in sorted(graph.measured)}
 
 
-def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, str]]:
-    """Return what is known about each template that the flow names, and the ids of those that exist."""
+_Template = tuple[Any, Sequence[str]]
+"""The row of a template, and the cache sites that its jobs read; none if no step reads a dataset."""
+
+
+def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, _Template]]:
+    """Return what is known about each template that the flow names, and those that exist."""
     facts: dict[str, TemplateNow] = {}
-    ids: dict[str, str] = {}
+    found: dict[str, _Template] = {}
     has_data = any(node.has_data for node in graph.nodes)
     names = sorted({choice.template for node in graph.nodes for choice in node.choices})
     known = templates.find_templates(names)
@@ -282,7 +301,45 @@ def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, str]]:
         resource = template.resource
         is_away = resource.state == _UNREACHABLE
         why = f"cannot be reached ({resource.error})" if resource.error else "cannot be reached"
-        has_sites = has_data and bool(resource.sites)
-        facts[name] = TemplateNow(why if is_away else "", is_simulated=resource.is_simulated, has_sites=has_sites)
-        ids[name] = template.pk
-    return facts, ids
+        sites = resource.sites if has_data else []
+        facts[name] = TemplateNow(why if is_away else "", is_simulated=resource.is_simulated, has_sites=bool(sites))
+        found[name] = (template, sites)
+    return facts, found
+
+
+def _with_capacity(facts: Mapping[str, TemplateNow], found: Mapping[str, _Template]) -> dict[str, TemplateNow]:
+    free = capacity.find_with_capacity([template for template, _ in found.values()])
+    return {
+        name: replace(fact, has_capacity=name in found and found[name][0].pk in free) for name, fact in facts.items()
+    }
+
+
+def _locate_data(
+    run: Run, spec: FlowSpec, choosing: Sequence[Node], found: Mapping[str, _Template]
+) -> dict[tuple[str, str], DataNow]:
+    """Return where the cached datasets of steps are, for each of their templates whose jobs read cache sites."""
+    commits = {
+        node.key: [run.datasets[data.dataset]["commit"] for data in spec.step(node.key).data if data.cached]
+        for node in choosing
+    }
+    wanted = {id_ for ids in commits.values() for id_ in ids}
+    if not wanted:
+        return {}
+    known = locality.read_locality(wanted, {site for _, sites in found.values() for site in sites})
+    return {
+        (node.key, choice.template): _data_now(known.arrival(commits[node.key], found[choice.template][1]))
+        for node in choosing
+        for choice in node.choices
+        if commits[node.key] and choice.template in found and found[choice.template][1]
+    }
+
+
+def _data_now(arrival: DataArrival) -> DataNow:
+    return DataNow(
+        names=" and ".join(arrival.names),
+        site=arrival.site,
+        missing_bytes=arrival.missing_bytes,
+        ready_in_s=arrival.ready_in_s,
+        is_ready=arrival.is_ready,
+        is_requested=arrival.is_requested,
+    )

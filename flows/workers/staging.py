@@ -26,17 +26,20 @@ from datasets.selectors import caches as cache_selectors
 from datasets.selectors import datasets as dataset_selectors
 from datasets.services import caches, checkouts
 from flows.engine import names
-from flows.engine.states import ATTEMPT_STATES
-from flows.models import Attempt, AttemptInput, InputState
+from flows.engine.states import ATTEMPT_STATES, AttemptState
+from flows.engine.transitions import Bring, Transition
+from flows.models import Attempt, AttemptInput, InputState, Run
 from flows.selectors import failures
 from flows.selectors.inputs import DATA_SOURCES
 from flows.workers import run_folders
+from flows.workers.snapshots import Loaded
 
 log = structlog.get_logger(__name__)
 
 _SYSTEM = Actor.system("flow runs")
 _LEASE_S = 60.0
 _MOST_TRIES = 5
+_AHEAD = "ahead:"
 _ENDED = sorted(state.value for state in ATTEMPT_STATES.final)
 _UNDER_WAY = Q(is_live=True, state=InputState.PENDING, attempt__state="preparing")
 
@@ -47,6 +50,36 @@ def reconcile_inputs(run_id: str) -> None:
         "attempt__run__flow", "attempt__step"
     )
     isolation.for_each(failures.BRING_INPUT, waiting.order_by("pk"), _look, on_failure=_give_up)
+
+
+def bring_ahead(run: Run, loaded: Loaded, transitions: Sequence[Transition]) -> dict[tuple[str, str], str]:
+    """Ask for the datasets of attempts that wait where their next templates read them, and hold them there.
+
+    Return why some cannot be brought, by step and template.
+    """
+    refused = {}
+    for bring in transitions:
+        if isinstance(bring, Bring):
+            step = loaded.steps[bring.step_id]
+            sites = [
+                cache_selectors.get_site(actor=_SYSTEM, name=name)
+                for name in templates.get_template(actor=_SYSTEM, full_name=bring.template).resource.sites
+            ]
+            label = names.attempt_label(run.flow.name, run.number, step.label, step.attempt_count)
+            try:
+                for data in loaded.spec.step(step.key).data:
+                    if data.cached:
+                        caches.request_nearest(
+                            actor=_SYSTEM,
+                            commit=_commit(data.dataset, run.datasets[data.dataset]["commit"]),
+                            sites=sites,
+                            holder=_AHEAD + bring.attempt_id,
+                            why=f"read next by {label}",
+                        )
+            except PlatformError as error:
+                log.info("input.not_brought_ahead", attempt=bring.attempt_id, code=error.code)
+                refused[step.key, bring.template] = error.message
+    return refused
 
 
 def find_preparing() -> QuerySet[AttemptInput]:
@@ -116,16 +149,22 @@ def copy_input(input_id: str) -> None:
     tasks.enqueue("flows.advance", run_id=row.attempt.run_id)
 
 
-def find_held_inputs() -> list[QuerySet[AttemptInput]]:
-    """Return what ended attempts still hold."""
-    return [AttemptInput.objects.filter(is_live=True, attempt__state__in=_ENDED)]
+def find_held_inputs() -> list[QuerySet[Any]]:
+    """Return what ended attempts still hold, and what is held ahead."""
+    held = AttemptInput.objects.filter(is_live=True, attempt__state__in=_ENDED)
+    return [held, cache_selectors.find_holds(prefix=_AHEAD)]
 
 
 def release_inputs() -> None:
-    """Release what ended attempts hold: cached commits, and their own copies."""
-    (held,) = find_held_inputs()
+    """Release what ended attempts hold: cached commits, also those brought ahead, and their own copies."""
+    held, ahead = find_held_inputs()
     ended = sorted(set(held.values_list("attempt_id", "attempt__run_id")))
     isolation.for_each("flows.release_inputs", ended, _release, key=lambda item: str(item[0]))
+    holders = {holder.removeprefix(_AHEAD) for holder in ahead.values_list("holder", flat=True)}
+    waiting = Attempt.objects.filter(pk__in=holders, state=AttemptState.QUEUED).values_list("pk", flat=True)
+    # Where the attempt waits no more, its data is not needed there, or its next attempt holds it.
+    unneeded = sorted(holders - set(waiting))
+    isolation.for_each("flows.release_ahead", unneeded, lambda pk: caches.release_holds(_AHEAD + pk))
 
 
 def _release(ended: tuple[str, str]) -> None:
@@ -202,8 +241,11 @@ def _label(attempt: Attempt) -> str:
 
 
 def _commit_of(row: AttemptInput) -> Any:
-    dataset = row.reference.partition("@")[0]
-    return dataset_selectors.resolve(_SYSTEM, f"{dataset}@{row.commit_id}").commit
+    return _commit(row.reference, row.commit_id)
+
+
+def _commit(reference: str, commit_id: str) -> Any:
+    return dataset_selectors.resolve(_SYSTEM, f"{reference.partition('@')[0]}@{commit_id}").commit
 
 
 def _template_of(attempt: Any) -> Any:

@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 from flows.engine import planner
 from flows.engine.graph import Graph
-from flows.engine.planner import AttemptNow, InputsNow, JobNow, Snapshot, StepNow, TemplateNow
+from flows.engine.planner import AttemptNow, DataNow, InputsNow, JobNow, Snapshot, StepNow, TemplateNow
 from flows.engine.states import STEP_ENDS, STEP_STATES, AttemptState, FailureKind, RunState, StepState
 from flows.engine.transitions import (
+    Bring,
     Cancel,
     End,
     Finish,
@@ -24,6 +25,7 @@ from flows.engine.transitions import (
     Start,
     Submit,
     Supersede,
+    Transition,
 )
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
@@ -51,6 +53,8 @@ class World:
     successes: Counter[str] = field(default_factory=Counter)
     results: dict[str, list[dict[str, object]]] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    whys: dict[str, str] = field(default_factory=dict)
+    data: dict[tuple[str, str], DataNow] = field(default_factory=dict)
 
     def snapshot(self) -> Snapshot:
         """Load the run as `services.snapshots` does."""
@@ -67,8 +71,13 @@ class World:
             results=self.results,
             parameters={},
             templates=self.templates,
+            data=self.data,
             is_cancelled=self.is_cancelled,
         )
+
+    def plan(self) -> list[Transition]:
+        """Plan and change nothing."""
+        return planner.plan(self.snapshot(), self.now)
 
     def look(self, *, dies: bool = False) -> bool:
         """Plan and, unless the worker dies before its transaction commits, apply; say whether anything changed."""
@@ -81,7 +90,7 @@ class World:
             return False
         for transition in transitions:
             self._apply(transition)
-        return any(not isinstance(transition, Remind) for transition in transitions)
+        return any(not isinstance(transition, Remind | Bring) for transition in transitions)
 
     def _narrowed(self, snapshot: Snapshot) -> Snapshot:
         """Leave out what a plan need not see, as `services.snapshots` does."""
@@ -174,11 +183,12 @@ class World:
             case Finish(state, _):
                 assert all(step.state in STEP_ENDS for step in self.steps.values())
                 self.state = state
-            case Reset() | Remind():
+            case Reset() | Remind() | Bring():
                 pass
 
     def _start(self, start: Start) -> None:
         attempt_id = f"{start.step_id}/{start.number}"
+        self.whys[start.step_id] = start.why
         assert attempt_id not in self.attempts, "an attempt's number is used once"
         state = AttemptState.PREPARING if start.prepares else AttemptState.QUEUED
         self.attempts[attempt_id] = AttemptNow(

@@ -1,0 +1,226 @@
+"""Two simulated resources with a site each: steps start where their data is, and move to the other after the data."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from compute.models import Template
+from compute.services import resources
+from core import clock, tasks
+from datasets.models import CachedCommit, CacheHold, CacheSite
+from datasets.services import cache_sites, caches
+from flows.models import Attempt, RunEvent, Step
+from flows.selectors import runs as run_selectors
+from flows.workers import snapshots
+from scheduler.models import Workload
+from tests.factories.datasets import commit_files, make_dataset, make_store
+from tests.factories.flows import World, newest_attempt, states
+
+START = datetime(2026, 11, 21, 14, tzinfo=UTC)
+FLOW = """
+flow: f
+steps:
+  - name: train
+    command: c
+    data: [{dataset: team-a/xray}]
+    compute: [cloud.small, lab.small]
+"""
+RATES = {"lab": 100, "cloud": 10}
+SIZE_BYTES = 3000
+
+
+@pytest.fixture
+def commit(world: World, member, project, tmp_path, site_admin):
+    """A commit of 3,000 bytes; `lab` reads a site of 100 bytes a second, `cloud` one of 10."""
+    make_store(tmp_path / "store")
+    world.add_resource("cloud", tmp_path / "cloud", kind="simulated")
+    lab = world.resources["lab"]
+    type(lab).objects.filter(pk=lab.pk).update(kind="simulated", is_simulated=True)
+    for name, rate in RATES.items():
+        config = {"size_bytes": 10**6, "rate_bytes_s": rate}
+        cache_sites.create_site(actor=site_admin, name=f"{name}-cache", kind="simulated", config=config)
+        resource = type(lab).objects.get(name=name)
+        resources.set_sites(actor=site_admin, resource=resource, sites=[f"{name}-cache"])
+    return commit_files(member, make_dataset(member, project, "xray"), {"a": b"x" * SIZE_BYTES})
+
+
+@pytest.fixture
+def at(world: World):
+    """Move the clock to so many seconds after the start, and let everything that ticks tick."""
+    with clock.frozen_at(START) as move:
+
+        def at(seconds: float) -> None:
+            move(START + timedelta(seconds=seconds))
+            for _ in range(3):
+                follow_copies()
+                world.turn()
+                tasks.run("compute.update_missing_bytes", {})
+
+        yield at
+
+
+def follow_copies() -> None:
+    for row in CachedCommit.objects.filter(state__in=("queued", "hydrating", "evicting")).order_by("pk"):
+        tasks.run("datasets.evict" if row.state == "evicting" else "datasets.hydrate", {"cached_commit_id": row.pk})
+
+
+def cache(member, commit, site: str) -> CachedCommit:
+    return caches.request_cache(member, commit, CacheSite.objects.get(name=site))
+
+
+def fill(world: World, project, member, resource: str) -> str:
+    """Let another run take all of a resource, and return the name of its job."""
+    Template.objects.filter(resource__name=resource, name="huge").update(cpu_millicores=4_000_000)
+    run = world.start(member, project, f"flow: other\nsteps: [{{name: all, command: c, compute: {resource}.huge}}]")
+    world.turn()
+    world.turn()
+    return newest_attempt(run, "all").job_name
+
+
+def step_of(run) -> Step:
+    return Step.objects.get(run=run)
+
+
+def test_a_step_goes_where_its_commit_is_cached_and_says_what_the_first_template_would_take(
+    world: World, member, project, commit, at
+):
+    cache(member, commit, "lab-cache")
+    at(0)
+    at(30)
+
+    run = world.start(member, project, FLOW)
+    at(31)
+
+    step = step_of(run)
+    assert (step.template, step.state, step.tried) == ("lab.small", "running", [])
+    assert step.why == (
+        "lab.small has its data sooner than cloud.small. "
+        "xray is cached on lab-cache; 3.0 kB of xray would move to cloud-cache, about 5 min."
+    )
+    event = RunEvent.objects.get(run=run, kind="step.preparing")
+    assert event.data["why"] == step.why
+    (shown,) = run_selectors.list_steps(actor=member, run=run)
+    assert (shown.reason, shown.decision["why"]) == (step.why, step.why)
+    assert not CachedCommit.objects.filter(site__name="cloud-cache").exists()
+
+
+def test_a_commit_that_is_on_its_way_to_a_site_draws_the_step_there(world: World, member, project, commit, at):
+    cache(member, commit, "lab-cache")
+    at(0)
+    at(10)
+
+    run = world.start(member, project, FLOW)
+    at(11)
+
+    assert (step_of(run).template, states(run)) == ("lab.small", {"train": "preparing"})
+    assert (
+        "1.9 kB of xray still move to lab-cache, about 19 s; 3.0 kB of xray would move to cloud-cache, about 5 min"
+        in (step_of(run).why)
+    )
+    (shown,) = run_selectors.list_steps(actor=member, run=run)
+    assert shown.reason == "1.9 kB of 3.0 kB still move to lab-cache at 100 B/s, ready in about 19 s (14:00 UTC)."
+    at(30)
+    assert states(run) == {"train": "running"}
+
+
+def test_a_step_whose_place_is_taken_for_long_goes_to_the_other_site_after_its_data_moved(
+    world: World, member, project, commit, at
+):
+    cache(member, commit, "lab-cache")
+    at(0)
+    at(30)
+    fill(world, project, member, "lab")
+    fill(world, project, member, "cloud")
+    run = world.start(member, project, FLOW)
+    at(31)
+    waiting = newest_attempt(run, "train")
+    assert (waiting.template, states(run)) == ("lab.small", {"train": "queued"})
+    lab, cloud = world.resources["lab"].pk, world.resources["cloud"].pk
+    workload = Workload.objects.get(name=waiting.job_name)
+    assert workload.missing_bytes == {lab: 0, cloud: SIZE_BYTES}
+
+    world.driver_of(newest_of(world, "cloud")).finish(newest_of(world, "cloud"))
+    at(330)
+    assert not CachedCommit.objects.filter(site__name="cloud-cache").exists()
+    at(332)
+    copy = CachedCommit.objects.get(site__name="cloud-cache")
+    assert (copy.state, copy.bytes_total) == ("hydrating", SIZE_BYTES)
+    event = RunEvent.objects.get(run=run, kind="step.bringing")
+    assert event.message.startswith("Could not start within 5 min")
+    assert event.message.endswith(
+        "Meanwhile its data is brought to cloud.small: 3.0 kB of xray would move to cloud-cache, about 5 min."
+    )
+    at(432)
+    workload.refresh_from_db()
+    assert workload.missing_bytes == {lab: 0, cloud: 2000}
+    assert (newest_attempt(run, "train").pk, states(run)) == (waiting.pk, {"train": "queued"})
+
+    at(632)
+    at(634)
+
+    assert list(Attempt.objects.filter(run=run).order_by("number").values_list("state", "template")) == [
+        ("superseded", "lab.small"),
+        ("running", "cloud.small"),
+    ]
+    assert [(tried["template"], tried["waited_s"]) for tried in step_of(run).tried] == [("lab.small", 601.0)]
+    assert list(CacheHold.objects.values_list("holder", flat=True)) == [newest_attempt(run, "train").pk]
+
+
+def newest_of(world: World, resource: str) -> str:
+    (name,) = world.drivers[resource].jobs.reports
+    return name
+
+
+def test_a_place_that_gets_free_while_the_data_moves_is_taken_and_the_other_copy_is_let_go(
+    world: World, member, project, commit, at
+):
+    cache(member, commit, "lab-cache")
+    at(0)
+    at(30)
+    holder = fill(world, project, member, "lab")
+    fill(world, project, member, "cloud")
+    run = world.start(member, project, FLOW)
+    at(31)
+    at(332)
+    assert CacheHold.objects.filter(cached_commit__site__name="cloud-cache").count() == 1
+
+    world.driver_of(holder).finish(holder)
+    at(340)
+
+    assert (step_of(run).template, states(run)) == ("lab.small", {"train": "running"})
+    assert Attempt.objects.filter(run=run).count() == 1
+    assert not CacheHold.objects.filter(cached_commit__site__name="cloud-cache").exists()
+
+
+def test_a_site_that_is_full_is_left_out_and_the_step_keeps_its_place(world: World, member, project, commit, at):
+    cache(member, commit, "lab-cache")
+    at(0)
+    at(30)
+    fill(world, project, member, "lab")
+    fill(world, project, member, "cloud")
+    CacheSite.objects.filter(name="cloud-cache").update(capacity_bytes=1)
+    run = world.start(member, project, FLOW)
+
+    for seconds in (31, 332, 340, 3600):
+        at(seconds)
+
+    assert (step_of(run).template, states(run)) == ("lab.small", {"train": "queued"})
+    assert Attempt.objects.filter(run=run).count() == 1
+
+
+def test_a_look_at_sites_and_nodes_costs_six_statements_and_only_a_step_with_a_choice(
+    world: World, member, project, commit, at
+):
+    counts = []
+    for name, compute in (("one", "lab.small"), ("two", "[cloud.small, lab.small]")):
+        run = world.start(
+            member, project, FLOW.replace("[cloud.small, lab.small]", compute).replace(": f", f": {name}")
+        )
+        with CaptureQueriesContext(connection) as queries:
+            snapshots.load(snapshots.get_run(run.pk), START)
+        counts.append(len(queries))
+
+    # The second reads one more template with its sites, and then: copies, sites, what these fill, nodes with GPUs, jobs.
+    assert counts[1] - counts[0] == 2 + 6
