@@ -44,6 +44,7 @@ class HeldCopy:
     """A cached commit as its holder sees it: ready, failed because of `error`, or neither yet."""
 
     commit_id: str
+    site: str
     is_ready: bool
     has_failed: bool
     error: str
@@ -53,11 +54,12 @@ def list_held(holders: Collection[str]) -> dict[str, list[HeldCopy]]:
     """Return what each of these holders holds. For the apps that gave the names."""
     rows = CacheHold.objects.filter(holder__in=holders).order_by("pk")
     held: dict[str, list[HeldCopy]] = {}
-    for holder, commit_id, state, error in rows.values_list(
-        "holder", "cached_commit__commit_id", "cached_commit__state", "cached_commit__error"
+    columns = ("commit_id", "site__name", "state", "error")
+    for holder, commit_id, site, state, error in rows.values_list(
+        "holder", *(f"cached_commit__{column}" for column in columns)
     ):
-        copy = HeldCopy(commit_id, state == CacheState.READY, state not in {*UNFINISHED, CacheState.READY}, error)
-        held.setdefault(holder, []).append(copy)
+        is_ready, has_failed = state == CacheState.READY, state not in {*UNFINISHED, CacheState.READY}
+        held.setdefault(holder, []).append(HeldCopy(commit_id, site, is_ready, has_failed, error))
     return held
 
 

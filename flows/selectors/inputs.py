@@ -8,7 +8,7 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from compute.services.jobs import SourceKind
 from core import clock
-from datasets.selectors import locality
+from datasets.selectors import caches, locality
 from flows import permissions
 from flows.models import AttemptInput, InputState, Run
 
@@ -26,17 +26,27 @@ def list_inputs(*, actor: Actor, run: Run) -> QuerySet[AttemptInput]:
     return inputs.order_by("-attempt", "name")
 
 
-def describe_arrivals(attempt_ids: Collection[str]) -> dict[str, str]:
-    """Say, by attempt, what of the cached commits that it waits for still moves. For callers that know the run."""
-    pending = AttemptInput.objects.filter(attempt__in=attempt_ids, state=InputState.PENDING).exclude(site="")
-    rows = list(pending.order_by("name").values_list("attempt_id", "commit_id", "site")) if attempt_ids else []
-    if not rows:
+AHEAD = "ahead:"
+"""The holder of what is brought to the next template of an attempt that waits: this, and the id of the attempt."""
+
+
+def describe_arrivals(preparing: Collection[str], queued: Collection[str]) -> dict[str, str]:
+    """Say, by attempt, what of its datasets still moves: of those that prepare, and to the next template of others.
+
+    For callers that know the run.
+    """
+    moving: dict[str, list[tuple[str, str]]] = {}
+    if preparing:
+        pending = AttemptInput.objects.filter(attempt__in=preparing, state=InputState.PENDING).exclude(site="")
+        for attempt_id, commit_id, site in pending.order_by("name").values_list("attempt_id", "commit_id", "site"):
+            moving.setdefault(attempt_id, []).append((commit_id, site))
+    if queued:
+        for holder, copies in caches.list_held([AHEAD + attempt_id for attempt_id in queued]).items():
+            moving[holder.removeprefix(AHEAD)] = [(copy.commit_id, copy.site) for copy in copies]
+    if not moving:
         return {}
-    known = locality.read_locality({commit_id for _, commit_id, _ in rows}, {site for *_, site in rows})
-    commits: dict[str, list[str]] = {}
-    sites: dict[str, list[str]] = {}
-    for attempt_id, commit_id, site in rows:
-        commits.setdefault(attempt_id, []).append(commit_id)
-        sites.setdefault(attempt_id, []).append(site)
+    commits = {pk: [commit_id for commit_id, _ in items] for pk, items in moving.items()}
+    sites = {pk: list(dict.fromkeys(site for _, site in items)) for pk, items in moving.items()}
+    known = locality.read_locality(set().union(*commits.values()), set().union(*sites.values()))
     now = clock.now()
-    return {pk: known.arrival(ids, list(dict.fromkeys(sites[pk]))).describe(now) for pk, ids in commits.items()}
+    return {pk: known.arrival(commits[pk], sites[pk]).describe(now) for pk in moving}

@@ -32,6 +32,7 @@ _SHOWN = (
     *("created_at", "started_at", "finished_at"),
 )
 
+_WAITING = ("preparing", "queued")
 _BRINGS_DATA = "Its data is being brought to the compute."
 
 
@@ -152,12 +153,10 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
     records = records_of_run(run.pk)
     jobs = job_selectors.states_of(Attempt.objects.filter(run=run).values("job"))
     waiting: dict[str, str] = {}
-    arrivals = inputs.describe_arrivals([row.pk for row in rows if row.state == "preparing"])
+    arrivals = inputs.describe_arrivals(*([row.pk for row in rows if row.state == state] for state in _WAITING))
     for row in rows:
         job = jobs.get(row.job_id) if row.job_id is not None else None
-        attempts.setdefault(row.step_id, []).append(
-            _attempt_view(row, job, records[row.pk], arrivals.get(row.pk, _BRINGS_DATA))
-        )
+        attempts.setdefault(row.step_id, []).append(_attempt_view(row, job, records[row.pk], arrivals.get(row.pk, "")))
         if row.state == "queued" and job is not None:
             waiting[row.step_id] = job.id
     found = waits.find_waits(actor=actor, jobs=job_selectors.list_many(waiting.values())) if waiting else {}
@@ -242,11 +241,14 @@ def url_of(run: Run) -> str:
 
 def _attempt_view(row: Attempt, job: JobStatus | None, record: LogRecord, arrival: str) -> AttemptView:
     wait = job.wait if job is not None and row.state == "queued" else WorkloadWait()
+    waits_for = (arrival or _BRINGS_DATA) if row.state == "preparing" else wait.reason
+    if row.state == "queued" and arrival:
+        waits_for = f"{waits_for.removesuffix('.')}. Meanwhile {arrival}"
     return AttemptView(
         number=row.number,
         state=row.state,
         template=row.template,
-        reason=row.reason or (arrival if row.state == "preparing" else wait.reason),
+        reason=row.reason or waits_for,
         failure=row.failure,
         job_name=row.job_name,
         node=job.node_name if job else "",

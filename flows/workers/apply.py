@@ -220,7 +220,7 @@ class _Writer:
         """Note it once for an attempt and a template: each look asks for the datasets again, also after a failure."""
         step = self._loaded.steps[bring.step_id]
         data = self._loaded.snapshot.data[step.key, bring.template]
-        facts = {"attempt": step.attempt_count, "template": bring.template}
+        facts: dict[str, Any] = {"attempt": step.attempt_count, "template": bring.template}
         events = RunEvent.objects.filter(run=self._run, kind="step.bringing", step_key=step.key, step_index=step.index)
         if data.is_requested or facts in events.values_list("data", flat=True):
             return

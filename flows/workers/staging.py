@@ -30,7 +30,7 @@ from flows.engine.states import ATTEMPT_STATES, AttemptState
 from flows.engine.transitions import Bring, Transition
 from flows.models import Attempt, AttemptInput, InputState, Run
 from flows.selectors import failures
-from flows.selectors.inputs import DATA_SOURCES
+from flows.selectors.inputs import AHEAD, DATA_SOURCES
 from flows.workers import run_folders
 from flows.workers.snapshots import Loaded
 
@@ -39,7 +39,6 @@ log = structlog.get_logger(__name__)
 _SYSTEM = Actor.system("flow runs")
 _LEASE_S = 60.0
 _MOST_TRIES = 5
-_AHEAD = "ahead:"
 _ENDED = sorted(state.value for state in ATTEMPT_STATES.final)
 _UNDER_WAY = Q(is_live=True, state=InputState.PENDING, attempt__state="preparing")
 
@@ -73,7 +72,7 @@ def bring_ahead(run: Run, loaded: Loaded, transitions: Sequence[Transition]) -> 
                             actor=_SYSTEM,
                             commit=_commit(data.dataset, run.datasets[data.dataset]["commit"]),
                             sites=sites,
-                            holder=_AHEAD + bring.attempt_id,
+                            holder=AHEAD + bring.attempt_id,
                             why=f"read next by {label}",
                         )
             except PlatformError as error:
@@ -152,7 +151,7 @@ def copy_input(input_id: str) -> None:
 def find_held_inputs() -> list[QuerySet[Any]]:
     """Return what ended attempts still hold, and what is held ahead."""
     held = AttemptInput.objects.filter(is_live=True, attempt__state__in=_ENDED)
-    return [held, cache_selectors.find_holds(prefix=_AHEAD)]
+    return [held, cache_selectors.find_holds(prefix=AHEAD)]
 
 
 def release_inputs() -> None:
@@ -160,11 +159,11 @@ def release_inputs() -> None:
     held, ahead = find_held_inputs()
     ended = sorted(set(held.values_list("attempt_id", "attempt__run_id")))
     isolation.for_each("flows.release_inputs", ended, _release, key=lambda item: str(item[0]))
-    holders = {holder.removeprefix(_AHEAD) for holder in ahead.values_list("holder", flat=True)}
+    holders = {holder.removeprefix(AHEAD) for holder in ahead.values_list("holder", flat=True)}
     waiting = Attempt.objects.filter(pk__in=holders, state=AttemptState.QUEUED).values_list("pk", flat=True)
     # Where the attempt waits no more, its data is not needed there, or its next attempt holds it.
     unneeded = sorted(holders - set(waiting))
-    isolation.for_each("flows.release_ahead", unneeded, lambda pk: caches.release_holds(_AHEAD + pk))
+    isolation.for_each("flows.release_ahead", unneeded, lambda pk: caches.release_holds(AHEAD + pk))
 
 
 def _release(ended: tuple[str, str]) -> None:

@@ -155,6 +155,10 @@ def test_a_step_whose_place_is_taken_for_long_goes_to_the_other_site_after_its_d
     at(432)
     workload.refresh_from_db()
     assert workload.missing_bytes == {lab: 0, cloud: 2000}
+    (shown,) = run_selectors.list_steps(actor=member, run=run)
+    assert shown.reason.endswith(
+        ". Meanwhile 2.0 kB of 3.0 kB still move to cloud-cache at 10 B/s, ready in about 3 min 20 s (14:10 UTC)."
+    )
     assert (newest_attempt(run, "train").pk, states(run)) == (waiting.pk, {"train": "queued"})
 
     at(632)
