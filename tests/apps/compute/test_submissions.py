@@ -227,7 +227,7 @@ def test_the_form_offers_commits_that_are_on_no_site_and_says_why_a_full_site_re
 
     assert f"{label}, not cached: for simulated resources" in client.get("/jobs/new/").content.decode()
     CacheSite.objects.update(capacity_bytes=1)
-    assert "lab-cache has no room" in client.post("/jobs/new/", form).content.decode()
+    assert "lab-cache has no space" in client.post("/jobs/new/", form).content.decode()
     CacheSite.objects.update(capacity_bytes=10**6)
     assert client.post("/jobs/new/", form).headers["location"] == "/jobs/train/"
     assert CacheHold.objects.get().cached_commit.commit_id == far.pk
@@ -236,7 +236,7 @@ def test_the_form_offers_commits_that_are_on_no_site_and_says_why_a_full_site_re
 def test_a_full_simulated_site_refuses_the_job_and_says_so(member, project, far, at):
     CacheSite.objects.update(capacity_bytes=1)
 
-    with pytest.raises(CacheFull, match="lab-cache has no room"):
+    with pytest.raises(CacheFull, match="lab-cache has no space"):
         submissions.submit_job(actor=member, project=project, wanted=READS)
 
     assert not Job.objects.exists()

@@ -113,14 +113,14 @@ def test_a_template_that_cannot_get_the_data_is_left_out_with_the_reason():
     made = world(NEAR, FAR, "other.small")
     made.settle()
     made.pass_time(300)
-    made.data["a", FAR] = DataNow("xray", "far-cache", 41 * GB, None, False, False, error="far-cache has no room.")
+    made.data["a", FAR] = DataNow("xray", "far-cache", 41 * GB, None, False, False, error="far-cache has no space.")
     made.settle()
 
     tried = made.steps["a[0]"].tried
     assert chosen(made) == "other.small"
     assert [item.why for item in tried] == [
         "could not start within 5 min",
-        "cannot get its data: far-cache has no room.",
+        "cannot get its data: far-cache has no space.",
     ]
 
 
