@@ -33,6 +33,7 @@ LOOPS_WITHIN_ONE_ITEM = {
     "experiments.workers.moves:_move": "the outputs of one experiment, which are moved together or not at all",
     "flows.workers.snapshots:_inputs": "the attempts of one run",
     "flows.workers.snapshots:load": "the steps of one run",
+    "flows.workers.staging:bring_ahead": "the datasets of one plan, of which each refusal is told to it",
 }
 
 
