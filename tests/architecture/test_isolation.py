@@ -30,7 +30,6 @@ LOOPS_WITHIN_ONE_ITEM = {
     "flows.workers.apply:_Writer._begin_attempts": "the attempts of one plan, in its transaction",
     "experiments.services.measurements:write_points": "one batch of logs, in its transaction",
     "experiments.workers.harvest:_write_records": "one batch of logs, in its transaction",
-    "experiments.workers.moves:_move": "the outputs of one experiment, which are moved together or not at all",
     "flows.workers.snapshots:_inputs": "the attempts of one run",
     "flows.workers.snapshots:load": "the steps of one run",
     "flows.workers.staging:bring_ahead": "the datasets of one plan, of which each refusal is told to it",
