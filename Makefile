@@ -53,7 +53,7 @@ screenshots: $(VENV)/.dev $(DIST)/.built ## Render the README's pictures from th
 services: $(VENV)/.dev $(DIST)/.built ## Pass the tests again on PostgreSQL, Redis, Celery and S3, started for it
 	$(BIN)/python tests/services.py $(TESTS)
 
-kube-tools: ## Build the programs of Kubernetes for `make kubernetes` (needs Go; 6 min once)
+kube-tools: ## Build the programs of Kubernetes for `make kubernetes` (needs Go; 10 min once)
 	@tests/kubernetes/tools/build
 
 kubernetes: $(VENV)/.dev $(DIST)/.built ## Pass the tests on clusters of this machine (after make kube-tools; pods need root)
