@@ -26,6 +26,7 @@ LOOPS_WITHIN_ONE_ITEM = {
     "compute.workers.watch:_start_missing": "starts a thread for each resource; what that does is isolated",
     "datasets.services.cache_space:free_capacity": "the copies that leave for one other, in its transaction",
     "datasets.services.caches:request_cache": "two ways to find space for one copy",
+    "experiments.workers.moves:_move": "the files of one experiment",
     "flows.workers.apply:_Writer._begin_attempts": "the attempts of one plan, in its transaction",
     "experiments.services.measurements:write_points": "one batch of logs, in its transaction",
     "experiments.workers.harvest:_write_records": "one batch of logs, in its transaction",
