@@ -10,6 +10,6 @@ class ComputeConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register background tasks and join the shell."""
-        from compute import tasks  # noqa: F401
+        """Register background tasks and answers to other hosts, and join the shell."""
+        from compute import receivers, tasks  # noqa: F401
         from compute.web import live_topics, navigation, running_work, site_readers  # noqa: F401

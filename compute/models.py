@@ -28,7 +28,8 @@ class Resource(BaseModel):
     `config` holds what is special to its kind, such as the declared nodes of a simulated one; `credentials` is
     encrypted JSON, empty where none are needed. `is_simulated`: its nodes do not exist.
     `unconfined_reason` says why its jobs have no sandbox that keeps them from the platform's files; empty: they have.
-    `site_links` list the cache sites whose copies its jobs can read, the nearest first. A detached one
+    `site_links` list the cache sites whose copies its jobs can read, the nearest first. `host` is the id of the host
+    whose controller drives it, empty where any may (see `core.hosts`). A detached one
     stays as the history of its jobs; its name is free again.
     """
 
@@ -39,6 +40,7 @@ class Resource(BaseModel):
     is_simulated = models.BooleanField(default=False)
     config = models.JSONField(default=dict)
     credentials = models.BinaryField(default=b"")
+    host = models.CharField(max_length=32, blank=True)
     state = models.CharField(
         max_length=20, choices=[(state.value, state.value) for state in ResourceState], default=ResourceState.READY
     )
@@ -151,7 +153,8 @@ class Job(BaseModel):
     lines of the log of a failed job that say why. `log_bytes` of its log are in the project's store, from
     `log_stored_at` on all of it.
     `output_root` is the root of its output among its project's stored trees; empty: it left no file, or none is stored.
-    `output_error` says what of its output is not stored, and why.
+    `output_error` says what of its output is not stored, and why. `output_folder` is where it lies on the host where it
+    ran, for jobs that run there too; empty: in no folder.
     """
 
     id_prefix = "job"
@@ -200,6 +203,7 @@ class Job(BaseModel):
     output_files = models.BigIntegerField(default=0)
     output_bytes = models.BigIntegerField(default=0)
     output_error = models.TextField(blank=True)
+    output_folder = models.TextField(blank=True)
 
     class Meta:
         indexes = [

@@ -13,13 +13,14 @@ from scheduler.services import workloads
     on=("scheduler.workload_placed",),
     find_work=workloads.find_unclaimed,
     handover=3,
+    on_each_host=True,
 )
 def launch_jobs() -> None:
     """Start jobs whose workload was placed."""
     launches.start_placed_jobs()
 
 
-@task("compute.observe", queue=Queue.WATCH, every_s=1.0, find_work=observe.find_started)
+@task("compute.observe", queue=Queue.WATCH, every_s=1.0, find_work=observe.find_started, on_each_host=True)
 def observe_jobs(resource_id: str | None = None) -> None:
     """Compare what runs with the database, on one resource or on all."""
     if resource_id is None:
@@ -46,7 +47,7 @@ def evict_jobs() -> None:
     stops.evict_jobs()
 
 
-@task("compute.probe", queue=Queue.WATCH, every_s=30.0)
+@task("compute.probe", queue=Queue.WATCH, every_s=30.0, on_each_host=True)
 def probe_resources() -> None:
     """Ask the resources for their nodes."""
     probes.probe_all()
@@ -58,13 +59,13 @@ def release_data() -> None:
     releases.release_data()
 
 
-@task("compute.store_logs", queue=Queue.NOTIFY, every_s=15.0)
+@task("compute.store_logs", queue=Queue.NOTIFY, every_s=15.0, on_each_host=True)
 def store_logs() -> None:
     """Write what jobs have printed to the store."""
     logs.store_logs()
 
 
-@task("compute.clean", queue=Queue.TIDY, every_s=3600.0)
+@task("compute.clean", queue=Queue.TIDY, every_s=3600.0, on_each_host=True)
 def delete_old_files() -> None:
     """Delete the files of jobs that ended long ago."""
     cleaning.delete_old_files()
@@ -82,7 +83,7 @@ def update_missing_bytes() -> None:
     locality.update_missing_bytes()
 
 
-@task("compute.clean_trees", queue=Queue.TIDY, every_s=3600.0)
+@task("compute.clean_trees", queue=Queue.TIDY, every_s=3600.0, on_each_host=True)
 def delete_idle_trees() -> None:
     """Delete the trees on this host that no job uses."""
     cleaning.delete_idle_trees()

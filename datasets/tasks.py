@@ -47,7 +47,7 @@ def scrub(*, cached_commit_id: str) -> None:
     scrubs.scrub_each([cached_commit_id])
 
 
-@task("datasets.reap", queue=Queue.WATCH, every_s=2, find_work=cache_hydration.find_unattended)
+@task("datasets.reap", queue=Queue.WATCH, every_s=2, find_work=cache_hydration.find_unattended, on_each_host=True)
 def reap() -> None:
     """Enqueue work for copies that need it and have no worker."""
     cache_hydration.reap()
@@ -59,13 +59,13 @@ def evict_idle() -> None:
     evictions.evict_idle()
 
 
-@task("datasets.schedule_scrubs", queue=Queue.WATCH, every_s=600)
+@task("datasets.schedule_scrubs", queue=Queue.WATCH, every_s=600, on_each_host=True)
 def schedule_scrubs() -> None:
     """Enqueue the scrubs that are due."""
     scrubs.enqueue_due_scrubs()
 
 
-@task("datasets.sweep_caches", queue=Queue.TIDY, every_s=3600)
+@task("datasets.sweep_caches", queue=Queue.TIDY, every_s=3600, on_each_host=True)
 def sweep_caches() -> None:
     """Remove files on cache sites that belong to no row."""
     evictions.sweep_leftovers()

@@ -4,7 +4,14 @@ from core.tasks import Queue, task
 from flows.workers import advance, cleaning, code, staging
 
 
-@task("flows.advance", queue=Queue.ADVANCE, every_s=1.0, find_work=advance.find_work, handover=1)
+@task(
+    "flows.advance",
+    queue=Queue.ADVANCE,
+    every_s=1.0,
+    find_work=advance.find_work,
+    handover=1,
+    on_each_host=True,
+)
 def advance_runs(run_id: str | None = None) -> None:
     """Advance one run, or all that have something to do."""
     if run_id is None:
@@ -13,7 +20,7 @@ def advance_runs(run_id: str | None = None) -> None:
         advance.advance_each([run_id])
 
 
-@task("flows.copy_input", queue=Queue.CACHE, every_s=2.0, find_work=staging.find_pending_copies)
+@task("flows.copy_input", queue=Queue.CACHE, every_s=2.0, find_work=staging.find_pending_copies, on_each_host=True)
 def copy_inputs(input_id: str | None = None) -> None:
     """Write the copies of datasets that attempts need for themselves."""
     if input_id is None:
@@ -28,13 +35,13 @@ def release_inputs() -> None:
     staging.release_inputs()
 
 
-@task("flows.clean", queue=Queue.TIDY, every_s=3600.0)
+@task("flows.clean", queue=Queue.TIDY, every_s=3600.0, on_each_host=True)
 def delete_run_folders() -> None:
     """Delete the folders of runs whose jobs' files are deleted."""
     cleaning.delete_run_folders()
 
 
-@task("flows.move_code", queue=Queue.TIDY, every_s=60.0, find_work=code.find_old)
+@task("flows.move_code", queue=Queue.TIDY, every_s=60.0, find_work=code.find_old, on_each_host=True)
 def move_code() -> None:
     """Move code that earlier releases kept in the home folder into the store."""
     code.move_code()

@@ -14,11 +14,12 @@ from compute.adapters.simulated.kind import KIND as SIMULATED
 from compute.engine.ports import ComputeDriver
 from compute.errors import InvalidResource
 from compute.models import Resource
+from core import hosts
 
 KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in (SIMULATED, LOCAL)}
 
 _guard = threading.Lock()
-_drivers: dict[tuple[Path, str], tuple[bytes, ComputeDriver]] = {}
+_drivers: dict[tuple[Path, str, bool], tuple[bytes, ComputeDriver]] = {}
 
 
 def get_kind(name: str) -> ResourceKind:
@@ -30,12 +31,12 @@ def get_kind(name: str) -> ResourceKind:
 
 def driver_of(resource: Resource) -> ComputeDriver:
     """Return the driver of a resource, the same object within a process until its credentials are replaced."""
-    home, credentials = Path(settings.NEARLINE.home), bytes(resource.credentials)
+    key, credentials = _key_of(resource), bytes(resource.credentials)
     with _guard:
-        opened_with, driver = _drivers.get((home, resource.pk), (None, None))
+        opened_with, driver = _drivers.get(key, (None, None))
         if driver is None or opened_with != credentials:
             driver = open_driver(resource, decrypt(credentials))
-            _drivers[home, resource.pk] = credentials, driver
+            _drivers[key] = credentials, driver
         return driver
 
 
@@ -47,7 +48,11 @@ def open_driver(resource: Resource, credentials: Credentials) -> ComputeDriver:
 def install(resource: Resource, driver: ComputeDriver) -> None:
     """Serve a resource by this driver within this process. For tests."""
     with _guard:
-        _drivers[Path(settings.NEARLINE.home), resource.pk] = bytes(resource.credentials), driver
+        _drivers[_key_of(resource)] = bytes(resource.credentials), driver
+
+
+def _key_of(resource: Resource) -> tuple[Path, str, bool]:
+    return Path(settings.NEARLINE.home), resource.pk, hosts.is_here(resource.host)
 
 
 def encrypt(credentials: Credentials) -> bytes:

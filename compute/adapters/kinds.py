@@ -42,7 +42,8 @@ class ResourceKind:
     - `check` validates config and credentials. Raises InvalidResource.
     - `open` returns the driver of a resource: with the home folder of this installation, and its credentials.
     - `mountable` are the sources that its drivers can mount into jobs.
-    - A kind of which `is_single` can be attached once, as two would give the same cores away twice.
+    - A resource of a kind that `has_host` is one host's machine: it is attached once on each host, as two would give
+      the same cores away twice, and that host's controller drives it.
     - Jobs of a kind that `ignores_images` run without the image that they name.
     """
 
@@ -54,5 +55,5 @@ class ResourceKind:
     mountable: frozenset[SourceKind] = frozenset()
     hint: str = ""
     is_simulated: bool = False
-    is_single: bool = False
+    has_host: bool = False
     ignores_images: bool = False

@@ -32,7 +32,7 @@ def attach_resource(request: ApiRequest, body: schemas.ResourceIn) -> Status[Res
     """Attach this machine, or simulated nodes. For site admins."""
     config = {"nodes": [node.model_dump() for node in body.nodes]} if body.nodes else {}
     resource = resources.attach_resource(
-        actor=request.actor, name=body.name, kind=body.kind, config=config, sites=body.sites
+        actor=request.actor, name=body.name, kind=body.kind, config=config, sites=body.sites, host=body.host
     )
     return Status(201, resource)
 

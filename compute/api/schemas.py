@@ -9,7 +9,7 @@ from pydantic import Field
 
 from compute.selectors.data_waits import DataWait
 from compute.selectors.waits import Wait
-from core import bounds
+from core import bounds, hosts
 from core.times import Times
 
 Labels = Annotated[dict[bounds.Name, bounds.Name], Field(max_length=100)]
@@ -40,7 +40,7 @@ class TemplateOut(Schema):
 
 
 class ResourceOut(Schema):
-    """A place where jobs run."""
+    """A place where jobs run. `host` is the name of the host whose machine it is; empty: it is none's."""
 
     id: str
     name: str
@@ -52,7 +52,13 @@ class ResourceOut(Schema):
     last_contact_at: datetime | None
     sites: list[str]
     cache_site: str
+    host: str
     templates: list[TemplateOut]
+
+    @staticmethod
+    def resolve_host(obj: object) -> str:
+        """Return what people call the host."""
+        return hosts.name_of(obj.host)  # type: ignore[attr-defined]
 
     @staticmethod
     def resolve_templates(obj: object) -> list[object]:
@@ -73,12 +79,16 @@ class SimulatedNodeIn(Schema):
 
 
 class ResourceIn(Schema):
-    """A resource to attach. `kind` is `local` or `simulated`; `nodes` is for simulated ones."""
+    """A resource to attach. `kind` is `local` or `simulated`; `nodes` is for simulated ones.
+
+    `host` is for local ones: the name or id of the host whose machine it is, where there are several.
+    """
 
     name: bounds.Name
     kind: bounds.Name
     nodes: list[SimulatedNodeIn] = Field([], max_length=10_000)
     sites: list[bounds.Name] = Field([], max_length=100)
+    host: bounds.Name = ""
 
 
 class ResourceChangeIn(Schema):

@@ -44,7 +44,7 @@ class JobRecord:
 class Record:
     """Write a new state into the database, if the job still has this token and a state that allows it.
 
-    `last_lines` are the lines of its log that say why it failed.
+    `last_lines` are the lines of its log that say why it failed; `output_folder` is where its output lies on its host.
     """
 
     job_id: str
@@ -54,6 +54,7 @@ class Record:
     reason_code: ReasonCode | None = None
     reason: str = ""
     last_lines: str = ""
+    output_folder: str = ""
     exit_code: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

@@ -25,7 +25,7 @@ from compute.engine.states import HOLDING, JOB_STATES, JobState
 from compute.errors import JobNotFound, ResourceUnreachable
 from compute.models import Job, JobEvent
 from compute.selectors import stored_logs
-from core import orm
+from core import hosts, orm
 from core.errors import InvalidInput
 from core.sealed_folder import SealedFolder
 from scheduler.selectors import workloads
@@ -36,17 +36,21 @@ MAX_LOG_BYTES = 1 << 20
 
 _STATUS_COLUMNS = (
     *("pk", "state", "reason_code", "reason", "node_name", "exit_code", "last_lines", "started_at", "finished_at"),
-    *("files_deleted_at", "resource__is_simulated", "workload_id"),
+    *("files_deleted_at", "resource__is_simulated", "resource__host", "workload_id"),
 )
 _READ_COLUMNS = (
     *("project_id", "name", "spec", "state", "evictions", "started_at", "finished_at", "log_bytes", "log_stored_at"),
-    *("resource__name", "resource__kind", "resource__is_simulated", "resource__unconfined_reason"),
+    *("output_state", "output_root", "output_folder", "output_files", "output_error"),
+    *("resource__name", "resource__kind", "resource__host", "resource__is_simulated", "resource__unconfined_reason"),
 )
 
 
 @dataclass(frozen=True)
 class JobStatus:
-    """What other apps know of a job: where it is in its life, and why. `wait` is told while it is pending."""
+    """What other apps know of a job: where it is in its life, and why. `wait` is told while it is pending.
+
+    `is_here`: this host's processes look after what it wrote, or those of any host may.
+    """
 
     id: str
     state: JobState
@@ -59,6 +63,7 @@ class JobStatus:
     finished_at: datetime | None
     has_files: bool
     is_simulated: bool
+    is_here: bool
     wait: WorkloadWait = field(default_factory=WorkloadWait)
 
     @property
@@ -108,6 +113,7 @@ def _status_of(row: Mapping[str, Any], waits: Mapping[str, WorkloadWait]) -> Job
         finished_at=row["finished_at"],
         has_files=row["files_deleted_at"] is None,
         is_simulated=row["resource__is_simulated"],
+        is_here=hosts.is_here(row["resource__host"]),
         wait=waits.get(row["workload_id"], WorkloadWait()),
     )
 
@@ -200,6 +206,11 @@ def read_log(*, actor: Actor, job: Job, offset: int = 0, limit: int = MAX_LOG_BY
     return replace(chunk, is_complete=True) if is_over else chunk
 
 
+def is_readable(job: Job) -> bool:
+    """Whether this process can read all of a job's log: it is stored, or its resource is not another host's."""
+    return job.log_stored_at is not None or hosts.is_here(job.resource.host)
+
+
 def read_live_log(job: Job, offset: int, limit: int) -> LogChunk:
     """Return part of a log from the resource on which the job runs or ran. Raises ResourceUnreachable.
 
@@ -246,7 +257,9 @@ def open_outputs(job_ids: Collection[str], known: Mapping[str, Job] = MappingPro
     ids = sorted(set(job_ids) - set(jobs))
     for batch in orm.in_batches(ids):
         rows = Job.objects.filter(pk__in=batch).select_related("resource")
-        jobs |= {job.pk: job for job in rows.only("name", "evictions", "resource__name", "resource__kind")}
+        jobs |= {
+            job.pk: job for job in rows.only("name", "evictions", "resource__name", "resource__kind", "resource__host")
+        }
     return {job_id: open_output(job) for job_id, job in jobs.items()}
 
 

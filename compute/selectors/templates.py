@@ -1,6 +1,6 @@
 """Reads about templates. Every signed-in person may see them, and every project may use them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from django.db.models import QuerySet
 
@@ -10,6 +10,7 @@ from compute.adapters import drivers
 from compute.engine.mounts import SourceKind, describe_kinds
 from compute.errors import TemplateNotFound
 from compute.models import Template
+from core import hosts
 
 
 def list_templates(*, actor: Actor, project: str | None = None) -> QuerySet[Template]:
@@ -38,6 +39,13 @@ def find_templates(full_names: Collection[str]) -> dict[str, Template]:
     rows = Template.objects.filter(resource__detached_at=None, name__in={name.partition(".")[2] for name in names})
     rows = rows.select_related("resource").defer("resource__config", "resource__credentials").order_by("pk")
     return {row.full_name: row for row in rows if row.full_name in names}
+
+
+def list_hosts() -> Mapping[str, str]:
+    """Return by name the hosts of the templates of machines."""
+    rows = Template.objects.filter(resource__detached_at=None).exclude(resource__host=hosts.ANY)
+    found = rows.values_list("resource__name", "name", "resource__host")
+    return {f"{resource}.{name}": host for resource, name, host in found}
 
 
 def ignores_image(template: Template) -> bool:

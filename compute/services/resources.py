@@ -18,7 +18,7 @@ from compute.errors import InvalidResource, ResourceExists, ResourceInUse
 from compute.models import Job, Resource, ResourceSite
 from compute.services import node_reports, templates
 from compute.services.templates import Shape
-from core import clock
+from core import clock, hosts
 from core.units import ONE_GPU
 from datasets.selectors import caches as cache_selectors
 from scheduler.services import nodes
@@ -45,7 +45,7 @@ def ensure_first_resources(*, actor: Actor) -> None:
     """Register this machine and the simulated lab, on the first start only: what an admin detached stays away."""
     if not Resource.objects.exists():
         with transaction.atomic():
-            machine = _create(actor, "this-machine", "local", {})
+            machine = _create(actor, "this-machine", "local", {}, host=hosts.this_host())
             for name, shape in _shapes_of(describe_machine()).items():
                 templates.create_template(actor=actor, resource=machine, name=name, shape=shape)
             lab = _create(actor, "lab", "simulated", {"nodes": _LAB})
@@ -66,8 +66,12 @@ def attach_resource(
     config: Config = _NONE,
     credentials: Credentials = _NONE,
     sites: Sequence[str] = (),
+    host: str = "",
 ) -> Resource:
     """Add a resource once it has answered. `config` is what its kind asks for; `credentials` are kept encrypted.
+
+    A machine of another `host` than this answers to its own controller, after it is added. Without a name it is the
+    only host there is.
 
     `sites` are the cache sites whose copies its jobs can read, the nearest first; without them this machine reads the
     local one. Raises ResourceExists, InvalidResource, CacheSiteNotFound and ResourceUnreachable; then nothing is kept.
@@ -76,13 +80,14 @@ def attach_resource(
     check_name(name)
     drivers.get_kind(kind).check(config, credentials)
     with transaction.atomic():
-        resource = _create(actor, name, kind, config, credentials)
+        resource = _create(actor, name, kind, config, credentials, host=host)
         if sites:
             _link_sites(actor, resource, sites)
-        found = drivers.driver_of(resource).probe()
-        if not found:
-            raise InvalidResource(f"{name} answers, but has no nodes.")
-        node_reports.write(resource, found)
+        if hosts.is_here(resource.host):
+            found = drivers.driver_of(resource).probe()
+            if not found:
+                raise InvalidResource(f"{name} answers, but has no nodes.")
+            node_reports.write(resource, found)
     return resource
 
 
@@ -126,12 +131,15 @@ def detach_resource(*, actor: Actor, resource: Resource) -> None:
     audit.record(actor, "compute.detach_resource", resource)
 
 
-def _create(actor: Actor, name: str, kind_name: str, config: Config, credentials: Credentials = _NONE) -> Resource:
+def _create(
+    actor: Actor, name: str, kind_name: str, config: Config, credentials: Credentials = _NONE, *, host: str = ""
+) -> Resource:
     kind = drivers.get_kind(kind_name)
+    host = hosts.choose(host) if kind.has_host else hosts.ANY
     attached = Resource.objects.filter(detached_at=None)
     if attached.filter(name=name).exists():
         raise ResourceExists(f"There is a compute resource called '{name}' already.")
-    if kind.is_single and (other := attached.filter(kind=kind.name).first()) is not None:
+    if kind.has_host and (other := attached.filter(kind=kind.name, host__in=(hosts.ANY, host)).first()) is not None:
         raise ResourceExists(f"This machine is attached already, as '{other.name}'.", field="kind")
     resource = Resource.objects.create(
         name=name,
@@ -139,8 +147,9 @@ def _create(actor: Actor, name: str, kind_name: str, config: Config, credentials
         is_simulated=kind.is_simulated,
         config=dict(config),
         credentials=drivers.encrypt(credentials),
+        host=host,
     )
-    if kind.is_single:
+    if kind.has_host and not cache_selectors.is_elsewhere(LOCAL_CACHE_SITE, host):
         ResourceSite.objects.create(resource=resource, site=LOCAL_CACHE_SITE, position=0)
     audit.record(actor, "compute.attach_resource", resource, kind=kind.name)
     return resource

@@ -24,13 +24,15 @@ from compute.services import confinement, resources, templates
 from compute.services.templates import Shape
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
-from core.errors import PlatformError
+from core import hosts
+from core.errors import InvalidInput, PlatformError
 from core.isolation import FailureView
 from core.units import ONE_GPU
 from datasets.errors import CacheSiteNotFound
 from datasets.selectors import caches
 from scheduler.selectors.nodes import get_node
 from scheduler.services import nodes
+from web.host_choice import host_field
 
 _MOST_GPUS = 10_000
 
@@ -45,6 +47,7 @@ class ResourceView:
     failures: list[FailureView]
     site_slots: list[str]
     has_credentials: bool
+    host: str
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class AttachForm(forms.Form):
     def __init__(self, actor: Actor, data: QueryDict | None = None) -> None:
         """Offer every kind with its fields, and every cache site."""
         super().__init__(data)
+        self.fields.update(host_field())
         self._kinds = {kind.name: kind for kind in selectors.list_kinds()}
         self.fields["kind"].choices = [(kind.name, kind.label) for kind in self._kinds.values()]  # type: ignore[attr-defined]
         self.fields["kind"].initial = next(iter(self._kinds))
@@ -113,7 +117,7 @@ class AttachForm(forms.Form):
                 self.add_error(field, errors)
             if form.is_valid():
                 config, credentials = form.read_config(str(cleaned["name"])), form.read_credentials()
-                cleaned |= {"config": config, "credentials": credentials}
+                cleaned |= {"config": config, "credentials": credentials, "host": cleaned.get("host", "")}
         return cleaned
 
 
@@ -152,6 +156,7 @@ def compute_page(request: PageRequest) -> HttpResponse:
             failures.of_resource(resource),
             slots_of(resource.sites, choices),
             resource.kind in with_secrets,
+            hosts.name_of(resource.host),
         )
         for resource in selectors.list_resources(actor=request.actor)
     ]
@@ -164,10 +169,11 @@ def attach_page(request: PageRequest) -> HttpResponse:
     resources.require_attach(actor=request.actor)
     form = AttachForm(request.actor, request.POST or None)
     if form.is_valid():
-        fields = {name: form.cleaned_data[name] for name in ("name", "kind", "config", "credentials", "sites")}
+        names = ("name", "kind", "config", "credentials", "sites", "host")
+        fields = {name: form.cleaned_data[name] for name in names}
         try:
             resource = resources.attach_resource(actor=request.actor, **fields)
-        except (InvalidName, InvalidResource, ResourceExists, ResourceUnreachable) as error:
+        except (InvalidInput, InvalidName, InvalidResource, ResourceExists, ResourceUnreachable) as error:
             form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
         else:
             messages.success(

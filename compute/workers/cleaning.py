@@ -17,7 +17,7 @@ from compute.engine.mounts import Tree
 from compute.engine.states import JOB_STATES
 from compute.errors import ResourceUnreachable
 from compute.models import Job
-from core import clock, isolation
+from core import clock, hosts, isolation
 
 KEEP = timedelta(days=14)
 KEEP_TREES = timedelta(days=2)
@@ -31,7 +31,7 @@ def delete_old_files(*, keep: timedelta = KEEP) -> int:
     """
     now = clock.now()
     ended = Job.objects.filter(state__in=sorted(JOB_STATES.final), finished_at__lt=now - keep, files_deleted_at=None)
-    ended = ended.filter(log_stored_at__isnull=False)
+    ended = ended.filter(log_stored_at__isnull=False, resource__host__in=hosts.here())
     count = 0
 
     def delete(job_id: str) -> None:

@@ -18,10 +18,10 @@ from compute.engine.job_spec import JobSpec
 from compute.engine.ports import GpuShare, Launch
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import ResourceUnconfined, ResourceUnreachable, StartRefused
-from compute.models import Job
+from compute.models import Job, Resource
 from compute.selectors import failures
 from compute.services import confinement, journal
-from core import clock, isolation, orm, units
+from core import clock, hosts, isolation, orm, units
 from scheduler.services import workloads
 
 log = structlog.get_logger(__name__)
@@ -30,15 +30,17 @@ LEASE = timedelta(seconds=30)
 _MOST_STARTS = 3
 _LAUNCHED = (
     *("name", "spec", "token", "kind", "node_name", "cpu_millicores", "memory_bytes", "gpus", "evictions"),
-    *("submitted_by", "resource__name", "resource__kind", "resource__unconfined_reason", "project__name"),
+    *("submitted_by", "resource__name", "resource__kind", "resource__host", "resource__unconfined_reason"),
+    "project__name",
 )
 _SEVERAL_PODS = "The job has several pods. The drivers of this version start one pod a job."
 
 
 def start_placed_jobs() -> None:
-    """Start all jobs whose workload was placed."""
+    """Start all jobs whose workload was placed on a resource of this host."""
+    ours = Resource.objects.filter(host__in=hosts.here()).values("pk")
     # Asked without a lock first: most ticks find nothing.
-    for placement_ids in orm.in_batches(workloads.list_unclaimed()):
+    for placement_ids in orm.in_batches(workloads.list_unclaimed(resources=ours)):
         for job_ids in isolation.in_batch(failures.CLAIM, placement_ids, _claim):
             _start(job_ids)
 

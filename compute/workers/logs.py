@@ -21,7 +21,7 @@ from compute.models import Job, ResourceState, StoredLogChunk
 from compute.selectors import failures
 from compute.selectors import jobs as job_selectors
 from compute.selectors.stored_logs import MOST_CHUNK_BYTES, path_of
-from core import clock, isolation
+from core import clock, hosts, isolation
 from datasets.errors import StoreUnreachable
 from datasets.services import trees
 from datasets.services.trees import SourceFile, StoredTree
@@ -54,7 +54,7 @@ def store_logs(*, limit: int = _MOST_JOBS) -> None:
     ended = unstored.filter(state__in=sorted(JOB_STATES.final))
     ended.filter(starts=0, evictions=0).update(log_stored_at=clock.now())  # they never ran
     for due in (ended, unstored.filter(state__in=sorted(HOLDING))):
-        reachable = due.filter(resource__state=ResourceState.READY)
+        reachable = due.filter(resource__state=ResourceState.READY, resource__host__in=hosts.here())
         projects = Project.objects.filter(pk__in=reachable.order_by().values("project")).order_by("pk")
         isolation.for_each("compute.store_logs", projects, partial(_store_project, reachable, limit))
 

@@ -13,6 +13,7 @@ from typing import Any
 from django.conf import settings
 
 from compute.models import Resource, SimulatedJob
+from core import hosts
 
 
 def move_simulated_jobs() -> None:
@@ -22,6 +23,13 @@ def move_simulated_jobs() -> None:
         if resource is not None:
             SimulatedJob.objects.bulk_create(_read_jobs(resource, folder), ignore_conflicts=True, batch_size=500)
             shutil.rmtree(folder)
+
+
+def bind_machine() -> None:
+    """Take the machine that an earlier version attached for the host whose home folder has the files of its jobs."""
+    jobs = Path(settings.NEARLINE.home) / "jobs"
+    if settings.NEARLINE.is_embedded or any(jobs.glob("*")):
+        Resource.objects.filter(host=hosts.UNBOUND).update(host=hosts.this_host())
 
 
 def _read_jobs(resource: Resource, folder: Path) -> Iterator[SimulatedJob]:

@@ -24,7 +24,7 @@ from compute.selectors import failures
 from compute.services import journal
 from compute.workers import launches, probes, stops
 from compute.workers.launches import LEASE
-from core import clock, isolation, orm
+from core import clock, hosts, isolation, orm
 
 log = structlog.get_logger(__name__)
 
@@ -42,8 +42,8 @@ def find_started() -> list[QuerySet[Job]]:
 
 
 def observe_all() -> None:
-    """Look at every attached resource. One that has jobs cannot be detached."""
-    attached = Resource.objects.filter(detached_at=None).values_list("pk", flat=True)
+    """Look at every attached resource of this host. One that has jobs cannot be detached."""
+    attached = Resource.objects.filter(detached_at=None, host__in=hosts.here()).values_list("pk", flat=True)
     observe_each(sorted(attached))
 
 
@@ -53,8 +53,9 @@ def observe_each(resource_ids: Sequence[str]) -> None:
 
 
 def observe_resource(*, resource_id: str) -> None:
-    """Look at one resource and repair what differs."""
-    resource = Resource.objects.filter(pk=resource_id).defer("config", "credentials").first()
+    """Look at one resource and repair what differs, unless that is for another host to do."""
+    ours = Resource.objects.filter(pk=resource_id, host__in=hosts.here())
+    resource = ours.defer("config", "credentials").first()
     if resource is None:
         return
     driver = drivers.driver_of(resource)
@@ -67,7 +68,7 @@ def observe_resource(*, resource_id: str) -> None:
         explained = isolation.for_each(
             failures.EXPLAIN,
             repairs.records,
-            lambda record: _with_cause(record, driver, names.get(record.token)),
+            lambda record: _with_details(record, driver, names.get(record.token)),
             key=lambda record: record.job_id,
         )
         # An end that cannot be explained is recorded all the same.
@@ -96,8 +97,10 @@ def _read_records(resource: Resource, reports: Sequence[JobReport]) -> list[JobR
     ]
 
 
-def _with_cause(record: Record, driver: ComputeDriver, name: str | None) -> Record:
-    """Return the record of a failure with what the job itself said last in its log, where that can be read."""
+def _with_details(record: Record, driver: ComputeDriver, name: str | None) -> Record:
+    """Return the record of a failure with what the job said last in its log, of a success with where its output is."""
+    if record.state is JobState.SUCCEEDED and name is not None:
+        return replace(record, output_folder=str(driver.open_output(name).host_folder or ""))
     if record.state is not JobState.FAILED or name is None:
         return record
     try:
@@ -134,6 +137,7 @@ def _step_of(record: Record) -> journal.Step:
             "reason_code": record.reason_code or "",
             "reason": record.reason,
             "last_lines": record.last_lines,
+            "output_folder": record.output_folder,
         }
     moments = {"started_at": record.started_at, "finished_at": record.finished_at}
     times = {column: moment for column, moment in moments.items() if moment is not None}

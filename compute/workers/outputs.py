@@ -54,8 +54,10 @@ def store_output(job: Job, *, patterns: Sequence[str], find_changed: FindChanged
     """Store the files that a job left and whose path fits one of the patterns, and note it in the job's row.
 
     The rules of a `.nearlineignore` at the top of the output are honoured. Files that were changed since the job ended
-    are left out. `output_error` says what is left out, except by patterns.
+    are left out. `output_error` says what is left out, except by patterns. What is stored already stays as it is.
     """
+    if job.output_state == OutputState.STORED:
+        return Stored(job.output_files, job.output_error)
     changed: frozenset[str] = frozenset()
     try:
         output = job_selectors.open_output(job)

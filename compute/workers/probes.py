@@ -9,7 +9,7 @@ from compute.errors import ResourceUnreachable
 from compute.models import Resource, ResourceState
 from compute.selectors import failures
 from compute.services import node_reports
-from core import clock, isolation
+from core import clock, hosts, isolation
 from scheduler.services import nodes
 
 log = structlog.get_logger(__name__)
@@ -18,9 +18,24 @@ _CONTACT_STEP = timedelta(seconds=10)
 
 
 def probe_all() -> None:
-    """Ask every resource for its nodes."""
+    """Ask every resource of this host for its nodes, and note which others have a host that is away."""
     attached = Resource.objects.filter(detached_at=None).order_by("pk")
-    isolation.for_each(failures.PROBE, attached, lambda resource: probe_resource(resource=resource))
+    ours = attached.filter(host__in=hosts.here())
+    isolation.for_each(failures.PROBE, ours, lambda resource: probe_resource(resource=resource))
+    present = [host.id for host in hosts.list_hosts().values() if not host.is_away]
+    away = attached.exclude(host__in=[*hosts.here(), *present])
+    isolation.for_each(
+        failures.PROBE,
+        away,
+        lambda resource: note_unreachable(resource=resource, error=ResourceUnreachable(_describe_away(resource))),
+    )
+
+
+def _describe_away(resource: Resource) -> str:
+    if resource.host == hosts.UNBOUND:
+        return "It belongs to no host yet. A controller takes it whose home folder holds the files of its jobs."
+    name = hosts.name_of(resource.host)
+    return f"Its host {name} is away: no controller runs there. How its jobs stand is unknown until one does."
 
 
 def probe_resource(*, resource: Resource) -> None:

@@ -12,7 +12,7 @@ from compute.models import Job
 from compute.selectors import failures
 from compute.services import journal
 from compute.workers import probes
-from core import clock, isolation, orm
+from core import clock, hosts, isolation, orm
 from scheduler.services import workloads
 
 GRACE_S = 10.0
@@ -43,7 +43,7 @@ def evict_jobs() -> None:
 
 def stop_ending_jobs() -> None:
     """Tell every job that is being cancelled or evicted to end. What cannot be reached now is told at a later look."""
-    ending = Job.objects.filter(state__in=(JobState.LEAVING, JobState.STOPPING))
+    ending = Job.objects.filter(state__in=(JobState.LEAVING, JobState.STOPPING), resource__host__in=hosts.here())
     isolation.for_each(
         failures.STOP, ending.select_related("resource").order_by("pk"), _stop, key=lambda job: job.run_name
     )

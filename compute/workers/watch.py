@@ -12,7 +12,7 @@ from compute.engine.ports import ComputeDriver, ReportState
 from compute.errors import ResourceUnreachable
 from compute.models import Resource
 from compute.workers import observe
-from core import clock, connections, tasks
+from core import clock, connections, hosts, tasks
 
 log = structlog.get_logger(__name__)
 
@@ -26,7 +26,7 @@ _GATHER_S, _GATHER_MOST_S = 0.003, 0.03
 
 
 def watch_forever(stop: threading.Event) -> None:
-    """Watch every attached resource, each in a thread of its own, until `stop` is set; then return within a second."""
+    """Watch the attached resources of this host, each in a thread, until `stop` is set; then return within a second."""
     watchers: dict[str, threading.Thread] = {}
     attached: set[str] = set()
     while not stop.is_set():
@@ -46,7 +46,8 @@ def _start_missing(watchers: dict[str, threading.Thread], attached: set[str], st
     The threads read `attached` too, and end when their resource is not in it any more.
     """
     connections.keep_usable()
-    present = set(Resource.objects.filter(detached_at=None).values_list("pk", flat=True))
+    ours = Resource.objects.filter(detached_at=None, host__in=hosts.here())
+    present = set(ours.values_list("pk", flat=True))
     attached.intersection_update(present)
     attached.update(present)
     for resource_id in sorted(present):

@@ -38,6 +38,7 @@ def create_site(request: ApiRequest, body: schemas.CacheSiteIn) -> Status[schema
         config=body.config,
         capacity_bytes=body.capacity_bytes,
         idle_days=body.idle_days,
+        host=body.host,
     )
     return Status(201, schemas.CacheSiteOut.of(site))
 

@@ -14,6 +14,7 @@ from datasets.selectors import caches
 class CacheSiteIn(Schema):
     """A new site. Kind `folder` needs `root`, a folder of the server.
 
+    Where there are several hosts, it needs their `host` too, and a capacity unless that is the host which answers.
     Kind `simulated` does not exist; its `config` needs `size_bytes` and `rate_bytes_s`. Without a capacity a folder may
     fill four fifths of what is free there, and a simulated site all of its size.
     """
@@ -21,6 +22,7 @@ class CacheSiteIn(Schema):
     name: bounds.Name
     kind: bounds.Name = "folder"
     root: str = Field("", max_length=1000)
+    host: bounds.Name = ""
     config: Annotated[dict[bounds.Name, bounds.Quantity | bounds.Line], Field(max_length=20)] = {}
     capacity_bytes: bounds.Bytes | None = None
     idle_days: bounds.Days = 1

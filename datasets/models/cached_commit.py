@@ -24,7 +24,8 @@ class CacheSite(BaseModel):
     """A place near compute that holds cached commits.
 
     `root` is its folder, or a name that no folder has. `config` holds what is special to its kind. `idle_days` is how
-    long a commit may lie there unused; 0: for ever.
+    long a commit may lie there unused; 0: for ever. `host` is the id of the host whose workers fill it, empty where
+    any may (see `core.hosts`).
     """
 
     id_prefix = "site"
@@ -35,6 +36,7 @@ class CacheSite(BaseModel):
     )
     root = models.CharField(max_length=1000)
     config = models.JSONField(default=dict)
+    host = models.CharField(max_length=32, blank=True)
     capacity_bytes = models.BigIntegerField()
     idle_days = models.FloatField(default=1)
 

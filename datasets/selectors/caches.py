@@ -8,6 +8,7 @@ from django.db.models import Max, QuerySet, Sum
 
 from accounts.actor import Actor
 from accounts.permissions import require
+from core import hosts
 from datasets import permissions
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.registry import KINDS
@@ -83,6 +84,11 @@ def get_site(*, actor: Actor, name: str = "") -> CacheSite:
     if site is None:
         raise CacheSiteNotFound(f"There is no cache site called '{name}'." if name else "There is no cache site yet.")
     return site
+
+
+def is_elsewhere(name: str, host: str) -> bool:
+    """Whether a site of that name lies in a folder of another host than `host`. For other apps."""
+    return CacheSite.objects.filter(name=name).exclude(host__in=(hosts.ANY, host)).exists()
 
 
 def measure_capacity(site: CacheSite) -> Capacity:

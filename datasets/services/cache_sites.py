@@ -10,6 +10,7 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
+from core import hosts
 from datasets.adapters.sites.registry import get_kind, open_site
 from datasets.errors import CacheSiteExists, InvalidCacheSite
 from datasets.models import CacheSite, CacheSiteKind
@@ -22,7 +23,8 @@ def ensure_default_site() -> CacheSite:
     if site is not None:
         return site
     try:
-        return create_site(actor=Actor.system("first start"), name=LOCAL_SITE, root=settings.NEARLINE.home / "cache")
+        root = settings.NEARLINE.home / "cache"
+        return create_site(actor=Actor.system("first start"), name=LOCAL_SITE, root=root, host=hosts.this_host())
     except CacheSiteExists:
         return CacheSite.objects.get(name=LOCAL_SITE)
 
@@ -41,8 +43,12 @@ def create_site(
     config: Mapping[str, object] | None = None,
     capacity_bytes: int | None = None,
     idle_days: float = 1,
+    host: str = "",
 ) -> CacheSite:
     """Make a cache site, once it has answered. `root` is for sites in a folder, which is made too; `config` for others.
+
+    A folder is that of a `host`, given by name or id; without one, of the only host there is. In a folder of another
+    host nothing is made or measured before its first copy, so its capacity must be given.
 
     Without a capacity: four fifths of what is free in a folder, all of a simulated site.
     Raises InvalidName, InvalidCacheSite, CacheSiteExists and CacheSiteUnavailable.
@@ -53,6 +59,10 @@ def create_site(
     site = CacheSite(
         name=name, kind=kind, root=str(root), config=dict(config or {}), capacity_bytes=0, idle_days=idle_days
     )
+    if site_kind.has_host:
+        site.host = hosts.choose(host)
+        if capacity_bytes is None and not hosts.is_here(site.host):
+            raise InvalidCacheSite("Give the capacity of a folder on another host: only that host sees its disk.")
     site_kind.check(site)
     usage = open_site(site).usage()
     default_bytes = int(usage.free_bytes * site_kind.default_part)

@@ -13,6 +13,7 @@ from core.errors import InvalidInput
 from datasets.errors import CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite
 from datasets.selectors import caches
 from datasets.services import cache_sites
+from web.host_choice import host_field
 
 
 class PolicyForm(forms.Form):
@@ -45,6 +46,7 @@ class SiteForm(PolicyForm):
         self.fields["kind"].initial = next(iter(self._kinds))
         for kind in self._kinds.values():
             self.fields.update(kind.form().fields)
+        self.fields.update(host_field())
 
     def clean(self) -> dict[str, object]:
         """Keep, as `root` and `config`, what the chosen kind's form reads."""
@@ -80,8 +82,9 @@ def add_site(request: PageRequest) -> HttpResponse:
                 config=said["config"],
                 capacity_bytes=said["capacity"],
                 idle_days=said["idle_days"],
+                host=said.get("host", ""),
             )
-        except (CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite, InvalidName) as error:
+        except (CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite, InvalidInput, InvalidName) as error:
             form.add_error(None, f"{error.message} {error.hint}".strip())
         else:
             messages.success(request, f"{site.name} can hold {units.format_bytes(site.capacity_bytes)} of commits.")

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
-from core import clock, isolation, leases
+from core import clock, hosts, isolation, leases
 from core.errors import PlatformError
 from core.tasks import enqueue, enqueue_reliably
 from core.units import format_bytes
@@ -69,9 +69,10 @@ def hydrate_cached_commit(*, cached_commit_id: str) -> None:
 
 
 def find_unattended() -> list[QuerySet[CachedCommit]]:
-    """Return the copies that need work and have no worker, and those that somebody wants scrubbed."""
-    unfinished = CachedCommit.objects.filter(state__in=[*UNFINISHED, CacheState.EVICTING])
-    to_scrub = CachedCommit.objects.filter(state=CacheState.READY, scrub_requested_at__isnull=False)
+    """Return the copies of this host that need work and have no worker, and those that somebody wants scrubbed."""
+    ours = CachedCommit.objects.filter(site__host__in=hosts.here())
+    unfinished = ours.filter(state__in=[*UNFINISHED, CacheState.EVICTING])
+    to_scrub = ours.filter(state=CacheState.READY, scrub_requested_at__isnull=False)
     return [unfinished.filter(leases.is_free(clock.now())), to_scrub]
 
 
@@ -102,8 +103,9 @@ def reap(*, limit: int = 100) -> int:
 
 @transaction.atomic
 def _claim(cached_commit_id: str) -> CachedCommit | None:
-    """Take the lease, if the row wants work, nobody has it, and nothing must come first."""
-    found = CachedCommit.objects.filter(pk=cached_commit_id, state__in=UNFINISHED).values("site_id").first()
+    """Take the lease, if the row wants work of this host, nobody has it, and nothing must come first."""
+    ours = CachedCommit.objects.filter(pk=cached_commit_id, site__host__in=hosts.here())
+    found = ours.filter(state__in=UNFINISHED).values("site_id").first()
     if found is None:
         return None
     site = cache_space.lock_site(found["site_id"])

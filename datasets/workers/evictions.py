@@ -10,7 +10,7 @@ import structlog
 from django.db import transaction
 from django.db.models import F
 
-from core import clock, isolation, leases
+from core import clock, hosts, isolation, leases
 from core.tasks import enqueue, enqueue_on_commit
 from datasets.adapters.sites.registry import open_site
 from datasets.engine import eviction
@@ -96,8 +96,12 @@ def remove_copy(*, cached_commit_id: str) -> None:
 
 
 def sweep_leftovers() -> int:
-    """Remove what lies on sites although no row wants it, such as after a restored database; return how many copies."""
-    return sum(isolation.for_each("datasets.sweep_site", CacheSite.objects.order_by("pk"), _sweep_site))
+    """Remove what lies on sites of this host although no row wants it; return how many copies.
+
+    Such as after a restored database.
+    """
+    ours = CacheSite.objects.filter(host__in=hosts.here()).order_by("pk")
+    return sum(isolation.for_each("datasets.sweep_site", ours, _sweep_site))
 
 
 def _sweep_site(site: CacheSite) -> int:
@@ -123,7 +127,7 @@ HEALING = "healing-"
 @transaction.atomic
 def _claim(cached_commit_id: str) -> CachedCommit | None:
     rows = CachedCommit.objects.select_for_update(of=("self",)).select_related("site")
-    row = rows.filter(pk=cached_commit_id, state=CacheState.EVICTING).first()
+    row = rows.filter(pk=cached_commit_id, state=CacheState.EVICTING, site__host__in=hosts.here()).first()
     now = clock.now()
     if row is None or row.is_leased_at(now):
         return None

@@ -13,7 +13,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Q
 
-from core import clock, isolation, leases
+from core import clock, hosts, isolation, leases
 from core.errors import PlatformError
 from core.tasks import enqueue_reliably
 from datasets.adapters.hydration import hydrate
@@ -41,8 +41,8 @@ _NAMED_FILES = 100
 def enqueue_due_scrubs(*, limit: int = 20) -> int:
     """Enqueue the scrubs of copies whose last one is a day ago; return how many."""
     due = Q(scrubbed_at__isnull=True) | Q(scrubbed_at__lte=clock.now() - SCRUB_EVERY)
-    ready = CachedCommit.objects.filter(due, state=CacheState.READY).order_by("scrubbed_at", "pk")
-    rows = isolation.take(failures.SCRUB, ready, limit)
+    ready = CachedCommit.objects.filter(due, state=CacheState.READY, site__host__in=hosts.here())
+    rows = isolation.take(failures.SCRUB, ready.order_by("scrubbed_at", "pk"), limit)
     for row in rows:
         enqueue_reliably("datasets.scrub", cached_commit_id=row.pk)
     return len(rows)
@@ -56,7 +56,7 @@ def scrub_each(ids: Sequence[str]) -> None:
 def scrub_cached_commit(*, cached_commit_id: str) -> None:
     """Compare a ready copy with its commit if that is due or was asked for, and heal what differs."""
     rows = CachedCommit.objects.select_related("site", "commit", "dataset__project", "dataset__store")
-    row = rows.filter(pk=cached_commit_id, state=CacheState.READY).first()
+    row = rows.filter(pk=cached_commit_id, state=CacheState.READY, site__host__in=hosts.here()).first()
     if row is None or not _is_due(row):
         return
     folder = open_site(row.site).folder

@@ -72,5 +72,14 @@ class ArtifactFolder:
 
 
 def artifact_store() -> ArtifactStore:
-    """Return the store of this installation."""
-    return ArtifactFolder(Path(settings.NEARLINE.home).absolute() / "artifacts")
+    """Return the store in the home folder of this host."""
+    return ArtifactFolder(_root())
+
+
+def may_be_elsewhere() -> bool:
+    """Whether the store is on another host, if there is one: then that host moves what it holds."""
+    return not settings.NEARLINE.is_embedded and not _root().is_dir()
+
+
+def _root() -> Path:
+    return Path(settings.NEARLINE.home).absolute() / "artifacts"

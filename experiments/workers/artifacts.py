@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from compute.selectors import jobs as job_selectors
 from compute.workers import outputs
-from core import isolation
+from core import hosts, isolation
 from core.models import Failure
 from experiments import signals
 from experiments.models import Experiment
@@ -35,6 +35,8 @@ def store_artifacts(run_id: str | None = None) -> None:
         waiting = waiting.filter(run_id=run_id)
     rows = list(waiting.only("run_id", "job_id", "output_patterns").order_by("run_id", "pk"))
     jobs = job_selectors.list_by_id([row.job_id for row in rows if row.job_id is not None])
+    # An output in a folder of another host is stored there.
+    rows = [row for row in rows if row.job_id not in jobs or hosts.is_here(jobs[row.job_id].resource.host)]
     isolation.for_each(
         failures.STORE_OUTPUTS,
         rows,
@@ -43,6 +45,15 @@ def store_artifacts(run_id: str | None = None) -> None:
     )
     for done in sorted({row.run_id for row in rows}):
         signals.outputs_stored.send(sender=None, run_id=done)
+
+
+def store_output_of(job: "Job") -> None:
+    """Store the output of a job whose success is not recorded yet, for steps that cannot read its folder."""
+    experiment = Experiment.objects.filter(job=job.pk).only("run_id", "output_patterns").first()
+    if experiment is not None:
+        outputs.store_output(
+            job, patterns=experiment.output_patterns, find_changed=partial(_find_changed, experiment.run_id)
+        )
 
 
 def _store(experiment: Experiment, job: "Job | None") -> None:

@@ -104,14 +104,15 @@ def read_running() -> None:
 
 
 def _logs_of(job_ids: Sequence[str], known: Mapping[str, "Job"] = MappingProxyType({})) -> list[_Log]:
-    """Return the logs of these jobs that were not read to their end."""
+    """Return the logs of these jobs that were not read to their end, and that can be read on this host."""
     rows: list[Experiment] = []
     for batch in orm.in_batches(job_ids):
         unread = Experiment.objects.filter(job__in=batch, harvested_at__isnull=True)
         rows += unread.only(*_READ_FIELDS)
     missing = [row.job_id for row in rows if row.job_id is not None and row.job_id not in known]
     jobs = {**known, **(job_selectors.list_by_id(missing) if missing else {})}
-    return [_Log(row, jobs[row.job_id]) for row in sorted(rows, key=lambda row: row.pk) if row.job_id in jobs]
+    readable = {job_id: job for job_id, job in jobs.items() if job_selectors.is_readable(job)}
+    return [_Log(row, readable[row.job_id]) for row in sorted(rows, key=lambda row: row.pk) if row.job_id in readable]
 
 
 def _harvest(logs: Sequence[_Log]) -> list[_Reading]:

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from compute.workers import outputs
 from core import isolation
-from experiments.adapters.artifact_folder import artifact_store
+from experiments.adapters.artifact_folder import artifact_store, may_be_elsewhere
 from experiments.errors import ArtifactsNotMovable
 from experiments.models import Artifact, Experiment
 from experiments.selectors import failures
@@ -28,6 +28,8 @@ def find_old() -> list[QuerySet[Artifact]]:
 
 def move_artifacts(*, limit: int = _AT_ONCE) -> None:
     """Move the artifacts of some experiments."""
+    if may_be_elsewhere():
+        return
     (old,) = find_old()
     rows = Experiment.objects.filter(pk__in=old.order_by().values("experiment").distinct()).order_by("pk")
     isolation.for_each(failures.MOVE_ARTIFACTS, isolation.take(failures.MOVE_ARTIFACTS, rows, limit), _move)

@@ -10,7 +10,7 @@ from accounts.actor import Actor
 from compute.services.jobs import Tree
 from core import clock, isolation
 from datasets.services import trees
-from experiments.adapters.artifact_folder import artifact_store
+from experiments.adapters.artifact_folder import artifact_store, may_be_elsewhere
 from flows.adapters import code_archive
 from flows.errors import BundleNotFound
 from flows.models import Bundle, FlowVersion
@@ -42,6 +42,8 @@ def find_old() -> list[QuerySet[Bundle]]:
 
 def move_code() -> None:
     """Move code that earlier releases kept in the home folder into the store. The old files stay."""
+    if may_be_elsewhere():
+        return
     (old,) = find_old()
     isolation.for_each(MOVE, old.order_by("pk")[:_AT_ONCE], _move)
 

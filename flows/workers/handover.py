@@ -15,16 +15,21 @@ from typing import Any
 
 import structlog
 from blake3 import blake3
+from django.conf import settings
 
 from compute.selectors import jobs as job_selectors
+from compute.selectors import templates
 from compute.selectors.states import JobState
 from compute.services.jobs import HostFolder, Mount, Tree
+from core import hosts
 from core.sealed_folder import Difference, SealedFolder
 from datasets.errors import BlobMissing, ContentCorrupt
 from datasets.workers import scrubs
 from experiments.errors import ArtifactNotFound
 from experiments.selectors import artifacts
-from flows.models import Attempt
+from experiments.workers import artifacts as artifact_storing
+from flows.models import Attempt, Run
+from flows.selectors import specs
 from flows.workers import run_folders
 
 log = structlog.get_logger(__name__)
@@ -39,7 +44,7 @@ def inspect_ended(run_id: str, attempts: Iterable[Attempt], jobs: Mapping[str, A
     Called before their success is recorded, so that nothing reads outputs that are not sealed. `jobs` are theirs, by
     id; attempts whose jobs are not among them have not ended.
     """
-    inspection = _Inspection(run_id)
+    inspection, is_spread = _Inspection(run_id), _is_spread(run_id)
     faults: dict[str, str] = {}
     for attempt in attempts:
         job = jobs.get(str(attempt.job_id))
@@ -50,7 +55,19 @@ def inspect_ended(run_id: str, attempts: Iterable[Attempt], jobs: Mapping[str, A
             faults[attempt.pk] = fault
         elif (folder := job_selectors.open_output(job).host_folder) is not None:
             _sealed(run_id, folder).seal()
+            if is_spread:
+                artifact_storing.store_output_of(job)
+                job.refresh_from_db(fields=["output_state", "output_root"])
     return faults
+
+
+def _is_spread(run_id: str) -> bool:
+    """Whether steps of a run may start on other hosts, which read outputs from the store."""
+    if settings.NEARLINE.is_embedded:
+        return False
+    graph = specs.graph_of(Run.objects.values_list("version_id", flat=True).get(pk=run_id))
+    choices = {choice.template for node in graph.nodes for choice in node.choices}
+    return not all(hosts.is_here(host) for template, host in templates.list_hosts().items() if template in choices)
 
 
 def find_changed_outputs(run_id: str, folder: Path | None) -> tuple[str, ...]:

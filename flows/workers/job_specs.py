@@ -1,13 +1,18 @@
 """What an attempt's job is told: command, parameters, datasets, its parents' outputs and measurements, the code."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from django.conf import settings
 from django.db.models import F
 
 from compute.selectors import jobs as job_selectors
 from compute.selectors import outputs as output_selectors
+from compute.selectors import templates
 from compute.services.jobs import HostFolder, JobSpec, Mount, Tree, source_from_json
+from core import hosts
 from flows.engine import names, references
 from flows.engine.expressions import Value
 from flows.engine.spec import FlowSpec, StepSpec
@@ -27,13 +32,13 @@ class JobSpecs:
         self._jobs = jobs
         self._said = {step.name: step for step in spec.steps}
         self._code = Mount("code", code.get_tree(run.project_id, bundle)) if bundle else None
-        self._mounts: dict[str, Sequence[Mount]] = {}
+        self._outputs: dict[str, Mapping[int, _Output]] = {}
         self._variables: dict[str, Mapping[str, str]] = {}
 
     def gather_inputs(self, key: str) -> None:
         """Find what a step's inputs are. Called before a transaction, which then waits for no files."""
         for parent in self._said[key].after:
-            self._inputs(parent)
+            self._outputs_of(parent)
 
     def build(self, step: Step, attempt: Attempt) -> JobSpec:
         """Return what the attempt's job is told."""
@@ -52,7 +57,7 @@ class JobSpecs:
             secret_names=said.secrets,
             data=tuple(Mount(row.name, source_from_json(row.source)) for row in inputs),
             commits=tuple(row.commit_id for row in inputs),
-            inputs=tuple(mount for parent in said.after for mount in self._inputs(parent)),
+            inputs=tuple(mount for parent in said.after for mount in self._inputs(parent, attempt.template)),
             parameters=step.parameters,
             append_parameters=said.append_parameters,
             timeout_s=said.timeout or None,
@@ -84,28 +89,54 @@ class JobSpecs:
     def _inputs_of(self, attempt: Attempt) -> list[AttemptInput]:
         return list(AttemptInput.objects.filter(attempt=attempt).order_by("name"))
 
-    def _inputs(self, parent: str) -> Sequence[Mount]:
-        """Return the parent's output; of a grid that of each instance under its index."""
-        if parent not in self._mounts:
-            is_grid = bool(self._said[parent].grid)
-            self._mounts[parent] = [
-                Mount(f"{parent}/{index}" if is_grid else parent, source)
-                for index, source in self._outputs_of(parent).items()
-            ]
-        return self._mounts[parent]
+    def _inputs(self, parent: str, template: str) -> Iterator[Mount]:
+        """Yield the parent's output; of a grid that of each instance under its index."""
+        is_grid = bool(self._said[parent].grid)
+        for index, output in self._outputs_of(parent).items():
+            if source := output.source_on(self._hosts.get(template, hosts.ANY)):
+                yield Mount(f"{parent}/{index}" if is_grid else parent, source)
 
-    def _outputs_of(self, parent: str) -> Mapping[int, HostFolder | Tree]:
-        """Return the newest attempts' outputs by index. A step starts when all its parents succeeded, so these did.
+    @cached_property
+    def _hosts(self) -> Mapping[str, str]:
+        """The hosts of templates; where there is only one host, none need be told apart."""
+        return {} if settings.NEARLINE.is_embedded else templates.list_hosts()
 
-        An output is shared where it lies, or comes from the store where that is not on this host.
+    def _outputs_of(self, parent: str) -> Mapping[int, "_Output"]:
+        """Return what the newest attempts left, by index.
+
+        A step starts when all its parents succeeded, so these did.
         """
-        newest = Attempt.objects.filter(run=self._run, step__key=parent, number=F("step__attempt_count"))
-        job_ids = dict(newest.filter(job__isnull=False).order_by("step__index").values_list("step__index", "job_id"))
-        outputs = job_selectors.open_outputs(job_ids.values(), self._jobs)
-        folders = {job_id: reader.host_folder for job_id, reader in outputs.items() if reader.host_folder is not None}
-        here = {job_id: folder for job_id, folder in folders.items() if folder.is_dir()}
-        handover.restore_outputs(self._run.pk, here)
-        sources: dict[str, HostFolder | Tree] = {job_id: HostFolder(str(path)) for job_id, path in folders.items()}
-        if away := set(job_ids.values()) - here.keys():
-            sources |= output_selectors.find_trees(away)
-        return {index: sources[job_id] for index, job_id in job_ids.items() if job_id in sources}
+        if parent not in self._outputs:
+            newest = Attempt.objects.filter(run=self._run, step__key=parent, number=F("step__attempt_count"))
+            rows = newest.filter(job__isnull=False).order_by("step__index")
+            job_ids = dict(rows.values_list("step__index", "job_id"))
+            jobs = {job_id: self._jobs[job_id] for job_id in job_ids.values() if job_id in self._jobs}
+            jobs |= job_selectors.list_for_reading(set(job_ids.values()) - jobs.keys())
+            folders = {job_id: job_selectors.open_output(job).host_folder for job_id, job in jobs.items()}
+            here = {job_id: folder for job_id, folder in folders.items() if folder is not None and folder.is_dir()}
+            handover.restore_outputs(self._run.pk, here)
+            self._outputs[parent] = {
+                index: _Output(jobs[job_id], str(here.get(job_id) or _folder_elsewhere(jobs[job_id])))
+                for index, job_id in job_ids.items()
+                if job_id in jobs
+            }
+        return self._outputs[parent]
+
+
+def _folder_elsewhere(job: Any) -> str:
+    """Return the folder of an output on another host; empty: it is in none."""
+    return "" if hosts.is_here(job.resource.host) else str(job.output_folder)
+
+
+@dataclass(frozen=True)
+class _Output:
+    """The job of an attempt, and the folder that it left on its host; empty: there is none any more."""
+
+    job: Any
+    folder: str
+
+    def source_on(self, host: str) -> HostFolder | Tree | None:
+        """Return from where a job on a host reads it: another host's from the store. None where that holds no file."""
+        if self.folder and host in {hosts.ANY, self.job.resource.host}:
+            return HostFolder(self.folder)
+        return output_selectors.find_trees([self.job.pk]).get(self.job.pk)

@@ -69,8 +69,8 @@ class News:
 
     @property
     def ended_job_ids(self) -> list[str]:
-        """The jobs that have ended."""
-        return sorted(job_id for job_id, status in self.statuses.items() if status.has_ended)
+        """The jobs that have ended. What a job left is looked at on its host before its end counts."""
+        return sorted(job_id for job_id, status in self.statuses.items() if status.has_ended and status.is_here)
 
 
 @dataclass(frozen=True)

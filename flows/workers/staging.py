@@ -19,7 +19,7 @@ from accounts.actor import Actor
 from compute.errors import TemplateNotFound
 from compute.selectors import templates
 from compute.services.jobs import HostFolder, SourceKind, Tree, source_to_json
-from core import clock, isolation, leases, tasks
+from core import clock, hosts, isolation, leases, tasks
 from core.errors import PlatformError
 from core.models import Failure
 from datasets.selectors import caches as cache_selectors
@@ -125,11 +125,14 @@ def copy_each(input_ids: Sequence[str]) -> None:
 
 
 def copy_input(input_id: str) -> None:
-    """Write an attempt's own copy of a commit, verified, unless somebody is at it."""
+    """Write an attempt's own copy of a commit, verified, unless somebody is at it or it is for another host to do."""
+    row = AttemptInput.objects.select_related("attempt").filter(_UNDER_WAY, pk=input_id, is_cached=False).first()
+    template = _template_of(row.attempt) if row is not None else None
+    if row is None or (template is not None and not hosts.is_here(template.resource.host)):
+        return
     token = leases.take(AttemptInput.objects.filter(_UNDER_WAY, pk=input_id, is_cached=False), for_s=_LEASE_S)
     if token is None:
         return
-    row = AttemptInput.objects.select_related("attempt").get(pk=input_id)
     target = _copies_of(row.attempt.run_id, row.attempt_id) / row.name
     draft = target.with_name(f".{row.name}-{secrets.token_hex(4)}")
     try:

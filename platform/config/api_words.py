@@ -103,6 +103,7 @@ WORDS = {
     "held": "How much is held already.",
     "held_milli": "Thousandths of the device that are held.",
     "holders": "Who holds the resources, by name where the caller may see them.",
+    "host": "The name or id of the host whose machine or folder it is; empty: the only one, or none in particular.",
     "id": "Its id, which never changes.",
     "idempotency_key": "A word of the client's: sent again, it gives the same commit.",
     "idle_days": "Days unused after which a cached copy may leave; 0: never; null: as the site says.",

@@ -108,8 +108,18 @@ class Settings:
         "",
         "Folders that confined jobs may write to besides their own, with a colon between them.",
     )
+    host_id: str = setting(
+        "NEARLINE_HOST_ID",
+        "",
+        "Identity of the host whose folders this home folder is about; empty: made once and kept in the home folder.",
+    )
     log_level: str = setting("NEARLINE_LOG_LEVEL", "WARNING", "Least severe log event that is written.")
     sample: bool = setting("SAMPLE", "1", "0: the first start does not write and train on the sample dataset.")
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether one process does everything, without a message broker."""
+        return not self.broker_url
 
     @property
     def url(self) -> str:
@@ -158,6 +168,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         values["secrets_key"] = values["secrets_key"] or _kept(
             home / "secrets.key", lambda: Fernet.generate_key().decode()
         )
+        values["host_id"] = values["host_id"] or _kept(home / "host-id", lambda: secrets.token_hex(8))
     except OSError as error:
         raise SystemExit(
             f"The folder {home} cannot be written ({error.strerror}). Choose another with NEARLINE_HOME."

@@ -14,17 +14,26 @@ from accounts.models import User
 from accounts.selectors import actor_of
 from accounts.services import projects, tokens
 from compute.services import resources
-from compute.workers import moves, probes
+from compute.workers import moves as compute_moves
+from compute.workers import probes
+from config import keys
 from core.errors import PlatformError
 from datasets.services import cache_sites, stores
+from datasets.workers import moves as cache_moves
 
 ADMIN = "admin"
 
 
-def prepare() -> None:
-    """Bring the database up to date and create what is missing. Can be repeated without harm."""
+def prepare(*, has_new_keys: bool = False) -> None:
+    """Bring the database up to date and create what is missing. Can be repeated without harm.
+
+    Raises SystemExit when the keys are not those of the installation, unless it is to have new ones.
+    """
     settings.NEARLINE.home.mkdir(parents=True, exist_ok=True)
     _migrate()
+    if has_new_keys:
+        keys.replace_keys()
+    keys.record_keys()
     system = Actor.system("first start")
     admin = User.objects.filter(username=ADMIN).first()
     if admin is None:
@@ -36,8 +45,15 @@ def prepare() -> None:
         raise CommandError(f"{error.message} {error.hint}") from error
     cache_sites.ensure_default_site()
     resources.ensure_first_resources(actor=system)
-    moves.move_simulated_jobs()
+    take_what_is_here()
     probes.probe_all()
+
+
+def take_what_is_here() -> None:
+    """Take what earlier versions left in the folders of this host. Can be repeated without harm."""
+    compute_moves.bind_machine()
+    compute_moves.move_simulated_jobs()
+    cache_moves.bind_sites()
 
 
 def _migrate() -> None:

@@ -1,5 +1,8 @@
 """The leader: every task with a period is run when due, by the one process that holds the lease.
 
+What belongs to a host is worked on there: on each host one controller holds the host's lease, and runs the tasks that
+say so, leader or not.
+
 Messages make the product quick; this loop makes it right. It runs periodic tasks in its own process, on threads of its
 own, so that nothing depends on a message broker being there. Whether there is work is asked in one statement for all of
 them, so an idle installation leaves its database alone.
@@ -15,7 +18,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 from django.db.models import Exists
 
-from core import clock, leases, tasks
+from core import clock, hosts, leases, tasks
 from core.local_queue import LocalQueue
 from core.models import Lease
 from core.tasks import Task
@@ -31,26 +34,30 @@ _SURELY_EVERY_S = 60.0
 def lead(
     queue: LocalQueue, stop: threading.Event, *, holder: str = "", on_lead: Callable[[], None] | None = None
 ) -> None:
-    """Run periodic tasks until `stop` is set. `on_lead` is called once, when this process first becomes the leader."""
+    """Run periodic tasks until `stop` is set.
+
+    `on_lead` is called once, when this process first becomes the leader, or the one that works for its host.
+    """
     holder = holder or f"{socket.gethostname()}:{os.getpid()}"
     schedule = Schedule()
-    renew_at, is_leader = 0.0, False
+    renew_at, is_leader, has_host = 0.0, False, False
     tasks.install_threads(queue)
     while not stop.wait(_STEP_S):
         now = clock.monotonic()
         if now >= renew_at:
-            was_leader, is_leader = is_leader, _take(holder)
+            was_leader, (is_leader, has_host) = is_leader, _take(holder)
             renew_at = now + _LEASE_S / 3
             if is_leader and not was_leader:
                 log.info("leader.elected", holder=holder)
-                if on_lead is not None:
-                    on_lead()
-                    on_lead = None
-        if not is_leader:
-            continue
-        for task in schedule.take_due(now):
-            queue.put(task, {})
+            if (is_leader or has_host) and on_lead is not None:
+                on_lead()
+                on_lead = None
+        if is_leader or has_host:
+            for task in schedule.take_due(now, is_leader=is_leader):
+                queue.put(task, {})
     tasks.install_threads(None)
+    if has_host:
+        hosts.release(holder=holder)
     if is_leader:
         leases.release_named(_LEASE, holder=holder)
 
@@ -63,9 +70,12 @@ class Schedule:
         self._due_at = {task.name: 0.0 for task in self._tasks}
         self._surely_at = dict(self._due_at)
 
-    def take_due(self, now: float) -> list[Task]:
-        """Return the tasks to run now: those that are due and have work, and each of them once a minute anyway."""
-        due = [task for task in self._tasks if now >= self._due_at[task.name]]
+    def take_due(self, now: float, *, is_leader: bool = True) -> list[Task]:
+        """Return the tasks to run now: those that are due and have work, and each of them once a minute anyway.
+
+        For who does not lead: those that run on each host.
+        """
+        due = [task for task in self._tasks if (is_leader or task.on_each_host) and now >= self._due_at[task.name]]
         if not due:
             return []
         try:
@@ -93,10 +103,11 @@ def _find_idle(due: Sequence[Task]) -> Collection[str]:
     return {name for name, _ in questions} - busy
 
 
-def _take(holder: str) -> bool:
+def _take(holder: str) -> tuple[bool, bool]:
+    """Return whether this process leads, and whether it is the one that works for its host."""
     try:
         close_old_connections()
-        return leases.take_named(_LEASE, holder=holder, for_s=_LEASE_S)
+        return leases.take_named(_LEASE, holder=holder, for_s=_LEASE_S), hosts.take(holder=holder)
     except DatabaseError as error:
         log.warning("leader.database_away", reason=str(error))
-        return False
+        return False, False

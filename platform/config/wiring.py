@@ -3,7 +3,8 @@
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from core import tasks
+from config.host_calls import RedisHostCalls
+from core import host_calls, tasks
 from core.local_queue import LocalQueue
 
 
@@ -11,6 +12,7 @@ def wire() -> None:
     """Install the task queue. Without a broker tasks are not enqueued until `manage.py up` starts its threads."""
     if settings.NEARLINE.broker_url:
         tasks.install(import_string(settings.TASK_QUEUES["broker"])())
+        host_calls.install(RedisHostCalls(settings.NEARLINE.broker_url))
 
 
 def make_local_queue() -> LocalQueue:

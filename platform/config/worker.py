@@ -11,6 +11,7 @@ import threading
 
 import structlog
 from celery import Celery
+from celery.signals import worker_init
 from kombu.exceptions import OperationalError
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -58,6 +59,14 @@ app = make_app(settings.NEARLINE.broker_url)
 def run_task(name: str, ids: dict[str, str]) -> None:
     """Run the task that the message names."""
     tasks.run(name, ids)
+
+
+@worker_init.connect
+def check_keys(**_facts: object) -> None:
+    """Refuse to work with other keys than the other processes. Raises SystemExit."""
+    from config import keys  # noqa: PLC0415 (models are loaded by now)
+
+    keys.check_keys()
 
 
 class CeleryQueue:

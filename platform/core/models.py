@@ -1,4 +1,4 @@
-"""The tables of the kernel: leases, by which one process among many leads; and failures of background work."""
+"""The tables of the kernel: leases, by which one process among many leads; shared keys; failures of background work."""
 
 from django.db import models
 
@@ -12,6 +12,16 @@ class Lease(Leased):
 
     def __str__(self) -> str:
         return f"{self.name} held by {self.lease_token}"
+
+
+class KnownKey(models.Model):
+    """A key that all processes of the installation share, by the name of its setting and a slow hash."""
+
+    name = models.CharField(primary_key=True, max_length=50)
+    digest = models.CharField(max_length=128)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Failure(BaseModel):

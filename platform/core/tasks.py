@@ -48,7 +48,8 @@ class Task:
 
     `on` names the events (`app.signal`) after which it is enqueued, without ids. `find_work` returns queries of the
     rows that a periodic run would do something about; None: only the run itself can tell. `handover` is the place
-    of the task among those of a hand-over from job to job (see `hand_over`); None: it is not one of them.
+    of the task among those of a hand-over from job to job (see `hand_over`); None: it is not one of them. One that runs
+    `on_each_host` works on rows of a host (see `core.hosts`), so it runs there also where the leader is elsewhere.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Task:
     on: tuple[str, ...] = ()
     find_work: FindWork | None = None
     handover: int | None = None
+    on_each_host: bool = False
 
 
 class TaskQueue(Protocol):
@@ -107,6 +109,7 @@ def task(
     on: Sequence[str] = (),
     find_work: FindWork | None = None,
     handover: int | None = None,
+    on_each_host: bool = False,
 ) -> Callable[[Handler], Handler]:
     """Register a function under `name`. A periodic run and an event of `on` call it without ids.
 
@@ -115,7 +118,7 @@ def task(
     """
 
     def register(handler: Handler) -> Handler:
-        _tasks[name] = Task(name, queue, handler, every_s, tuple(on), find_work, handover)
+        _tasks[name] = Task(name, queue, handler, every_s, tuple(on), find_work, handover, on_each_host)
         for event in on:
             _signal_of(event).connect(lambda **_: enqueue(name), weak=False, dispatch_uid=name)
         return handler

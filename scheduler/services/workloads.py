@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
@@ -140,13 +141,15 @@ def find_terminating() -> list[QuerySet[Workload]]:
     return [Workload.objects.filter(state=WorkloadState.TERMINATING)]
 
 
-def list_unclaimed() -> list[str]:
-    """Return the ids of the placements that are not claimed yet, the oldest first.
+def list_unclaimed(*, resources: QuerySet[Any, Any] | None = None) -> list[str]:
+    """Return the ids of the placements that are not claimed yet, the oldest first; those on resources, where named.
 
     One table and an index of exactly these rows: a join of waiting jobs with what they got is planned badly by a
     database that has no statistics yet, or old ones, because both sides are empty most of the time.
     """
     (unclaimed,) = find_unclaimed()
+    if resources is not None:
+        unclaimed = unclaimed.filter(node__resource_id__in=resources)
     return list(unclaimed.order_by("pk").values_list("pk", flat=True))
 
 

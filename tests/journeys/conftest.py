@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.product import Product
+from tests.journeys.product import Product, TwoHosts, is_full
 
 
 @pytest.fixture(scope="session")
 def product(tmp_path_factory) -> Iterator[Product]:
-    running = Product(tmp_path_factory.mktemp("product") / "home").start()
+    kind = TwoHosts if is_full() else Product
+    running = kind(tmp_path_factory.mktemp("product") / "home").start()
     yield running
     running.stop()
 

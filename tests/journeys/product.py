@@ -2,6 +2,7 @@
 
 It runs embedded (one process on SQLite, a folder as store), or in full when `NEARLINE_TEST_POSTGRES`,
 `NEARLINE_TEST_REDIS` and `NEARLINE_TEST_S3` name servers: then web, worker and controller are processes of their own.
+`TwoHosts` is a full one with each of them twice, in two home folders that share nothing; requests go to both in turn.
 """
 
 import itertools
@@ -17,6 +18,7 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.balancer import Balancer
 from tests.ports import reserve_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,12 +33,13 @@ def is_full() -> bool:
 
 @dataclass
 class Product:
-    """One installation with a home of its own."""
+    """One installation with a home of its own, or one more host of the installation that it `joins`."""
 
     home: Path
     environment: dict[str, str] = field(default_factory=dict)
     port: int = field(default_factory=reserve_port)
     processes: dict[str, subprocess.Popen] = field(default_factory=dict)
+    joins: "Product | None" = None
 
     def __post_init__(self) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("NEARLINE_")}
@@ -49,7 +52,7 @@ class Product:
             "NEARLINE_JOB_WRITABLE_PATHS": str(self.home.parent),  # where jobs leave traces for a test
             "PORT": str(self.port),
             "SAMPLE": "0",
-            **(_full_environment() if is_full() else {}),
+            **(_shared_environment(self.joins) if is_full() else {}),
             **self.environment,
         }
 
@@ -59,22 +62,14 @@ class Product:
 
     @property
     def token(self) -> str:
-        return (self.home / "admin.token").read_text()
+        return ((self.joins or self).home / "admin.token").read_text()
 
     def start(self) -> "Product":
         """Start every process and wait until the product is ready to serve."""
         python = str(BIN / "python")
         if is_full():
-            done = subprocess.run(
-                [python, "manage.py", "setup"],
-                cwd=ROOT,
-                env=self.environment,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode != 0:
-                raise AssertionError(f"`manage.py setup` ended with {done.returncode}:\n{done.stderr[-4000:]}")
+            if self.joins is None:
+                self.manage("setup")
             self.spawn(
                 "web",
                 [
@@ -116,6 +111,13 @@ class Product:
         self._wait_until_ready()
         return self
 
+    def manage(self, *arguments: str) -> None:
+        """Run `manage.py` to its end."""
+        command = [str(BIN / "python"), "manage.py", *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise AssertionError(f"`manage.py {arguments[0]}` ended with {done.returncode}:\n{done.stderr[-4000:]}")
+
     def spawn(self, name: str, command: list[str]) -> None:
         """Start a process of this installation; its output goes to a log beside the home folder."""
         log = (self.home.parent / f"{self.home.name}.{name}.log").open("ab")
@@ -131,7 +133,7 @@ class Product:
                 if process.poll() is not None:
                     raise AssertionError(f"{name} ended with {process.returncode}:\n{self.log_of(name)[-4000:]}")
             try:
-                with urllib.request.urlopen(f"{self.url}/readyz", timeout=2) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as answer:
                     if json.load(answer)["checks"]["leader"] == "ok":
                         return
             except (urllib.error.URLError, ConnectionError, TimeoutError):
@@ -210,6 +212,51 @@ class Product:
             if time.monotonic() > deadline:
                 raise AssertionError(f"This did not come about in {limit_s} s. Last seen: {value}")
             time.sleep(0.1)
+
+
+@dataclass
+class TwoHosts(Product):
+    """A full installation on two hosts. Each request goes to the web process after the one of the last request."""
+
+    def __post_init__(self) -> None:
+        self.balancer_port = reserve_port()
+        shared = {"NEARLINE_PUBLIC_URL": self.url, **self.environment}
+        self.environment = {**shared, "NEARLINE_HOST_ID": "host-a"}
+        super().__post_init__()
+        home = self.home.with_name(f"{self.home.name}-b")
+        self.second = Product(home, {**shared, "NEARLINE_HOST_ID": "host-b"}, joins=self)
+        self.balancer: Balancer | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.balancer_port}"
+
+    def start(self) -> "TwoHosts":
+        super().start()
+        self.second.start()
+        if self.balancer is None:
+            self.balancer = Balancer(self.balancer_port, [self.port, self.second.port])
+        return self
+
+    def kill(self, *names: str) -> None:
+        super().kill(*names)
+        if not names:
+            self.second.kill()
+
+    def stop(self) -> None:
+        super().stop()
+        self.second.stop()
+        if self.balancer is not None:
+            self.balancer.stop()
+            self.balancer = None
+
+
+def _shared_environment(joins: Product | None) -> dict[str, str]:
+    """Return the servers and keys of a new installation, or those of the one that a host joins."""
+    if joins is None:
+        return _full_environment()
+    shared = ("DATABASE_URL", "BROKER_URL", "NEARLINE_STORE_", "NEARLINE_SECRET_KEY", "NEARLINE_SECRETS_KEY")
+    return {name: value for name, value in joins.environment.items() if name.startswith(shared)}
 
 
 def _full_environment() -> dict[str, str]:

@@ -289,6 +289,7 @@ class Resource(Record):
     is_simulated: bool = False
     nodes: tuple[Mapping[str, Any], ...] = ()
     sites: tuple[str, ...] = ()
+    host: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,6 +101,14 @@ def test_templates_say_when_their_nodes_do_not_exist(cli, server):
     assert json.loads(cli("compute", "list", "--json").stdout) == {"items": [RESOURCE], "templates": [TEMPLATE]}
 
 
+def test_compute_says_on_which_host_a_machine_is_and_that_it_is_away(cli, server):
+    machine = {**RESOURCE, "is_simulated": False, "host": "bee", "state": "unreachable"}
+    server.on("GET", "/compute/resources", page(machine))
+    server.on("GET", "/compute/templates", page(TEMPLATE))
+
+    assert cli("compute", "list").stdout.splitlines()[1].rstrip().endswith("on bee, unreachable")
+
+
 def test_cached_commits_are_listed_with_the_room_of_their_site(cli, server):
     site = {"name": "local", "capacity_bytes": 10**9, "committed_bytes": 1500, "used_bytes": 1500, "free_bytes": 10**9}
     hydrating = cached(state="hydrating", percent=40, path=None)

@@ -7,12 +7,15 @@ from django.conf import settings
 
 from compute.adapters.kinds import Config, Credentials, ResourceKind
 from compute.adapters.local.driver import LocalDriver
+from compute.adapters.local.elsewhere import ElsewhereDriver
 from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.tree_folders import TreeFolders
 from compute.adapters.local.views import Views
 from compute.engine.mounts import SourceKind, Tree
+from compute.engine.ports import ComputeDriver
 from compute.errors import InvalidResource
 from compute.models import Resource
+from core import hosts
 from datasets.selectors import tree_sources
 
 
@@ -22,8 +25,10 @@ def check(config: Config, credentials: Credentials) -> None:
         raise InvalidResource("This machine has no settings; only a simulated resource declares its nodes.")
 
 
-def open_driver(_resource: Resource, home: Path, _credentials: Credentials) -> LocalDriver:
+def open_driver(resource: Resource, home: Path, _credentials: Credentials) -> ComputeDriver:
     """Return the driver. It confines jobs if that is asked for and possible."""
+    if not hosts.is_here(resource.host):
+        return ElsewhereDriver(resource)
     site = settings.NEARLINE
     refusal = find_refusal() if site.confine_jobs else "The setting NEARLINE_CONFINE_JOBS is 0."
     trees = open_tree_folders(home)
@@ -53,6 +58,6 @@ KIND = ResourceKind(
     check=check,
     mountable=frozenset({SourceKind.HOST_FOLDER, SourceKind.TREE}),
     open=open_driver,
-    is_single=True,
+    has_host=True,
     ignores_images=True,
 )

@@ -53,6 +53,7 @@ def test_a_new_installation_is_readable_by_its_owner_alone(tmp_path):
 
     assert mode(tmp_path / "home") == 0o700
     assert done.stdout.splitlines() == [
+        "0o600 host-id",
         "0o700 later",
         "0o600 later/log",
         "0o600 nearline.sqlite3",

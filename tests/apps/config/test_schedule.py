@@ -61,3 +61,11 @@ def test_while_the_database_is_away_nothing_is_run_and_nothing_is_forgotten(sche
         away = schedule.take_due(1.0)
 
     assert (away, "scheduler.cycle" in names(schedule.take_due(1.25))) == ([], True)
+
+
+def test_who_does_not_lead_runs_only_what_belongs_to_a_host(db):
+    on_each_host = {name for name, task in tasks.registered().items() if task.on_each_host}
+
+    assert names(Schedule().take_due(0.0, is_leader=False)) == on_each_host
+    assert {"compute.launch", "compute.observe", "datasets.reap", "flows.advance"} <= on_each_host
+    assert on_each_host.isdisjoint({"scheduler.cycle", "datasets.collect_packs", "datasets.evict_idle"})

@@ -7,9 +7,12 @@ from pathlib import Path
 from django import forms
 from django.conf import settings
 
+from core import hosts
 from datasets.adapters.sites.folder.copy_folder import PosixFolder
 from datasets.adapters.sites.folder.driver import FolderSite
+from datasets.adapters.sites.folder.elsewhere import ElsewhereSite
 from datasets.adapters.sites.kinds import SiteKind
+from datasets.engine.cache_ports import CacheSiteDriver
 from datasets.errors import InvalidCacheSite
 from datasets.models import CacheSite, CacheSiteKind, Store, StoreKind
 
@@ -42,8 +45,11 @@ def check(site: CacheSite) -> None:
 
 
 def _list_used_folders(site: CacheSite) -> Iterator[tuple[Path, str]]:
-    for known in CacheSite.objects.filter(kind=CacheSiteKind.FOLDER).exclude(pk=site.pk).order_by("pk"):
+    on_host = CacheSite.objects.filter(kind=CacheSiteKind.FOLDER, host=site.host)
+    for known in on_host.exclude(pk=site.pk).order_by("pk"):
         yield Path(known.root), f"of the site '{known.name}'"
+    if not hosts.is_here(site.host):
+        return
     for store in Store.objects.filter(kind=StoreKind.FOLDER).order_by("pk"):
         yield Path(store.location), f"of the store '{store.name}'"
     home = Path(settings.NEARLINE.home).absolute()
@@ -60,11 +66,17 @@ def _overlap(first: Path, second: Path) -> bool:
     return one == other or one in other.parents or other in one.parents
 
 
+def open_site(site: CacheSite) -> CacheSiteDriver:
+    """Return the driver; of a folder of another host what the database knows of it."""
+    return FolderSite(PosixFolder(Path(site.root))) if hosts.is_here(site.host) else ElsewhereSite(site)
+
+
 KIND = SiteKind(
     name="folder",
     label="folder: on this server's disk, or a network file system that it mounts",
     form=FolderForm,
     check=check,
-    open=lambda site: FolderSite(PosixFolder(Path(site.root))),
+    open=open_site,
+    has_host=True,
     default_part=0.8,
 )

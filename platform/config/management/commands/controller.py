@@ -1,4 +1,7 @@
-"""`manage.py controller`: runs periodic tasks, schedules and watches compute. Run several; one leads."""
+"""`manage.py controller`: runs periodic tasks, schedules and watches compute. Run several; one leads.
+
+One on each host that has a local resource or a cache site in a folder: what is there, no other host can do.
+"""
 
 import signal
 import threading
@@ -6,7 +9,7 @@ import threading
 from django.core.management.base import BaseCommand
 
 from compute.workers import watch
-from config import leader
+from config import first_start, host_calls, keys, leader
 from core.local_queue import LocalQueue
 
 
@@ -17,11 +20,14 @@ class Command(BaseCommand):
 
     def handle(self, *_args: object, **_options: object) -> None:
         """Run until SIGTERM or SIGINT."""
+        keys.check_keys()
+        first_start.take_what_is_here()
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         queue = LocalQueue()
         queue.start()
+        host_calls.start_answering(stop)
         watcher = threading.Thread(target=watch.watch_forever, args=(stop,), name="watch", daemon=True)
         leader.lead(queue, stop, on_lead=watcher.start)
         queue.stop()

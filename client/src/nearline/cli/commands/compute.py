@@ -9,6 +9,7 @@ from nearline.cli.group import CommandGroup
 from nearline.cli.options import Project
 from nearline.cli.session import session_of
 from nearline.errors import NotFound
+from nearline.models import Resource
 
 app = CommandGroup(help="Where steps run: resources, nodes, templates.")
 
@@ -30,19 +31,26 @@ def list_compute(context: typer.Context, project: Project = None) -> None:
             {"items": [item.to_json() for item in resources], "templates": [item.to_json() for item in templates]}
         )
         return
-    simulated = {resource.name for resource in resources if resource.is_simulated}
+    notes = {resource.name: _note_on(resource) for resource in resources}
     rows = [
         (
             template.full_name,
             formats.cpus(template.cpu_millicores),
             formats.memory(template.memory_bytes),
             formats.gpus(template.gpu_milli),
-            "simulated" if template.resource in simulated else "",
+            notes.get(template.resource or "", ""),
         )
         for template in templates
     ]
     empty = "There is no compute template that you may use."
     session.out.table(templates, ("TEMPLATE", "CPU", "MEMORY", "GPU", ""), rows, empty=empty)
+
+
+def _note_on(resource: Resource) -> str:
+    if resource.is_simulated:
+        return "simulated"
+    where = f"on {resource.host}" if resource.host else ""
+    return ", ".join(note for note in (where, "unreachable" if resource.state == "unreachable" else "") if note)
 
 
 @app.command("sites")

@@ -1,0 +1,22 @@
+"""What this host's resources tell processes of other hosts: see `compute.adapters.local.elsewhere`."""
+
+from typing import Any
+
+from compute.adapters import drivers
+from compute.adapters.local import questions
+from compute.models import Resource
+from core.host_calls import answers
+
+
+@answers(questions.READ_LOG)
+def read_log(*, resource_id: str, name: str, offset: int, limit: int) -> dict[str, Any]:
+    """Return part of a log."""
+    driver = drivers.driver_of(Resource.objects.get(pk=resource_id))
+    return questions.chunk_to_json(driver.read_log(name, offset, limit))
+
+
+@answers(questions.READ_USAGE)
+def read_usage(*, resource_id: str, name: str, after: str | None) -> dict[str, Any]:
+    """Return samples of what a job used."""
+    driver = drivers.driver_of(Resource.objects.get(pk=resource_id))
+    return questions.samples_to_json(driver.read_usage(name, questions.moment_from_json(after)))

@@ -1,0 +1,99 @@
+"""Hosts: machines with folders of their own, each known by the identity that its home folder keeps.
+
+What lies in such a folder belongs to one host: jobs of a local resource, copies on a cache site of kind `folder`. Its
+row names the host, and only processes with that home folder work on it. Of the controllers with one home folder, one
+holds the host's lease; the lease tells others the host's name and whether it is there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+
+from core import clock, leases
+from core.errors import InvalidInput
+from core.models import Lease
+
+ANY = ""
+"""The host of what any process may work on."""
+
+UNBOUND = "unbound"
+"""The host of what an earlier version made, until a process that has its folder starts."""
+
+_PREFIX = "host:"
+_LEASE_S = 10.0
+# Longer than a restart takes.
+_AWAY_AFTER = timedelta(seconds=30)
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine whose controller has reported. `is_away`: it did not do so for half a minute."""
+
+    id: str
+    name: str
+    is_away: bool
+
+
+def this_host() -> str:
+    """Return the identity of the host of this process."""
+    host: str = settings.NEARLINE.host_id
+    return host
+
+
+def here() -> Sequence[str]:
+    """Return the hosts of the rows that this process may work on."""
+    return (ANY, this_host())
+
+
+def is_here(host: str) -> bool:
+    """Whether this process may work on a row with that host."""
+    return host in here()
+
+
+def take(*, holder: str) -> bool:
+    """Take or renew the lease of this host; False when another controller with this home folder holds it."""
+    return leases.take_named(_PREFIX + this_host(), holder=holder, for_s=_LEASE_S)
+
+
+def release(*, holder: str) -> None:
+    """End the lease of this host, so that another controller with this home folder need not wait."""
+    leases.release_named(_PREFIX + this_host(), holder=holder)
+
+
+def list_hosts() -> Mapping[str, Host]:
+    """Return all hosts by their id, those that are there first."""
+    if settings.NEARLINE.is_embedded:  # the process that asks is all there is
+        return {}
+    alive_at = clock.now() - _AWAY_AFTER
+    rows = Lease.objects.filter(name__startswith=_PREFIX).order_by("lease_token", "name")
+    found = [
+        Host(row.name.removeprefix(_PREFIX), row.lease_token.rpartition(":")[0], not row.is_leased_at(alive_at))
+        for row in rows
+    ]
+    return {host.id: host for host in sorted(found, key=lambda host: host.is_away)}
+
+
+def name_of(host: str) -> str:
+    """Return what people call a host; empty for none in particular, and where there is only one."""
+    if host == ANY or settings.NEARLINE.is_embedded:
+        return ""
+    known = list_hosts()
+    return known[host].name if host in known else host
+
+
+def choose(name: str) -> str:
+    """Return the id of the host that people call `name`; without a name the only one there is.
+
+    Raises InvalidInput when there is none of that name, or several.
+    """
+    present = [host for host in list_hosts().values() if not host.is_away]
+    if not present:
+        return this_host()
+    found = [host.id for host in present if name in {"", host.name, host.id}]
+    if len(found) != 1:
+        names = ", ".join(sorted(f"{host.name} ({host.id})" for host in present))
+        which = f"There is no single host called '{name}'" if name else "There are several hosts"
+        raise InvalidInput(f"{which}. Name one of these: {names}.")
+    return found[0]

@@ -1,0 +1,203 @@
+"""A machine belongs to one host: its controller alone starts, watches and stops what runs there."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from compute.adapters import drivers
+from compute.engine.ports import EndCause
+from compute.errors import ResourceExists, ResourceUnreachable
+from compute.models import Resource
+from compute.selectors import jobs as job_selectors
+from compute.services import jobs, resources
+from compute.workers import launches, moves, observe, probes, stops
+from core import clock, host_calls, hosts
+from core.errors import InvalidInput
+from tests.factories import compute as make
+from tests.factories.api import call
+
+
+@pytest.fixture
+def on_host(settings):
+    """Return a context in which this process is one of another host."""
+
+    @contextmanager
+    def become(host: str):
+        before = settings.NEARLINE
+        settings.NEARLINE = replace(before, host_id=host)
+        yield
+        settings.NEARLINE = before
+
+    return become
+
+
+@pytest.fixture
+def machine(db, home, on_host):
+    """The machine of host `b`, of which this process, on another host, knows."""
+    with on_host("b"):
+        hosts.take(holder="bee:1")
+        resource, driver = make.make_resource("bee", home)
+        Resource.objects.filter(pk=resource.pk).update(kind="local", host="b")
+        resource.refresh_from_db()
+        drivers.install(resource, driver)
+    return resource, driver
+
+
+@pytest.fixture(autouse=True)
+def _full(settings):
+    """Several hosts are there in the full installation only, which has a broker."""
+    settings.NEARLINE = replace(settings.NEARLINE, broker_url="redis://127.0.0.1:1", host_id="a")
+
+
+def test_a_placed_job_is_started_by_its_host_and_by_no_other(machine, project, on_host):
+    resource, driver = machine
+    [job] = make.submit(project, make.make_template(resource), "train")
+    make.place([job])
+
+    launches.start_placed_jobs()
+    elsewhere = make.state_of(job)
+    with on_host("b"):
+        launches.start_placed_jobs()
+
+    assert (elsewhere, make.state_of(job)) == ("pending", "starting")
+    assert [report.name for report in driver.list_jobs()] == ["train"]
+
+
+def test_another_host_does_not_take_a_job_for_lost_that_it_does_not_know(machine, project, on_host):
+    resource, _ = machine
+    [job] = make.submit(project, make.make_template(resource), "train")
+    with on_host("b"):
+        make.start([job])
+
+    with clock.frozen_at(clock.now() + timedelta(hours=1)):
+        observe.observe_each([resource.pk])
+        observe.observe_all()
+
+    assert make.state_of(job) == "running"
+
+
+def test_a_cancelled_job_is_stopped_by_its_host(machine, project, on_host):
+    resource, driver = machine
+    [job] = make.submit(project, make.make_template(resource), "train")
+    with on_host("b"):
+        make.start([job])
+    jobs.cancel_many(job_ids=[job.pk], reason="Enough.")
+
+    stops.stop_ending_jobs()
+    [before] = driver.list_jobs()
+    with on_host("b"):
+        stops.stop_ending_jobs()
+    [after] = driver.list_jobs()
+
+    assert (before.state, after.state, after.cause) == ("running", "failed", EndCause.STOPPED)
+
+
+def test_while_its_host_is_away_a_machine_is_unreachable_and_its_jobs_stay_as_they_are(machine, project, on_host):
+    resource, _ = machine
+    [job] = make.submit(project, make.make_template(resource), "train")
+    with on_host("b"):
+        make.start([job])
+
+    with clock.frozen_at(clock.now() + timedelta(minutes=2)):
+        probes.probe_all()
+        resource.refresh_from_db()
+        away = (resource.state, resource.error)
+        with on_host("b"):
+            hosts.take(holder="bee:2")
+            probes.probe_all()
+        resource.refresh_from_db()
+
+    assert away == (
+        "unreachable",
+        "Its host bee is away: no controller runs there. How its jobs stand is unknown until one does.",
+    )
+    assert (resource.state, make.state_of(job)) == ("ready", "running")
+
+
+def test_a_log_is_read_on_its_host_by_asking_it(machine, project, viewer, on_host):
+    resource, driver = machine
+    [job] = make.submit(project, make.make_template(resource), "train")
+    with on_host("b"):
+        make.start([job])
+    driver.print("train", "epoch 1\n")
+
+    class Calls:
+        def ask(self, host, name, facts):
+            with on_host(host):
+                return host_calls.answer(name, facts)
+
+    before = host_calls.install(Calls())
+    try:
+        chunk = job_selectors.read_log(actor=viewer, job=job_selectors.get_job(actor=viewer, name="train"))
+    finally:
+        host_calls.install(before)
+
+    assert chunk.data == b"epoch 1\n"
+
+
+def test_the_log_of_a_job_on_a_host_that_is_away_cannot_be_read_before_it_is_stored(machine, project, viewer, on_host):
+    resource, _ = machine
+    [job] = make.submit(project, make.make_template(resource), "train")
+    with on_host("b"):
+        make.start([job])
+
+    with (
+        clock.frozen_at(clock.now() + timedelta(minutes=2)),
+        pytest.raises(ResourceUnreachable, match="bee is on the host bee, whose controller alone drives it"),
+    ):
+        job_selectors.read_log(actor=viewer, job=job_selectors.get_job(actor=viewer, name="train"))
+
+
+def test_a_machine_of_an_earlier_version_is_taken_by_the_host_that_has_its_jobs(db, home):
+    resource = Resource.objects.create(name="this-machine", kind="local", host=hosts.UNBOUND)
+
+    moves.bind_machine()
+    without_jobs = Resource.objects.get(pk=resource.pk).host
+    (home / "jobs" / "train").mkdir(parents=True)
+    moves.bind_machine()
+
+    assert (without_jobs, Resource.objects.get(pk=resource.pk).host) == (hosts.UNBOUND, "a")
+
+
+def test_a_machine_is_attached_on_the_host_that_is_named_where_there_are_several(db, home, site_admin, on_host):
+    for host, name in (("a", "ant"), ("b", "bee")):
+        with on_host(host):
+            hosts.take(holder=f"{name}:1")
+
+    with pytest.raises(InvalidInput, match=r"There are several hosts. Name one of these: ant \(a\), bee \(b\)\."):
+        resources.attach_resource(actor=site_admin, name="box", kind="local")
+    box = resources.attach_resource(actor=site_admin, name="box", kind="local", host="bee")
+    with pytest.raises(ResourceExists):
+        resources.attach_resource(actor=site_admin, name="again", kind="local", host="b")
+    mine = resources.attach_resource(actor=site_admin, name="mine", kind="local", host="ant")
+
+    assert (box.host, mine.host) == ("b", "a")
+    assert Resource.objects.count() == 2
+
+
+def test_the_page_and_the_api_say_on_which_host_a_machine_is(machine, site_admin):
+    client = Client()
+    client.force_login(User.objects.get(pk=site_admin.user_id))
+
+    page = client.get("/compute/").content.decode()
+    listed = call(site_admin, "GET", "/compute/resources").body
+
+    assert '<span class="tag">on bee</span>' in page
+    assert [(item["name"], item["host"]) for item in listed["items"]] == [("bee", "bee")]
+
+
+def test_the_form_asks_for_a_host_where_there_are_several(machine, site_admin, on_host):
+    client = Client()
+    client.force_login(User.objects.get(pk=site_admin.user_id))
+    one = client.get("/compute/attach/").content.decode()
+    with on_host("a"):
+        hosts.take(holder="ant:1")
+
+    several = client.get("/compute/attach/").content.decode()
+
+    assert ('name="host"' in one, 'name="host"' in several) == (False, True)
+    assert "bee (b)" in several

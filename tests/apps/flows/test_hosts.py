@@ -1,0 +1,113 @@
+"""Steps of one run on the machines of two hosts: each host looks after its own, and outputs go by way of the store."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from compute.adapters import drivers
+from compute.models import Job, Resource
+from compute.workers import observe
+from core import hosts
+from tests.factories.flows import World, newest_attempt, state_of, states
+
+FLOW = """
+flow: f
+steps:
+- {name: prep, command: c, compute: [this-machine.small]}
+- {name: here, command: c, after: [prep], compute: [this-machine.small]}
+- {name: there, command: c, after: [prep], compute: [other.small]}
+- {name: back, command: c, after: [there], compute: [this-machine.small]}
+"""
+
+
+@pytest.fixture
+def on_host(settings):
+    """Return a context in which this process is one of another host."""
+
+    @contextmanager
+    def become(host: str) -> Iterator[None]:
+        before = settings.NEARLINE
+        settings.NEARLINE = replace(before, host_id=host)
+        yield
+        settings.NEARLINE = before
+
+    return become
+
+
+@pytest.fixture
+def two_hosts(db, settings, tmp_path, on_host) -> World:
+    """`this-machine` of the host `a`, which this process is on, and `other` of the host `b`."""
+    settings.NEARLINE = replace(settings.NEARLINE, home=tmp_path, broker_url="redis://127.0.0.1:1", host_id="a")
+    world = World(tmp_path)
+    Resource.objects.filter(name="this-machine").update(host="a")
+    with on_host("b"):
+        hosts.take(holder="bee:1")
+        world.add_resource("other", tmp_path / "other", host="b")
+    return world
+
+
+def input_of(run, step: str) -> dict:
+    (mount,) = newest_attempt(run, step).job.spec["inputs"]
+    return mount["source"]
+
+
+def test_outputs_are_read_in_their_folder_on_the_same_host_and_from_the_store_on_another(
+    two_hosts: World, member, project, on_host
+):
+    world = two_hosts
+    run = world.start(member, project, FLOW)
+    world.turn()
+    world.turn()
+    driver, name = world.drivers["this-machine"], newest_attempt(run, "prep").job_name
+    driver.leave(name, "model.txt", b"weights")
+    world.finish(run, "prep")
+    world.turn()
+
+    prep = Job.objects.get(name=name)
+    assert input_of(run, "here") == {"kind": "host_folder", "path": str(driver.open_output(name).host_folder)}
+    assert (input_of(run, "there")["kind"], input_of(run, "there")["root"]) == ("tree", prep.output_root)
+    assert prep.output_files == 1
+
+
+def test_the_end_of_a_step_counts_once_its_own_host_has_looked_at_it(two_hosts: World, member, project, on_host):
+    world = two_hosts
+    run = world.start(member, project, FLOW)
+    world.turn()
+    world.turn()
+    world.driver_of(newest_attempt(run, "prep").job_name).leave(newest_attempt(run, "prep").job_name, "a", b"1")
+    world.finish(run, "prep")
+    world.turn()
+    with on_host("b"):
+        world.turn()
+    there = newest_attempt(run, "there").job_name
+    world.drivers["other"].leave(there, "answer.txt", b"42")
+    world.drivers["other"].finish(there)
+    with on_host("b"):
+        observe.observe_all()
+
+    world.turn()
+    elsewhere = states(run)["there"]
+    with on_host("b"):
+        world.turn()
+    world.turn()
+
+    assert (elsewhere, states(run)["there"]) == ("running", "succeeded")
+    assert input_of(run, "back")["root"] == Job.objects.get(name=there).output_root
+
+
+def test_a_run_on_two_hosts_ends(two_hosts: World, member, project, on_host):
+    world = two_hosts
+    run = world.start(member, project, FLOW)
+
+    for _ in range(20):
+        for host in ("a", "b"):
+            with on_host(host):
+                world.turn()
+        for name in world.running():
+            world.driver_of(name).leave(name, "out", b"x")
+            world.driver_of(name).finish(name)
+
+    assert state_of(run) == "succeeded"
+    assert drivers.driver_of(world.resources["this-machine"]) is world.drivers["this-machine"]
