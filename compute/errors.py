@@ -100,3 +100,16 @@ class StartRefused(PlatformError):
     code = "compute.start_refused"
     kind = ErrorKind.CONFLICT
     blame = Blame.PROVIDER
+
+
+class QuotaExceeded(StartRefused):
+    """A quota of the cluster does not allow the job."""
+
+    code = "compute.quota_exceeded"
+    hint = "Ask the cluster's admin for a larger quota of the namespace, or choose another template."
+
+
+class MountNotFound(NotFound):
+    """A job reads no tree of that name."""
+
+    code = "compute.mount_not_found"

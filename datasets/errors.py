@@ -310,3 +310,9 @@ class UploadTooLarge(PlatformError):
     code = "datasets.upload_too_large"
     kind = ErrorKind.QUOTA
     hint = "Bring it in several commits, or use `nearline data sync`, which has no such limit."
+
+
+class ArchiveUnreadable(InvalidInput):
+    """An archive that was sent breaks off, or is none."""
+
+    code = "datasets.archive_unreadable"

@@ -9,6 +9,7 @@ from cryptography.fernet import Fernet
 from django.conf import settings
 
 from compute.adapters.kinds import Credentials, ResourceKind
+from compute.adapters.kubernetes.kind import KIND as KUBERNETES
 from compute.adapters.local.kind import KIND as LOCAL
 from compute.adapters.simulated.kind import KIND as SIMULATED
 from compute.engine.ports import ComputeDriver
@@ -16,7 +17,7 @@ from compute.errors import InvalidResource
 from compute.models import Resource
 from core import hosts
 
-KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in (SIMULATED, LOCAL)}
+KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in (SIMULATED, LOCAL, KUBERNETES)}
 
 _guard = threading.Lock()
 _drivers: dict[tuple[Path, str, bool], tuple[bytes, ComputeDriver]] = {}

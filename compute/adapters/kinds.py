@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ class ResourceKind:
     - `mountable` are the sources that its drivers can mount into jobs.
     - A resource of a kind that `has_host` is one host's machine: it is attached once on each host, as two would give
       the same cores away twice, and that host's controller drives it.
+    - `keep_ended` is how long the files of an ended job stay on the resource, if nobody needs them.
     - Jobs of a kind that `ignores_images` run without the image that they name.
     """
 
@@ -57,3 +59,4 @@ class ResourceKind:
     is_simulated: bool = False
     has_host: bool = False
     ignores_images: bool = False
+    keep_ended: timedelta = timedelta(days=14)

@@ -29,7 +29,12 @@ def list_resources(request: ApiRequest) -> dict[str, Any]:
 
 @router.post("/compute/resources", response={201: schemas.ResourceOut}, operation_id="compute_attach_resource")
 def attach_resource(request: ApiRequest, body: schemas.ResourceIn) -> Status[Resource]:
-    """Attach this machine, or simulated nodes. For site admins."""
+    """Attach this machine, simulated nodes or a cluster, once it has answered. For site admins."""
+    if body.settings:
+        resource = resources.attach_by_fields(
+            actor=request.actor, name=body.name, kind=body.kind, fields=body.settings, sites=body.sites
+        )
+        return Status(201, resource)
     config = {"nodes": [node.model_dump() for node in body.nodes]} if body.nodes else {}
     resource = resources.attach_resource(
         actor=request.actor, name=body.name, kind=body.kind, config=config, sites=body.sites, host=body.host

@@ -79,14 +79,19 @@ class SimulatedNodeIn(Schema):
 
 
 class ResourceIn(Schema):
-    """A resource to attach. `kind` is `local` or `simulated`; `nodes` is for simulated ones.
+    """A resource to attach. `kind` is `local`, `simulated` or `kubernetes`.
 
-    `host` is for local ones: the name or id of the host whose machine it is, where there are several.
+    `nodes` is for simulated ones; `settings` for clusters, by the names that the page has: `kubeconfig`, `context`,
+    `namespace`, `agent_image` and others. `host` is for local ones: the name or id of the host whose machine it is,
+    where there are several.
     """
 
     name: bounds.Name
     kind: bounds.Name
     nodes: list[SimulatedNodeIn] = Field([], max_length=10_000)
+    settings: Annotated[dict[bounds.Name, bounds.FileText], Field(max_length=100)] = Field(
+        {}, description="What the form of the kind asks for, by the names of its fields. Secrets are never shown again."
+    )
     sites: list[bounds.Name] = Field([], max_length=100)
     host: bounds.Name = ""
 

@@ -13,6 +13,13 @@ _CAUSES: Mapping[EndCause, tuple[JobState, ReasonCode, str]] = {
     EndCause.OUT_OF_MEMORY: (JobState.FAILED, ReasonCode.OUT_OF_MEMORY, ""),
     EndCause.NOT_STARTED: (JobState.FAILED, ReasonCode.INFRASTRUCTURE, "The job could not be started."),
     EndCause.STOPPED: (JobState.CANCELLED, ReasonCode.CANCELLED, "The job was stopped."),
+    EndCause.IMAGE_UNAVAILABLE: (JobState.FAILED, ReasonCode.IMAGE_UNAVAILABLE, "The image cannot be pulled."),
+    EndCause.UNSCHEDULABLE: (JobState.FAILED, ReasonCode.UNSCHEDULABLE, "The cluster did not place the job."),
+    EndCause.EVICTED: (JobState.FAILED, ReasonCode.EVICTED, "The job was evicted from its node."),
+    EndCause.PREEMPTED: (JobState.FAILED, ReasonCode.PREEMPTED, "Another pod preempted the job."),
+    EndCause.NODE_LOST: (JobState.LOST, ReasonCode.NODE_LOST, "The node of the job was lost."),
+    EndCause.DELETED: (JobState.FAILED, ReasonCode.DELETED, "The job was deleted on the cluster."),
+    EndCause.OUTPUT_LOST: (JobState.FAILED, ReasonCode.OUTPUT_LOST, "The output of the job was not stored."),
 }
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 # A shell reports the signal that killed a program as an exit code above this.

@@ -87,13 +87,24 @@ class ReportState(StrEnum):
 
 
 class EndCause(StrEnum):
-    """What ended a job. EXITED: by itself; the others: somebody ended it for that reason."""
+    """What ended a job. EXITED: by itself; the others: somebody ended it for that reason.
+
+    The last group is what clusters do: EVICTED by a node or for a drain, PREEMPTED by a pod of a higher priority,
+    DELETED by hand; OUTPUT_LOST: the command succeeded, and its output did not reach the store.
+    """
 
     EXITED = "exited"
     STOPPED = "stopped"
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
     NOT_STARTED = "not_started"
+    IMAGE_UNAVAILABLE = "image_unavailable"
+    UNSCHEDULABLE = "unschedulable"
+    EVICTED = "evicted"
+    PREEMPTED = "preempted"
+    NODE_LOST = "node_lost"
+    DELETED = "deleted"
+    OUTPUT_LOST = "output_lost"
 
 
 @dataclass(frozen=True)

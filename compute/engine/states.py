@@ -20,13 +20,24 @@ class JobState(StrEnum):
 
 
 class ReasonCode(StrEnum):
-    """Why a job ended without success, as far as a program needs to know. Each has its own retry budget in flows."""
+    """Why a job ended without success, as far as a program needs to know.
+
+    Flows have retry budgets for the first four; the last group counts as infrastructure there.
+    """
 
     USER_ERROR = "user_error"
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
     INFRASTRUCTURE = "infrastructure"
     CANCELLED = "cancelled"
+    IMAGE_UNAVAILABLE = "image_unavailable"
+    UNSCHEDULABLE = "unschedulable"
+    QUOTA_EXCEEDED = "quota_exceeded"
+    EVICTED = "evicted"
+    PREEMPTED = "preempted"
+    NODE_LOST = "node_lost"
+    DELETED = "deleted"
+    OUTPUT_LOST = "output_lost"
 
 
 _ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.LOST)

@@ -20,6 +20,11 @@ _SYSTEM = Actor.system("outputs of jobs")
 _EVERYTHING = b"**"
 
 
+def holder_of(job_id: str) -> str:
+    """Return the name by which a job holds its stored output."""
+    return f"{job_id}/output"
+
+
 @dataclass(frozen=True)
 class StoredFile:
     """A file that a job left. `content_hash` is the BLAKE3 of its bytes."""

@@ -91,6 +91,29 @@ def attach_resource(
     return resource
 
 
+def attach_by_fields(
+    *, actor: Actor, name: str, kind: str, fields: Mapping[str, str], sites: Sequence[str] = ()
+) -> Resource:
+    """Add a resource as the form of its kind asks for it. Raises what `attach_resource` raises."""
+    require_attach(actor=actor)
+    form = drivers.get_kind(kind).form(fields)
+    if unknown := sorted(fields.keys() - form.fields.keys()):
+        raise InvalidResource(
+            f"A resource of kind {kind} has no setting '{unknown[0]}'. There are: {', '.join(form.fields) or 'none'}."
+        )
+    if not form.is_valid():
+        problems = (f"{field}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
+        raise InvalidResource(f"The settings cannot be taken. {' '.join(problems)}")
+    return attach_resource(
+        actor=actor,
+        name=name,
+        kind=kind,
+        config=form.read_config(name),
+        credentials=form.read_credentials(),
+        sites=sites,
+    )
+
+
 @transaction.atomic
 def set_sites(*, actor: Actor, resource: Resource, sites: Sequence[str]) -> Resource:
     """Set the cache sites whose copies jobs of a resource can read, the nearest first. What jobs hold stays held.

@@ -19,19 +19,22 @@ from compute.errors import ResourceUnreachable
 from compute.models import Job
 from core import clock, hosts, isolation
 
-KEEP = timedelta(days=14)
 KEEP_TREES = timedelta(days=2)
 _AT_ONCE = 1000
 
 
-def delete_old_files(*, keep: timedelta = KEEP) -> int:
-    """Delete the folders of jobs that ended longer ago than `keep` and that nobody needs any more; return how many.
+def delete_old_files(*, keep: timedelta | None = None) -> int:
+    """Delete the files of jobs that ended longer ago than `keep` and that nobody needs any more; return how many.
 
-    One whose log is not in the store yet stays.
+    None: as long as the kind of their resource keeps them. One whose log is not in the store yet stays.
     """
+    return sum(_delete_of_kind(kind.name, kind.keep_ended if keep is None else keep) for kind in drivers.KINDS.values())
+
+
+def _delete_of_kind(kind: str, keep: timedelta) -> int:
     now = clock.now()
     ended = Job.objects.filter(state__in=sorted(JOB_STATES.final), finished_at__lt=now - keep, files_deleted_at=None)
-    ended = ended.filter(log_stored_at__isnull=False, resource__host__in=hosts.here())
+    ended = ended.filter(log_stored_at__isnull=False, resource__kind=kind, resource__host__in=hosts.here())
     count = 0
 
     def delete(job_id: str) -> None:

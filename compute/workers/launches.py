@@ -17,7 +17,7 @@ from compute.adapters import drivers
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import GpuShare, Launch
 from compute.engine.states import JobState, ReasonCode
-from compute.errors import ResourceUnconfined, ResourceUnreachable, StartRefused
+from compute.errors import QuotaExceeded, ResourceUnconfined, ResourceUnreachable, StartRefused
 from compute.models import Job, Resource
 from compute.selectors import failures
 from compute.services import confinement, journal
@@ -102,6 +102,8 @@ def _start_one(job: Job) -> journal.Step | None:
     try:
         confinement.require_launch(job)
         drivers.driver_of(job.resource).start(_launch_of(job))
+    except QuotaExceeded as error:
+        return _failure(job, ReasonCode.QUOTA_EXCEEDED, error.message, clock.now())
     except StartRefused as error:
         return _failure(job, ReasonCode.INFRASTRUCTURE, error.message, clock.now())
     except (SecretNotFound, ResourceUnconfined) as error:

@@ -15,6 +15,7 @@ from compute.engine.ports import OutputReader
 from compute.errors import ResourceUnreachable
 from compute.models import Job, OutputState
 from compute.selectors import jobs as job_selectors
+from compute.selectors.outputs import holder_of
 from core import globs
 from datasets.errors import SourceChanged
 from datasets.services import trees
@@ -35,11 +36,6 @@ _NAMED = 3
 
 FindChanged = Callable[[Path | None], Collection[str]]
 """Returns which files of a folder are not as their job left them. Asked after reading."""
-
-
-def holder_of(job_id: str) -> str:
-    """Return the name by which a job holds its stored output."""
-    return f"{job_id}/output"
 
 
 @dataclass(frozen=True)

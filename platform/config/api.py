@@ -9,6 +9,7 @@ from ninja.parser import Parser
 
 from accounts.api import routes as accounts_routes
 from accounts.api.auth import authenticate
+from compute.api import attempt_routes
 from compute.api import routes as compute_routes
 from config import api_document, api_errors
 from core import bounds
@@ -51,6 +52,7 @@ api.add_router("", dataset_routes.router, tags=["datasets"])
 api.add_router("", part_routes.router, tags=["datasets"])
 api.add_router("", cache_routes.router, tags=["cache"])
 api.add_router("", compute_routes.router, tags=["compute"])
+api.add_router("", attempt_routes.router, tags=["compute"])
 api.add_router("", scheduler_routes.router, tags=["scheduler"])
 api.add_router("", flow_routes.router, tags=["flows"])
 api.add_router("", experiment_routes.router, tags=["experiments"])

@@ -83,6 +83,8 @@ GET    /compute/resources                                     401      200    20
 POST   /compute/resources                                     401      403    403    403   403  201
 PATCH  /compute/resources/{name}                              401      403    403    403   403  200
 DELETE /compute/resources/{name}                              401      403    403    403   403  204
+GET    /attempt/trees/{kind}/{name}                           401      401    401    401   401  401
+POST   /attempt/output                                        401      401    401    401   401  401
 GET    /compute/templates                                     401      200    200    200   200  200
 POST   /compute/templates                                     401      403    403    403   403  201
 PATCH  /compute/templates/{name}                              401      403    403    403   403  200
@@ -277,6 +279,7 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/cache/sites", {"name": "site"}),
     ("/settings/cache/", {"name": "site"}),
     ("/cache", {"cached_commit_id": "cached"}),
+    ("/attempt/trees", {"kind": "job", "name": "job"}),
     ("/compute/resources", {"name": "resource"}),
     ("/compute/templates", {"name": "template"}),
     ("/compute/{name}/templates/{template}/", {"name": "lab", "template": "shape"}),

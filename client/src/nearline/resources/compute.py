@@ -1,6 +1,6 @@
 """Compute resources, their nodes and templates."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nearline._http import Http, quoted
 from nearline.models import Resource, Template
@@ -15,6 +15,13 @@ class Compute:
     def list(self) -> Iterator[Resource]:
         """Yield the resources by name."""
         return map(Resource.read, self._http.list_items("/compute/resources"))
+
+    def attach(
+        self, name: str, kind: str, *, settings: Mapping[str, str] | None = None, sites: Sequence[str] = ()
+    ) -> Resource:
+        """Attach a resource once it has answered. For site admins. Raises InvalidRequest, which says what is wrong."""
+        body = {"name": name, "kind": kind, "settings": dict(settings or {}), "sites": [*sites]}
+        return Resource.read(self._http.post("/compute/resources", body))
 
     def set_sites(self, name: str, sites: Sequence[str]) -> Resource:
         """Set the cache sites that jobs of a resource read, the nearest first. For site admins. Raises NotFound."""

@@ -1,5 +1,6 @@
 """Where steps run."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,7 +9,7 @@ from nearline.cli import formats
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Project
 from nearline.cli.session import session_of
-from nearline.errors import NotFound
+from nearline.errors import InvalidRequest, NotFound
 from nearline.models import Resource
 
 app = CommandGroup(help="Where steps run: resources, nodes, templates.")
@@ -51,6 +52,38 @@ def _note_on(resource: Resource) -> str:
         return "simulated"
     where = f"on {resource.host}" if resource.host else ""
     return ", ".join(note for note in (where, "unreachable" if resource.state == "unreachable" else "") if note)
+
+
+@app.command("attach")
+def attach_cluster(  # noqa: PLR0917 (each is an option of the command line)
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="What the cluster is to be called here.")],
+    kubeconfig: Annotated[Path, typer.Option("--kubeconfig", help="A kubeconfig with everything inside it.")],
+    agent_image: Annotated[str, typer.Option("--agent-image", help="Image of Nearline, for the agents in pods.")],
+    context_name: Annotated[str, typer.Option("--context", help="Its context; else the current one.")] = "",
+    namespace: Annotated[str, typer.Option("--namespace", help="Where the pods of jobs are to be.")] = "",
+    image: Annotated[str, typer.Option("--image", help="Image of jobs that name none.")] = "",
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another setting.")] = None,
+) -> None:
+    """Attach a Kubernetes cluster, once it has answered and lets jobs run."""
+    session = session_of(context)
+    given = {"context": context_name, "namespace": namespace, "agent_image": agent_image, "default_image": image}
+    for setting in settings or []:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise InvalidRequest(f"'{setting}' is no setting.", hint="Write it like gpu_resource=amd.com/gpu.")
+        given[key] = value
+    try:
+        given["kubeconfig"] = kubeconfig.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"'{kubeconfig}' cannot be read: {error}.") from error
+    resource = session.client().compute.attach(
+        name, "kubernetes", settings={key: value for key, value in given.items() if value}
+    )
+    if session.out.is_json:
+        session.out.json(resource.to_json())
+        return
+    session.out.done(f"{resource.name} answers and is attached. Give it a template to send jobs there.")
 
 
 @app.command("sites")

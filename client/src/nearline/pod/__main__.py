@@ -1,0 +1,116 @@
+"""What the containers of ours in a pod do: `bring` writes its code and inputs, `keep` sends its output at its end.
+
+`python -m nearline.pod bring '{"code/code": "/scratch/work"}'` and `python -m nearline.pod keep /scratch/output`, with
+the platform's address in NEARLINE_URL and the token of the attempt in NEARLINE_ATTEMPT_TOKEN. What went wrong, and what
+was stored, is written to the container's termination message.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from nearline.content import archives
+from nearline.content.retry import Failure, RetryPolicy
+
+_MESSAGE = Path(os.environ.get("NEARLINE_TERMINATION_MESSAGE", "/dev/termination-log"))
+_MOST_MESSAGE = 4000
+_TIMEOUT = httpx.Timeout(60, connect=10)
+_WAITED_FOR = {429, 502, 503, 504}
+_FAULT = 500
+_LOOK_EVERY_S = 0.1
+_LONGEST_S = 24 * 3600.0
+
+
+class Refused(Exception):
+    """The platform answered that it will not do this."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do one duty and return the exit code."""
+    duty, task = arguments or sys.argv[1:]
+    try:
+        with httpx.Client(
+            base_url=f"{os.environ['NEARLINE_URL']}/api/v1/attempt",
+            headers={"Authorization": f"Bearer {os.environ['NEARLINE_ATTEMPT_TOKEN']}"},
+            timeout=_TIMEOUT,
+        ) as platform:
+            _DUTIES[duty](platform, task)
+    except (Refused, httpx.HTTPError, OSError) as error:
+        _note(str(error) or type(error).__name__)
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _bring(platform: httpx.Client, task: str) -> None:
+    """Write trees to their folders; `task` is JSON that says which goes where."""
+    for name, target in json.loads(task).items():
+
+        def write(name: str = name, folder: Path = Path(target)) -> None:
+            with platform.stream("GET", f"/trees/{name}") as answer:
+                _check(answer)
+                archives.unpack(answer.iter_raw(), folder)
+
+        _repeat(write)
+
+
+def _keep(platform: httpx.Client, task: str) -> None:
+    """Wait until the command has ended; then send a folder.
+
+    The node says so by SIGTERM, which the first process of a container misses until it has a handler. So the hook that
+    runs before the signal writes a file.
+    """
+    is_over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: is_over.set())
+    mark = Path(task).with_name("over")
+    while not (is_over.wait(_LOOK_EVERY_S) or mark.exists()):
+        pass
+
+    def send() -> str:
+        answer = platform.post("/output", content=archives.pack(Path(task)), timeout=httpx.Timeout(600, connect=10))
+        _check(answer)
+        return answer.text
+
+    _note(_repeat(send))
+
+
+def _check(answer: httpx.Response) -> None:
+    if answer.is_success:
+        return
+    answer.read()
+    if answer.status_code in _WAITED_FOR or answer.status_code >= _FAULT:
+        raise httpx.HTTPStatusError(
+            f"The platform answered {answer.status_code}.", request=answer.request, response=answer
+        )
+    try:
+        message = answer.json()["message"]
+    except (ValueError, KeyError, TypeError):
+        message = answer.text[:300]
+    raise Refused(f"The platform refuses ({answer.status_code}): {message}")
+
+
+def _repeat(deed: Callable[[], str | None]) -> str:
+    """Do something until it succeeds; the pod's own grace ends what takes too long."""
+    return RetryPolicy(_classify, max_elapsed_s=_LONGEST_S).repeat(deed) or ""
+
+
+def _classify(error: Exception) -> Failure:
+    if isinstance(error, httpx.HTTPStatusError) and error.response.status_code not in _WAITED_FOR:
+        return Failure.SERVER_ERROR
+    return Failure.UNAVAILABLE if isinstance(error, httpx.HTTPError) else Failure.PERMANENT
+
+
+def _note(message: str) -> None:
+    _MESSAGE.write_text(message[:_MOST_MESSAGE])
+
+
+_DUTIES: dict[str, Callable[[httpx.Client, str], None]] = {"bring": _bring, "keep": _keep}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""What is checked before a cluster is attached, each in words that say what to do."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from compute.adapters.kubernetes import manifests
+from compute.adapters.kubernetes.gateway import Gateway, Refusal
+from compute.adapters.kubernetes.manifests import PodSettings
+from compute.engine.job_spec import JobSpec
+from compute.engine.ports import Launch
+
+Json = Mapping[str, Any]
+
+OLDEST = (1, 29)
+"""The first version in which a pod's sidecar ends after its command."""
+_RBAC = "deploy/rbac/nearline.yaml holds all that is needed."
+
+IN_NAMESPACE = (
+    ("", "pods", ("get", "watch", "create", "patch", "delete")),
+    ("", "pods/log", ("get",)),
+    ("", "secrets", ("get", "create", "patch", "delete")),
+)
+"""What the account may do in the namespace of the jobs, as group, resource and verbs."""
+IN_CLUSTER = (
+    ("", "nodes", ("list",)),
+    ("", "pods", ("list",)),
+    ("", "namespaces", ("get",)),
+)
+"""What it may read of the whole cluster: nodes, and what pods of others hold of them."""
+
+
+def find_problems(gateway: Gateway, settings: PodSettings) -> list[str]:
+    """Return what keeps jobs from running on a cluster, as sentences; empty: nothing does.
+
+    Raises ResourceUnreachable when it does not answer, or its certificate is not the one that is expected.
+    """
+    try:
+        version = gateway.get("/version") or {}
+    except Refusal as error:
+        return [f"The cluster does not tell its version: {error.message}"]
+    if problem := _check_version(version):
+        return [problem]
+    # What follows would only repeat in other words what a missing permission causes.
+    return list(_missing_permissions(gateway, settings)) or [
+        *_check_namespace(gateway, settings),
+        *_check_gpus(gateway, settings),
+    ]
+
+
+def _check_version(version: Json) -> str:
+    digits = ["".join(filter(str.isdecimal, str(version.get(key, "")))) for key in ("major", "minor")]
+    numbers = tuple(int(text or 0) for text in digits)
+    if numbers >= OLDEST:
+        return ""
+    wanted = ".".join(map(str, OLDEST))
+    return f"The cluster runs Kubernetes {version.get('gitVersion')}; {wanted} is the oldest that works. Upgrade it."
+
+
+def _missing_permissions(gateway: Gateway, settings: PodSettings) -> Iterator[str]:
+    for rules, namespace in ((IN_NAMESPACE, settings.namespace), (IN_CLUSTER, "")):
+        for group, resource, verbs in rules:
+            for verb in verbs:
+                if not _is_allowed(gateway, group, resource, verb, namespace):
+                    where = f"in the namespace {namespace}" if namespace else "in the whole cluster"
+                    yield f"The account may not {verb} {resource} {where}. {_RBAC}"
+
+
+def _is_allowed(gateway: Gateway, group: str, resource: str, verb: str, namespace: str) -> bool:
+    name, _, part = resource.partition("/")
+    attributes = {"group": group, "resource": name, "subresource": part, "verb": verb, "namespace": namespace}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
+    }
+    try:
+        answer = gateway.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review) or {}
+    except Refusal:
+        return False
+    return bool(answer.get("status", {}).get("allowed"))
+
+
+def _check_namespace(gateway: Gateway, settings: PodSettings) -> Iterator[str]:
+    """Let the cluster check a pod like those of jobs without making it: security level, quota, limits, classes."""
+    if gateway.get(f"/api/v1/namespaces/{settings.namespace}") is None:
+        name = settings.namespace
+        yield f"The cluster has no namespace called {name}. Create it: `kubectl create namespace {name}`."
+        return
+    spec = JobSpec(name="check", command="true", image=settings.default_image or settings.agent_image)
+    launch = Launch(spec, "check", "check", "job", "check", "check", cpu_millicores=100, memory_bytes=64 * 2**20)
+    pod = manifests.build_pod(launch, settings)
+    try:
+        gateway.create(f"/api/v1/namespaces/{settings.namespace}/pods", pod, dryRun="All")
+    except Refusal as error:
+        yield f"The cluster would refuse the pods of jobs: {error.message}"
+
+
+def _check_gpus(gateway: Gateway, settings: PodSettings) -> Iterator[str]:
+    offered = {
+        resource
+        for node in gateway.list("/api/v1/nodes").items
+        for resource, amount in (node.get("status", {}).get("allocatable") or {}).items()
+        if resource.endswith("/gpu") and amount != "0"
+    }
+    if offered and settings.gpu_resource not in offered:
+        names = " and ".join(sorted(offered))
+        yield f"No node offers {settings.gpu_resource}; they offer {names}. Give that as the name of the GPUs."

@@ -1,0 +1,178 @@
+"""Resources of kind `kubernetes`: a namespace of a cluster, reached with a kubeconfig."""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django import forms
+from django.conf import settings as django_settings
+
+from compute.adapters.kinds import Config, ConfigForm, Credentials, ResourceKind
+from compute.adapters.kubernetes import checks
+from compute.adapters.kubernetes.attempt_tokens import sign_attempt
+from compute.adapters.kubernetes.driver import KubernetesDriver
+from compute.adapters.kubernetes.gateway import Gateway
+from compute.adapters.kubernetes.kubeconfig import MAX_BYTES, read_kubeconfig
+from compute.adapters.kubernetes.manifests import KEEP_ENDED, MOUNTABLE, PodSettings
+from compute.adapters.kubernetes.stored_outputs import StoredTreeOutputs
+from compute.errors import InvalidResource
+from compute.models import Resource
+
+_NAME = r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?"
+_LABEL = re.compile(r"([A-Za-z0-9._/-]{1,317})=([A-Za-z0-9._-]{0,63})")
+_TOLERATION = re.compile(r"([A-Za-z0-9._/-]{1,317})(?:=([A-Za-z0-9._-]{0,63}))?(?::(NoSchedule|NoExecute))?")
+_MOST_GRACE_MINUTES = 24 * 60
+
+
+def _name(label: str, **options: Any) -> forms.RegexField:
+    return forms.RegexField(rf"^{_NAME}$", max_length=63, required=False, label=label, **options)
+
+
+class KubernetesForm(ConfigForm):
+    """Which cluster, as whom, and what is to be in all pods."""
+
+    kubeconfig = forms.CharField(
+        max_length=MAX_BYTES,
+        widget=forms.Textarea({"rows": 6, "autocomplete": "off", "spellcheck": "false"}),
+        label="Kubeconfig",
+        help_text="With everything inside: no commands, no file names. It is kept encrypted and never shown again.",
+    )
+    context = forms.CharField(max_length=253, required=False, help_text="Empty: the current one of the kubeconfig.")
+    namespace = _name("Namespace", help_text="Where the pods of jobs are. Empty: that of the context.")
+    agent_image = forms.CharField(
+        max_length=500, label="Image of Nearline", help_text="Brings code and inputs into pods and keeps their outputs."
+    )
+    default_image = forms.CharField(
+        max_length=500, required=False, label="Image of jobs", help_text="For jobs that name none."
+    )
+    pull_policy = forms.ChoiceField(
+        choices=[(name, name) for name in ("IfNotPresent", "Always", "Never")], required=False, label="Pull images"
+    )
+    image_pull_secrets = forms.CharField(
+        max_length=500, required=False, help_text="Names of Secrets of the namespace, with commas between them."
+    )
+    platform_url = forms.URLField(
+        max_length=500,
+        required=False,
+        assume_scheme="https",
+        label="Address of Nearline for pods",
+        help_text="Empty: NEARLINE_PUBLIC_URL.",
+    )
+    gpu_resource = forms.RegexField(
+        r"^[a-z0-9.-]+/[a-zA-Z0-9._-]+$", max_length=317, required=False, label="Name of GPUs", initial="nvidia.com/gpu"
+    )
+    user_id = forms.IntegerField(
+        min_value=1, max_value=2**31 - 1, required=False, label="User of pods", help_text="Empty: 65532."
+    )
+    output_minutes = forms.IntegerField(
+        min_value=1,
+        max_value=_MOST_GRACE_MINUTES,
+        required=False,
+        label="Minutes for outputs",
+        help_text="So long may a pod send its output after its command. Empty: 10.",
+    )
+    priority_class = _name("Priority class")
+    runtime_class = _name("Runtime class of GPUs")
+    node_selector = forms.CharField(max_length=2000, required=False, help_text="Like pool=train, zone=a.")
+    tolerations = forms.CharField(max_length=2000, required=False, help_text="Like gpu=only:NoSchedule, spot.")
+
+    def clean_node_selector(self) -> dict[str, str]:
+        """Return labels and their values."""
+        return {match[1]: match[2] for match in self._matches("node_selector", _LABEL)}
+
+    def clean_tolerations(self) -> list[dict[str, str]]:
+        """Return tolerations as a pod has them."""
+        return [_toleration(match[1], match[2], match[3]) for match in self._matches("tolerations", _TOLERATION)]
+
+    def read_config(self, name: str) -> Config:  # noqa: ARG002
+        """Return what is given, without what is secret."""
+        config = {key: value for key, value in self.cleaned_data.items() if key != "kubeconfig" and value}
+        config["image_pull_secrets"] = _items(self.cleaned_data.get("image_pull_secrets", ""))
+        return config
+
+    def read_credentials(self) -> Credentials:
+        """Return the kubeconfig."""
+        return {"kubeconfig": self.cleaned_data["kubeconfig"]}
+
+    def _matches(self, field: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+        found = []
+        for item in _items(self.cleaned_data[field]):
+            match = pattern.fullmatch(item)
+            if match is None:
+                raise forms.ValidationError(f"'{item}' cannot be read.")
+            found.append(match)
+        return found
+
+
+def check(config: Config, credentials: Credentials) -> None:
+    """Check what can be read, then ask the cluster. Raises InvalidResource and ResourceUnreachable."""
+    kubeconfig = read_kubeconfig(credentials.get("kubeconfig", ""), str(config.get("context", "")))
+    settings = _settings(config, kubeconfig.namespace, "check")
+    _check_platform_url(settings.platform_url)
+    if problems := checks.find_problems(Gateway(kubeconfig), settings):
+        raise InvalidResource(" ".join(problems))
+
+
+def open_driver(resource: Resource, home: Path, credentials: Credentials) -> KubernetesDriver:
+    """Return the driver."""
+    kubeconfig = read_kubeconfig(credentials["kubeconfig"], str(resource.config.get("context", "")))
+    return KubernetesDriver(
+        Gateway(kubeconfig),
+        _settings(resource.config, kubeconfig.namespace, resource.pk),
+        folder=home / "kubernetes" / resource.pk,
+        outputs=StoredTreeOutputs(),
+        sign_attempt=sign_attempt,
+    )
+
+
+def _settings(config: Mapping[str, Any], namespace: str, resource: str) -> PodSettings:
+    """Return what is in all pods, from what was written down; what is left out has its default."""
+    names = ("agent_image", "pull_policy", "gpu_resource", "default_image", "user_id", "priority_class")
+    given = {name: config[name] for name in (*names, "runtime_class", "node_selector") if config.get(name)}
+    if config.get("output_minutes"):
+        given["grace_s"] = 60 * config["output_minutes"]
+    return PodSettings(
+        namespace=config.get("namespace") or namespace or "default",
+        resource=resource,
+        platform_url=str(config.get("platform_url") or django_settings.NEARLINE.url).rstrip("/"),
+        image_pull_secrets=tuple(config.get("image_pull_secrets", ())),
+        tolerations=tuple(config.get("tolerations", ())),
+        **given,
+    )
+
+
+def _check_platform_url(url: str) -> None:
+    host = urlsplit(url).hostname or ""
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = host == "localhost"
+    if is_loopback:
+        raise InvalidResource(
+            f"Pods of a cluster cannot reach Nearline at {url}. Set NEARLINE_PUBLIC_URL to an address that they can "
+            "reach, or give that address here."
+        )
+
+
+def _toleration(key: str, value: str | None, effect: str | None) -> dict[str, str]:
+    toleration = {"key": key, "operator": "Exists"} if value is None else {"key": key, "value": value}
+    return toleration | ({"effect": effect} if effect else {})
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+KIND = ResourceKind(
+    name="kubernetes",
+    label="kubernetes: pods in a namespace of a cluster",
+    hint="A cluster is asked for its nodes and GPUs; deploy/rbac holds the account that it needs.",
+    form=KubernetesForm,
+    check=check,
+    open=open_driver,
+    mountable=MOUNTABLE,
+    keep_ended=KEEP_ENDED,
+)

@@ -1,0 +1,327 @@
+"""From a launch to the objects of the cluster: pure, so that the same launch makes the same objects, byte for byte.
+
+A pod has the user's container as it is, and two of ours around it: `bring` writes code and inputs before the command
+starts, `keep` sends the output to the platform once the command has ended. No user's container holds a token.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from compute.engine.environment import JobPaths, job_environment
+from compute.engine.mounts import NfsExport, SourceKind, Tree, Volume, describe_kinds
+from compute.engine.ports import Launch
+from compute.errors import StartRefused
+
+Json = dict[str, Any]
+
+MOUNTABLE = frozenset({SourceKind.VOLUME, SourceKind.NFS_EXPORT, SourceKind.TREE})
+DOMAIN = "nearline.dev"
+RESOURCE, FORGOTTEN = f"{DOMAIN}/resource", f"{DOMAIN}/forgotten"
+NAME, TOKEN, VERDICT, TIMEOUT = f"{DOMAIN}/name", f"{DOMAIN}/token", f"{DOMAIN}/verdict", f"{DOMAIN}/timeout"
+JOB_ID, PROJECT = f"{DOMAIN}/job", f"{DOMAIN}/project"
+KEEP_ENDED = timedelta(hours=1)
+"""So long an ended pod stays once its log is in the store; its output is there before it ends."""
+FINALIZER = f"{DOMAIN}/end-not-recorded"
+MAIN, BRING, KEEP = "main", "bring", "keep"
+PATHS = JobPaths(
+    work="/work",
+    data="/data",
+    input="/input",
+    output="/output",
+    parameters="/nearline/parameters.json",
+    tmp="/tmp",  # noqa: S108 (a path of the container)
+)
+_WHOLE = 1000
+_SCRATCH = "scratch"
+# Written before the signal that the agent may not be ready for.
+_SAY_OVER = {"exec": {"command": ["python3", "-I", "-S", "-c", "open('/scratch/over', 'w').close()"]}}
+_AGENT_RESOURCES = {
+    "requests": {"cpu": "10m", "memory": "32Mi"},
+    "limits": {"cpu": "1", "memory": "512Mi"},
+}
+
+
+@dataclass(frozen=True)
+class PodSettings:
+    """What an admin sets for all pods of a cluster.
+
+    `resource` is the id of the resource, which no other installation has. `grace_s` bounds how long an output may take
+    to be sent.
+    """
+
+    namespace: str
+    resource: str
+    platform_url: str
+    agent_image: str
+    pull_policy: str = "IfNotPresent"
+    gpu_resource: str = "nvidia.com/gpu"
+    default_image: str = ""
+    user_id: int = 65532
+    grace_s: int = 600
+    priority_class: str = ""
+    runtime_class: str = ""
+    image_pull_secrets: tuple[str, ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, str], ...] = ()
+
+
+def object_name(settings: PodSettings, name: str) -> str:
+    """Return the name of the objects of one run of a job: the same each time, and unlike that of any other."""
+    text = f"{settings.resource}/{name}"
+    readable = re.sub("[^a-z0-9]+", "-", name.lower())[:40].strip("-")
+    return f"nl-{readable}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def selector(settings: PodSettings) -> str:
+    """Return the label selector of all that is ours on the cluster."""
+    return f"{RESOURCE}={settings.resource}"
+
+
+def check_launch(launch: Launch, settings: PodSettings) -> None:
+    """Raise StartRefused for a launch that can never be a pod here."""
+    kinds = {mount.source.kind for mount in launch.spec.mounts} - MOUNTABLE
+    if kinds:
+        raise StartRefused(f"The job reads {describe_kinds(kinds)}, which cannot be mounted by pods of a cluster.")
+    if launch.spec.working_directory is not None:
+        raise StartRefused(
+            f"The job asks for the working directory {launch.spec.working_directory} of this machine, which pods do "
+            f"not have."
+        )
+    if any(share.milli != _WHOLE for share in launch.gpus):
+        raise StartRefused("The job asks for a part of a GPU. Clusters give whole GPUs only: choose another template.")
+    if not (launch.spec.image or settings.default_image):
+        raise StartRefused("The job names no image, and this cluster has no default one. Give the job an image.")
+
+
+def build_secret(launch: Launch, settings: PodSettings, attempt_token: str) -> Json:
+    """Return the Secret of a run: what no reader of a pod may see, and the parameters, which may be large."""
+    secrets = {_key(number): value for number, value in enumerate(launch.secrets.values())}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _metadata(launch, settings),
+        "type": "Opaque",
+        "immutable": True,
+        "stringData": {
+            **secrets,
+            "attempt-token": attempt_token,
+            "parameters.json": json.dumps(dict(launch.spec.parameters)),
+        },
+    }
+
+
+def read_secret_values(secret: Json) -> list[str]:
+    """Return the values that must not be seen in a log, from the Secret of a run."""
+    data = secret.get("data") or {}
+    return [base64.b64decode(value).decode() for key, value in data.items() if key.startswith("secret-")]
+
+
+def owned_by(secret: Json, pod: Json) -> Json:
+    """Return a patch that lets a Secret go when its pod does."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+    return {"metadata": {"name": secret["metadata"]["name"], "ownerReferences": [owner]}}
+
+
+def build_pod(launch: Launch, settings: PodSettings) -> Json:
+    """Return the pod of a run."""
+    metadata = _metadata(launch, settings)
+    metadata["finalizers"] = [FINALIZER]
+    metadata["annotations"] = {
+        NAME: launch.name,
+        TOKEN: launch.token,
+        "kubectl.kubernetes.io/default-container": MAIN,
+        **({TIMEOUT: f"{launch.spec.timeout_s:g}"} if launch.spec.timeout_s is not None else {}),
+    }
+    trees = [mount for mount in launch.spec.mounts if isinstance(mount.source, Tree)]
+    spec: Json = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": settings.grace_s,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": settings.user_id,
+            "runAsGroup": settings.user_id,
+            "fsGroup": settings.user_id,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "affinity": _pin_to(launch.node_name),
+        "initContainers": [
+            *([_agent(settings, launch, BRING)] if trees else []),
+            _agent(settings, launch, KEEP) | {"restartPolicy": "Always", "lifecycle": {"preStop": _SAY_OVER}},
+        ],
+        "containers": [_main(launch, settings)],
+        "volumes": _volumes(launch, settings),
+    }
+    for key, value in (
+        ("priorityClassName", settings.priority_class),
+        ("runtimeClassName", settings.runtime_class if launch.gpus else ""),
+        ("imagePullSecrets", [{"name": name} for name in settings.image_pull_secrets]),
+        ("nodeSelector", dict(settings.node_selector)),
+        ("tolerations", [dict(toleration) for toleration in settings.tolerations]),
+    ):
+        if value:
+            spec[key] = value
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _metadata(launch: Launch, settings: PodSettings) -> Json:
+    labels = {
+        "app.kubernetes.io/managed-by": "nearline",
+        RESOURCE: settings.resource,
+        JOB_ID: launch.job_id,
+    }
+    return {
+        "name": object_name(settings, launch.name),
+        "namespace": settings.namespace,
+        "labels": labels,
+        "annotations": {NAME: launch.name},
+    }
+
+
+def _pin_to(node_name: str) -> Json:
+    # By the field and not by `nodeName`, so that the cluster's own scheduler still checks that the pod fits.
+    expression = {"key": "metadata.name", "operator": "In", "values": [node_name]}
+    terms = [{"matchFields": [expression]}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def _main(launch: Launch, settings: PodSettings) -> Json:
+    cpu, memory = f"{launch.cpu_millicores}m", str(launch.memory_bytes)
+    limits: Json = {"memory": memory}
+    if launch.gpus:
+        limits[settings.gpu_resource] = str(len(launch.gpus))
+    return {
+        "name": MAIN,
+        "image": launch.spec.image or settings.default_image,
+        "imagePullPolicy": settings.pull_policy,
+        "command": [_literal(part) for part in launch.spec.argv()],
+        "workingDir": PATHS.work,
+        "env": _environment(launch, settings),
+        "resources": {"requests": {"cpu": cpu, **limits}, "limits": limits},
+        "securityContext": _confined(),
+        "terminationMessagePolicy": "File",
+        "volumeMounts": [
+            {"name": _SCRATCH, "mountPath": PATHS.work, "subPath": "work"},
+            {"name": _SCRATCH, "mountPath": PATHS.output, "subPath": "output"},
+            {"name": _SCRATCH, "mountPath": PATHS.tmp, "subPath": "tmp"},
+            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 (a path of the container)
+            {"name": "parameters", "mountPath": "/nearline", "readOnly": True},
+            *_source_mounts(launch),
+        ],
+    }
+
+
+def _environment(launch: Launch, settings: PodSettings) -> list[Json]:
+    variables = dict(job_environment(launch, PATHS, search_path=""))
+    if launch.spec.env.get("PATH") is None:
+        variables.pop("PATH")
+    # The devices that a container sees are numbered from 0, whatever they are called on the node.
+    variables.pop("CUDA_VISIBLE_DEVICES")
+    if not launch.gpus:
+        # An image may ask for all devices by itself.
+        variables |= {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+    keys = {name: _key(number) for number, name in enumerate(launch.secrets)}
+    secret = object_name(settings, launch.name)
+    return [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": keys[name]}}}
+        if name in keys and launch.secrets[name] == value
+        else {"name": name, "value": _literal(value)}
+        for name, value in sorted(variables.items())
+    ]
+
+
+def _source_mounts(launch: Launch) -> list[Json]:
+    """Return where the user's container finds what it reads."""
+    mounts: list[Json] = []
+    for folder, sources in ((PATHS.data, launch.spec.data), (PATHS.input, launch.spec.inputs)):
+        for mount in sources:
+            path = f"{folder}/{mount.name}"
+            if isinstance(mount.source, Tree):
+                where: Json = {"name": _SCRATCH, "subPath": f"trees{path}"}
+            else:
+                where = {"name": _volume_name(path)}
+                if isinstance(mount.source, Volume) and mount.source.sub_path:
+                    where["subPath"] = mount.source.sub_path
+            mounts.append({"mountPath": path, "readOnly": mount.read_only, **where})
+    return mounts
+
+
+def _volumes(launch: Launch, settings: PodSettings) -> list[Json]:
+    secret = object_name(settings, launch.name)
+    items = [{"key": "parameters.json", "path": "parameters.json"}]
+    volumes: list[Json] = [
+        {"name": _SCRATCH, "emptyDir": {}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.memory_bytes)}},
+        {"name": "parameters", "secret": {"secretName": secret, "items": items}},
+    ]
+    for folder, sources in ((PATHS.data, launch.spec.data), (PATHS.input, launch.spec.inputs)):
+        for mount in sources:
+            name = _volume_name(f"{folder}/{mount.name}")
+            if isinstance(mount.source, Volume):
+                claim = {"claimName": mount.source.claim, "readOnly": mount.read_only}
+                volumes.append({"name": name, "persistentVolumeClaim": claim})
+            elif isinstance(mount.source, NfsExport):
+                export = {"server": mount.source.server, "path": mount.source.path, "readOnly": mount.read_only}
+                volumes.append({"name": name, "nfs": export})
+    return volumes
+
+
+def _agent(settings: PodSettings, launch: Launch, duty: str) -> Json:
+    task = json.dumps(_targets(launch)) if duty == BRING else "/scratch/output"
+    token = {"secretKeyRef": {"name": object_name(settings, launch.name), "key": "attempt-token"}}
+    return {
+        "name": duty,
+        "image": settings.agent_image,
+        "imagePullPolicy": settings.pull_policy,
+        "command": ["python3", "-m", "nearline.pod", duty, _literal(task)],
+        "env": [
+            {"name": "NEARLINE_URL", "value": _literal(settings.platform_url)},
+            {"name": "NEARLINE_ATTEMPT_TOKEN", "valueFrom": token},
+            {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+        ],
+        "resources": _AGENT_RESOURCES,
+        "securityContext": _confined() | {"readOnlyRootFilesystem": True},
+        "volumeMounts": [{"name": _SCRATCH, "mountPath": "/scratch"}],
+    }
+
+
+def _targets(launch: Launch) -> Mapping[str, str]:
+    """Return where `bring` writes each tree, by the name under which it asks the platform for it."""
+    targets = {}
+    for kind, mounts in list_mounts(launch.spec):
+        for mount in mounts:
+            if isinstance(mount.source, Tree):
+                targets[f"{kind}/{mount.name}"] = (
+                    "/scratch/work" if kind == "code" else f"/scratch/trees/{kind}/{mount.name}"
+                )
+    return targets
+
+
+def list_mounts(spec: Any) -> Sequence[tuple[str, Sequence[Any]]]:
+    """Return the mounts of a job by what they are for."""
+    return (("code", [spec.code] if spec.code is not None else []), ("data", spec.data), ("input", spec.inputs))
+
+
+def _confined() -> Json:
+    return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def _volume_name(path: str) -> str:
+    return f"m-{hashlib.sha256(path.encode()).hexdigest()[:20]}"
+
+
+def _key(number: int) -> str:
+    return f"secret-{number}"
+
+
+def _literal(text: str) -> str:
+    """Return a text that stays as it is where Kubernetes would replace `$(NAME)`."""
+    return text.replace("$", "$$")

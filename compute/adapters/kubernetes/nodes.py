@@ -1,0 +1,111 @@
+"""From the nodes and pods of a cluster to what our scheduler can give away there: pure.
+
+What pods of others ask for is used, as the cluster will not give it to ours. Their GPUs are taken from the end of the
+list: which devices they have is known to their node alone.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from compute.engine.ports import GpuFacts, NodeFacts
+
+Json = Mapping[str, Any]
+
+_MODEL, _MEMORY_MIB = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
+_MIB = 2**20
+_UNITS = {
+    **{unit: Decimal(1024) ** power for power, unit in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))},
+    **{unit: Decimal(1000) ** power for power, unit in enumerate(("k", "M", "G", "T", "P", "E"), start=1)},
+    "m": Decimal("0.001"),
+    "u": Decimal("0.000001"),
+    "n": Decimal("0.000000001"),
+}
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+def parse_quantity(text: str) -> Decimal:
+    """Return a quantity of Kubernetes as a number: `500m`, `16Gi`, `1e3`. What cannot be read is 0."""
+    number = text.rstrip("numkKMGTPEi") if not text[-1:].isdecimal() else text
+    try:
+        return Decimal(number) * _UNITS[text[len(number) :]]
+    except (InvalidOperation, KeyError):
+        return Decimal(0)
+
+
+def read_nodes(
+    nodes: Iterable[Json], pods: Iterable[Json], *, gpu_resource: str, is_ours: Any, tolerations: Sequence[Json] = ()
+) -> list[NodeFacts]:
+    """Return what each node has left once the pods of others have what they ask for, by the nodes' names."""
+    foreign: dict[str, dict[str, Decimal]] = {}
+    for pod in pods:
+        node = pod.get("spec", {}).get("nodeName")
+        if node and pod.get("status", {}).get("phase") not in _ENDED and not is_ours(pod):
+            used = foreign.setdefault(node, {})
+            for resource, amount in requests_of(pod).items():
+                used[resource] = used.get(resource, Decimal(0)) + amount
+    facts = [_facts(node, foreign.get(node["metadata"]["name"], {}), gpu_resource, tolerations) for node in nodes]
+    return sorted(facts, key=lambda node: node.name)
+
+
+def requests_of(pod: Json) -> dict[str, Decimal]:
+    """Return what a pod holds of its node: what its containers ask for together, or one init container alone."""
+    spec = pod.get("spec", {})
+    init = spec.get("initContainers") or []
+    sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
+    together = _sum([*(spec.get("containers") or []), *sidecars])
+    for container in init:
+        for resource, amount in _sum([container]).items():
+            together[resource] = max(together.get(resource, Decimal(0)), amount)
+    for resource, text in (spec.get("overhead") or {}).items():
+        together[resource] = together.get(resource, Decimal(0)) + parse_quantity(str(text))
+    return together
+
+
+def _sum(containers: Collection[Json]) -> dict[str, Decimal]:
+    total: dict[str, Decimal] = {}
+    for container in containers:
+        resources = container.get("resources") or {}
+        for resource, text in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
+            total[resource] = total.get(resource, Decimal(0)) + parse_quantity(str(text))
+    return total
+
+
+def _facts(node: Json, foreign: Mapping[str, Decimal], gpu_resource: str, tolerations: Sequence[Json]) -> NodeFacts:
+    meta, status = node["metadata"], node.get("status", {})
+    labels = {key: str(value) for key, value in (meta.get("labels") or {}).items()}
+    allocatable = {key: parse_quantity(str(text)) for key, text in (status.get("allocatable") or {}).items()}
+
+    def left(resource: str) -> Decimal:
+        return max(Decimal(0), allocatable.get(resource, Decimal(0)) - foreign.get(resource, Decimal(0)))
+
+    memory = labels.get(_MEMORY_MIB, "")
+    gpu_bytes = int(memory) * _MIB if memory.isdecimal() else 0
+    model = labels.get(_MODEL, gpu_resource)
+    return NodeFacts(
+        name=meta["name"],
+        cpu_millicores=int(left("cpu") * 1000),
+        memory_bytes=int(left("memory")),
+        gpus=tuple(
+            GpuFacts(index, f"{meta['uid']}-{index}", model, gpu_bytes) for index in range(int(left(gpu_resource)))
+        ),
+        labels=labels,
+        is_ready=_is_ready(node, tolerations),
+    )
+
+
+def _is_ready(node: Json, tolerations: Sequence[Json]) -> bool:
+    spec = node.get("spec", {})
+    conditions = node.get("status", {}).get("conditions") or []
+    is_up = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    taints = [taint for taint in spec.get("taints") or [] if taint.get("effect") in {"NoSchedule", "NoExecute"}]
+    is_open = all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
+    return is_up and is_open and not spec.get("unschedulable")
+
+
+def _tolerates(toleration: Json, taint: Json) -> bool:
+    if toleration.get("effect") not in {None, "", taint.get("effect")}:
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key") in {None, "", taint.get("key")}
+    return toleration.get("key") == taint.get("key") and toleration.get("value", "") == taint.get("value", "")

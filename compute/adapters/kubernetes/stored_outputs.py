@@ -1,0 +1,72 @@
+"""The outputs that pods have sent: trees in the store of their project, read as any output is."""
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from accounts.actor import Actor
+from compute.engine.ports import OutputFile
+from compute.models import Job
+from datasets.errors import FileNotInCommit, TreeNotFound
+from datasets.selectors import files, trees
+
+_SYSTEM = Actor.system("outputs of pods")
+
+
+@dataclass(frozen=True)
+class StoredTreeOutput:
+    """Reads one stored tree."""
+
+    tree: Any
+    host_folder: Path | None = None
+
+    def list_files(self) -> Iterator[OutputFile]:
+        """Yield the files of the tree."""
+        for entry in trees.list_entries(self.tree):
+            yield OutputFile(os.fsdecode(entry.path), entry.size, entry.mode, entry.mtime_ns)
+
+    def open(self, path: str) -> BinaryIO:
+        """Open a file of the tree; its bytes are verified as they are read."""
+        with suppress(FileNotInCommit):
+            content = files.open_file(_SYSTEM, self.tree, path=os.fsencode(path))
+            return io.BufferedReader(_Chunks(content.read()))
+        raise FileNotFoundError(path)
+
+
+class StoredTreeOutputs:
+    """Finds the trees of jobs in the database."""
+
+    def open(self, job_id: str, root: str) -> StoredTreeOutput:
+        """Return what reads the tree that a job sent. Raises FileNotFoundError where it is not stored any more."""
+        project_id = Job.objects.filter(pk=job_id).values_list("project_id", flat=True).first()
+        with suppress(TreeNotFound):
+            return StoredTreeOutput(trees.get_tree_of(_SYSTEM, str(project_id), root))
+        raise FileNotFoundError(f"The output {root[:12]} is not in the store any more.")
+
+
+class _Chunks(io.RawIOBase):
+    """Reads chunks as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def readable(self) -> bool:
+        """Return that it is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer with what comes next; nothing at the end."""
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = chunk
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size

@@ -1,0 +1,88 @@
+"""Trees as archives (tar): how a pod, which has nothing but a URL, gets a tree and hands one in."""
+
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import IO, Any, BinaryIO
+
+from accounts.actor import Actor
+from accounts.models import Project
+from datasets.errors import ArchiveUnreadable
+from datasets.models import StoredTree
+from datasets.selectors import files, trees
+from datasets.services.trees import SourceFile, store_tree
+from nearline.content import archives
+from nearline.content.errors import BadPath
+from nearline.content.manifest import EntryKind
+from nearline.content.paths import check_path
+
+_MOST_FILES = 1_000_000
+
+
+def read_archive(*, actor: Actor, tree: trees.FileTree) -> Iterator[bytes]:
+    """Yield the archive of a tree; every byte is verified before it is handed on."""
+    for entry in trees.list_entries(tree):
+        name = os.fsdecode(entry.path)
+        if entry.kind is EntryKind.SYMLINK:
+            yield archives.header(name, 0o777, 0, entry.mtime_ns, os.fsdecode(entry.target))
+            continue
+        yield archives.header(name, entry.mode, entry.size, entry.mtime_ns)
+        yield from archives.padded(files.open_file(actor, tree, path=entry.path).read(), entry.size)
+    yield archives.end()
+
+
+def store_archive(*, actor: Actor, project: Project, holder: str, stream: Any) -> tuple[StoredTree | None, int]:
+    """Store the plain files of an archive, which come in the order of their paths, as a tree that `holder` holds.
+
+    Return the tree, None where there is no file, and how many files have names that no tree can carry: those are left
+    out. Raises ArchiveUnreadable, and what `store_tree` raises; then nothing is held.
+    """
+    reader = _Reader(stream)
+    try:
+        found = reader.list_files()
+        first = next(found, None)
+        if first is None:
+            return None, reader.left_out
+        tree = store_tree(actor=actor, project=project, holder=holder, files=_chain(first, found))
+    except (tarfile.TarError, EOFError) as error:
+        raise ArchiveUnreadable(f"The archive cannot be read: {error}.") from error
+    return tree, reader.left_out
+
+
+def _chain(first: SourceFile, rest: Iterator[SourceFile]) -> Iterator[SourceFile]:
+    yield first
+    yield from rest
+
+
+class _Reader:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.left_out = 0
+
+    def list_files(self) -> Iterator[SourceFile]:
+        with tarfile.open(fileobj=self._stream, mode="r|", errors="surrogateescape") as archive:
+            for count, member in enumerate(archive):
+                if count >= _MOST_FILES:
+                    raise ArchiveUnreadable(f"The archive holds more than {_MOST_FILES:,} files.")
+                path = os.fsencode(member.name)
+                if not member.isreg() or not _is_good(path):
+                    self.left_out += 1
+                    continue
+                mtime_ns = int(member.pax_headers.get("NEARLINE.mtime_ns", int(member.mtime) * 10**9))
+                mode = 0o755 if member.mode & 0o100 else 0o644
+                yield SourceFile(path, mode, member.size, mtime_ns, partial(_open, archive, member))
+
+
+def _open(archive: tarfile.TarFile, member: tarfile.TarInfo) -> AbstractContextManager[BinaryIO]:
+    content: IO[bytes] | None = archive.extractfile(member)
+    return nullcontext(content)  # type: ignore[arg-type]  # a plain file has content
+
+
+def _is_good(path: bytes) -> bool:
+    try:
+        check_path(path)
+    except BadPath:
+        return False
+    return True

@@ -1,0 +1,202 @@
+"""How the API server is spoken with: what is asked again, what is refused, and when it is left alone."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from compute.adapters.kubernetes.gateway import Breaker, Expired, Gateway, Refusal
+from compute.adapters.kubernetes.kubeconfig import Kubeconfig
+from compute.errors import ResourceUnreachable
+from tests.ports import reserve_port
+
+PODS = "/api/v1/pods"
+
+
+class Server:
+    """An API server that answers what a test says, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, object]] = []
+        self.asked: list[tuple[str, str, dict, object]] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self) -> None:
+                size = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(size)) if size else None
+                server.asked.append((self.command, self.path, dict(self.headers), body))
+                status, value = server.answers.pop(0)
+                text = value if isinstance(value, bytes) else json.dumps(value).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 (names of the base class)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def server():
+    started = Server()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def gateway(server):
+    return Gateway(Kubeconfig(server.url, "lab", token="secret"))
+
+
+def status(code, reason, message=""):
+    return code, {"kind": "Status", "code": code, "reason": reason, "message": message}
+
+
+def test_every_call_carries_the_token(server, gateway):
+    server.answers = [(200, {"kind": "Pod"})]
+
+    assert gateway.get(f"{PODS}/a") == {"kind": "Pod"}
+
+    assert server.asked[0][2]["Authorization"] == "Bearer secret"
+
+
+def test_what_does_not_exist_is_none(server, gateway):
+    server.answers = [status(404, "NotFound"), status(404, "NotFound"), status(404, "NotFound")]
+
+    assert gateway.get(f"{PODS}/a") is None
+    assert gateway.patch(f"{PODS}/a", {}) is None
+    gateway.delete(f"{PODS}/a")
+
+
+def test_what_exists_is_not_created_again(server, gateway):
+    server.answers = [status(409, "AlreadyExists")]
+
+    assert gateway.create(PODS, {}) is None
+
+
+def test_what_is_refused_says_why(server, gateway):
+    server.answers = [status(403, "Forbidden", "exceeded quota: tight")]
+
+    with pytest.raises(Refusal, match="exceeded quota: tight") as refused:
+        gateway.create(PODS, {})
+
+    assert (refused.value.status, refused.value.reason) == (403, "Forbidden")
+
+
+def test_an_object_is_deleted_only_while_it_is_the_same(server, gateway):
+    server.answers = [status(409, "Conflict")]
+
+    gateway.delete(f"{PODS}/a", uid="u-1", grace_s=5)
+
+    _, _, _, body = server.asked[0]
+    assert (body["preconditions"], body["gracePeriodSeconds"], body["propagationPolicy"]) == (
+        {"uid": "u-1"},
+        5,
+        "Background",
+    )
+
+
+def test_a_list_is_read_page_by_page(server, gateway):
+    server.answers = [
+        (200, {"metadata": {"continue": "next", "resourceVersion": "1"}, "items": [{"n": 1}]}),
+        (200, {"metadata": {"resourceVersion": "2"}, "items": [{"n": 2}]}),
+    ]
+
+    listed = gateway.list(PODS, labelSelector="a=b")
+
+    assert (listed.items, listed.version) == ([{"n": 1}, {"n": 2}], "2")
+    assert [path for _, path, _, _ in server.asked] == [
+        f"{PODS}?labelSelector=a%3Db&limit=500",
+        f"{PODS}?labelSelector=a%3Db&limit=500&continue=next",
+    ]
+
+
+def test_a_list_whose_pages_expired_is_begun_anew(server, gateway):
+    server.answers = [
+        (200, {"metadata": {"continue": "next"}, "items": [{"n": 1}]}),
+        status(410, "Expired"),
+        (200, {"metadata": {"resourceVersion": "3"}, "items": [{"n": 1}, {"n": 2}]}),
+    ]
+
+    assert gateway.list(PODS).items == [{"n": 1}, {"n": 2}]
+
+
+def test_a_watch_yields_what_changes(server, gateway):
+    events = [{"type": "ADDED", "object": {"n": 1}}, {"type": "BOOKMARK", "object": {"n": 2}}]
+    server.answers = [(200, b"".join(json.dumps(event).encode() + b"\n" for event in events))]
+
+    assert list(gateway.watch(PODS, "7")) == [("ADDED", {"n": 1}), ("BOOKMARK", {"n": 2})]
+    assert "resourceVersion=7" in server.asked[0][1]
+
+
+@pytest.mark.parametrize(
+    "answer", [status(410, "Expired"), (200, json.dumps({"type": "ERROR", "object": {"code": 410}}).encode() + b"\n")]
+)
+def test_a_watch_from_a_forgotten_version_says_so(server, gateway, answer):
+    server.answers = [answer]
+
+    with pytest.raises(Expired):
+        list(gateway.watch(PODS, "7"))
+
+
+@pytest.mark.parametrize("code", [401, 429, 500, 503])
+def test_what_a_later_call_can_cure_is_no_refusal(server, gateway, code):
+    server.answers = [status(code, "Some", "reason")]
+
+    with pytest.raises(ResourceUnreachable, match=f"answered {code}: reason"):
+        gateway.get(PODS)
+
+
+def test_a_node_that_does_not_give_its_log_says_nothing_of_the_cluster(server, gateway):
+    server.answers = [status(500, "Internal", "dial tcp")] * 3 + [(200, {})]
+
+    for _ in range(3):
+        with pytest.raises(ResourceUnreachable, match="dial tcp"):
+            list(gateway.stream(f"{PODS}/a/log"))
+
+    assert gateway.get(PODS) == {}
+
+
+def test_a_cluster_that_does_not_answer_is_asked_less_and_less_often():
+    now = [0.0]
+    gateway = Gateway(Kubeconfig(f"http://127.0.0.1:{reserve_port()}", "lab", token="t"), Breaker(lambda: now[0]))
+
+    def ask() -> int:
+        before = gateway.calls
+        with pytest.raises(ResourceUnreachable, match="does not answer"):
+            gateway.get(PODS)
+        return gateway.calls - before
+
+    asked = []
+    for second in range(16):
+        now[0] = float(second)
+        asked.append(ask())
+
+    assert asked == [1, 1, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_one_answer_ends_the_pauses(server):
+    now = [0.0]
+    gateway = Gateway(Kubeconfig(server.url, "lab", token="t"), Breaker(lambda: now[0]))
+    server.answers = [status(503, "Some")] * 2 + [(200, {})] * 2
+    for _ in range(2):
+        with pytest.raises(ResourceUnreachable):
+            gateway.get(PODS)
+
+    now[0] = 1.0
+
+    assert (gateway.get(PODS), gateway.get(PODS)) == ({}, {})

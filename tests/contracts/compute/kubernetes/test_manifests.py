@@ -1,0 +1,248 @@
+"""Which objects a launch becomes."""
+
+import base64
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from compute.adapters.kubernetes import manifests
+from compute.adapters.kubernetes.manifests import PodSettings, build_pod, build_secret, check_launch, object_name
+from compute.engine.mounts import HostFolder, Mount, NfsExport, Tree, Volume
+from compute.engine.ports import GpuShare
+from compute.errors import StartRefused
+from tests.contracts.compute_driver import make_launch
+
+SETTINGS = PodSettings(
+    namespace="jobs",
+    resource="res_1",
+    platform_url="https://nearline.example",
+    agent_image="nearline/agent:1",
+)
+TREE = Tree("ds_1", "root")
+
+
+def launch(name="train", command="true", **spec):
+    return make_launch(name, command, **({"image": "lab/train:1"} | spec))
+
+
+def container(pod, name):
+    return next(item for item in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]] if item["name"] == name)
+
+
+def environment(pod, name="main"):
+    return {item["name"]: item.get("value", item.get("valueFrom")) for item in container(pod, name)["env"]}
+
+
+def mounts(pod, name="main"):
+    return {item["mountPath"]: item for item in container(pod, name)["volumeMounts"]}
+
+
+def test_the_same_launch_makes_the_same_objects():
+    assert build_pod(launch(), SETTINGS) == build_pod(launch(), SETTINGS)
+
+
+def test_names_are_readable_unique_and_fit_the_cluster():
+    names = {
+        object_name(replace(SETTINGS, **change), name)
+        for change in ({}, {"resource": "res_2"})
+        for name in ("train", "train~2", "Train", "x" * 200, "__")
+    }
+
+    assert len(names) == 10
+    assert all(re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name) for name in names)
+    assert object_name(SETTINGS, "digits.train~2").startswith("nl-digits-train-2-")
+
+
+def test_a_pod_says_whose_it_is_and_stays_until_its_end_was_recorded():
+    meta = build_pod(launch(), SETTINGS)["metadata"]
+
+    assert meta["labels"] == {
+        "app.kubernetes.io/managed-by": "nearline",
+        "nearline.dev/resource": "res_1",
+        "nearline.dev/job": "job_train",
+    }
+    assert (meta["annotations"]["nearline.dev/name"], meta["annotations"]["nearline.dev/token"]) == (
+        "train",
+        "token-of-train",
+    )
+    assert meta["finalizers"] == ["nearline.dev/end-not-recorded"]
+
+
+def test_a_pod_is_pinned_to_the_placed_node_and_never_started_again_by_the_cluster():
+    spec = build_pod(launch(), SETTINGS)["spec"]
+
+    (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
+    assert spec["restartPolicy"] == "Never"
+
+
+def test_a_pod_fits_the_restricted_security_level():
+    pod = build_pod(launch(code=Mount("code", TREE)), SETTINGS)
+    spec = pod["spec"]
+
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for name in ("bring", "keep", "main"):
+        context = container(pod, name)["securityContext"]
+        assert (context["allowPrivilegeEscalation"], context["capabilities"]) == (False, {"drop": ["ALL"]})
+    kinds = {kind for volume in spec["volumes"] for kind in volume if kind != "name"}
+    assert kinds == {"emptyDir", "secret"}
+
+
+def test_the_users_container_has_the_users_image_command_and_shape():
+    main = container(build_pod(launch(command=["python", "train.py"]), SETTINGS), "main")
+
+    assert (main["image"], main["command"], main["workingDir"]) == ("lab/train:1", ["python", "train.py"], "/work")
+    assert main["resources"] == {
+        "requests": {"cpu": "1000m", "memory": str(2**30)},
+        "limits": {"memory": str(2**30)},
+    }
+
+
+def test_what_a_shell_would_replace_is_not_replaced_by_the_cluster():
+    pod = build_pod(launch(command="echo $$ $(HOME)", env={"WORDS": "$(HOME)"}), SETTINGS)
+
+    assert container(pod, "main")["command"] == ["/bin/sh", "-c", "echo $$$$ $$(HOME)"]
+    assert environment(pod)["WORDS"] == "$$(HOME)"
+
+
+def test_a_job_finds_what_the_documentation_says():
+    variables = environment(build_pod(launch(), SETTINGS))
+
+    found = {key: variables[key] for key in ("NEARLINE_OUTPUT", "NEARLINE_DATA", "NEARLINE_INPUT", "HOME")}
+    assert found == {
+        "NEARLINE_OUTPUT": "/output",
+        "NEARLINE_DATA": "/data",
+        "NEARLINE_INPUT": "/input",
+        "HOME": "/work",
+    }
+    assert variables["NEARLINE_PARAMETERS"] == "/nearline/parameters.json"
+    assert "PATH" not in variables
+
+
+def test_whole_gpus_are_asked_for_by_the_name_that_the_cluster_gives_them():
+    with_gpus = replace(launch(), gpus=(GpuShare(3, 1000), GpuShare(5, 1000)))
+    pod = build_pod(with_gpus, replace(SETTINGS, gpu_resource="amd.com/gpu", runtime_class="rocm"))
+
+    resources = container(pod, "main")["resources"]
+    assert (resources["limits"]["amd.com/gpu"], resources["requests"]["amd.com/gpu"]) == ("2", "2")
+    assert pod["spec"]["runtimeClassName"] == "rocm"
+    assert "CUDA_VISIBLE_DEVICES" not in environment(pod)
+
+
+def test_a_job_without_a_gpu_sees_none_whatever_its_image_asks_for():
+    variables = environment(build_pod(launch(env={"NVIDIA_VISIBLE_DEVICES": "all"}), SETTINGS))
+
+    assert (variables["NVIDIA_VISIBLE_DEVICES"], variables["CUDA_VISIBLE_DEVICES"]) == ("void", "")
+
+
+def test_secrets_are_in_the_secret_and_nowhere_in_the_pod():
+    secretive = replace(launch(), secrets={"KEY": "hunter22"})
+
+    pod, secret = build_pod(secretive, SETTINGS), build_secret(secretive, SETTINGS, "attempt")
+
+    assert "hunter22" not in repr(pod)
+    assert environment(pod)["KEY"] == {"secretKeyRef": {"name": secret["metadata"]["name"], "key": "secret-0"}}
+    assert secret["stringData"] == {"secret-0": "hunter22", "attempt-token": "attempt", "parameters.json": "{}"}
+
+
+def test_the_values_to_mask_are_read_from_the_secret():
+    data = {"secret-0": base64.b64encode(b"hunter22").decode(), "attempt-token": base64.b64encode(b"t").decode()}
+
+    assert manifests.read_secret_values({"data": data}) == ["hunter22"]
+
+
+def test_only_the_agents_hold_the_token_of_the_attempt():
+    pod = build_pod(launch(code=Mount("code", TREE)), SETTINGS)
+
+    holders = [
+        item["name"]
+        for item in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]
+        if "attempt-token" in repr(item)
+    ]
+    assert holders == ["bring", "keep"]
+    assert mounts(pod)["/nearline"]["readOnly"] is True
+    (parameters,) = (volume["secret"] for volume in pod["spec"]["volumes"] if volume["name"] == "parameters")
+    assert parameters["items"] == [{"key": "parameters.json", "path": "parameters.json"}]
+
+
+def test_what_comes_from_the_store_is_brought_before_the_command_starts():
+    spec = {"code": Mount("code", TREE), "inputs": [Mount("prepare/0", TREE)], "data": [Mount("digits", TREE)]}
+    pod = build_pod(launch(**spec), SETTINGS)
+
+    assert container(pod, "bring")["command"] == [
+        "python3",
+        "-m",
+        "nearline.pod",
+        "bring",
+        json.dumps(
+            {
+                "code/code": "/scratch/work",
+                "data/digits": "/scratch/trees/data/digits",
+                "input/prepare/0": "/scratch/trees/input/prepare/0",
+            }
+        ),
+    ]
+    expected = {"mountPath": "/data/digits", "readOnly": True, "name": "scratch", "subPath": "trees/data/digits"}
+    assert mounts(pod)["/data/digits"] == expected
+    assert mounts(pod)["/input/prepare/0"]["subPath"] == "trees/input/prepare/0"
+
+
+def test_a_pod_that_reads_nothing_from_the_store_waits_for_no_agent():
+    names = [item["name"] for item in build_pod(launch(), SETTINGS)["spec"]["initContainers"]]
+
+    assert names == ["keep"]
+
+
+def test_claims_and_exports_are_mounted_read_only_twice():
+    data = [Mount("digits", Volume("claim-1", "commit")), Mount("maps", NfsExport("filer", "/maps"))]
+    pod = build_pod(launch(data=data), SETTINGS)
+
+    volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+    digits, maps = mounts(pod)["/data/digits"], mounts(pod)["/data/maps"]
+    assert (digits["readOnly"], digits["subPath"], maps["readOnly"]) == (True, "commit", True)
+    assert volumes[digits["name"]]["persistentVolumeClaim"] == {"claimName": "claim-1", "readOnly": True}
+    assert volumes[maps["name"]]["nfs"] == {"server": "filer", "path": "/maps", "readOnly": True}
+
+
+def test_what_an_admin_sets_for_a_cluster_is_in_every_pod():
+    toleration = {"key": "gpu", "operator": "Exists"}
+    settings = replace(
+        SETTINGS,
+        priority_class="batch",
+        image_pull_secrets=("registry",),
+        node_selector={"pool": "a"},
+        tolerations=(toleration,),
+        grace_s=1200,
+    )
+
+    spec = build_pod(launch(), settings)["spec"]
+
+    assert (spec["priorityClassName"], spec["imagePullSecrets"]) == ("batch", [{"name": "registry"}])
+    assert (spec["nodeSelector"], spec["tolerations"]) == ({"pool": "a"}, [toleration])
+    assert spec["terminationGracePeriodSeconds"] == 1200
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (launch(image=None), "names no image"),
+        (launch(data=[Mount("digits", HostFolder("/digits"))]), "cannot be mounted"),
+        (launch(working_directory="/srv"), "the working directory /srv"),
+        (replace(launch(), gpus=(GpuShare(0, 500),)), "a part of a GPU"),
+    ],
+)
+def test_what_can_never_be_a_pod_is_refused(wrong, words):
+    with pytest.raises(StartRefused, match=words):
+        check_launch(wrong, SETTINGS)
+
+
+def test_a_job_without_an_image_gets_the_default_of_the_cluster():
+    settings = replace(SETTINGS, default_image="lab/base:1")
+
+    check_launch(launch(image=None), settings)
+
+    assert container(build_pod(launch(image=None), settings), "main")["image"] == "lab/base:1"

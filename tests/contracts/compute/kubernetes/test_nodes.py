@@ -1,0 +1,121 @@
+"""What a cluster has for our scheduler."""
+
+from decimal import Decimal
+
+import pytest
+
+from compute.adapters.kubernetes.nodes import parse_quantity, read_nodes, requests_of
+from compute.engine.ports import GpuFacts, NodeFacts
+
+GIB = 2**30
+
+
+def make_node(name="a", *, gpus="2", labels=None, taints=(), ready="True", **spec):
+    return {
+        "metadata": {"name": name, "uid": f"uid-{name}", "labels": labels or {}},
+        "spec": {"taints": list(taints), **spec},
+        "status": {
+            "allocatable": {"cpu": "3900m", "memory": "8Gi", "nvidia.com/gpu": gpus},
+            "conditions": [{"type": "Ready", "status": ready}],
+        },
+    }
+
+
+def make_pod(node="a", phase="Running", owner="", init=(), **requests):
+    return {
+        "metadata": {"labels": {"owner": owner}},
+        "spec": {
+            "nodeName": node,
+            "containers": [{"resources": {"requests": requests}}],
+            "initContainers": list(init),
+        },
+        "status": {"phase": phase},
+    }
+
+
+def read(nodes, pods=(), **options):
+    def is_ours(pod):
+        return pod["metadata"]["labels"]["owner"] == "us"
+
+    return read_nodes(nodes, pods, gpu_resource="nvidia.com/gpu", is_ours=is_ours, **options)
+
+
+def test_a_node_gives_what_the_cluster_lets_pods_have():
+    labels = {"nvidia.com/gpu.product": "Tesla-V100", "nvidia.com/gpu.memory": "32768", "pool": "train"}
+
+    (node,) = read([make_node(labels=labels)])
+
+    assert node == NodeFacts(
+        name="a",
+        cpu_millicores=3900,
+        memory_bytes=8 * GIB,
+        gpus=(
+            GpuFacts(0, "uid-a-0", "Tesla-V100", 32 * GIB),
+            GpuFacts(1, "uid-a-1", "Tesla-V100", 32 * GIB),
+        ),
+        labels=labels,
+    )
+
+
+def test_what_pods_of_others_ask_for_is_used():
+    foreign = make_pod(cpu="1", memory="1Gi", **{"nvidia.com/gpu": "1"})
+
+    (node,) = read([make_node()], [foreign])
+
+    assert (node.cpu_millicores, node.memory_bytes, [gpu.index for gpu in node.gpus]) == (2900, 7 * GIB, [0])
+
+
+@pytest.mark.parametrize(
+    "pod", [make_pod(owner="us", cpu="1"), make_pod(phase="Succeeded", cpu="1"), make_pod("b", cpu="1")]
+)
+def test_our_own_pods_ended_pods_and_those_of_other_nodes_are_not(pod):
+    assert read([make_node()], [pod])[0].cpu_millicores == 3900
+
+
+def test_a_pod_holds_its_sidecars_and_at_least_its_largest_init_container():
+    sidecar = {"restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
+    init = {"resources": {"requests": {"memory": "2Gi", "cpu": "10m"}}}
+
+    held = requests_of(make_pod(cpu="1", memory="1Gi", init=[init, sidecar]))
+
+    assert held == {"cpu": Decimal("1.1"), "memory": 2 * GIB}
+
+
+NO_GPU = {"key": "gpu", "value": "only", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("node", "tolerations", "is_ready"),
+    [
+        (make_node(), (), True),
+        (make_node(ready="False"), (), False),
+        (make_node(ready="Unknown"), (), False),
+        (make_node(unschedulable=True), (), False),
+        (make_node(taints=[NO_GPU]), (), False),
+        (make_node(taints=[NO_GPU]), [{"key": "gpu", "value": "only"}], True),
+        (make_node(taints=[NO_GPU]), [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}], True),
+        (make_node(taints=[NO_GPU]), [{"operator": "Exists"}], True),
+        (make_node(taints=[NO_GPU]), [{"key": "gpu", "value": "other"}], False),
+        (make_node(taints=[NO_GPU]), [{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}], False),
+        (make_node(taints=[{"key": "x", "effect": "PreferNoSchedule"}]), (), True),
+    ],
+)
+def test_a_node_is_ready_when_our_pods_may_come_to_it(node, tolerations, is_ready):
+    assert read([node], tolerations=tolerations)[0].is_ready is is_ready
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("500m", "0.5"),
+        ("2", "2"),
+        ("16Gi", 16 * GIB),
+        ("1e3", "1000"),
+        ("1M", "1000000"),
+        ("1k", "1000"),
+        ("x", "0"),
+        ("", "0"),
+    ],
+)
+def test_quantities_are_read_as_kubernetes_writes_them(text, number):
+    assert parse_quantity(text) == Decimal(number)

@@ -1,0 +1,280 @@
+"""What is reported about a job whose pod says this or that."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from compute.adapters.kubernetes import states
+from compute.adapters.kubernetes.states import Verdict
+from compute.engine.failures import explain_end
+from compute.engine.ports import EndCause, JobReport, ReportState
+from compute.engine.states import JobState, ReasonCode
+
+CREATED, STARTED, FINISHED = "2026-11-21T12:00:00Z", "2026-11-21T12:00:10Z", "2026-11-21T12:01:00Z"
+NOW = datetime(2026, 11, 21, 13, tzinfo=UTC)
+KEPT = {"name": "keep", "state": {"terminated": {"exitCode": 0, "message": json.dumps({"root": "r1"})}}}
+RUNS = {"name": "main", "state": {"running": {"startedAt": STARTED}}}
+
+
+def ended(code=0, **facts):
+    state = {"exitCode": code, "startedAt": STARTED, "finishedAt": FINISHED, **facts}
+    return {"name": "main", "state": {"terminated": state}}
+
+
+def waits(reason, message=""):
+    return {"name": "main", "image": "lab/train:1", "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+def condition(kind, status="True", reason="", message="", at=STARTED):
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
+
+
+def make_pod(phase="Running", main=None, *, init=(), conditions=(), verdict=None, meta=None, node="node-1", **status):
+    annotations = {"nearline.dev/name": "train~2", "nearline.dev/token": "t"}
+    if verdict is not None:
+        annotations["nearline.dev/verdict"] = verdict.to_json()
+    return {
+        "metadata": {
+            "name": "nl-train",
+            "uid": "u",
+            "creationTimestamp": CREATED,
+            "annotations": annotations,
+            **(meta or {}),
+        },
+        "spec": {"nodeName": node} if node else {},
+        "status": {
+            "phase": phase,
+            "initContainerStatuses": list(init),
+            "containerStatuses": [main] if main else [],
+            "conditions": list(conditions),
+            **status,
+        },
+    }
+
+
+DELETED = {"deletionTimestamp": FINISHED}
+
+
+def test_a_pod_whose_command_runs_is_a_running_job():
+    report = states.report_of(make_pod(main=RUNS))
+
+    started_at = datetime(2026, 11, 21, 12, 0, 10, tzinfo=UTC)
+    assert report == JobReport("train~2", "t", ReportState.RUNNING, started_at=started_at)
+
+
+def test_a_pod_whose_command_ended_runs_until_its_output_is_sent():
+    assert states.report_of(make_pod(main=ended())).state is ReportState.RUNNING
+
+
+def test_a_job_has_succeeded_when_its_output_is_stored():
+    report = states.report_of(make_pod("Succeeded", ended(), init=[KEPT]))
+
+    assert (report.state, report.exit_code, report.cause) == (ReportState.SUCCEEDED, 0, EndCause.EXITED)
+    assert report.finished_at - report.started_at == timedelta(seconds=50)
+
+
+def test_a_deleted_pod_on_a_node_that_does_not_answer_runs():
+    assert states.report_of(make_pod(main=RUNS, meta=DELETED)).state is ReportState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        (make_pod("Pending", waits("ContainerCreating")), "The node prepares the pod."),
+        (
+            make_pod("Pending", waits("PodInitializing"), init=[{"name": "bring", "state": {"running": {}}}]),
+            "Code and inputs are brought to the pod.",
+        ),
+        (
+            make_pod("Pending", waits("ImagePullBackOff", "Back-off pulling image")),
+            "ImagePullBackOff: Back-off pulling image.",
+        ),
+        (
+            make_pod("Pending", conditions=[condition("PodScheduled", "False", "Unschedulable", "0/1 nodes fit")]),
+            "The cluster does not place its pod yet: 0/1 nodes fit.",
+        ),
+    ],
+)
+def test_a_pod_that_has_not_begun_says_what_it_waits_for(pod, reason):
+    assert states.report_of(pod) == JobReport("train~2", "t", ReportState.STARTING, reason=reason)
+
+
+DISRUPTED = "DisruptionTarget"
+ENDS = {
+    "the command fails": (make_pod("Failed", ended(3), init=[KEPT]), EndCause.EXITED, "user_error", ""),
+    "out of memory": (
+        make_pod("Failed", ended(137, reason="OOMKilled"), init=[KEPT]),
+        EndCause.OUT_OF_MEMORY,
+        "out_of_memory",
+        "",
+    ),
+    "stopped": (
+        make_pod("Failed", ended(143), verdict=Verdict(EndCause.STOPPED), meta=DELETED),
+        EndCause.STOPPED,
+        "cancelled",
+        "",
+    ),
+    "stopped before it came to a node": (
+        make_pod("Pending", verdict=Verdict(EndCause.STOPPED), meta=DELETED, node=""),
+        EndCause.STOPPED,
+        "cancelled",
+        "",
+    ),
+    "over its timeout": (
+        make_pod("Failed", ended(137), verdict=Verdict(EndCause.TIMEOUT), meta=DELETED),
+        EndCause.TIMEOUT,
+        "timeout",
+        "",
+    ),
+    "no image": (
+        make_pod("Failed", verdict=Verdict(EndCause.IMAGE_UNAVAILABLE, "No such image."), meta=DELETED),
+        EndCause.IMAGE_UNAVAILABLE,
+        "image_unavailable",
+        "No such image.",
+    ),
+    "evicted by its node": (
+        make_pod("Failed", reason="Evicted", message="The node was low on resource: memory."),
+        EndCause.EVICTED,
+        "evicted",
+        "The node node-1 evicted it: The node was low on resource: memory.",
+    ),
+    "drained": (
+        make_pod("Failed", ended(143), conditions=[condition(DISRUPTED, reason="EvictionByEvictionAPI", message="x")]),
+        EndCause.EVICTED,
+        "evicted",
+        "It was evicted from node-1, as when the node is drained. x.",
+    ),
+    "preempted": (
+        make_pod(
+            "Failed",
+            ended(137),
+            meta=DELETED,
+            conditions=[condition(DISRUPTED, reason="PreemptionByScheduler", message="preempting to admit")],
+        ),
+        EndCause.PREEMPTED,
+        "preempted",
+        "A pod of a higher priority took its place on node-1. preempting to admit.",
+    ),
+    "its node left the cluster": (
+        make_pod(
+            "Failed",
+            RUNS,
+            meta=DELETED,
+            conditions=[condition(DISRUPTED, reason="DeletionByPodGC", message="PodGC: node no longer exists")],
+        ),
+        EndCause.NODE_LOST,
+        "node_lost",
+        "The node node-1 left the cluster. PodGC: node no longer exists.",
+    ),
+    "deleted by hand": (
+        make_pod("Failed", ended(143), meta=DELETED),
+        EndCause.DELETED,
+        "deleted",
+        "Its pod was deleted on the cluster, not by Nearline.",
+    ),
+    "its output is not stored": (
+        make_pod(
+            "Succeeded",
+            ended(),
+            init=[{"name": "keep", "state": {"terminated": {"exitCode": 1, "message": "The platform refuses (401)"}}}],
+        ),
+        EndCause.OUTPUT_LOST,
+        "output_lost",
+        "The command succeeded, but its output was not stored: The platform refuses (401).",
+    ),
+    "its inputs are not brought": (
+        make_pod(
+            "Failed",
+            init=[{"name": "bring", "state": {"terminated": {"exitCode": 1, "message": "No such tree."}}}],
+        ),
+        EndCause.NOT_STARTED,
+        "infrastructure",
+        "Its code and inputs could not be brought: No such tree.",
+    ),
+    "its node refuses it": (
+        make_pod("Failed", reason="UnexpectedAdmissionError", message="Pod was rejected"),
+        EndCause.NOT_STARTED,
+        "infrastructure",
+        "Its node did not start it: Pod was rejected.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_each_way_to_end_has_its_own_cause_code_and_sentence(case):
+    pod, cause, code, reason = ENDS[case]
+
+    report = states.report_of(pod)
+    state, reason_code, sentence = explain_end(report)
+
+    assert (report.state, report.cause, report.reason) == (ReportState.FAILED, cause, reason)
+    assert report.started_at <= report.finished_at
+    assert (reason_code, bool(sentence)) == (ReasonCode(code), True)
+    assert state is {"cancelled": JobState.CANCELLED, "node_lost": JobState.LOST}.get(code, JobState.FAILED)
+
+
+def test_a_job_that_had_stored_its_output_when_it_was_stopped_has_succeeded():
+    pod = make_pod("Succeeded", ended(), init=[KEPT], verdict=Verdict(EndCause.STOPPED), meta=DELETED)
+
+    assert states.report_of(pod).state is ReportState.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("keep", "root"),
+    [
+        (KEPT, "r1"),
+        ({"name": "keep", "state": {"terminated": {"exitCode": 0, "message": '{"root": ""}'}}}, ""),
+        ({"name": "keep", "state": {"terminated": {"exitCode": 0, "message": "killed"}}}, None),
+        ({"name": "keep", "state": {"terminated": {"exitCode": 137, "message": '{"root": "r1"}'}}}, None),
+        ({"name": "keep", "state": {"running": {}}}, None),
+    ],
+)
+def test_the_root_of_an_output_is_what_the_agent_says_at_its_end(keep, root):
+    assert states.kept_root(make_pod(init=[keep])) == root
+
+
+TIMED = {"annotations": {"nearline.dev/name": "train", "nearline.dev/token": "t", "nearline.dev/timeout": "60"}}
+LATE = condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available")
+JUST_NOW = condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available", at="2026-11-21T12:59:00Z")
+PLACED = condition("PodScheduled", at="2026-11-21T12:59:00Z")
+
+
+@pytest.mark.parametrize(
+    ("pod", "verdict"),
+    [
+        (make_pod(main=RUNS, meta=TIMED), Verdict(EndCause.TIMEOUT)),
+        (make_pod(main=RUNS), None),
+        (make_pod(main=ended(), meta=TIMED), None),
+        (
+            make_pod("Pending", conditions=[LATE], node=""),
+            Verdict(EndCause.UNSCHEDULABLE, "The cluster does not place its pod: 0/1 nodes are available."),
+        ),
+        (make_pod("Pending", conditions=[JUST_NOW], node=""), None),
+        (
+            make_pod("Pending", waits("ErrImageNeverPull", "not present"), conditions=[PLACED]),
+            Verdict(EndCause.IMAGE_UNAVAILABLE, "The image lab/train:1 cannot be pulled: not present."),
+        ),
+        (make_pod("Pending", waits("ImagePullBackOff", "Back-off"), conditions=[PLACED]), None),
+        (
+            make_pod("Pending", waits("ImagePullBackOff", "Back-off"), conditions=[condition("PodScheduled")]),
+            Verdict(EndCause.IMAGE_UNAVAILABLE, "The image lab/train:1 cannot be pulled: Back-off."),
+        ),
+        (
+            make_pod("Pending", waits("CreateContainerConfigError", "bad"), conditions=[condition("PodScheduled")]),
+            Verdict(EndCause.NOT_STARTED, "Its container cannot be made: bad."),
+        ),
+        (
+            make_pod(
+                "Pending",
+                init=[{**waits("CrashLoopBackOff", "back-off restarting keep"), "name": "keep"}],
+                conditions=[condition("PodScheduled")],
+            ),
+            Verdict(EndCause.NOT_STARTED, "Its container cannot be made: back-off restarting keep."),
+        ),
+        (make_pod("Pending", waits("ErrImageNeverPull"), conditions=[PLACED], meta=DELETED), None),
+        (make_pod("Failed", ended(1), meta=TIMED), None),
+    ],
+)
+def test_a_pod_that_cannot_go_on_is_given_up(pod, verdict):
+    assert states.judge(pod, NOW) == verdict

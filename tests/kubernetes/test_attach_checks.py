@@ -1,0 +1,127 @@
+"""What is checked before a cluster is attached, with the account of deploy/rbac, on a real API server."""
+
+import copy
+import secrets
+from dataclasses import replace
+
+import pytest
+
+from compute.adapters.kubernetes.checks import IN_CLUSTER, IN_NAMESPACE, find_problems
+from compute.adapters.kubernetes.gateway import Gateway
+from compute.adapters.kubernetes.kubeconfig import read_kubeconfig
+from compute.adapters.kubernetes.manifests import PodSettings
+from compute.errors import ResourceUnreachable
+from tests.kubernetes.rbac import manifests_for
+
+CASES = [
+    (scope, *rule[:2], verb)
+    for scope, rules in (("Role", IN_NAMESPACE), ("ClusterRole", IN_CLUSTER))
+    for rule in rules
+    for verb in rule[2]
+]
+
+
+def without(objects: list[dict], scope: str, resource: str, verb: str) -> list[dict]:
+    objects = copy.deepcopy(objects)
+    (role,) = (item for item in objects if item["kind"] == scope)
+    rules = []
+    for rule in role["rules"]:
+        for name in rule["resources"]:
+            verbs = [item for item in rule["verbs"] if (name, item) != (resource, verb)]
+            rules.append({"apiGroups": rule["apiGroups"], "resources": [name], "verbs": verbs})
+    role["rules"] = [rule for rule in rules if rule["verbs"]]
+    return objects
+
+
+class Account:
+    """The account of deploy/rbac in a namespace of its own."""
+
+    def __init__(self, control_plane) -> None:
+        self._control_plane = control_plane
+        self.namespace = control_plane.create_namespace(f"test-{secrets.token_hex(4)}")
+        self.objects = manifests_for(self.namespace)
+        self.settings = PodSettings(
+            namespace=self.namespace, resource="r", platform_url="https://nearline", agent_image="nearline:1"
+        )
+
+    def apply(self, objects: list[dict]) -> None:
+        self._control_plane.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
+
+    def problems(self, **changes) -> list[str]:
+        text = self._control_plane.kubeconfig_of("nearline", namespace=self.namespace)
+        return find_problems(Gateway(read_kubeconfig(text)), replace(self.settings, **changes))
+
+
+@pytest.fixture
+def account(control_plane):
+    return Account(control_plane)
+
+
+def test_with_the_account_of_deploy_rbac_nothing_is_missing(account):
+    account.apply(account.objects)
+
+    assert account.problems() == []
+
+
+@pytest.mark.parametrize(("scope", "group", "resource", "verb"), CASES)
+def test_without_one_verb_the_check_names_that_verb(account, scope, group, resource, verb):
+    account.apply(without(account.objects, scope, resource, verb))
+
+    where = f"in the namespace {account.namespace}" if scope == "Role" else "in the whole cluster"
+    assert account.problems() == [
+        f"The account may not {verb} {resource} {where}. deploy/rbac/nearline.yaml holds all that is needed."
+    ]
+
+
+def test_a_namespace_that_does_not_exist_is_named(control_plane, account):
+    gateway = Gateway(read_kubeconfig(control_plane.kubeconfig.read_text()))
+
+    problems = find_problems(gateway, replace(account.settings, namespace="nowhere"))
+
+    assert problems == ["The cluster has no namespace called nowhere. Create it: `kubectl create namespace nowhere`."]
+
+
+def test_a_quota_that_no_pod_fits_into_is_named(control_plane, account):
+    account.apply([*account.objects])
+    control_plane.api.create(
+        f"/api/v1/namespaces/{account.namespace}/resourcequotas",
+        {"metadata": {"name": "tight"}, "spec": {"hard": {"limits.memory": "1Mi"}}},
+    )
+    control_plane.api.wait(
+        f"/api/v1/namespaces/{account.namespace}/resourcequotas/tight", lambda quota: "hard" in quota.get("status", {})
+    )
+
+    (problem,) = account.problems()
+
+    assert problem.startswith("The cluster would refuse the pods of jobs: ")
+    assert "exceeded quota: tight" in problem
+
+
+def test_a_priority_class_that_does_not_exist_is_named(account):
+    account.apply(account.objects)
+
+    (problem,) = account.problems(priority_class="urgent")
+
+    assert "urgent" in problem
+
+
+def test_the_strictest_level_of_pod_security_takes_our_pods(control_plane, account):
+    label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    control_plane.api.patch(f"/api/v1/namespaces/{account.namespace}", label)
+    account.apply(account.objects)
+
+    assert account.problems() == []
+
+
+def test_a_certificate_of_somebody_else_is_not_trusted(control_plane, account):
+    config = read_kubeconfig(control_plane.kubeconfig.read_text())
+
+    with pytest.raises(ResourceUnreachable, match="certificate verify failed"):
+        find_problems(Gateway(replace(config, ca="")), account.settings)
+
+
+def test_a_token_that_is_not_known_is_told(control_plane, account):
+    config = read_kubeconfig(control_plane.kubeconfig.read_text())
+
+    with pytest.raises(ResourceUnreachable, match="answered 401"):
+        find_problems(Gateway(replace(config, token="wrong")), account.settings)
