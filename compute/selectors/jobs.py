@@ -41,7 +41,8 @@ _STATUS_COLUMNS = (
 _READ_COLUMNS = (
     *("project_id", "name", "spec", "state", "evictions", "started_at", "finished_at", "log_bytes", "log_stored_at"),
     *("output_state", "output_root", "output_folder", "output_files", "output_error"),
-    *("resource__name", "resource__kind", "resource__host", "resource__is_simulated", "resource__unconfined_reason"),
+    *("resource__name", "resource__kind", "resource__host", "resource__credentials"),
+    *("resource__is_simulated", "resource__unconfined_reason"),
 )
 
 

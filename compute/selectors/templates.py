@@ -37,7 +37,7 @@ def find_templates(full_names: Collection[str]) -> dict[str, Template]:
     """Return the templates that exist by their full names. For the platform itself."""
     names = set(full_names)
     rows = Template.objects.filter(resource__detached_at=None, name__in={name.partition(".")[2] for name in names})
-    rows = rows.select_related("resource").defer("resource__config", "resource__credentials").order_by("pk")
+    rows = rows.select_related("resource").defer("resource__config").order_by("pk")
     return {row.full_name: row for row in rows if row.full_name in names}
 
 

@@ -201,7 +201,7 @@ def _check_mounts(spec: JobSpec, template: Template) -> None:
 
 def _get_templates(template_ids: Collection[str]) -> dict[str, Template]:
     attached = Template.objects.filter(resource__detached_at=None).select_related("resource")
-    attached = attached.defer("resource__config", "resource__credentials")
+    attached = attached.defer("resource__config")
     found = {template.pk: template for template in attached.filter(pk__in=template_ids)}
     if missing := set(template_ids) - set(found):
         raise TemplateNotFound(f"There is no compute template {', '.join(sorted(missing))}.")

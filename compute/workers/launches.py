@@ -31,7 +31,7 @@ _MOST_STARTS = 3
 _LAUNCHED = (
     *("name", "spec", "token", "kind", "node_name", "cpu_millicores", "memory_bytes", "gpus", "evictions"),
     *("submitted_by", "resource__name", "resource__kind", "resource__host", "resource__unconfined_reason"),
-    "project__name",
+    *("resource__credentials", "project__name"),
 )
 _SEVERAL_PODS = "The job has several pods. The drivers of this version start one pod a job."
 

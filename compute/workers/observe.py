@@ -55,7 +55,7 @@ def observe_each(resource_ids: Sequence[str]) -> None:
 def observe_resource(*, resource_id: str) -> None:
     """Look at one resource and repair what differs, unless that is for another host to do."""
     ours = Resource.objects.filter(pk=resource_id, host__in=hosts.here())
-    resource = ours.defer("config", "credentials").first()
+    resource = ours.defer("config").first()
     if resource is None:
         return
     driver = drivers.driver_of(resource)
