@@ -85,20 +85,17 @@ def reap(*, limit: int = 100) -> int:
     evicting = unfinished.filter(state=CacheState.EVICTING)
     rest = unfinished.exclude(state=CacheState.EVICTING)
     waiting = rest.exclude(waits_for="")
-    unattended = {
-        (task, row.pk)
-        for task, kind, rows in (
-            ("datasets.evict", failures.REMOVE, evicting.order_by("pk")),
-            ("datasets.hydrate", failures.HYDRATE, rest.filter(waits_for="").order_by("pk")),
-            ("datasets.hydrate", failures.HYDRATE, waiting.order_by("pk")),
-            ("datasets.hydrate", failures.HYDRATE, waiting.order_by("?")),
-            ("datasets.scrub", failures.SCRUB, to_scrub.order_by("pk")),
-        )
-        for row in isolation.take(kind, rows, limit)
-    }
-    for task, id_ in sorted(unattended):
-        enqueue_reliably(task, cached_commit_id=id_)
-    return len(unattended)
+    orders = (rest.filter(waits_for="").order_by("pk"), waiting.order_by("pk"), waiting.order_by("?"))
+    to_evict = {row.pk for row in isolation.take(failures.REMOVE, evicting.order_by("pk"), limit)}
+    to_hydrate = {row.pk for rows in orders for row in isolation.take(failures.HYDRATE, rows, limit)}
+    due_scrubs = {row.pk for row in isolation.take(failures.SCRUB, to_scrub.order_by("pk"), limit)}
+    for id_ in sorted(to_evict):
+        enqueue_reliably("datasets.evict", cached_commit_id=id_)
+    for id_ in sorted(to_hydrate):
+        enqueue_reliably("datasets.hydrate", cached_commit_id=id_)
+    for id_ in sorted(due_scrubs):
+        enqueue_reliably("datasets.scrub", cached_commit_id=id_)
+    return len(to_evict) + len(to_hydrate) + len(due_scrubs)
 
 
 @transaction.atomic

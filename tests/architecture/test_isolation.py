@@ -29,6 +29,7 @@ LOOPS_WITHIN_ONE_ITEM = {
     "experiments.workers.moves:_move": "the files of one experiment",
     "flows.workers.apply:_Writer._begin_attempts": "the attempts of one plan, in its transaction",
     "experiments.services.measurements:write_points": "one batch of logs, in its transaction",
+    "experiments.workers.harvest:_logs_of": "pairs the rows of one batch with their jobs, and does no more",
     "experiments.workers.harvest:_write_records": "one batch of logs, in its transaction",
     "flows.workers.snapshots:_inputs": "the attempts of one run",
     "flows.workers.snapshots:load": "the steps of one run",

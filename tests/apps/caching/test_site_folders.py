@@ -91,4 +91,4 @@ def test_every_folder_that_the_platform_keeps_in_its_home_is_known():
         for name in re.findall(r"home\)?(?:\.absolute\(\))?\)? / \"([a-z]+)\"", path.read_text())
     }
 
-    assert written - {"cache", "lock"} == kind._PLATFORM_FOLDERS
+    assert written - {"cache", "lock"} == kind._PLATFORM_FOLDERS - {"code"}

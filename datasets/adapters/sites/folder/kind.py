@@ -25,8 +25,8 @@ class FolderForm(forms.Form):
     )
 
 
-_PLATFORM_FOLDERS = frozenset({"artifacts", "code", "empty", "jobs", "runs", "sample", "simulated", "store"})
-"""What the platform keeps in its home folder, beside the cache of its first site."""
+_PLATFORM_FOLDERS = frozenset({"artifacts", "code", "empty", "jobs", "runs", "sample", "simulated", "store", "trees"})
+"""What the platform keeps in its home folder, beside the cache of its first site; `code` is of earlier releases."""
 
 
 def check(site: CacheSite) -> None:
