@@ -15,8 +15,8 @@ from flows.models import AttemptInput, InputState, Run
 DATA_SOURCES = frozenset({SourceKind.HOST_FOLDER, SourceKind.TREE})
 """A dataset is a cached or own copy on this host, or is read from the store."""
 
-OUTPUT_SOURCES = frozenset({SourceKind.HOST_FOLDER})
-"""The output of an earlier step is its folder on this host; where that is not here, it comes from the store."""
+OUTPUT_SOURCES = frozenset({SourceKind.HOST_FOLDER, SourceKind.TREE})
+"""The output of an earlier step is its folder on this host, or is read from the store."""
 
 
 def list_inputs(*, actor: Actor, run: Run) -> QuerySet[AttemptInput]:

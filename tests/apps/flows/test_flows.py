@@ -75,11 +75,9 @@ steps:
     found = flows.validate_spec(actor=member, project=project, text=text)
 
     advice = "and jobs on lab mount volumes of a cluster. Choose a template of another resource."
-    of_step = "lab.small cannot read the output of another step: it comes from folders of the platform's host,"
-    of_data = (
-        "lab.small cannot read the dataset team-a/digits@main: it comes from folders of the platform's host and "
-        "trees of the store,"
-    )
+    origin = "it comes from folders of the platform's host and trees of the store,"
+    of_step = f"lab.small cannot read the output of another step: {origin}"
+    of_data = f"lab.small cannot read the dataset team-a/digits@main: {origin}"
     assert [(problem.line, problem.code, problem.message) for problem in found.problems] == [
         (6, "unmountable", f"{of_step} {advice}"),
         (8, "unmountable", f"{of_data} {advice}"),
