@@ -1,5 +1,6 @@
 """Two web processes, workers and controllers with separate, empty home folders: one installation that survives each."""
 
+import urllib.error
 import uuid
 from collections import Counter
 
@@ -52,7 +53,8 @@ STEPS = 12
 def installation(tmp_path):
     made = TwoHosts(tmp_path / "home")
     made.start()
-    made.api("POST", "/compute/resources", {"name": "other-machine", "kind": "local", "host": "host-b"})
+    # The host is known once its controller has reported.
+    made.wait_for(lambda: attach(made, "other-machine", "host-b"), bool)
     small = {"cpu_millicores": 1000, "memory_bytes": 2**30, "gpu_milli": 0}
     tiny = {"cpu_millicores": 100, "memory_bytes": 50_000_000, "gpu_milli": 0}
     made.api("POST", "/compute/templates", {"resource": "other-machine", "name": "small", **small})
@@ -64,6 +66,16 @@ def installation(tmp_path):
     )
     yield made
     made.stop()
+
+
+def attach(product: TwoHosts, name: str, host: str) -> bool:
+    try:
+        product.api("POST", "/compute/resources", {"name": name, "kind": "local", "host": host})
+    except urllib.error.HTTPError as error:
+        if error.code != 400:
+            raise
+        return False
+    return True
 
 
 def finished(product: TwoHosts, run_id: str) -> dict:
