@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from django import forms
 from django.conf import settings as django_settings
 
+from compute.adapters.form_fields import SecretField
 from compute.adapters.kinds import Config, ConfigForm, Credentials, ResourceKind
 from compute.adapters.kubernetes import checks
 from compute.adapters.kubernetes.attempt_tokens import sign_attempt
@@ -34,9 +35,9 @@ def _name(label: str, **options: Any) -> forms.RegexField:
 class KubernetesForm(ConfigForm):
     """Which cluster, as whom, and what is to be in all pods."""
 
-    kubeconfig = forms.CharField(
+    kubeconfig = SecretField(
+        rows=6,
         max_length=MAX_BYTES,
-        widget=forms.Textarea({"rows": 6, "autocomplete": "off", "spellcheck": "false"}),
         label="Kubeconfig",
         help_text="With everything inside: no commands, no file names. It is kept encrypted and never shown again.",
     )
@@ -92,10 +93,6 @@ class KubernetesForm(ConfigForm):
         config = {key: value for key, value in self.cleaned_data.items() if key != "kubeconfig" and value}
         config["image_pull_secrets"] = _items(self.cleaned_data.get("image_pull_secrets", ""))
         return config
-
-    def read_credentials(self) -> Credentials:
-        """Return the kubeconfig."""
-        return {"kubeconfig": self.cleaned_data["kubeconfig"]}
 
     def _matches(self, field: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
         found = []

@@ -179,3 +179,15 @@ def test_a_kind_tells_what_its_drivers_can_mount(home, name):
     kind = drivers.KINDS[name]
 
     assert drivers.open_driver(Resource(name="new", kind=name), {}).mountable == kind.mountable
+
+
+def test_a_kubeconfig_that_cannot_be_read_is_refused_in_words_and_not_shown_again(browser, home):
+    page = browser.post(
+        "/compute/attach/",
+        {"name": "k8s", "kind": "kubernetes", "kubeconfig": "token: geheim-123", "agent_image": "nearline:1"},
+    )
+
+    assert page.status_code == 200
+    assert "kubeconfig" in page.content.decode()
+    assert "geheim-123" not in page.content.decode()
+    assert not Resource.objects.exists()
