@@ -74,7 +74,9 @@ def read_kubeconfig(text: str, context: str = "") -> Kubeconfig:
     document = _parse(text)
     name = context or _text(document, "current-context")
     if not name:
-        raise _refusal("The kubeconfig has no current context.", f"Name one of: {', '.join(_names(document))}.")
+        if not (names := _names(document)):
+            raise _refusal("The kubeconfig has no contexts.", "Give the output of: kubectl config view --flatten")
+        raise _refusal("The kubeconfig has no current context.", f"Name one of: {', '.join(names)}.")
     chosen = _named(document, "contexts", "context", name)
     cluster = _named(document, "clusters", "cluster", _text(chosen, "cluster"))
     user = _named(document, "users", "user", _text(chosen, "user"))

@@ -188,6 +188,6 @@ def test_a_kubeconfig_that_cannot_be_read_is_refused_in_words_and_not_shown_agai
     )
 
     assert page.status_code == 200
-    assert "kubeconfig" in page.content.decode()
+    assert "The kubeconfig has no contexts." in page.content.decode()
     assert "geheim-123" not in page.content.decode()
     assert not Resource.objects.exists()
