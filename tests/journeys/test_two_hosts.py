@@ -52,20 +52,26 @@ STEPS = 12
 @pytest.fixture
 def installation(tmp_path):
     made = TwoHosts(tmp_path / "home")
-    made.start()
+    try:
+        made.start()
+        add_machine_of_second_host(made)
+        yield made
+    finally:
+        made.stop()
+
+
+def add_machine_of_second_host(product: TwoHosts) -> None:
     # The host is known once its controller has reported.
-    made.wait_for(lambda: attach(made, "other-machine", "host-b"), bool)
+    product.wait_for(lambda: attach(product, "other-machine", "host-b"), bool)
     small = {"cpu_millicores": 1000, "memory_bytes": 2**30, "gpu_milli": 0}
     tiny = {"cpu_millicores": 100, "memory_bytes": 50_000_000, "gpu_milli": 0}
-    made.api("POST", "/compute/templates", {"resource": "other-machine", "name": "small", **small})
+    product.api("POST", "/compute/templates", {"resource": "other-machine", "name": "small", **small})
     for resource in ("this-machine", "other-machine"):
-        made.api("POST", "/compute/templates", {"resource": resource, "name": "tiny", **tiny})
-    made.wait_for(
-        lambda: made.api("GET", "/scheduler/nodes")["items"],
+        product.api("POST", "/compute/templates", {"resource": resource, "name": "tiny", **tiny})
+    product.wait_for(
+        lambda: product.api("GET", "/scheduler/nodes")["items"],
         lambda nodes: "other-machine" in {node["resource"] for node in nodes},
     )
-    yield made
-    made.stop()
 
 
 def attach(product: TwoHosts, name: str, host: str) -> bool:

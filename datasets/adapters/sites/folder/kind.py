@@ -25,7 +25,9 @@ class FolderForm(forms.Form):
     )
 
 
-_PLATFORM_FOLDERS = frozenset({"artifacts", "code", "empty", "jobs", "runs", "sample", "simulated", "store", "trees"})
+_PLATFORM_FOLDERS = frozenset(
+    {"artifacts", "code", "empty", "jobs", "kubernetes", "runs", "sample", "simulated", "store", "trees"}
+)
 """What the platform keeps in its home folder, beside the cache of its first site; `code` is of earlier releases."""
 
 
