@@ -2,8 +2,6 @@
 
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,17 +14,14 @@ from django.core.asgi import get_asgi_application  # noqa: E402 (the path must b
 _django = get_asgi_application()
 
 from django.conf import settings  # noqa: E402
-from django.db import DatabaseError  # noqa: E402
 
 from config import keys  # noqa: E402
 from config.proxies import with_proxies  # noqa: E402
+from config.start_check import with_start_check  # noqa: E402
 from datasets.web.store_asgi import with_store_door  # noqa: E402 (models must be loaded first)
 
-# On a thread: a server imports this module inside its event loop.
-with ThreadPoolExecutor(1) as thread, suppress(DatabaseError):  # one that is away is told by /readyz
-    thread.submit(keys.check_keys).result()
-
-application = with_proxies(
+_served = with_proxies(
     with_store_door(_django),  # type: ignore[arg-type]  # Django's types are looser than ASGI's
     settings.NEARLINE.trusted_proxies,
 )
+application = with_start_check(_served, keys.check_keys)

@@ -23,7 +23,7 @@ from tests.fuzz.poison import POISON_JSON, POISON_TEXTS
 from tests.fuzz.tally import Tally
 
 
-@schemathesis.serializer("application/gzip")
+@schemathesis.serializer("application/gzip", "application/x-tar")
 def as_it_is(_context, value: object) -> object:
     return value
 

@@ -20,7 +20,7 @@ GROUPS = {
     "run": {"list", "show", "logs", "cancel", "retry", "keep"},
     "experiment": {"list", "show", "compare"},
     "cache": {"list", "plan"},
-    "compute": {"list", "sites"},
+    "compute": {"attach", "list", "sites"},
     "project": {"list", "create"},
     "user": {"list", "disable", "enable", "sign-out"},
     "token": {"list", "create", "revoke"},

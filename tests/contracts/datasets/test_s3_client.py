@@ -76,7 +76,7 @@ def make_server(location):  # noqa: F811 (a fixture is taken by its name)
 
 
 def send_pack(server, content):  # noqa: F811
-    upload = Upload(server, "main", "test")
+    upload = Upload(lambda: server.start_upload("main", "test"))
     with PackSender(server, upload, KnownContent(), threads=1, policy=RETRIES) as sender:
         sender.add(file_id(content), content)
         sender.finish()
@@ -95,7 +95,7 @@ def test_a_pack_whose_address_expired_is_sent_to_a_new_one(make_server, put_proo
 
 def test_a_manifest_whose_address_expired_is_sent_to_a_new_one(make_server):
     late = make_server(late=1)
-    offer = Upload(late, "main", "test").offer(ObjectKind.RANGE, "r" * 64, b"range")
+    offer = Upload(lambda: late.start_upload("main", "test")).offer(ObjectKind.RANGE, "r" * 64, b"range")
 
     put_objects(late, "upload", [(offer, b"range")], RETRIES, threads=1)
 
@@ -126,7 +126,7 @@ def test_a_store_for_which_every_address_is_late_ends_in_a_sentence(make_server)
 
 def test_other_bytes_than_were_announced_by_their_md5_are_refused_by_the_store(make_server):
     strict = make_server(late=0, put_proof=PutProof.CONTENT_MD5)
-    offer = Upload(strict, "main", "test").offer(ObjectKind.RANGE, "m" * 64, b"right")
+    offer = Upload(lambda: strict.start_upload("main", "test")).offer(ObjectKind.RANGE, "m" * 64, b"right")
     (answer,) = strict.offer_manifests("upload", [offer])
 
     with pytest.raises(Exception, match="BadDigest"):

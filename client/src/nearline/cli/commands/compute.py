@@ -65,7 +65,7 @@ def attach_cluster(  # noqa: PLR0917 (each is an option of the command line)
     image: Annotated[str, typer.Option("--image", help="Image of jobs that name none.")] = "",
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another setting.")] = None,
 ) -> None:
-    """Attach a Kubernetes cluster, once it has answered and lets jobs run."""
+    """Attach a Kubernetes cluster that answers and lets jobs run."""
     session = session_of(context)
     given = {"context": context_name, "namespace": namespace, "agent_image": agent_image, "default_image": image}
     for setting in settings or []:
