@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -9,7 +10,7 @@ from django.db import connection
 from compute.models import Job, JobEvent
 from compute.workers import observe
 from config import recovery
-from core import tasks
+from core import clock, tasks
 from core.local_queue import LocalQueue
 from flows.models import Attempt, Run, RunEvent
 from scheduler.models import Placement, Workload
@@ -27,6 +28,7 @@ steps:
 
 # What a step that another one follows may cost in one pass. It only ever goes down.
 MOST_STATEMENTS = 76
+LEASES_END_AFTER = timedelta(seconds=31)
 
 
 class Killed(BaseException):
@@ -97,27 +99,29 @@ def test_a_pass_that_dies_at_any_write_is_finished_by_the_periodic_tasks_and_not
 ):
     complete = Statements()
     pass_over(world, start_chain(world, member, project), complete)
-    for cut in range(complete.writes):
-        run = start_chain(world, member, project)
-        with pytest.raises(Killed):
-            pass_over(world, run, Statements(cut))
-        recovery.void_leases()
+    with clock.frozen_at(clock.now()) as move:
+        for cut in range(complete.writes):
+            run = start_chain(world, member, project)
+            with pytest.raises(Killed):
+                pass_over(world, run, Statements(cut))
+            recovery.void_leases()
+            move(clock.now() + LEASES_END_AFTER)  # in the full installation they run out by themselves
 
-        world.finish_all(run)
+            world.finish_all(run)
 
-        assert state_of(run) == "succeeded", cut
-        assert states(run) == {"a": "succeeded", "b": "succeeded"}, cut
-        jobs = Job.objects.filter(attempt__run=run)
-        assert sorted(jobs.values_list("state", flat=True)) == ["succeeded", "succeeded"], cut
-        assert Attempt.objects.filter(run=run).count() == Workload.objects.filter(job__in=jobs).count() == 2, cut
-        assert not Placement.objects.filter(workload__job__in=jobs).exists(), cut
-        for job in jobs:
-            sequence = list(JobEvent.objects.filter(job=job).order_by("seq").values_list("seq", "state"))
-            assert [number for number, _ in sequence] == list(range(1, len(sequence) + 1)), cut
-            assert max(Counter(state for _, state in sequence).values()) == 1, cut
-        numbers = list(RunEvent.objects.filter(run=run).order_by("seq").values_list("seq", flat=True))
-        assert numbers == list(range(1, len(numbers) + 1)), cut
-        assert find_work_left() == [], cut
+            assert state_of(run) == "succeeded", cut
+            assert states(run) == {"a": "succeeded", "b": "succeeded"}, cut
+            jobs = Job.objects.filter(attempt__run=run)
+            assert sorted(jobs.values_list("state", flat=True)) == ["succeeded", "succeeded"], cut
+            assert Attempt.objects.filter(run=run).count() == Workload.objects.filter(job__in=jobs).count() == 2, cut
+            assert not Placement.objects.filter(workload__job__in=jobs).exists(), cut
+            for job in jobs:
+                sequence = list(JobEvent.objects.filter(job=job).order_by("seq").values_list("seq", "state"))
+                assert [number for number, _ in sequence] == list(range(1, len(sequence) + 1)), cut
+                assert max(Counter(state for _, state in sequence).values()) == 1, cut
+            numbers = list(RunEvent.objects.filter(run=run).order_by("seq").values_list("seq", flat=True))
+            assert numbers == list(range(1, len(numbers) + 1)), cut
+            assert find_work_left() == [], cut
 
 
 def find_work_left() -> list[str]:
