@@ -11,11 +11,14 @@ import argparse
 import hashlib
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from packaging.markers import Marker
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -102,7 +105,7 @@ def build(archive: Path, name: str) -> None:
 
 def prepare_base(cache: Path) -> Path:
     """Return a folder with the root of Debian, Python and packages, its layer and digest; reuse what is there."""
-    recipe = inspect.getsource(prepare_base) + inspect.getsource(_pip_install) + DEBIAN + PYTHON
+    recipe = "".join(map(inspect.getsource, (prepare_base, _requirements_for, _pip_install))) + DEBIAN + PYTHON
     inputs = [ROOT / "requirements/image.txt", ROOT / "deploy/images/slim"]
     digest = hashlib.sha256(b"\0".join([recipe.encode(), *(path.read_bytes() for path in inputs)]))
     base = cache / digest.hexdigest()[:16]
@@ -112,7 +115,8 @@ def prepare_base(cache: Path) -> Path:
     try:
         root = draft / "root"
         _run("debootstrap", "--variant=minbase", "--include=python3,ca-certificates", DEBIAN, root)
-        _pip_install(root / PACKAGES, "--require-hashes", "-r", ROOT / "requirements/image.txt")
+        (draft / "requirements.txt").write_text(_requirements_for(root))
+        _pip_install(root / PACKAGES, "--require-hashes", "-r", draft / "requirements.txt")
         _run(ROOT / "deploy/images/slim", root)
         _compile(root, PACKAGES)
         for folder in (CODE, HOME.lstrip("/")):
@@ -145,6 +149,22 @@ def write_code(target: Path, base: Path) -> None:
     for path in target.rglob("*"):
         path.chmod(0o755 if path.is_dir() or path == command else 0o644)
     _compile(base, CODE, mounted=product)
+
+
+def _requirements_for(root: Path) -> str:
+    """Return the requirements without the markers that hold for the Python of a root.
+
+    pip judges markers by the Python that it runs on, which may be another than the image's.
+    """
+    say = "import platform; print(platform.python_version())"
+    version = subprocess.run(["chroot", root, "python3", "-c", say], check=True, capture_output=True, text=True).stdout
+    environment = {"python_full_version": version.strip(), "python_version": PYTHON}
+
+    def decide(line: re.Match[str]) -> str:
+        return f"{line[1]} \\" if Marker(line[2]).evaluate(environment) else line[0]
+
+    text = (ROOT / "requirements/image.txt").read_text()
+    return re.sub(r"^(\S+==\S+) ; (.+) \\$", decide, text, flags=re.MULTILINE)
 
 
 def _pip_install(target: Path, *what: object) -> None:

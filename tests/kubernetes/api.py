@@ -70,7 +70,7 @@ class Api:
                 event = json.loads(line)
                 yield event["type"], event["object"]
 
-    def wait(self, path: str, holds: Callable[[Manifest], bool], *, timeout_s: float = 90) -> Manifest:
+    def wait(self, path: str, holds: Callable[[Manifest], bool], *, timeout_s: float = 240) -> Manifest:
         """Return the object at a path as soon as `holds` says yes to it; it need not exist yet."""
         collection, name = path.rsplit("/", 1)
         newest: Manifest = {}
@@ -79,7 +79,7 @@ class Api:
                 return newest
         raise AssertionError(f"{path} did not become what was waited for in {timeout_s} s: {newest.get('status')}")
 
-    def wait_until_gone(self, path: str, *, timeout_s: float = 90) -> None:
+    def wait_until_gone(self, path: str, *, timeout_s: float = 240) -> None:
         """Wait until no object is at a path."""
         collection, name = path.rsplit("/", 1)
         if not self.exists(path):
