@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 from nearline import _problems, errors
@@ -23,6 +23,7 @@ import httpx  # noqa: E402
 
 if TYPE_CHECKING:
     from nearline._store import Allocate, StoreConnections
+    from nearline.content.hashing import Buffer
 
 Json = dict[str, Any]
 Query = Mapping[str, str | int | float | bool | list[str] | None]
@@ -41,6 +42,19 @@ _REPEATABLE = {"GET", "HEAD", "PUT", "DELETE", "PATCH"}
 def api_policy(on_wait: Callable[[Waiting], None] = ignore_waiting) -> RetryPolicy:
     """Return how calls of the API try again; each call says for itself what its failures mean."""
     return RetryPolicy(lambda _: Failure.PERMANENT, max_elapsed_s=_SHORT_RETRY_S, on_wait=on_wait)
+
+
+class Answer(dict[str, Any]):
+    """A JSON object that a server answered. A key that it lacks is refused in words that name the server."""
+
+    url: str
+
+    def __missing__(self, key: str) -> object:
+        raise errors.ServerFailure(
+            f"{self.url} answered an object without '{key}'. It is not a Nearline server, or one of another version.",
+            hint=_CHECK,
+            details={"key": key},
+        )
 
 
 class Http:
@@ -83,6 +97,10 @@ class Http:
         )
         return longer
 
+    def anew(self) -> Self:
+        """Return a connection of its own to the same server as the same caller, as another process needs it."""
+        return type(self)(self.url, self._token, policy=self.policy)
+
     def close(self) -> None:
         """Drop the open connections."""
         self._client.close()
@@ -93,9 +111,22 @@ class Http:
         """Return the JSON that the API answers."""
         return self._json(self._call("GET", path, query=query))
 
-    def post(self, path: str, body: object = None, /, *, may_repeat: bool = False, **query: Any) -> Json:
-        """Send JSON and return the answer. `may_repeat` says that sending it twice does no harm."""
-        return self._json(self._call("POST", path, body=body or {}, query=query, may_repeat=may_repeat))
+    def post(
+        self,
+        path: str,
+        body: object = None,
+        /,
+        *,
+        may_repeat: bool = False,
+        answer_s: float | None = None,
+        **query: Any,
+    ) -> Json:
+        """Send JSON and return the answer. `may_repeat` says that sending it twice does no harm.
+
+        `answer_s`: an answer may take so long; None: as long as any.
+        """
+        request = self._request("POST", API + path, body=body or {}, query=query, answer_s=answer_s)
+        return self._json(self._send(request, may_repeat=may_repeat))
 
     def post_bytes(self, path: str, data: bytes, /, **query: Any) -> Json:
         """Send bytes as they are and return the answer; sending them twice does no harm."""
@@ -127,18 +158,18 @@ class Http:
                 return
 
     @contextmanager
-    def stream(self, path: str, /, **query: Any) -> Iterator[Iterator[bytes]]:
-        """Open a body as pieces of bytes; a break in the middle raises Unavailable."""
-        request = self._request("GET", API + path, query=query)
-        response = self._send(request, may_repeat=True, is_stream=True)
+    def stream(self, path: str, /, *, body: object = None, **query: Any) -> Iterator[Iterator[bytes]]:
+        """Open a body as pieces of bytes; a break in the middle raises Unavailable. JSON is sent once."""
+        request = self._request("GET" if body is None else "POST", API + path, query=query, body=body)
+        response = self._send(request, may_repeat=body is None, is_stream=True)
         try:
             yield _pieces(response)
         finally:
             response.close()
 
-    def send_signed(self, method: str, url: str, headers: Mapping[str, str], body: bytes | bytearray) -> None:
-        """Make one attempt at storing a body, as `StoreConnections.send` does."""
-        self._store.send(method, self._absolute(url), headers, body)
+    def send_signed(self, method: str, url: str, headers: Mapping[str, str], *parts: "Buffer") -> None:
+        """Make one attempt at storing a body, given in parts, as `StoreConnections.send` does."""
+        self._store.send(method, self._absolute(url), headers, *parts)
 
     def receive_signed(
         self,
@@ -182,6 +213,7 @@ class Http:
         body: object = None,
         content: bytes | None = None,
         query: Query | None = None,
+        answer_s: float | None = None,
     ) -> httpx.Request:
         given = {key: value for key, value in (query or {}).items() if value is not None}
         headers = {"Accept": "application/json"}
@@ -194,6 +226,7 @@ class Http:
             self.url + path + _query_text(given),
             headers=headers,
             content=content if body is None else json.dumps(body).encode(),
+            timeout=httpx.USE_CLIENT_DEFAULT if answer_s is None else httpx.Timeout(answer_s, connect=_TIMEOUT.connect),
         )
 
     def _send(self, request: httpx.Request, *, may_repeat: bool, is_stream: bool = False) -> httpx.Response:
@@ -237,14 +270,19 @@ class Http:
 
     def _json(self, response: httpx.Response) -> Json:
         if not response.content:
-            return {}
+            return self._answer({})
         try:
-            answer = response.json()
+            answer = json.loads(response.content, object_hook=self._answer)
         except (ValueError, RecursionError) as error:
             raise errors.ServerFailure(f"{self.url} answered something that is not JSON.", hint=_CHECK) from error
-        if not isinstance(answer, dict):
+        if not isinstance(answer, Answer):
             raise errors.ServerFailure(f"{self.url} answered JSON that Nearline does not use.", hint=_CHECK)
-        return cast("Json", answer)
+        return answer
+
+    def _answer(self, content: Json) -> Answer:
+        answer = Answer(content)
+        answer.url = self.url
+        return answer
 
 
 def _host_of(url: str) -> str | None:
@@ -255,7 +293,12 @@ def _host_of(url: str) -> str | None:
 
 
 def quoted(*parts: str) -> str:
-    """Join names into a path; whatever they hold cannot reach another route."""
+    """Join names into a path; whatever they hold cannot reach another route.
+
+    Raises NotFound for names that a proxy would take for steps in the path.
+    """
+    if strange := [part for part in parts if part in {"", ".", ".."}]:
+        raise errors.NotFound(f"Nothing is called '{strange[0]}'.", hint="Check the name.")
     return "".join("/" + quote(part, safe="", errors="surrogateescape") for part in parts)
 
 

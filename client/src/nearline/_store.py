@@ -4,8 +4,10 @@ Packs do not go through the HTTP library of `_http`: its requests and responses 
 body would stay in memory until the garbage collector runs.
 """
 
+import http.client
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -16,6 +18,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
 from nearline import _store_answers, errors
+from nearline.content.hashing import Buffer
 
 Allocate = Callable[[int], memoryview]
 
@@ -40,20 +43,22 @@ class StoreConnections:
     def __init__(self, *, answer_s: float = _PIECE_S) -> None:
         self._timeout = urllib3.Timeout(connect=_CONNECT_S, read=answer_s)
         self._pools: dict[str | None, urllib3.PoolManager] = {}
+        self._lock = threading.Lock()
 
     def close(self) -> None:
         """Drop the open connections."""
         for pool in self._pools.values():
             pool.clear()
 
-    def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | bytearray) -> None:
-        """Make one attempt at sending a body.
+    def send(self, method: str, url: str, headers: Mapping[str, str], *parts: Buffer) -> None:
+        """Make one attempt at sending a body, given in parts.
 
         Raises Denied with code `datasets.signature_expired` when it came too late, Unavailable for what another attempt
         may cure.
         """
-        length = {} if any(name.lower() == "content-length" for name in headers) else {"Content-Length": str(len(body))}
-        with _whole(self._request(method, url, {**headers, **length}, _pieces(body)), url):
+        is_said = any(name.lower() == "content-length" for name in headers)
+        length = {} if is_said else {"Content-Length": str(sum(map(len, parts)))}
+        with self._request(method, url, {**headers, **length}, _pieces(parts)):
             pass
 
     def receive(
@@ -71,12 +76,14 @@ class StoreConnections:
         breaks off is Unavailable.
         """
         part = {"Range": f"bytes={byte_range[0]}-{sum(byte_range) - 1}"} if byte_range else {}
-        with _whole(self._request(method, url, {**headers, **part}, None), url) as answer:
+        with self._request(method, url, {**headers, **part}, None) as answer:
             return _read_content(answer, allocate, byte_range)
 
+    @contextmanager
     def _request(
         self, method: str, url: str, headers: Mapping[str, str], body: Iterator[memoryview] | None
-    ) -> urllib3.BaseHTTPResponse:
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Let an answer be read; its connection is used again only when nothing of the answer is left in it."""
         given = {"User-Agent": _USER_AGENT, "Accept-Encoding": "identity", **headers}
         try:
             answer = self._pool_for(url).urlopen(
@@ -89,21 +96,29 @@ class StoreConnections:
                 preload_content=False,
                 decode_content=False,
             )
-        except HTTPError as error:
+            connection: Any = answer.connection
+            content: http.client.HTTPResponse = connection.answer
+            try:
+                if content.status >= _REDIRECT:
+                    text = content.read(_LONGEST_TEXT).decode("utf-8", "replace")
+                    raise _store_answers.read_problem(content.status, text)
+                yield content
+                content.read(_LONGEST_TEXT)
+            finally:
+                if content.isclosed():
+                    answer.release_conn()
+                # Without effect on a connection that was given back.
+                answer.close()
+        except (HTTPError, http.client.HTTPException, OSError) as error:
             raise _unreachable(url, error) from error
-        if answer.status < _REDIRECT:
-            return answer
-        with _whole(answer, url):
-            text = answer.read(_LONGEST_TEXT).decode("utf-8", "replace")
-        raise _store_answers.read_problem(answer.status, text)
 
     def _pool_for(self, url: str) -> urllib3.PoolManager:
         proxy = _find_proxy(url)
-        pool = self._pools.get(proxy)
-        if pool is None:
-            # Two threads may make the same pool at the same time; the one that is kept serves both from then on.
-            pool = self._pools.setdefault(proxy, self._open_pool(proxy))
-        return pool
+        # Reading the certificates takes longer than a small request: once is enough.
+        with self._lock:
+            if proxy not in self._pools:
+                self._pools[proxy] = self._open_pool(proxy)
+            return self._pools[proxy]
 
     def _open_pool(self, proxy: str | None) -> urllib3.PoolManager:
         options: dict[str, Any] = {"maxsize": _CONNECTIONS, "timeout": self._timeout, "ssl_context": _trust()}
@@ -116,16 +131,25 @@ class StoreConnections:
 
 
 class _Connection(HTTPConnection):
+    """Keeps the answer as the standard library reads it: it reads into given memory, without a copy.
+
+    urllib3 would read pieces of an answer into memory of their own, which takes twice the CPU.
+    """
+
+    answer: http.client.HTTPResponse
+
     def connect(self) -> None:
         super().connect()
         # The limit for each piece that is sent; urllib3 would keep that for connecting.
         self.sock.settimeout(_PIECE_S)
 
+    def response_class(self, *args: Any, **options: Any) -> http.client.HTTPResponse:  # type: ignore[override]
+        self.answer = http.client.HTTPResponse(*args, **options)
+        return self.answer
 
-class _SecureConnection(HTTPSConnection):
-    def connect(self) -> None:
-        super().connect()
-        self.sock.settimeout(_PIECE_S)
+
+class _SecureConnection(_Connection, HTTPSConnection):
+    pass
 
 
 class _Pool(urllib3.HTTPConnectionPool):
@@ -136,44 +160,30 @@ class _SecurePool(urllib3.HTTPSConnectionPool):
     ConnectionCls = _SecureConnection
 
 
-def _pieces(body: bytes | bytearray) -> Iterator[memoryview]:
+def _pieces(parts: Sequence[Buffer]) -> Iterator[memoryview]:
     # A time limit is one for each piece: a whole pack may take a slow link longer.
-    view = memoryview(body)
-    for start in range(0, len(view), _PIECE_BYTES):
-        yield view[start : start + _PIECE_BYTES]
-
-
-@contextmanager
-def _whole(answer: urllib3.BaseHTTPResponse, url: str) -> Iterator[urllib3.BaseHTTPResponse]:
-    """Let an answer be read; its connection is used again only when nothing of the answer is left in it."""
-    try:
-        yield answer
-        if not answer.read(_LONGEST_TEXT):
-            answer.release_conn()
-            return
-    except HTTPError as error:
-        raise _unreachable(url, error) from error
-    finally:
-        # Without effect on a connection that was given back.
-        answer.close()
+    for part in parts:
+        view = memoryview(part)
+        for start in range(0, len(view), _PIECE_BYTES):
+            yield view[start : start + _PIECE_BYTES]
 
 
 def _read_content(
-    answer: urllib3.BaseHTTPResponse, allocate: Allocate, byte_range: tuple[int, int] | None
+    answer: http.client.HTTPResponse, allocate: Allocate, byte_range: tuple[int, int] | None
 ) -> memoryview:
     skip = byte_range[0] if byte_range and answer.status != _PARTIAL else 0
-    length = answer.headers.get("Content-Length")
-    if length is None:
+    if answer.length is None:
         whole = memoryview(answer.read())
         return whole[skip : skip + byte_range[1]] if byte_range else whole
+    size = min(answer.length, byte_range[1]) if byte_range else answer.length
     while skip and (passed := len(answer.read(min(skip, _PIECE_BYTES)))):
         skip -= passed
-    size = min(int(length), byte_range[1]) if byte_range else int(length)
     view = allocate(size)
     filled = 0
-    while filled < size and (piece := answer.read(min(size - filled, _PIECE_BYTES))):
-        view[filled : filled + len(piece)] = piece
-        filled += len(piece)
+    while filled < size and (count := answer.readinto(view[filled:])):
+        filled += count
+    if filled < size and answer.length:
+        raise http.client.IncompleteRead(b"", answer.length)
     return view[:filled]
 
 
@@ -203,7 +213,7 @@ def _trust() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _unreachable(url: str, error: HTTPError) -> errors.NearlineError:
+def _unreachable(url: str, error: Exception) -> errors.NearlineError:
     parts = urlsplit(url)
     place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     cause = _root_cause(error)

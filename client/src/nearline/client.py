@@ -13,7 +13,10 @@ from nearline.resources.datasets import Datasets
 from nearline.resources.experiments import Experiments
 from nearline.resources.flows import Flows
 from nearline.resources.folders import Folders
+from nearline.resources.jobs import Jobs
+from nearline.resources.pools import Pools
 from nearline.resources.projects import Projects
+from nearline.resources.queues import Queues
 from nearline.resources.runs import Runs
 from nearline.resources.tokens import Tokens
 from nearline.resources.users import Users
@@ -78,6 +81,11 @@ class Client:
         return Runs(self._http)
 
     @cached_property
+    def jobs(self) -> Jobs:
+        """Jobs on compute resources."""
+        return Jobs(self._http)
+
+    @cached_property
     def experiments(self) -> Experiments:
         """What steps recorded."""
         return Experiments(self._http)
@@ -86,6 +94,16 @@ class Client:
     def compute(self) -> Compute:
         """Where steps run."""
         return Compute(self._http)
+
+    @cached_property
+    def pools(self) -> Pools:
+        """Pools of nodes."""
+        return Pools(self._http)
+
+    @cached_property
+    def queues(self) -> Queues:
+        """Quotas, limits and rules of projects and departments."""
+        return Queues(self._http)
 
     @cached_property
     def projects(self) -> Projects:

@@ -64,9 +64,14 @@ class Flow:
         grid: Mapping[str, Sequence[Any] | Mapping[str, Any]] | None = None,
         title: str | None = None,
         append_parameters: bool = False,
+        fallback: str | None = None,
+        replicas: int | None = None,
         simulated_duration: str | float | None = None,
     ) -> Self:
-        """Add a step. `datasets` are references, or mappings with `dataset`, `name` and `cached`."""
+        """Add a step. `datasets` are references, or mappings with `dataset`, `name` and `cached`.
+
+        `fallback` says how it chooses among the templates in `compute`: `order`, `soonest` or `cheapest`.
+        """
         if name in self._steps:
             raise InvalidRequest(f"The flow '{self.name}' has two steps called '{name}'.")
         self._steps[name] = _given(
@@ -89,6 +94,8 @@ class Flow:
             },
             title=title,
             append_parameters=append_parameters or None,
+            fallback=fallback,
+            replicas=replicas,
             simulated_duration=simulated_duration,
         )
         return self

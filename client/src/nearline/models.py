@@ -17,10 +17,12 @@ class Record:
     def read(cls, data: Mapping[str, Any]) -> Self:
         """Build the record from the server's JSON."""
         values = {item.name: _read(cls, item.name, data[item.name]) for item in fields(cls) if item.name in data}
-        for item in fields(cls):
-            if item.name not in values and item.default is MISSING and item.default_factory is MISSING:
-                values[item.name] = None
-        return cls(**{**values, "raw": data})
+        needed = [item.name for item in fields(cls) if item.default is MISSING and item.default_factory is MISSING]
+        needed.remove("raw")
+        if data.keys().isdisjoint(needed):
+            # It is another thing altogether; the answer refuses the lookup in words that name the server.
+            data[needed[0]]
+        return cls(**{**dict.fromkeys(needed), **values, "raw": data})
 
     def to_json(self) -> Mapping[str, Any]:
         """Return what the server said, whole."""
@@ -290,6 +292,7 @@ class Resource(Record):
     nodes: tuple[Mapping[str, Any], ...] = ()
     sites: tuple[str, ...] = ()
     host: str = ""
+    storage_probe: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,6 +310,149 @@ class Template(Record):
     def full_name(self) -> str:
         """The name by which a step asks for it: `resource.template`."""
         return self.name if "." in self.name or not self.resource else f"{self.resource}.{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool(Record):
+    """The nodes of some resources, over which quotas and fair shares are worked out."""
+
+    name: str
+    resources: tuple[str, ...] = ()
+    nodes: int = 0
+    gpu_milli: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Department(Record):
+    """Projects with a quota, limits and rules together. Times are in seconds, GPUs in thousandths."""
+
+    pool: str
+    name: str
+    gpu_quota_milli: int = 0
+    cpu_quota_millicores: int | None = None
+    memory_quota_bytes: int | None = None
+    over_quota_weight: float | None = None
+    gpu_limit_milli: int | None = None
+    cpu_limit_millicores: int | None = None
+    memory_limit_bytes: int | None = None
+    department: str | None = None
+    training_node_labels: tuple[str, ...] = ()
+    interactive_node_labels: tuple[str, ...] = ()
+    training_run_at_most_s: float | None = None
+    interactive_run_at_most_s: float | None = None
+    reclaim_min_runtime_s: float | None = None
+    preempt_min_runtime_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue(Record):
+    """The queue of a project in a pool: what is guaranteed to it, its limits and rules, and what it holds."""
+
+    pool: str
+    project: str
+    gpu_quota_milli: int = 0
+    cpu_quota_millicores: int | None = None
+    memory_quota_bytes: int | None = None
+    over_quota_weight: float | None = None
+    gpu_limit_milli: int | None = None
+    cpu_limit_millicores: int | None = None
+    memory_limit_bytes: int | None = None
+    department: str | None = None
+    training_node_labels: tuple[str, ...] = ()
+    interactive_node_labels: tuple[str, ...] = ()
+    training_run_at_most_s: float | None = None
+    interactive_run_at_most_s: float | None = None
+    reclaim_min_runtime_s: float | None = None
+    preempt_min_runtime_s: float | None = None
+    gpu_held_milli: int = 0
+    placed_workloads: int = 0
+    waiting_workloads: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueTrial(Record):
+    """A queue before and after a change that was tried. GPUs in thousandths."""
+
+    name: str
+    quota_before_milli: int
+    quota_after_milli: int
+    fair_before_milli: int
+    fair_after_milli: int
+    held_milli: int
+    is_department: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobTrial(Record):
+    """A job that the next cycle would start, or stop. `is_anyway`: so it would without the change."""
+
+    name: str
+    queue: str
+    gpu_milli: int
+    reason: str = ""
+    is_anyway: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuotaTrial(Record):
+    """What a change of quotas would do: shares, and what the next cycle would stop, in its order, and start."""
+
+    nested: ClassVar[Mapping[str, type[Record]]] = {"queues": QueueTrial, "stops": JobTrial, "starts": JobTrial}
+
+    pool: str
+    sum_text: str
+    queues: tuple[QueueTrial, ...] = ()
+    stops: tuple[JobTrial, ...] = ()
+    starts: tuple[JobTrial, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(Record):
+    """What compute runs. `is_unknown`: its resource does not answer, so that `state` is the last that was known.
+
+    Of a gang that is placed `replicas` has `node`, `gpus`, `state` and `reason` of each, by rank; a list has none.
+    """
+
+    name: str
+    project: str | None
+    state: str
+    resource: str | None
+    template: str | None
+    node: str = ""
+    reason: str = ""
+    reason_code: str = ""
+    command: str = ""
+    image: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    volumes: tuple[str, ...] = ()
+    gpu_milli: int = 0
+    is_preemptible: bool = True
+    is_simulated: bool = False
+    submitted_by: str = ""
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    is_unknown: bool = False
+    replica_count: int = 1
+    replicas: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node(Record):
+    """A machine of a compute resource. Each of `gpus` has `index`, `model`, `memory_bytes` and `held_milli`."""
+
+    name: str
+    resource: str | None
+    is_ready: bool = True
+    is_drained: bool = False
+    is_simulated: bool = False
+    cpu_millicores: int = 0
+    memory_bytes: int = 0
+    cpu_held_millicores: int = 0
+    memory_held_bytes: int = 0
+    gpus: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

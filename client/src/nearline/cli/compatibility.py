@@ -1,4 +1,4 @@
-"""cnvrg's options that have no meaning here: accepted, so that scripts run unchanged, and said so once."""
+"""Options of other programs that have no meaning here: accepted, and named once, or refused with what to do instead."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -7,6 +7,7 @@ import typer
 
 from nearline.cli.group import with_options
 from nearline.cli.session import session_of
+from nearline.errors import InvalidRequest
 
 Command = Callable[..., None]
 
@@ -21,6 +22,22 @@ def accepts(*declarations: str) -> Callable[[Command], Command]:
             session_of(context).out.note(f"Accepted without effect: {', '.join(sorted(used))}.")
 
     return lambda command: with_options(command, options, tell)
+
+
+def refuses(advice: Mapping[str, str]) -> Callable[[Command], Command]:
+    """Let a command refuse options by name, each with what to do instead; they are declared as in `accepts`."""
+    options = dict(map(_option, advice))
+    advice_by_name = dict(zip(options, advice.values(), strict=True))
+
+    def check(_context: typer.Context, given: Mapping[str, Any]) -> None:
+        for name, value in given.items():
+            if value:
+                flag = name.replace("_", "-")
+                raise InvalidRequest(
+                    f"--{flag} is not supported.", code="client.flag_refused", hint=advice_by_name[name]
+                )
+
+    return lambda command: with_options(command, options, check)
 
 
 def _option(declaration: str) -> tuple[str, Any]:

@@ -107,6 +107,8 @@ def _step_line(step: "Step") -> str:
 
 def _why(step: "Step") -> str:
     """Say why a step is where it is and, while it waits, what would help and until when."""
+    if outlook := step.raw.get("outlook"):
+        return str(outlook["text"])
     told = [step.reason or ""]
     if step.advice:
         told.append(f"What would help: {step.advice}")

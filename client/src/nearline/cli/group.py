@@ -22,13 +22,18 @@ class NearlineGroup(TyperGroup):
     """A group whose subgroups are imported when they are entered, so that `--help` waits for none of them."""
 
     lazy: ClassVar[dict[str, tuple[str, str]]] = {}
+    verbs: ClassVar[dict[str, tuple[str, str]]] = {}
+    """Single commands by name, each from the group in a module, for those who know another program."""
 
     def list_commands(self, ctx: "Context") -> list[str]:
         """Return the names of the subgroups, then those of the commands."""
-        return [*self.lazy, *super().list_commands(ctx)]
+        return [*self.lazy, *super().list_commands(ctx), *self.verbs]
 
     def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
         """Return a command, importing the subgroup of that name."""
+        if cmd_name in self.verbs:
+            group = typer.main.get_group(import_module(self.verbs[cmd_name][0]).app)
+            return group.get_command(ctx, cmd_name)
         if cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
         module, _ = self.lazy[cmd_name]
@@ -43,6 +48,9 @@ class NearlineGroup(TyperGroup):
                 rows.append((name, command.get_short_help_str(limit=80)))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+        if self.verbs:
+            with formatter.section("Commands of Run:AI, for `alias runai=nearline`"):
+                formatter.write_dl([(name, text) for name, (_, text) in self.verbs.items()])
 
     def invoke(self, ctx: "Context") -> Any:
         """Run the command; a failure that was anticipated becomes a message and an exit code."""

@@ -1,4 +1,4 @@
-"""The program `nearline`. `alias cnvrg=nearline` runs cnvrg's `data` commands unchanged."""
+"""The program `nearline`. `alias cnvrg=nearline` runs cnvrg's `data` commands, `alias runai=nearline` Run:AI's."""
 
 import os
 import sys
@@ -14,6 +14,7 @@ from nearline.cli.session import session_of
 from nearline.errors import INTERRUPTED, Failed
 
 _COMMANDS = "nearline.cli.commands"
+_RUNAI = "nearline.cli.runai"
 
 
 class RootGroup(NearlineGroup):
@@ -23,12 +24,30 @@ class RootGroup(NearlineGroup):
         "data": (f"{_COMMANDS}.data.app", "Versioned datasets: sync, clone, cache, history."),
         "flow": (f"{_COMMANDS}.flows", "Pipelines: validate, push, run."),
         "run": (f"{_COMMANDS}.runs", "Executions of flows: show, logs, cancel, retry."),
+        "job": (f"{_COMMANDS}.jobs", "Jobs on compute resources: submit, list, logs, stop."),
         "experiment": (f"{_COMMANDS}.experiments", "What steps recorded: parameters, metrics, artifacts."),
         "cache": (f"{_COMMANDS}.caches", "Cached commits near compute, and what is evicted next."),
         "compute": (f"{_COMMANDS}.compute", "Where steps run: resources, nodes, templates."),
+        "pool": (f"{_COMMANDS}.pools", "Pools of nodes: list, create, move, delete."),
+        "queue": (f"{_COMMANDS}.queues", "Quotas, limits and rules: list, show, set, try, departments."),
         "project": (f"{_COMMANDS}.projects", "Teams and what they own."),
         "user": (f"{_COMMANDS}.users", "People, for site admins: list, disable, enable, sign out."),
         "token": (f"{_COMMANDS}.tokens", "Personal access tokens."),
+    }
+    verbs = {
+        "submit": (f"{_RUNAI}.submit", "Submit a job."),
+        "submit-dist": (f"{_RUNAI}.submit", "Submit a job of several workers."),
+        "list": (f"{_RUNAI}.listings", "List jobs, projects or nodes."),
+        "top": (f"{_RUNAI}.listings", "Show what is held on nodes."),
+        "get": (f"{_RUNAI}.jobs", "Show a job."),
+        "describe": (f"{_RUNAI}.jobs", "Show a job."),
+        "logs": (f"{_RUNAI}.jobs", "Print what a job has written."),
+        "bash": (f"{_RUNAI}.jobs", "Run shell commands in a job."),
+        "exec": (f"{_RUNAI}.jobs", "Run a command in a job."),
+        "delete": (f"{_RUNAI}.jobs", "Stop jobs for good."),
+        "suspend": (f"{_RUNAI}.jobs", "Stop jobs until they are resumed."),
+        "resume": (f"{_RUNAI}.jobs", "Queue suspended jobs again."),
+        "config": (f"{_RUNAI}.projects", "Choose the default project."),
     }
 
 
@@ -37,22 +56,28 @@ for name, function in auth.COMMANDS.items():
     app.command(name)(function)
 
 
+def _print_version(is_asked: bool) -> None:  # noqa: FBT001 (Typer passes the value of the option)
+    if is_asked:
+        from importlib.metadata import version  # noqa: PLC0415 (slow to load, rarely needed)
+
+        write(version("nearline"))
+        raise typer.Exit
+
+
 @app.callback()
 def root(
     context: typer.Context,
     url: Annotated[str | None, typer.Option(help="Address of the server.", envvar="NEARLINE_URL")] = None,
     token: Annotated[str | None, typer.Option(help="Access token.", envvar="NEARLINE_TOKEN")] = None,
     *,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+    version: Annotated[  # noqa: ARG001 (its callback prints it, before a command is asked for)
+        bool,
+        typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_print_version),
+    ] = False,
 ) -> None:
     """Nearline: versioned datasets next to the GPUs that train on them, and the flows that run there."""
     session = session_of(context)
     session.url, session.token = url or session.url, token or session.token
-    if version:
-        from importlib.metadata import version as version_of  # noqa: PLC0415 (slow to load, rarely needed)
-
-        write(version_of("nearline"))
-        raise typer.Exit
 
 
 def main() -> None:

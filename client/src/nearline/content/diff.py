@@ -1,9 +1,11 @@
 """What differs between two trees, and how two changed trees become one. Equal ranges are never read."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from nearline.content.manifest import Entry, LoadRange, RootRange
+from nearline.content.manifest import Entry, LoadRange, RangeEntries, RootRange
 from nearline.content.paths import find_clashes
 
 
@@ -42,13 +44,37 @@ _R = TypeVar("_R", Entry, Change)
 def diff_roots(base: Sequence[RootRange], other: Sequence[RootRange], load_range: LoadRange) -> Iterator[Change]:
     """Yield what changed from `base` to `other`, in the order of paths, reading only ranges that are not in both."""
     common = {row.range_id for row in base} & {row.range_id for row in other}
+    for befores, afters in _blocks(base, other, common):
+        if len(befores) == len(afters) == 1:
+            yield from _diff_ranges(load_range(befores[0]), load_range(afters[0]))
+        else:
+            yield from diff_entries(
+                chain.from_iterable(map(load_range, befores)), chain.from_iterable(map(load_range, afters))
+            )
 
-    def entries(ranges: Sequence[RootRange]) -> Iterator[Entry]:
-        for row in ranges:
-            if row.range_id not in common:
-                yield from load_range(row.range_id)
 
-    return diff_entries(entries(base), entries(other))
+def _blocks(
+    base: Sequence[RootRange], other: Sequence[RootRange], common: Collection[str]
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the ranges of two trees by id, in groups that end at the same path on both sides, without common ones."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    rows = merge(*([(row.last_path, side, row.range_id) for row in tree] for side, tree in enumerate((base, other))))
+    previous: tuple[bytes, int] = b"", -1
+    for last_path, side, range_id in rows:
+        if range_id not in common:
+            sides[side].append(range_id)
+        # Sorted, so two ranges that end alike follow each other.
+        if previous == (last_path, 0) and side == 1:
+            yield sides
+            sides = [], []
+        previous = last_path, side
+    yield sides
+
+
+def _diff_ranges(base: Sequence[Entry], other: Sequence[Entry]) -> Iterator[Change]:
+    if isinstance(base, RangeEntries) and isinstance(other, RangeEntries) and base.paths == other.paths:
+        return (Change(base.paths[index], base[index], other[index]) for index in base.find_differing(other))
+    return diff_entries(base, other)
 
 
 def diff_entries(base: Iterable[Entry], other: Iterable[Entry]) -> Iterator[Change]:

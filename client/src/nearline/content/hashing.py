@@ -19,13 +19,13 @@ ALGORITHM = 1
 
 
 class Hasher(Protocol):
-    """Takes content piece by piece; `digest()` is the content id of all of it so far."""
+    """Takes content piece by piece; `digest()` is the hash of all of it so far."""
 
     def update(self, data: Buffer, /) -> object:
         """Add the next piece."""
 
     def digest(self) -> bytes:
-        """Return the 32 bytes of the id."""
+        """Return the 32 bytes of the hash."""
 
 
 def file_id(data: Buffer) -> bytes:
@@ -45,14 +45,25 @@ def sha256(data: Buffer) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def sha256_hex(data: Buffer) -> str:
-    """Return the SHA-256 of `data` in hexadecimal: the name of a pack."""
-    return hashlib.sha256(data).hexdigest()
+def new_sha256() -> Hasher:
+    """Return a hasher for SHA-256."""
+    return hashlib.sha256()
 
 
-def md5_base64(data: Buffer) -> str:
-    """Return the MD5 of `data` as HTTP headers carry it, for stores that check no better hash on the way in."""
-    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+def sha256_hex(*parts: Buffer) -> str:
+    """Return the SHA-256 of the joined parts in hexadecimal: the name of a pack."""
+    hasher = hashlib.sha256()
+    for part in parts:
+        hasher.update(part)
+    return hasher.hexdigest()
+
+
+def md5_base64(*parts: Buffer) -> str:
+    """Return the MD5 of the joined parts as HTTP headers carry it, for stores that check no better hash."""
+    hasher = hashlib.md5(usedforsecurity=False)
+    for part in parts:
+        hasher.update(part)
+    return base64.b64encode(hasher.digest()).decode()
 
 
 def check_id(data: Buffer, expected: bytes, what: str) -> None:

@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nearline.content.errors import BadPack
-from nearline.content.hashing import ALGORITHM, ID_BYTES, Buffer, check_id, file_id, sha256
+from nearline.content.hashing import ALGORITHM, ID_BYTES, Buffer, check_id, file_id, new_sha256
 
 TARGET_PACK_BYTES = 32 << 20
 MAX_PACK_BYTES = 64 << 20
 MAX_BLOB_BYTES = 16 << 20
 VERSION = 1
 MAGIC = b"NLPK"
+
+# Blobs are joined to parts of at least this size: fewer pieces to hash and to send, and less memory for each.
+_PART_BYTES = 256 << 10
 
 # Number of blobs, flags (none is defined yet: compression has its place there), version, algorithm, magic.
 _TRAILER = struct.Struct("<IHBB4s")
@@ -30,10 +33,10 @@ class BlobInPack(NamedTuple):
 
 
 class Pack(NamedTuple):
-    """A finished pack: the bytes to store and the blobs in them; `sha256` is its name in binary."""
+    """A finished pack: its bytes in parts, and the blobs in them; `sha256` is its name in binary."""
 
     sha256: bytes
-    data: bytes | bytearray
+    parts: tuple[bytes, ...]
     blobs: tuple[BlobInPack, ...]
 
     @property
@@ -41,20 +44,35 @@ class Pack(NamedTuple):
         """Return the name in hexadecimal, as the API spells it."""
         return self.sha256.hex()
 
+    @property
+    def data(self) -> bytes:
+        """Return the bytes of the pack in one piece, as a copy."""
+        return b"".join(self.parts)
+
 
 class PackBuilder:
-    """Collects blobs in the order in which they come; the same blobs in the same order make the same pack."""
+    """Collects blobs in the order in which they come; the same blobs in the same order make the same pack.
+
+    The pack is hashed as it grows, and never copied as a whole.
+    """
 
     def __init__(self, target_bytes: int = TARGET_PACK_BYTES) -> None:
         self._target_bytes = min(target_bytes, MAX_PACK_BYTES)
-        # Grows in place: a list of parts would have to be joined, which takes twice the memory.
-        self._data = bytearray()
+        self._start()
+
+    def _start(self) -> None:
         self._blobs: list[BlobInPack] = []
+        self._blob_bytes = 0
+        self._parts: list[bytes] = []
+        # What is not in a part yet.
+        self._rest: list[bytes] = []
+        self._rest_bytes = 0
+        self._sha256 = new_sha256()
 
     @property
     def size_bytes(self) -> int:
         """Return the size that the pack would have if it were finished now."""
-        return len(self._data) + len(self._blobs) * _INDEX_ROW.size + _TRAILER.size
+        return self._blob_bytes + len(self._blobs) * _INDEX_ROW.size + _TRAILER.size
 
     @property
     def is_empty(self) -> bool:
@@ -71,17 +89,29 @@ class PackBuilder:
             raise BadPack(f"A blob has 1 to {MAX_BLOB_BYTES} bytes, not {len(blob)}.")
         if self.size_bytes + len(blob) + _INDEX_ROW.size > MAX_PACK_BYTES:
             raise BadPack(f"A pack has at most {MAX_PACK_BYTES} bytes.")
-        placed = BlobInPack(content_id or file_id(blob), len(self._data), len(blob))
-        self._data += blob
+        placed = BlobInPack(content_id or file_id(blob), self._blob_bytes, len(blob))
         self._blobs.append(placed)
+        self._blob_bytes += len(blob)
+        self._rest.append(blob)
+        self._rest_bytes += len(blob)
+        if self._rest_bytes >= _PART_BYTES:
+            self._end_part()
         return placed
 
     def finish(self) -> Pack:
         """Return the pack and start over with an empty one."""
-        data, blobs = self._data, tuple(self._blobs)
-        self._data, self._blobs = bytearray(), []
-        data += make_footer(blobs)
-        return Pack(sha256(data), data, blobs)
+        self._rest.append(make_footer(self._blobs))
+        self._end_part()
+        pack = Pack(self._sha256.digest(), tuple(self._parts), tuple(self._blobs))
+        self._start()
+        return pack
+
+    def _end_part(self) -> None:
+        # A large blob is a part of its own, without a copy.
+        part = self._rest[0] if len(self._rest) == 1 else b"".join(self._rest)
+        self._sha256.update(part)
+        self._parts.append(part)
+        self._rest, self._rest_bytes = [], 0
 
 
 def make_footer(blobs: Sequence[BlobInPack]) -> bytes:

@@ -8,8 +8,9 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain, repeat
-from operator import add
-from typing import NamedTuple, overload
+from operator import add, ne
+from struct import Struct
+from typing import NamedTuple, Self, overload
 
 from nearline.content import entries as entry_rules
 from nearline.content.entries import MAX_MODE, BlobRef, Entry, EntryKind
@@ -19,6 +20,7 @@ from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
 # The same as `BlobRef._make` and `Entry._make` without a Python call for each of a million rows.
 _new_blob: Callable[[Iterable[object]], BlobRef] = partial(tuple.__new__, BlobRef)
 _new_entry: Callable[[Iterable[object]], Entry] = partial(tuple.__new__, Entry)
+_ID = Struct(f"{ID_BYTES}s")
 KINDS = (EntryKind.FILE, EntryKind.SYMLINK)
 
 
@@ -76,6 +78,30 @@ class RangeEntries(Sequence[Entry]):
         return bytes(
             2 if kind else mode >> 6 & 1 for kind, mode in zip(self._columns.kinds, self._columns.modes, strict=True)
         )
+
+    def find_differing(self, other: Self) -> list[int]:
+        """Return where the entries of two ranges with the same paths are not the same version of a file."""
+        mine, theirs = self._columns, other._columns
+        columns: list[tuple[Iterable[object], Iterable[object]]] = [
+            (_ID.iter_unpack(mine.content_ids), _ID.iter_unpack(theirs.content_ids)),
+            (mine.modes, theirs.modes),
+            (mine.kinds, theirs.kinds),
+        ]
+        rows = (enumerate(map(ne, before, after)) for before, after in columns)
+        return sorted({index for index, is_other in chain.from_iterable(rows) if is_other})
+
+    def pack_ends(self) -> dict[bytes, int]:
+        """Return how far into each pack the blobs of the entries reach."""
+        ends: dict[bytes, int] = {}
+        if self._made is not None:
+            for blob in chain.from_iterable(entry.blobs for entry in self._made):
+                ends[blob.pack] = max(ends.get(blob.pack, 0), blob.offset + blob.size)
+            return ends
+        columns = self._columns
+        by_pack = [0] * len(columns.packs)
+        for ordinal, end in zip(columns.pack_ordinals, map(add, columns.offsets, columns.sizes), strict=True):
+            by_pack[ordinal] = max(by_pack[ordinal], end)
+        return dict(zip(columns.packs, by_pack, strict=True))
 
     def check(self) -> None:
         """Raise BadPath or BadManifest unless the entries are sound, sorted and distinct."""

@@ -1,13 +1,15 @@
 """What the containers of ours in a pod do: `bring` writes its code and inputs, `keep` sends its output at its end.
 
-`python -m nearline.pod bring '{"code/code": "/scratch/work"}'` and `python -m nearline.pod keep /scratch/output`, with
-the platform's address in NEARLINE_URL and the token of the attempt in NEARLINE_ATTEMPT_TOKEN. What went wrong, and what
-was stored, is written to the container's termination message.
+`meet` waits for the other pods of a gang. `python -m nearline.pod bring '{"code/code": "/scratch/work"}'`,
+`python -m nearline.pod meet '["replica-0.gang"]'` and `python -m nearline.pod keep /scratch/output`, with the
+platform's address in NEARLINE_URL and the token of the attempt in NEARLINE_ATTEMPT_TOKEN. What went wrong, and what was
+stored, is written to the container's termination message.
 """
 
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -60,6 +62,24 @@ def _bring(platform: httpx.Client, task: str) -> None:
         _repeat(write)
 
 
+def _meet(_: httpx.Client, task: str) -> None:
+    """Wait until all host names of a JSON list are known; whoever waits in vain is ended from outside."""
+    is_over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: is_over.set())
+    missing = list(json.loads(task))
+    while missing:
+        if is_over.wait(_LOOK_EVERY_S):
+            raise Refused(f"No address of {missing[0]} was found.")
+        missing = [host for host in missing if not _has_address(host)]
+
+
+def _has_address(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except OSError:
+        return False
+
+
 def _keep(platform: httpx.Client, task: str) -> None:
     """Wait until the command has ended; then send a folder.
 
@@ -89,7 +109,7 @@ def _check(answer: httpx.Response) -> None:
             f"The platform answered {answer.status_code}.", request=answer.request, response=answer
         )
     try:
-        message = answer.json()["message"]
+        message = answer.json()["title"]
     except (ValueError, KeyError, TypeError):
         message = answer.text[:300]
     raise Refused(f"The platform refuses ({answer.status_code}): {message}")
@@ -110,7 +130,7 @@ def _note(message: str) -> None:
     _MESSAGE.write_text(message[:_MOST_MESSAGE])
 
 
-_DUTIES: dict[str, Callable[[httpx.Client, str], None]] = {"bring": _bring, "keep": _keep}
+_DUTIES: dict[str, Callable[[httpx.Client, str], None]] = {"bring": _bring, "meet": _meet, "keep": _keep}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,6 +12,7 @@ import subprocess
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,9 +51,12 @@ def find_code(folder: Path, *, without: Path | None = None) -> Code | None:
     if (folder / _DATA_FOLDER).exists():
         return None
     ignored: list[str] = []
-    listed = sorted(name for name in _list_files(folder, ignored) if folder / name != without)
-    links = [name for name in listed if (folder / name).is_symlink()]
-    names = [name for name in listed if not (folder / name).is_symlink()]
+    links: list[str] = []
+    names: list[str] = []
+    for name in sorted(_list_files(folder, ignored)):
+        path = folder / name
+        if path != without:
+            (links if path.is_symlink() else names).append(name)
     reasons = {"as links are not sent (put the files themselves there)": links, "listed in .nearlineignore": ignored}
     return Code(folder, names, {why: sorted(names) for why, names in reasons.items() if names}) if names else None
 
@@ -114,6 +118,10 @@ def _pack(code: Code) -> bytes:
 def _list_files(folder: Path, ignored: list[str]) -> Iterator[str]:
     from nearline.transfer.local.ignore import read_rules  # noqa: PLC0415 (brings what only transfers need)
 
+    @cache
+    def is_data(place: Path) -> bool:
+        return place != folder and ((place / _DATA_FOLDER).exists() or is_data(place.parent))
+
     rules = read_rules(os.fsencode(folder))
     listed = _list_with_git(folder)
     for name in _walk(folder, rules, ignored) if listed is None else listed:
@@ -121,7 +129,7 @@ def _list_files(folder: Path, ignored: list[str]) -> Iterator[str]:
         is_listed = path.is_file() or path.is_symlink()
         if listed is not None and is_listed and rules.covers(os.fsencode(name)):
             ignored.append(name)
-        elif is_listed and not any((folder / parent / _DATA_FOLDER).exists() for parent in Path(name).parents):
+        elif is_listed and not is_data(path.parent):
             yield name
 
 

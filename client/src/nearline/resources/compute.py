@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from nearline._http import Http, quoted
-from nearline.models import Resource, Template
+from nearline.models import Node, Resource, Template
+
+_PROBE_S = 300.0
 
 
 class Compute:
@@ -19,14 +21,21 @@ class Compute:
     def attach(
         self, name: str, kind: str, *, settings: Mapping[str, str] | None = None, sites: Sequence[str] = ()
     ) -> Resource:
-        """Attach a resource once it has answered. For site admins. Raises InvalidRequest, which says what is wrong."""
+        """Attach a resource once it has answered. For site admins. Raises InvalidRequest, which says what is wrong.
+
+        With a storage class that is tried first, which may take minutes.
+        """
         body = {"name": name, "kind": kind, "settings": dict(settings or {}), "sites": [*sites]}
-        return Resource.read(self._http.post("/compute/resources", body))
+        return Resource.read(self._http.post("/compute/resources", body, answer_s=_PROBE_S))
 
     def set_sites(self, name: str, sites: Sequence[str]) -> Resource:
         """Set the cache sites that jobs of a resource read, the nearest first. For site admins. Raises NotFound."""
         path = "/compute/resources" + quoted(name)
         return Resource.read(self._http.patch(path, {"sites": [*sites]}))
+
+    def list_nodes(self, *, resource: str | None = None) -> Iterator[Node]:
+        """Yield the nodes of all resources, or of one, and what is held on them."""
+        return map(Node.read, self._http.list_items("/scheduler/nodes", resource=resource))
 
     def list_templates(self, *, project: str | None = None) -> Iterator[Template]:
         """Yield the shapes in which steps can run."""

@@ -1,12 +1,16 @@
 """Datasets: their history, files and cached commits. What moves bytes is in `nearline.transfer`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 from nearline._http import Http, Json, quoted
 from nearline.errors import NotFound
 from nearline.models import Branch, CachedCommit, Commit, Dataset, File, Tag
+from nearline.reading.commit_files import DEFAULT_MEMORY_BYTES, DEFAULT_THREADS, CommitFiles
 from nearline.resources.references import Reference, parse_reference
+from nearline.resources.sync_routes import SyncRoutes
+from nearline.settings import read_settings
 
 LATEST = "latest"
 
@@ -76,6 +80,17 @@ class Datasets:
         target = self.parse(reference)
         return self._http.stream(self._path(target) + "/content", ref=target.ref or LATEST, path=path)
 
+    def open_commit(
+        self, reference: str | Reference, *, memory_bytes: int = DEFAULT_MEMORY_BYTES, threads: int = DEFAULT_THREADS
+    ) -> CommitFiles:
+        """Open a commit, whose files are read from the store as they are asked for.
+
+        What a branch or tag means is decided now. At most `memory_bytes` of content are kept in memory.
+        """
+        target = self.parse(reference)
+        connect = _Connect(self._http, target)
+        return CommitFiles(self.get_commit(target), connect, memory_bytes=memory_bytes, threads=threads)
+
     def diff(self, reference: str | Reference, base: str, ref: str) -> Json:
         """Return what differs between two commits: counts, and all changed paths."""
         route = self._path(reference) + "/diff"
@@ -136,3 +151,21 @@ class Datasets:
     def _cache_path(self, reference: str | Reference) -> str:
         target = self.parse(reference)
         return self._path(target) + "/commits" + quoted(target.ref or LATEST) + "/cache"
+
+
+@dataclass(frozen=True)
+class _Connect:
+    """Opens a connection of its own to a dataset. Pickled without the token: another program uses its own settings."""
+
+    http: Http
+    dataset: Reference
+
+    def __call__(self) -> SyncRoutes:
+        return SyncRoutes(self.http.anew(), self.dataset)
+
+    def __reduce__(self) -> tuple[Callable[[str, Reference], "_Connect"], tuple[str, Reference]]:
+        return _by_settings, (self.http.url, self.dataset)
+
+
+def _by_settings(url: str, dataset: Reference) -> _Connect:
+    return _Connect(Http(url, read_settings(url=url).token), dataset)

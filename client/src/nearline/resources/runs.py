@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from nearline._http import Http, Json, quoted
 from nearline.errors import Unavailable
 from nearline.models import KeptOutput, Run
+from nearline.resources.log_pieces import PIECE_BYTES, Piece, follow
 
 _LONGEST_POLL_S = 2.0
-_LOG_PIECE = 256 * 1024
 
 
 class Runs:
@@ -89,7 +89,7 @@ class Runs:
     ) -> Json:
         """Return a piece of a step's log: `data`, `next_offset` and whether it `is_complete`."""
         path = "/runs" + quoted(run_id) + "/steps" + quoted(step) + "/log"
-        return self._http.get(path, index=index, attempt=attempt, offset=offset, limit=_LOG_PIECE)
+        return self._http.get(path, index=index, attempt=attempt, offset=offset, limit=PIECE_BYTES)
 
     def follow_log(
         self,
@@ -102,18 +102,9 @@ class Runs:
         sleep: Callable[[float], None] = time.sleep,
     ) -> Iterator[str]:
         """Yield the log's text; when following, until the step has ended and all of it was read."""
-        offset = 0
-        pause = 0.2
-        while True:
+
+        def read(offset: int) -> Piece:
             piece = self.read_log(run_id, step, index=index, attempt=attempt, offset=offset)
-            if piece["data"]:
-                yield piece["data"]
-            has_moved = piece["next_offset"] > offset
-            offset = piece["next_offset"]
-            if has_moved:
-                pause = 0.2
-            elif piece.get("is_complete") or not is_following:
-                return
-            else:
-                sleep(pause)
-                pause = min(pause * 1.5, _LONGEST_POLL_S)
+            return piece["data"], piece["next_offset"], bool(piece.get("is_complete"))
+
+        return follow(read, is_following=is_following, sleep=sleep)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from nearline._http import Http, quoted
+from nearline.content.hashing import Buffer
 from nearline.transfer.remote.server import Allocate, ObjectKind, Offer, OfferAnswer, SignedRequest
 
 
@@ -35,9 +36,9 @@ class StorageRoutes:
         answer = self._api.post("/uploads" + quoted(upload_id) + "/manifests", {"objects": offers}, may_repeat=True)
         return [OfferAnswer(item["id"], _signed(item.get("request"))) for item in answer["items"]]
 
-    def send(self, request: SignedRequest, body: bytes | bytearray) -> None:
-        """Make one attempt at storing a body."""
-        self._http.send_signed(request.method, request.url, request.headers, body)
+    def send(self, request: SignedRequest, *parts: Buffer) -> None:
+        """Make one attempt at storing a body, given in parts."""
+        self._http.send_signed(request.method, request.url, request.headers, *parts)
 
     def receive(
         self, request: SignedRequest, allocate: Allocate, byte_range: tuple[int, int] | None = None

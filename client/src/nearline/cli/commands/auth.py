@@ -27,8 +27,9 @@ def login(
         secret = sys.stdin.readline().strip()
     with Client(url, secret) as client:
         person = client.whoami()
+    shown = _fields(person, url)
     path = write_profile(read_profile().with_login(url, secret))
-    session.out.record(person, _fields(person, url))
+    session.out.record(person, shown)
     session.out.done(f"Signed in. The token is kept in {path}.")
 
 

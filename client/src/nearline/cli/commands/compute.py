@@ -1,16 +1,29 @@
 """Where steps run."""
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nearline.cli import formats
+from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Project
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest, NotFound
 from nearline.models import Resource
+
+_MOST_FILE_BYTES = 64 * 1024
+
+_SIMULATED_NODE = {
+    "cpu": "40",
+    "memory": "512GiB",
+    "gpus": "8",
+    "gpu_model": "Tesla V100-SXM2-32GB",
+    "gpu_memory": "32GiB",
+}
 
 app = CommandGroup(help="Where steps run: resources, nodes, templates.")
 
@@ -55,35 +68,93 @@ def _note_on(resource: Resource) -> str:
 
 
 @app.command("attach")
-def attach_cluster(  # noqa: PLR0917 (each is an option of the command line)
+def attach_resource(  # noqa: PLR0917 (each is an option of the command line)
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="What the cluster is to be called here.")],
-    kubeconfig: Annotated[Path, typer.Option("--kubeconfig", help="A kubeconfig with everything inside it.")],
-    agent_image: Annotated[str, typer.Option("--agent-image", help="Image of Nearline, for the agents in pods.")],
+    name: Annotated[str, typer.Argument(help="What the cluster or host is to be called here.")],
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", help="A cluster: its kubeconfig, with everything inside.")
+    ] = None,
+    agent_image: Annotated[str, typer.Option("--agent-image", help="Image of Nearline, for the agents in pods.")] = "",
     context_name: Annotated[str, typer.Option("--context", help="Its context; else the current one.")] = "",
     namespace: Annotated[str, typer.Option("--namespace", help="Where the pods of jobs are to be.")] = "",
     image: Annotated[str, typer.Option("--image", help="Image of jobs that name none.")] = "",
+    storage_class: Annotated[str, typer.Option("--storage-class", help="Cache commits on volumes of it.")] = "",
+    cache_size: Annotated[str, typer.Option("--cache-size", help="Of all volumes together, as 2TB.")] = "",
+    ssh: Annotated[str, typer.Option("--ssh", metavar="USER@HOST[:PORT]", help="A Linux host, and as whom.")] = "",
+    key: Annotated[Path | None, typer.Option("--key", help="The private key that the host lets in.")] = None,
+    known_host: Annotated[
+        Path | None, typer.Option("--known-host", help="A file with the host's line of known_hosts. Else it is asked.")
+    ] = None,
+    no_probe: Annotated[bool, typer.Option("--no-probe", help="Do not try the storage class.")] = False,  # noqa: FBT002
+    simulated: Annotated[
+        int | None, typer.Option("--simulated", metavar="NODES", min=1, help="Nodes of 8 GPUs that do not exist.")
+    ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another setting.")] = None,
 ) -> None:
-    """Attach a Kubernetes cluster that answers and lets jobs run."""
-    session = session_of(context)
-    given = {"context": context_name, "namespace": namespace, "agent_image": agent_image, "default_image": image}
-    for setting in settings or []:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise InvalidRequest(f"'{setting}' is no setting.", hint="Write it like gpu_resource=amd.com/gpu.")
-        given[key] = value
+    """Attach a cluster, a Linux host by SSH, or simulated nodes."""
+    if [kubeconfig is not None, bool(ssh), simulated is not None].count(True) != 1:
+        raise InvalidRequest("Name a cluster or a host.", hint="Give --kubeconfig FILE, or --ssh USER@HOST --key FILE.")
+    given = dict(map(_read_setting, settings or []))
+    if simulated is not None:
+        _attach(context, name, "simulated", {**_SIMULATED_NODE, **given, "nodes": str(simulated)})
+        return
+    if kubeconfig is not None:
+        given |= {"kubeconfig": _read_file(kubeconfig), "context": context_name, "namespace": namespace}
+        given |= {"agent_image": agent_image, "default_image": image}
+        given |= {"storage_class": storage_class, "cache_bytes": cache_size}
+        given |= {"skip_storage_probe": "true" if no_probe else ""}
+        _attach(context, name, "kubernetes", given)
+        return
+    if key is None:
+        raise InvalidRequest("A host lets nobody in without a key.", hint="Give --key FILE.")
+    given |= {"address": ssh, "private_key": _read_file(key)}
+    if known_host is not None:
+        given["known_host"] = _read_file(known_host)
     try:
-        given["kubeconfig"] = kubeconfig.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"'{kubeconfig}' cannot be read: {error}.") from error
-    resource = session.client().compute.attach(
-        name, "kubernetes", settings={key: value for key, value in given.items() if value}
-    )
+        _attach(context, name, "ssh", given)
+    except InvalidRequest as error:
+        line = error.details.get("known_host")
+        if line is None or not sys.stdin.isatty():
+            raise
+        confirm(f"{error.message}\nIs this the key of {ssh}?", yes=False)
+        _attach(context, name, "ssh", {**given, "known_host": str(line)})
+
+
+def _attach(context: typer.Context, name: str, kind: str, settings: Mapping[str, str]) -> None:
+    session = session_of(context)
+    given = {key: value for key, value in settings.items() if value}
+    resource = session.client().compute.attach(name, kind, settings=given)
     if session.out.is_json:
         session.out.json(resource.to_json())
         return
+    if (probe := resource.storage_probe) is not None:
+        steps = ", ".join(f"{step['name']} in {step['seconds']:g} s" for step in probe["steps"])
+        session.out.done(f"{probe['storage_class']} works: a claim of 1 GiB was {steps}.")
     session.out.done(f"{resource.name} answers and is attached. Give it a template to send jobs there.")
+
+
+def _read_setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidRequest(f"'{text}' is no setting.", hint="Write it like gpu_resource=amd.com/gpu.")
+    return key, value
+
+
+def _read_file(path: Path) -> str:
+    """Return the text of a small file. Raises InvalidRequest for what is none, also for what never ends."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_FILE_BYTES + 1)
+        text = data.decode()
+    except OSError as error:
+        raise InvalidRequest(f"'{path}' cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"'{path}' is no text file.") from error
+    if len(data) > _MOST_FILE_BYTES:
+        raise InvalidRequest(f"'{path}' is larger than {_MOST_FILE_BYTES >> 10} KiB, which no key or kubeconfig is.")
+    if not text.strip():
+        raise InvalidRequest(f"'{path}' is empty.")
+    return text
 
 
 @app.command("sites")

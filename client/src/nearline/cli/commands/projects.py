@@ -1,11 +1,14 @@
 """Teams and what they own."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from nearline.cli.group import CommandGroup
-from nearline.cli.session import session_of
+from nearline.cli.session import Session, session_of
+from nearline.errors import NotFound
+from nearline.settings import read_profile, write_profile
 
 app = CommandGroup(help="Teams and what they own.")
 
@@ -30,3 +33,19 @@ def create_project(
     session = session_of(context)
     project = session.client().projects.create(name, description=description)
     session.out.record(project, [("Project", project.name)])
+
+
+@app.command("set")
+def set_project(
+    context: typer.Context, name: Annotated[str, typer.Argument(metavar="NAME", help="One of your projects.")]
+) -> None:
+    """Make a project the one that commands use without --project."""
+    remember_project(session_of(context), name)
+
+
+def remember_project(session: Session, name: str) -> None:
+    """Note in the profile which project commands use. Raises NotFound for none of the caller's."""
+    if name not in {project.name for project in session.client().projects.list()}:
+        raise NotFound(f"You are in no project called '{name}'.", hint="List yours with `nearline project list`.")
+    write_profile(replace(read_profile(), project=name))
+    session.out.done(f"Project {name} has been set as default project.")

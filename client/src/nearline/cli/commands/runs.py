@@ -1,7 +1,6 @@
 """Executions of flows."""
 
 import re
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,15 +8,13 @@ import typer
 from nearline.cli import formats
 from nearline.cli.following import check_success, follow_run, show_run
 from nearline.cli.group import CommandGroup
+from nearline.cli.log_text import write_log
 from nearline.cli.options import Limit, Project, Timeout, Wait
-from nearline.cli.output import printable
 from nearline.cli.session import Session, session_of
 from nearline.errors import NotFound
 
 if TYPE_CHECKING:
     from nearline.models import Run, Step
-
-_STEERING = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
 app = CommandGroup(help="Executions of flows: show, logs, cancel, retry.")
 
@@ -93,7 +90,7 @@ def logs(
             if session.out.is_json:
                 text += piece
             else:
-                _write(piece)
+                write_log(piece)
         texts.append({"step": item.key, "index": item.index, "text": text})
     if session.out.is_json:
         session.out.json({"items": texts})
@@ -183,14 +180,3 @@ def _check_end(session: Session, run_id: str) -> None:
     run = session.client().runs.get(run_id)
     if run.is_finished:
         check_success(run)
-
-
-def _write(text: str) -> None:
-    """Write a piece of a log: as it is into files and pipes, made harmless on a terminal."""
-    sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
-    sys.stdout.flush()
-
-
-def harmless(text: str) -> str:
-    """Return a log without what could steer a terminal; colours, tabs and line breaks stay."""
-    return _STEERING.sub(lambda found: printable(found[0]), text)

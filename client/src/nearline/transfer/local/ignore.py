@@ -18,8 +18,7 @@ class IgnoreRules(ignore.IgnoreRules):
 
     def is_ignored(self, path: bytes, *, is_folder: bool) -> bool:
         """Return whether this path itself is ignored; an ignored folder above it is the caller's business."""
-        name = path.rpartition(b"/")[2]
-        if name.endswith(_OWN_ENDINGS) or (is_folder and name in _OWN_FOLDERS):
+        if path.endswith(_OWN_ENDINGS) or (is_folder and path.rpartition(b"/")[2] in _OWN_FOLDERS):
             return True
         return super().is_ignored(path, is_folder=is_folder)
 

@@ -1,5 +1,6 @@
 """A local folder against a tree: what is certainly the same is passed over, the rest is listed. Reads no content."""
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeAlias
@@ -47,36 +48,39 @@ def scan_folder(
 ) -> Scan:
     """Compare the files below `root` with a tree. Without a cache, every file is a suspect.
 
-    A range is read once; after that, its digest tells whether the files in its place are what it lists.
+    Files that were found to be what a range lists are passed over as long as their stats have the same digest: neither
+    the range nor the cache's rows of these files are read again.
     """
-    walked = _Walk(cache, meter)
+    count = _Count(meter)
     skipped: list[Skipped] = []
     suspects: list[Suspect] = []
     removed: list[Entry] = []
     digests = cache.list_digests() if cache else {}
     kept: dict[str, bytes] = {}
-    files = walked.with_known_ids(walk(root, rules, skipped))
+    files = count.each_of(walk(root, rules, skipped))
     waiting = next(files, None)
+    after = b""
     for row in tree:
-        here: list[_Known] = []
-        while waiting is not None and waiting[0].path <= row.last_path:
+        here: list[LocalFile] = []
+        while waiting is not None and waiting.path <= row.last_path:
             here.append(waiting)
             waiting = next(files, None)
-        digest = digests.get(row.range_id)
-        if digest is None or _digest_of_files(here) != digest:
-            entries = load_range(row.range_id)
-            digest = digest or _digest(entries.paths, entries.content_ids, entries.forms)
-            _compare(here, entries, suspects, removed)
-        kept[row.range_id] = digest
-    _compare(files if waiting is None else chain((waiting,), files), (), suspects, removed)
-    if cache is not None:
-        cache.forget(walked.stale_paths)
-        if kept != digests:
-            cache.keep_digests(kept)
+        digest = _digest(here)
+        differing = len(suspects) + len(removed)
+        if digest != digests.get(row.range_id):
+            known = _with_known_ids(here, cache, after, row.last_path)
+            _compare(known, load_range(row.range_id), suspects, removed)
+        if len(suspects) + len(removed) == differing:
+            kept[row.range_id] = digest
+        after = row.last_path
+    rest = files if waiting is None else chain((waiting,), files)
+    _compare(_with_known_ids(rest, cache, after), (), suspects, removed)
+    if cache is not None and kept != digests:
+        cache.keep_digests(kept)
     # What is skipped or ignored was not looked for, so its absence says nothing.
     not_carried = {skip.path for skip in skipped}
     removed = [entry for entry in removed if entry.path not in not_carried and not rules.covers(entry.path)]
-    return Scan(walked.files, walked.size_bytes, suspects, removed, skipped)
+    return Scan(count.files, count.size_bytes, suspects, removed, skipped)
 
 
 def is_same(found: LocalFile, content_id: bytes, entry: Entry) -> bool:
@@ -86,35 +90,47 @@ def is_same(found: LocalFile, content_id: bytes, entry: Entry) -> bool:
     return found.kind is EntryKind.SYMLINK or found.mode == normal_mode(entry.mode)
 
 
-class _Walk:
-    """Counts the files of a walk and adds what the cache knows. `stale_paths` are cached paths that no longer exist."""
+class _Count:
+    """Counts the files of a walk, and their bytes."""
 
-    def __init__(self, cache: StatCache | None, meter: Meter | None) -> None:
+    def __init__(self, meter: Meter | None) -> None:
         self.files = 0
         self.size_bytes = 0
-        self.stale_paths: list[bytes] = []
-        self._cache = cache
         self._meter = meter
 
-    def with_known_ids(self, walk: Iterable[LocalFile]) -> Iterator[_Known]:
-        """Yield every file with its content id, which is None when only reading can tell."""
-        cached_files = self._cache.list_files() if self._cache else iter(())
-        cached = next(cached_files, None)
+    def each_of(self, walk: Iterable[LocalFile]) -> Iterator[LocalFile]:
+        """Yield every file."""
         for found in walk:
-            while cached is not None and cached.path < found.path:
-                self.stale_paths.append(cached.path)
-                cached = next(cached_files, None)
-            yield found, _content_id(found, cached)
+            yield found
             self.files += 1
             self.size_bytes += found.size
             if self._meter is not None and self.files % _COUNTED_AT_ONCE == 0:
                 self._meter.add(files=_COUNTED_AT_ONCE)
-            if cached is not None and cached.path == found.path:
-                cached = next(cached_files, None)
         if self._meter is not None:
             self._meter.add(files=self.files % _COUNTED_AT_ONCE)
-        if cached is not None:
-            self.stale_paths.extend(late.path for late in chain((cached,), cached_files))
+
+
+def _with_known_ids(
+    files: Iterable[LocalFile], cache: StatCache | None, after: bytes, last: bytes | None = None
+) -> Iterator[_Known]:
+    """Yield every file with its content id, which is None when only reading can tell.
+
+    The files are all that lie behind `after`, up to `last`. What the cache knows of others there is dropped.
+    """
+    cached_files = cache.list_files(after, last) if cache else iter(())
+    cached = next(cached_files, None)
+    stale: list[bytes] = []
+    for found in files:
+        while cached is not None and cached.path < found.path:
+            stale.append(cached.path)
+            cached = next(cached_files, None)
+        yield found, _content_id(found, cached)
+        if cached is not None and cached.path == found.path:
+            cached = next(cached_files, None)
+    if cached is not None:
+        stale.extend(late.path for late in chain((cached,), cached_files))
+    if cache is not None and stale:
+        cache.forget(stale)
 
 
 def _compare(files: Iterable[_Known], entries: Iterable[Entry], suspects: list[Suspect], removed: list[Entry]) -> None:
@@ -134,19 +150,15 @@ def _compare(files: Iterable[_Known], entries: Iterable[Entry], suspects: list[S
         removed.extend(rest)
 
 
-def _digest_of_files(files: Sequence[_Known]) -> bytes | None:
-    ids = [content_id for _, content_id in files if content_id is not None]
-    if len(ids) < len(files):
-        return None
-    forms = bytes(2 if found.kind is EntryKind.SYMLINK else found.mode >> 6 & 1 for found, _ in files)
-    return _digest([found.path for found, _ in files], b"".join(ids), forms)
-
-
-def _digest(paths: Sequence[bytes], content_ids: bytes, forms: bytes) -> bytes:
+def _digest(files: Sequence[LocalFile]) -> bytes:
+    """Return a hash that changes when one of the files may have changed."""
     hasher = new_hasher()
-    for part in (b"\0".join(paths), content_ids, forms):
-        hasher.update(len(part).to_bytes(8, "little"))
-        hasher.update(part)
+    if files:
+        paths, _, modes, sizes, mtimes, ctimes, inodes, targets = zip(*files, strict=True)
+        stats = (array("H", modes), array("Q", sizes), array("q", mtimes), array("q", ctimes), array("Q", inodes))
+        for part in (b"\0".join(paths), *(column.tobytes() for column in stats), b"\0".join(targets)):
+            hasher.update(len(part).to_bytes(8, "little"))
+            hasher.update(part)
     return hasher.digest()
 
 

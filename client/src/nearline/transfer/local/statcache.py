@@ -65,9 +65,13 @@ class StatCache:
         with self._lock:
             self._database.close()
 
-    def list_files(self) -> Iterator[CachedFile]:
-        """Yield everything known, sorted by path."""
-        cursor = self._database.execute("SELECT * FROM files ORDER BY path")
+    def list_files(self, after: bytes = b"", last: bytes | None = None) -> Iterator[CachedFile]:
+        """Yield what is known of the files behind `after`, up to `last` (None: to the end), sorted by path."""
+        if last is None:
+            cursor = self._database.execute("SELECT * FROM files WHERE path > ? ORDER BY path", (after,))
+        else:
+            between = "SELECT * FROM files WHERE path > ? AND path <= ? ORDER BY path"
+            cursor = self._database.execute(between, (after, last))
         while rows := cursor.fetchmany(1000):
             yield from map(CachedFile._make, rows)
 
@@ -101,7 +105,7 @@ class StatCache:
             self._database.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in paths])
 
     def list_digests(self) -> dict[str, bytes]:
-        """Return what is known of ranges: by id, the digest of what a folder must hold to be what the range says."""
+        """Return what is known of ranges: by id, the digest of the local files that are what the range lists."""
         with self._lock:
             return dict(self._database.execute("SELECT range_id, digest FROM ranges"))
 

@@ -1,6 +1,7 @@
 """Reading packs, ranges and roots from the store: signed just in time, tried again, and checked before use."""
 
 import contextlib
+import mmap
 import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -122,10 +123,14 @@ class _Memory(threading.local):
     """One piece of memory for each thread, as large as its largest object so far: packs come and go in it."""
 
     def __init__(self) -> None:
-        self._data = bytearray()
+        self._data = memoryview(bytearray())
 
     def allocate(self, size: int) -> memoryview:
         if len(self._data) < size:
-            # A new one: what reads the old one may still look at it.
-            self._data = bytearray(size)
-        return memoryview(self._data)[:size]
+            # A new one: what reads the old one may still look at it. Mapped, since a bytearray is filled with zeros.
+            mapped = mmap.mmap(-1, size)
+            if hasattr(mmap, "MADV_HUGEPAGE"):
+                with contextlib.suppress(OSError):
+                    mapped.madvise(mmap.MADV_HUGEPAGE)
+            self._data = memoryview(mapped)
+        return self._data[:size]

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from nearline.content.entries import BlobRef
-from nearline.content.hashing import md5_base64, sha256_hex
+from nearline.content.hashing import Buffer, md5_base64, sha256_hex
 from nearline.content.packs import TARGET_PACK_BYTES, Pack, PackBuilder
 from nearline.content.retry import RetryPolicy
 from nearline.errors import NearlineError
@@ -39,10 +39,11 @@ class Upload:
         """Return the session's id."""
         return self._start().id
 
-    def offer(self, kind: ObjectKind, name: str, data: bytes | bytearray) -> Offer:
-        """Return the offer of an object, with the proofs that the store of this session asks for."""
-        md5 = md5_base64(data) if self._start().needs_md5 else None
-        return Offer(kind, name, len(data), name if kind is ObjectKind.PACK else sha256_hex(data), md5)
+    def offer(self, kind: ObjectKind, name: str, *parts: Buffer) -> Offer:
+        """Return the offer of an object, given in parts, with the proofs that the store of this session asks for."""
+        md5 = md5_base64(*parts) if self._start().needs_md5 else None
+        sha256 = name if kind is ObjectKind.PACK else sha256_hex(*parts)
+        return Offer(kind, name, sum(map(len, parts)), sha256, md5)
 
     def _start(self) -> UploadSession:
         with self._lock:
@@ -142,7 +143,7 @@ class PackSender:
         self._slots.acquire()
         self._raise_failure()
         pack = self._builder.finish()
-        offer = self._policy.repeat(partial(self._upload.offer, ObjectKind.PACK, pack.name, pack.data))
+        offer = self._policy.repeat(partial(self._upload.offer, ObjectKind.PACK, pack.name, *pack.parts))
         with self._lock:
             self._unsigned[pack.name] = offer
         self._futures = [future for future in self._futures if not future.done() or future.exception()]
@@ -175,7 +176,7 @@ class PackSender:
             # library behind `send` sends head and body without waiting for an interim answer, so it is left out:
             # announcing it without waiting only costs the server an answer that nobody reads.
             with self._refusals.watch(pack.name, request):
-                self._server.send(request, pack.data)
+                self._server.send(request, *pack.parts)
         except NearlineError as error:
             if is_expired(error):
                 self._ask_again(pack)
@@ -198,7 +199,7 @@ class PackSender:
             return self._signed[pack.name]
 
     def _ask_again(self, pack: Pack) -> None:
-        offer = self._upload.offer(ObjectKind.PACK, pack.name, pack.data)
+        offer = self._upload.offer(ObjectKind.PACK, pack.name, *pack.parts)
         with self._sign_lock, self._lock:
             self._signed.pop(pack.name, None)
             self._unsigned[pack.name] = offer
@@ -208,7 +209,7 @@ class PackSender:
         with self._lock:
             self.bytes_sent += size if is_new else 0
             # Its bytes are in the store, so only the list of what it holds is kept.
-            self._arrived.append(pack._replace(data=b""))
+            self._arrived.append(pack._replace(parts=()))
         if self._meter:
             self._meter.add(size_bytes=size)
 
@@ -226,6 +227,7 @@ class PackSender:
         with self._lock:
             for blob in blobs:
                 self._known.add_blob(blob)
+                self._pending.discard(blob.content_id)
         if self._journal:
             self._journal.note_stored(blobs)
 

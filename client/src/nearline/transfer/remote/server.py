@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from nearline.content.hashing import Buffer
 from nearline.models import Commit
 
 # Gives memory for so many bytes to be written to; what it gave before may be overwritten then.
@@ -115,8 +116,8 @@ class Storage(Protocol):
     def report_damaged_packs(self, packs: Sequence[str]) -> None:
         """Say which packs were found damaged; the server reads them and decides."""
 
-    def send(self, request: SignedRequest, body: bytes | bytearray) -> None:
-        """Make one attempt at storing a body; the transfer decides about others.
+    def send(self, request: SignedRequest, *parts: Buffer) -> None:
+        """Make one attempt at storing a body, given in parts; the transfer decides about others.
 
         Raises Denied with `datasets.signature_expired`, Unavailable for timeouts, broken connections, 429 and 5xx, and
         another NearlineError for what will not pass.

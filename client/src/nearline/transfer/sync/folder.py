@@ -100,8 +100,9 @@ class LinkedFolder:
         """Return what really changed, sending it where `sending` says."""
         meter = meter or self.meter(scan, phase)
         threads = self.options.threads
+        is_shown = bool(scan.suspects)
         changes = local_changes.find_changes(self.root, scan, self.cache, threads=threads, meter=meter, sending=sending)
-        if scan.suspects:
+        if is_shown:
             meter.finish()
         return changes
 

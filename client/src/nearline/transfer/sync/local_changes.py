@@ -1,6 +1,8 @@
 """What a folder changed since a tree, with ids: reads what the scan could not tell, and sends it where asked."""
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from nearline.content.diff import Change
@@ -25,10 +27,12 @@ class Sending(NamedTuple):
 
 
 class _Draft(NamedTuple):
+    """A file whose content lies in blobs with these ids; in one of its own content id where there are none."""
+
     found: LocalFile
     before: Entry | None
     content_id: bytes
-    blob_ids: list[bytes]
+    blob_ids: Sequence[bytes]
 
 
 def needs_reading(suspect: Suspect) -> bool:
@@ -48,9 +52,9 @@ def find_changes(
     """Return the changes that a scan suspects and that are real, sorted by path.
 
     With `sending`, the content of every changed file is stored afterwards and the entries say where; without it they
-    do not. Raises Failed for files that cannot be read.
+    do not. The scan's suspects are dropped when they are read. Raises Failed for files that cannot be read.
     """
-    drafts: list[_Draft] = []
+    drafts: deque[_Draft] = deque()
     removed = [Change(entry.path, entry, None) for entry in scan.removed]
     reader = _Reader(root, cache, threads, meter, sending)
     for suspect, found, content_id, blob_ids in reader.read(scan.suspects):
@@ -60,12 +64,17 @@ def find_changes(
                 removed.append(Change(suspect.before.path, suspect.before, None))
         elif suspect.before is None or not is_same(found, content_id, suspect.before):
             drafts.append(_Draft(found, suspect.before, content_id, blob_ids))
+    scan.suspects.clear()
     if sending is not None:
         sending.sender.finish()
-    changes = [
-        Change(draft.found.path, draft.before, _entry(draft, sending.known if sending else None)) for draft in drafts
-    ]
-    return sorted([*changes, *removed], key=lambda change: change.path)
+    known = sending.known if sending else None
+    changes = removed
+    while drafts:
+        # One leaves as the other comes: of a million files, each takes some 300 MB.
+        draft = drafts.popleft()
+        changes.append(Change(draft.found.path, draft.before, _entry(draft, known)))
+    changes.sort(key=attrgetter("path"))
+    return changes
 
 
 def _entry(draft: _Draft, known: KnownContent | None) -> Entry:
@@ -74,7 +83,7 @@ def _entry(draft: _Draft, known: KnownContent | None) -> Entry:
         return new_symlink(found.path, found.target, found.mtime_ns)
     blobs: tuple[BlobRef, ...] = ()
     if known is not None and found.size > 0:
-        blobs = blobs_of(known, draft.blob_ids)
+        blobs = blobs_of(known, draft.blob_ids or (draft.content_id,))
     return Entry(found.path, found.mode, found.size, found.mtime_ns, draft.content_id, EntryKind.FILE, blobs)
 
 
@@ -89,7 +98,7 @@ class _Reader:
         self._sending = sending
         self._hashed: list[tuple[LocalFile, bytes]] = []
 
-    def read(self, suspects: list[Suspect]) -> Iterator[tuple[Suspect, LocalFile | None, bytes, list[bytes]]]:
+    def read(self, suspects: list[Suspect]) -> Iterator[tuple[Suspect, LocalFile | None, bytes, Sequence[bytes]]]:
         """Yield each suspect with what it is now (None when it left), its content id and the ids of its blobs."""
         to_read = [needs_reading(suspect) and not self._is_known(suspect) for suspect in suspects]
         files = (suspect.found for suspect, must in zip(suspects, to_read, strict=True) if must)
@@ -111,26 +120,27 @@ class _Reader:
             return False
         return self._sending is None or self._sending.known.find_file(suspect.content_id) is not None
 
-    def _blob_ids(self, content_id: bytes) -> list[bytes]:
+    def _blob_ids(self, content_id: bytes) -> Sequence[bytes]:
         blobs = self._sending.known.find_file(content_id) if self._sending else None
-        return [blob.content_id for blob in blobs or ()]
+        return [blob.content_id for blob in blobs] if blobs and len(blobs) > 1 else ()
 
     def _take(
         self, suspect: Suspect, content: reading.Content | None
-    ) -> tuple[Suspect, LocalFile | None, bytes, list[bytes]]:
-        blob_ids: list[bytes] = []
+    ) -> tuple[Suspect, LocalFile | None, bytes, Sequence[bytes]]:
+        blob_ids: Sequence[bytes] = ()
         if content is not None and content.data is None:
             large = reading.read_large(self._root, content.found, self._take_blob)
-            content, blob_ids = large or (None, [])
+            content, blob_ids = large or (None, ())
         elif content is not None and content.data:
             self._take_blob(content.content_id, content.data)
-            blob_ids = [content.content_id]
         if content is None:
-            return suspect, None, b"", []
+            return suspect, None, b"", ()
         self._meter.add(files=1)
-        self._hashed.append((content.found, content.content_id))
+        # The one that was seen, where it is still the same: a second one would stay in memory for each file.
+        found = suspect.found if content.found == suspect.found else content.found
+        self._hashed.append((found, content.content_id))
         self._remember(at_least=_REMEMBERED_AT_ONCE)
-        return suspect, content.found, content.content_id, blob_ids
+        return suspect, found, content.content_id, blob_ids
 
     def _take_blob(self, blob_id: bytes, data: bytes) -> None:
         if self._sending is not None:

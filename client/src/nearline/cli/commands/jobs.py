@@ -1,0 +1,304 @@
+"""Jobs on compute resources."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nearline.cli import formats
+from nearline.cli.errors import report
+from nearline.cli.group import CommandGroup
+from nearline.cli.log_text import write_log
+from nearline.cli.options import Limit, Project
+from nearline.cli.outlook import show_outlook
+from nearline.cli.output import printable
+from nearline.cli.quantities import read_bytes, read_milli
+from nearline.cli.session import Session, session_of
+from nearline.errors import Conflict, Denied, InvalidRequest, NotFound, NotSignedIn, Unavailable
+
+if TYPE_CHECKING:
+    from nearline.models import Job
+    from nearline.resources.jobs import JobOptions
+
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="As `nearline job list` shows them.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="As `nearline job list` shows it.")]
+
+app = CommandGroup(help="Jobs on compute resources: submit, list, show, stop, suspend, resume, logs, exec.")
+
+
+@app.command("submit")
+def submit(  # noqa: PLR0917 (each is an option of the command line)
+    context: typer.Context,
+    command: Annotated[
+        str, typer.Argument(metavar="COMMAND", help="A shell runs it; left out, the image runs its own.")
+    ] = "",
+    project: Project = None,
+    name: Annotated[str, typer.Option("--name", help="Left out, it gets one.")] = "",
+    gpus: Annotated[str, typer.Option("--gpus", metavar="NUMBER", help="As 2, or 0.5 for a part of one.")] = "",
+    cpu: Annotated[str, typer.Option("--cpu", metavar="CORES", help="Else what belongs to its GPUs.")] = "",
+    memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="As 16GiB; else what belongs to it.")] = "",
+    template: Annotated[str, typer.Option("--template", help="Take size and resource from a template.")] = "",
+    resource: Annotated[str, typer.Option("--resource", help="Run there.")] = "",
+    pool: Annotated[str, typer.Option("--pool", help="Find a resource in this pool; else in the default one.")] = "",
+    image: Annotated[str, typer.Option("--image", "-i", help="For resources that run containers.")] = "",
+    env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="KEY=VALUE", help="A variable.")] = None,
+    secrets: Annotated[list[str] | None, typer.Option("--secret", help="A secret of the project, as variable.")] = None,
+    data: Annotated[list[str] | None, typer.Option("--data", help="A dataset that it reads; again for more.")] = None,
+    replicas: Annotated[int, typer.Option("--replicas", min=1, help="Run it so often at once, as a gang.")] = 1,
+    duration: Annotated[
+        float, typer.Option("--simulated-duration", min=0, metavar="SECONDS", help="On nodes that do not exist.")
+    ] = 60.0,
+    *,
+    is_preemptible: Annotated[bool, typer.Option("--preemptible/--not-preemptible", help="May it be stopped?")] = True,
+) -> None:
+    """Queue a job, with a size of its own or that of a template."""
+    session = session_of(context)
+    options: JobOptions = {
+        "template": template,
+        "name": name,
+        "image": image,
+        "resource": resource,
+        "pool": pool,
+        "env": read_variables(env or []),
+        "secrets": secrets or [],
+        "data": data or [],
+        "replicas": replicas,
+        "simulated_duration_s": duration,
+        "is_preemptible": is_preemptible,
+    }
+    add_size(options, gpus=gpus, cpu=cpu, memory=memory)
+    job = session.client().jobs.submit(project=session.project(project), command=command, **options)
+    session.out.record(
+        job, [("job", job.name), ("state", formats.state(job.state)), ("template", job.template), ("why", job.reason)]
+    )
+    if job.is_simulated:
+        session.out.note(f"{job.resource} is simulated: the job only takes its time.")
+
+
+def add_size(options: "JobOptions", *, gpus: str, cpu: str, memory: str) -> None:
+    """Note the size of a job as it was typed; what is empty is left out. Raises InvalidRequest."""
+    if gpus:
+        options["gpu_milli"] = _positive(read_milli(gpus), gpus)
+    if cpu:
+        options["cpu_millicores"] = _positive(read_milli(cpu), cpu)
+    if memory:
+        options["memory_bytes"] = read_bytes(memory)
+
+
+def read_variables(pairs: list[str]) -> dict[str, str]:
+    """Return the variables of `KEY=VALUE`. Raises InvalidRequest."""
+    variables = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise InvalidRequest(f"'{pair}' is not a variable.", hint="Write it like EPOCHS=20.")
+        variables[key] = value
+    return variables
+
+
+def _positive(milli: int, text: str) -> int:
+    if milli < 0:
+        raise InvalidRequest(f"'{text}' is negative.")
+    return milli
+
+
+@app.command("list")
+def list_jobs(
+    context: typer.Context,
+    project: Project = None,
+    state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    limit: Limit = 20,
+) -> None:
+    """List jobs, newest first. One whose resource does not answer is `unknown`."""
+    session = session_of(context)
+    jobs = list(session.client().jobs.list(project=project, state=state, limit=limit))
+    rows = [
+        (
+            job.name,
+            job.project,
+            formats.state("unknown" if job.is_unknown else job.state),
+            f"{job.resource} {job.node}".strip(),
+            formats.ago(job.created_at),
+            job.reason.partition("\n")[0],
+        )
+        for job in jobs
+    ]
+    session.out.table(jobs, ("JOB", "PROJECT", "STATE", "WHERE", "CREATED", "WHY"), rows, empty="There is no such job.")
+
+
+@app.command("show")
+def show(context: typer.Context, name: Name) -> None:
+    """Show one job, and each replica of a gang: node and state."""
+    session = session_of(context)
+    job = session.client().jobs.get(name)
+    outlook = job.raw.get("outlook")
+    state = formats.state("unknown" if job.is_unknown else job.state)
+    where = f"{job.resource} {job.node}".strip()
+    replicas = job.replica_count if job.replica_count > 1 else ""
+    fields = (
+        *(
+            ("job", job.name),
+            ("project", job.project),
+            ("state", state),
+            ("why", outlook["text"] if outlook else job.reason),
+        ),
+        *(("template", job.template), ("where", where), ("replicas", replicas)),
+    )
+    session.out.record(job, fields)
+    if job.replicas and not session.out.is_json:
+        rows = [
+            (rank, each["node"], formats.state(each["state"] or job.state), each["reason"])
+            for rank, each in enumerate(job.replicas)
+        ]
+        session.out.table([], ("REPLICA", "NODE", "STATE", "WHY"), rows, empty="")
+
+
+@app.command("try")
+def try_job(
+    context: typer.Context,
+    template: Annotated[str, typer.Argument(metavar="TEMPLATE", help="As `nearline compute templates` shows it.")],
+    command: Annotated[str, typer.Argument(metavar="COMMAND", help="What the job would run: runs like it are known.")],
+    project: Project = None,
+    *,
+    data: Annotated[
+        list[str] | None, typer.Option("--data", help="A dataset that it would read; again for more.")
+    ] = None,
+    duration: Annotated[
+        float, typer.Option("--simulated-duration", min=0, metavar="SECONDS", help="On nodes that do not exist.")
+    ] = 60.0,
+    is_preemptible: Annotated[bool, typer.Option("--preemptible/--not-preemptible", help="May it be stopped?")] = True,
+) -> None:
+    """Say when a job would start, where, and whom it would stop."""
+    session = session_of(context)
+    trial = session.client().jobs.try_out(
+        project=session.project(project),
+        template=template,
+        command=command,
+        data=data or (),
+        simulated_duration_s=duration,
+        is_preemptible=is_preemptible,
+    )
+    if session.out.is_json:
+        session.out.json(trial)
+    else:
+        show_outlook(session.out, trial["outlook"])
+
+
+@app.command("why")
+def why(context: typer.Context, name: Name) -> None:
+    """Say why a job waits, when it starts, and where else it could."""
+    session = session_of(context)
+    job = session.client().jobs.get(name)
+    outlook = job.raw.get("outlook")
+    if session.out.is_json:
+        session.out.json(outlook or {})
+    elif outlook is None:
+        waits = "There is no forecast of it yet." if job.state == "pending" else f"It is {job.state} and waits no more."
+        session.out.line(" ".join(filter(None, [printable(job.reason), waits])))
+    else:
+        show_outlook(session.out, outlook)
+
+
+@app.command("exec")
+def run_command(
+    context: typer.Context,
+    name: Name,
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The program and what it is given.")],
+    *,
+    replica: Annotated[int, typer.Option(help="In which replica of a gang.", min=0)] = 0,
+    with_input: Annotated[bool, typer.Option("--stdin", "-i", help="Let it read what this command is given.")] = False,
+) -> None:
+    """Run a command in a job that runs on a cluster. Its exit code becomes that of this command.
+
+    The command sees the job's files, processes and secrets. There is no terminal.
+    """
+    stdin = sys.stdin.buffer.read() if with_input else b""
+    raise typer.Exit(run_in_job(session_of(context), name, command, stdin=stdin, replica=replica))
+
+
+def run_in_job(session: Session, name: str, command: list[str], *, stdin: bytes = b"", replica: int = 0) -> int:
+    """Run a command in a job, print what it prints, and return its exit code. Raises Unavailable."""
+    exit_code = None
+    for piece in session.client().jobs.run_command(name, command, stdin=stdin, replica=replica):
+        target = sys.stderr.buffer if piece.is_error else sys.stdout.buffer
+        target.write(piece.data)
+        target.flush()
+        exit_code = piece.exit_code
+    if exit_code is None:
+        raise Unavailable("The connection to the command ended before the command did; it may still run.")
+    return exit_code
+
+
+def for_each(session: Session, names: Sequence[str], act: Callable[[str], None]) -> None:
+    """Do something to each job; one that refuses keeps none of the others from it. Ends with the last one's exit code.
+
+    A server that is away, or a token that it does not know, ends it at once.
+    """
+    exit_code = 0
+    for name in names:
+        try:
+            act(name)
+        except NotSignedIn:
+            raise
+        except (Conflict, Denied, InvalidRequest, NotFound) as error:
+            report(error, as_json=session.out.is_json)
+            exit_code = error.exit_code
+    if exit_code:
+        raise typer.Exit(exit_code)
+
+
+@app.command("stop")
+def stop(context: typer.Context, names: Names) -> None:
+    """Stop jobs for good. One that has ended stays as it is."""
+    session = session_of(context)
+    for_each(session, names, lambda name: _tell(session, session.client().jobs.cancel(name)))
+
+
+@app.command("suspend")
+def suspend(context: typer.Context, names: Names) -> None:
+    """Stop jobs and give their resources back until they are resumed."""
+    session = session_of(context)
+    for_each(session, names, lambda name: _tell(session, session.client().jobs.suspend(name)))
+
+
+@app.command("resume")
+def resume(context: typer.Context, names: Names) -> None:
+    """Queue suspended jobs again. They start anew."""
+    session = session_of(context)
+    for_each(session, names, lambda name: _tell(session, session.client().jobs.resume(name)))
+
+
+def _tell(session: Session, job: "Job") -> None:
+    session.out.done(f"{job.name} is {job.state}.")
+
+
+@app.command("rerun")
+def rerun(
+    context: typer.Context,
+    name: Name,
+    new_name: Annotated[str, typer.Option("--name", help="How the new job is called; else it gets a name.")] = "",
+) -> None:
+    """Submit a job once more, as it was."""
+    session = session_of(context)
+    job = session.client().jobs.rerun(name, new_name=new_name)
+    session.out.record(job, [("job", job.name), ("state", formats.state(job.state)), ("why", job.reason)])
+
+
+@app.command("logs")
+def logs(
+    context: typer.Context,
+    name: Name,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the end.")] = False,
+) -> None:
+    """Print what a job has written."""
+    session = session_of(context)
+    text = ""
+    for piece in session.client().jobs.follow_log(name, is_following=follow):
+        if session.out.is_json:
+            text += piece
+        else:
+            write_log(piece)
+    if session.out.is_json:
+        session.out.json({"text": text})

@@ -1,0 +1,205 @@
+"""Quotas, limits and rules of projects and departments, in each pool."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from nearline.cli import formats
+from nearline.cli.confirm import confirm
+from nearline.cli.group import CommandGroup
+from nearline.cli.options import Yes
+from nearline.cli.quantities import read_bytes, read_milli, read_number, read_seconds
+from nearline.cli.session import session_of
+from nearline.errors import InvalidRequest
+from nearline.models import Department, Queue, QuotaTrial
+from nearline.resources.queues import DEFAULT_POOL, change_of
+
+app = CommandGroup(help="Quotas, limits and rules of projects and departments.")
+
+Pool = Annotated[str, typer.Option("--pool", help="Pool of nodes; see `nearline pool list`.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A project, or a department.")]
+_NONE = "none"
+
+
+@app.command("list")
+def list_queues(context: typer.Context, pool: Pool = DEFAULT_POOL) -> None:
+    """List the quotas of your projects in a pool, and what they hold."""
+    session = session_of(context)
+    queues = list(session.client().queues.list(pool=pool))
+    rows = [
+        (
+            queue.project,
+            queue.department or "-",
+            _gpus(queue.gpu_quota_milli),
+            _gpus(queue.gpu_held_milli),
+            _or_none(queue.gpu_limit_milli, _gpus),
+            "as the quota" if queue.over_quota_weight is None else f"{queue.over_quota_weight:g}",
+            str(queue.waiting_workloads),
+        )
+        for queue in queues
+    ]
+    columns = ("PROJECT", "DEPARTMENT", "QUOTA", "ALLOCATED", "LIMIT", "WEIGHT", "WAITING")
+    session.out.table(queues, columns, rows, empty=f"None of your projects has a queue in the pool {pool}.")
+
+
+@app.command("show")
+def show_queue(context: typer.Context, name: Name, pool: Pool = DEFAULT_POOL) -> None:
+    """Show the quota, the limits and the rules of a project."""
+    session = session_of(context)
+    queue = session.client().queues.get(name, pool=pool)
+    held = [("Allocated", _gpus(queue.gpu_held_milli)), ("Waiting", str(queue.waiting_workloads))]
+    session.out.record(queue, [("Project", queue.project), *_fields(queue), *held])
+
+
+@app.command("set")
+def set_queue(  # noqa: PLR0917 (each is an option of the command line)
+    context: typer.Context,
+    name: Name,
+    pool: Pool = DEFAULT_POOL,
+    gpus: Annotated[float | None, typer.Option("--gpus", min=0, help="GPUs that are guaranteed.")] = None,
+    cpu: Annotated[str, typer.Option("--cpu", help="Cores that are guaranteed, or none for no bound.")] = "",
+    memory: Annotated[str, typer.Option("--memory", help="As 512GiB, or none for no bound.")] = "",
+    weight: Annotated[str, typer.Option("--weight", help="Share of what is beyond all quotas, or none.")] = "",
+    limit: Annotated[str, typer.Option("--limit", help="GPUs that it may hold at most, or none.")] = "",
+    department: Annotated[str, typer.Option("--department", help="The department above it, or none.")] = "",
+    run_training: Annotated[str, typer.Option("--run-training", help="Training may run for, as 12h, or none.")] = "",
+    run_interactive: Annotated[
+        str, typer.Option("--run-interactive", help="Interactive work may run for, as 8h, or none.")
+    ] = "",
+    nodes_training: Annotated[
+        list[str] | None, typer.Option("--nodes-training", metavar="KEY=VALUE", help="Labels for training, or none.")
+    ] = None,
+    nodes_interactive: Annotated[
+        list[str] | None,
+        typer.Option("--nodes-interactive", metavar="KEY=VALUE", help="For interactive work."),
+    ] = None,
+    reclaim_after: Annotated[
+        str, typer.Option("--reclaim-after", help="Other queues evict nothing that ran for less, as 10m, or none.")
+    ] = "",
+    preempt_after: Annotated[
+        str, typer.Option("--preempt-after", help="Higher priority evicts nothing that ran for less, or none.")
+    ] = "",
+    *,
+    is_department: Annotated[bool, typer.Option("--is-department", help="NAME is a department.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and change nothing.")] = False,
+) -> None:
+    """Change the quota, limits and rules of a queue. For site admins.
+
+    What is not named stays.
+    """
+    settings: dict[str, Any] = {} if gpus is None else {"gpu_quota_milli": round(1000 * gpus)}
+    given: list[tuple[str, str, Callable[[str], object]]] = [
+        ("cpu_quota_millicores", cpu, read_milli),
+        ("memory_quota_bytes", memory, read_bytes),
+        ("over_quota_weight", weight, read_number),
+        ("gpu_limit_milli", limit, read_milli),
+        ("department", department, str),
+        ("training_run_at_most_s", run_training, read_seconds),
+        ("interactive_run_at_most_s", run_interactive, read_seconds),
+        ("reclaim_min_runtime_s", reclaim_after, read_seconds),
+        ("preempt_min_runtime_s", preempt_after, read_seconds),
+    ]
+    settings |= {key: None if text == _NONE else read(text) for key, text, read in given if text}
+    labels = {"training_node_labels": nodes_training, "interactive_node_labels": nodes_interactive}
+    settings |= {key: [] if values == [_NONE] else values for key, values in labels.items() if values}
+    if not settings:
+        raise InvalidRequest("Nothing is to change.", hint="Name a setting, such as --gpus 4.")
+    session = session_of(context)
+    change = change_of(name, is_department=is_department, **settings)
+    if dry_run:
+        _show_trial(context, session.client().queues.try_changes([change], pool=pool))
+        return
+    session.client().queues.set_many([change], pool=pool)
+    session.out.done(f"The scheduler works with the new settings of {name} in the pool {pool} from its next cycle on.")
+
+
+@app.command("departments")
+def list_departments(context: typer.Context, pool: Pool = DEFAULT_POOL) -> None:
+    """List the departments of a pool."""
+    session = session_of(context)
+    departments = list(session.client().queues.list_departments(pool=pool))
+    rows = [
+        (item.name, item.department or "-", _gpus(item.gpu_quota_milli), _or_none(item.gpu_limit_milli, _gpus))
+        for item in departments
+    ]
+    session.out.table(departments, ("DEPARTMENT", "ABOVE", "QUOTA", "LIMIT"), rows, empty="There is no department.")
+
+
+@app.command("create-department")
+def create_department(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and dashes.")],
+    pool: Pool = DEFAULT_POOL,
+    gpus: Annotated[float, typer.Option("--gpus", min=0, help="GPUs that are guaranteed to its projects.")] = 0,
+) -> None:
+    """Create a department in a pool. For site admins."""
+    session = session_of(context)
+    settings = {"gpu_quota_milli": round(1000 * gpus)}
+    department = session.client().queues.create_department(name, pool=pool, **settings)
+    session.out.record(department, [("Department", department.name), *_fields(department)])
+
+
+@app.command("delete-department")
+def delete_department(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The department.")],
+    pool: Pool = DEFAULT_POOL,
+    *,
+    yes: Yes = False,
+) -> None:
+    """Delete a department; its projects stay. For site admins."""
+    session = session_of(context)
+    confirm(f"Delete the department {name}? Its projects stay, without its quota and limits.", yes=yes)
+    session.client().queues.delete_department(name, pool=pool)
+    session.out.done(f"The department {name} is deleted.")
+
+
+def _show_trial(context: typer.Context, trial: QuotaTrial) -> None:
+    out = session_of(context).out
+    if out.is_json:
+        out.json(trial.to_json())
+        return
+    rows = [
+        (
+            queue.name,
+            f"{_gpus(queue.quota_before_milli)} -> {_gpus(queue.quota_after_milli)}",
+            f"{_gpus(queue.fair_before_milli)} -> {_gpus(queue.fair_after_milli)}",
+            _gpus(queue.held_milli),
+        )
+        for queue in trial.queues
+    ]
+    out.table(trial.queues, ("QUEUE", "QUOTA", "FAIR SHARE", "ALLOCATED"), rows, empty="There is no queue.")
+    out.line(trial.sum_text)
+    for number, job in enumerate(trial.stops, start=1):
+        anyway = " It would stop without the change, too." if job.is_anyway else ""
+        out.line(f"stops {number}: {job.name} of {job.queue}, {_gpus(job.gpu_milli)} GPU. {job.reason}{anyway}")
+    for job in trial.starts:
+        out.line(f"starts: {job.name} of {job.queue}, {_gpus(job.gpu_milli)} GPU.")
+    out.note("Nothing was changed.")
+
+
+def _fields(queue: Queue | Department) -> list[tuple[str, object]]:
+    return [
+        ("Pool", queue.pool),
+        ("Department", queue.department),
+        ("GPUs", _gpus(queue.gpu_quota_milli)),
+        ("CPU", _or_none(queue.cpu_quota_millicores, formats.cpus)),
+        ("Memory", _or_none(queue.memory_quota_bytes, formats.memory)),
+        ("Weight", None if queue.over_quota_weight is None else f"{queue.over_quota_weight:g}"),
+        ("Limit", _or_none(queue.gpu_limit_milli, _gpus)),
+        ("Training runs for", _or_none(queue.training_run_at_most_s, formats.duration)),
+        ("Interactive runs for", _or_none(queue.interactive_run_at_most_s, formats.duration)),
+        ("Training nodes", ", ".join(queue.training_node_labels)),
+        ("Interactive nodes", ", ".join(queue.interactive_node_labels)),
+        ("Reclaimed after", _or_none(queue.reclaim_min_runtime_s, formats.duration)),
+        ("Preempted after", _or_none(queue.preempt_min_runtime_s, formats.duration)),
+    ]
+
+
+def _gpus(milli: float) -> str:
+    return f"{milli / 1000:g}"
+
+
+def _or_none(amount: Any, write: Callable[[Any], str]) -> str:
+    return _NONE if amount is None else write(amount)

@@ -1,0 +1,72 @@
+"""A job in the words and columns of Run:AI."""
+
+import time
+from datetime import datetime
+
+from nearline.cli import formats
+from nearline.models import Job
+
+COLUMNS = (
+    *("NAME", "STATUS", "AGE", "NODE", "IMAGE", "TYPE", "PROJECT", "USER", "GPUs"),
+    *("CREATED BY CLI", "SERVICE URL(S)"),
+)
+DELETED = "cancelled"
+_STATUSES = {
+    "pending": "Pending",
+    "starting": "ContainerCreating",
+    "running": "Running",
+    "leaving": "Terminating",
+    "suspending": "Terminating",
+    "stopping": "Terminating",
+    "suspended": "Suspended",
+    "succeeded": "Succeeded",
+    "failed": "Fail",
+    DELETED: "Deleted",
+    "lost": "Unknown",
+}
+
+
+def row_of(job: Job) -> tuple[str, ...]:
+    """Return the cells of a job in a list. Nobody notes by what means a job was submitted, and none has a URL."""
+    return (
+        *(job.name, status_of(job), age_of(job.created_at), job.node or "-", job.image or "-", type_of(job)),
+        *(job.project or "-", job.submitted_by, gpus_of(job), "-", "-"),
+    )
+
+
+def status_of(job: Job) -> str:
+    """Return Run:AI's word for the state of a job."""
+    if job.is_unknown:
+        return "Unknown"
+    if job.state == "failed" and job.reason_code == "timeout":
+        return "TimedOut"
+    return _STATUSES.get(job.state, job.state)
+
+
+def type_of(job: Job) -> str:
+    """Return whether a job is training or interactive work: the latter is never preempted."""
+    return "Train" if job.is_preemptible else "Interactive"
+
+
+def gpus_of(job: Job) -> str:
+    """Return how many GPUs a job asks for, over all of its replicas."""
+    return f"{job.gpu_milli * job.replica_count / 1000:g}"
+
+
+def age_of(moment: datetime | None) -> str:
+    """Return how long ago a moment was, with one unit: `45s`, `3m`, `2h`, `4d`."""
+    if moment is None:
+        return "-"
+    seconds = max(0, int(time.time() - moment.timestamp()))
+    for unit, length_s in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= length_s:
+            return f"{seconds // length_s}{unit}"
+    return f"{seconds}s"
+
+
+def duration_of(job: Job) -> str:
+    """Return how long a job ran, or runs already."""
+    if job.started_at is None:
+        return "-"
+    end_s = time.time() if job.finished_at is None else job.finished_at.timestamp()
+    return formats.duration(max(0.0, end_s - job.started_at.timestamp()))

@@ -1,0 +1,218 @@
+"""Run:AI's commands about jobs that were submitted."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from nearline.cli import formats
+from nearline.cli.commands.jobs import for_each, run_in_job
+from nearline.cli.compatibility import refuses
+from nearline.cli.group import CommandGroup
+from nearline.cli.log_text import write_log
+from nearline.cli.runai.columns import age_of, duration_of, gpus_of, status_of, type_of
+from nearline.cli.runai.listings import AllProjects, ProjectName
+from nearline.cli.session import Session, session_of
+from nearline.errors import InvalidRequest, NotFound
+from nearline.models import Job
+
+app = CommandGroup(help="Run:AI's commands about jobs.")
+
+Words = Annotated[list[str], typer.Argument(metavar="[job] NAME", help="The job.")]
+Several = Annotated[list[str], typer.Argument(metavar="[job] NAME...", help="The jobs.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The job.")]
+Format = Annotated[str, typer.Option("--output", "-o", metavar="json|wide", help="How to print it.")]
+
+
+@app.command("get")
+def get(context: typer.Context, words: Words, project: ProjectName = None, output: Format = "wide") -> None:
+    """Show a job, its pods and its events."""
+    _show(session_of(context), _one(words), project, output)
+
+
+@app.command("describe")
+def describe(context: typer.Context, words: Words, project: ProjectName = None, output: Format = "wide") -> None:
+    """Show a job, its pods and its events."""
+    _show(session_of(context), _one(words), project, output)
+
+
+@app.command("logs")
+@refuses(
+    {
+        "--since=": "Read it all, or its end: --tail 100.",
+        "--since-time=": "Read it all, or its end: --tail 100.",
+        "--timestamps": "Jobs print their own times; `nearline job show` has those of the job.",
+        "--pod=": "The log is that of the first worker.",
+    }
+)
+def logs(
+    context: typer.Context,
+    name: Name,
+    project: ProjectName = None,
+    tail: Annotated[int | None, typer.Option("--tail", "-t", min=0, help="Only so many lines of its end.")] = None,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the end.")] = False,
+) -> None:
+    """Print what a job has written."""
+    session = session_of(context)
+    _require(session, name, project)
+    if tail is not None and follow:
+        raise InvalidRequest("--tail and --follow do not go together.", hint="Leave one of them out.")
+    pieces = session.client().jobs.follow_log(name, is_following=follow)
+    if tail is None and not session.out.is_json:
+        for piece in pieces:
+            write_log(piece)
+        return
+    lines = "".join(pieces).splitlines(keepends=True)
+    text = "".join(lines if tail is None else lines[len(lines) - min(tail, len(lines)) :])
+    if session.out.is_json:
+        session.out.json({"text": text})
+    else:
+        write_log(text)
+
+
+@app.command("bash")
+def bash(context: typer.Context, name: Name, project: ProjectName = None) -> None:
+    """Run the commands that are typed or piped in a shell of a job. There is no terminal."""
+    session = session_of(context)
+    _require(session, name, project)
+    if sys.stdin.isatty():
+        session.out.note("Type commands and end with Ctrl-D; then they run, one after the other.")
+    raise typer.Exit(run_in_job(session, name, ["/bin/bash"], stdin=sys.stdin.buffer.read()))
+
+
+@app.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def run_command(
+    context: typer.Context,
+    name: Name,
+    command: Annotated[list[str], typer.Argument(metavar="[-i] COMMAND...", help="What to run there.")],
+    project: ProjectName = None,
+) -> None:
+    """Run a command in a job. Its exit code becomes that of this command."""
+    session = session_of(context)
+    flags, words = set(), list(command)
+    while words and words[0] in {"-i", "-t", "-it", "-ti", "--stdin", "--tty", "--"}:
+        flags.add(words.pop(0))
+    if flags & {"-t", "-it", "-ti", "--tty"}:
+        raise InvalidRequest(
+            "-t is not supported: jobs have no terminal.", code="client.flag_refused", hint="Leave it out: exec -i."
+        )
+    if not words:
+        raise InvalidRequest("No command is named.", hint="Write: exec JOB ls -l.")
+    _require(session, name, project)
+    stdin = sys.stdin.buffer.read() if flags & {"-i", "--stdin"} else b""
+    raise typer.Exit(run_in_job(session, name, words, stdin=stdin))
+
+
+@app.command("delete")
+def delete(
+    context: typer.Context, words: Several, project: ProjectName = None, *, all_projects: AllProjects = False
+) -> None:
+    """Stop jobs for good, without asking. What they printed stays readable."""
+
+    def act(session: Session, name: str) -> str:
+        session.client().jobs.cancel(name)
+        return f"Job {name} deleted successfully."
+
+    _for_each(context, words, None if all_projects else project, act)
+
+
+@app.command("suspend")
+def suspend(
+    context: typer.Context, words: Several, project: ProjectName = None, *, all_projects: AllProjects = False
+) -> None:
+    """Stop jobs and give their GPUs back until they are resumed."""
+
+    def act(session: Session, name: str) -> str:
+        session.client().jobs.suspend(name)
+        return f"Job {name} suspended successfully."
+
+    _for_each(context, words, None if all_projects else project, act)
+
+
+@app.command("resume")
+def resume(
+    context: typer.Context, words: Several, project: ProjectName = None, *, all_projects: AllProjects = False
+) -> None:
+    """Queue suspended jobs again. They start anew."""
+
+    def act(session: Session, name: str) -> str:
+        session.client().jobs.resume(name)
+        return f"Job {name} resumed successfully."
+
+    _for_each(context, words, None if all_projects else project, act)
+
+
+def _show(session: Session, name: str, project: str | None, output: str) -> None:
+    if output not in {"wide", "json"}:
+        raise InvalidRequest(
+            f"-o {output} is not supported.", code="client.flag_refused", hint="Write -o json or -o wide."
+        )
+    job = _require(session, name, project)
+    if output == "json" or session.out.is_json:
+        session.out.json(job)
+        return
+    is_held = job.state in {"starting", "running", "leaving", "suspending", "stopping"}
+    pods = job.replicas or ({"node": job.node, "state": job.state},)
+    fields = (
+        *(("NAME", job.name), ("PROJECT", job.project), ("TYPE", type_of(job)), ("STATUS", status_of(job))),
+        *(("TRAINING DURATION", duration_of(job)), ("GPUS", f"{job.gpu_milli / 1000:g}")),
+        *(("TOTAL REQUESTED GPUS", gpus_of(job)), ("ALLOCATED GPUS", gpus_of(job) if is_held else "0")),
+        *(("RUNNING PODS", str(len(pods) if is_held else 0)), ("PENDING PODS", str(_pending_pods(job)))),
+        *(("IS DISTRIBUTED WORKLOAD", str(job.replica_count > 1).lower()), ("USER", job.submitted_by)),
+        *(("IMAGE", job.image), ("PORTS", ", ".join(map(str, job.ports))), ("VOLUMES", ", ".join(job.volumes))),
+        *(("COMMAND LINE", job.command), ("REASON", job.reason)),
+    )
+    session.out.record(job, fields)
+    if session.out.is_quiet:
+        return
+    session.out.line("\nPods:")
+    numbers = enumerate(pods) if is_held else ()
+    rows = [
+        (f"{job.name}-{rank}", formats.state(pod.get("state") or job.state), age_of(job.started_at), pod["node"])
+        for rank, pod in numbers
+    ]
+    session.out.table([], ("POD", "STATUS", "AGE", "NODE"), rows, empty="It has no pod.")
+    session.out.line("\nEvents:")
+    session.out.table([], ("STATE", "AT", "MESSAGE"), _events_of(job), empty="It has no event.")
+
+
+def _pending_pods(job: Job) -> int:
+    return job.replica_count if job.state == "pending" else 0
+
+
+def _events_of(job: Job) -> list[tuple[str, str, str]]:
+    return [(event["state"], event["at"][:19], event["message"]) for event in job.raw.get("events") or ()]
+
+
+def _for_each(
+    context: typer.Context, words: Sequence[str], project: str | None, act: Callable[[Session, str], str]
+) -> None:
+    """Do something to each job that is named and belongs to the project, and print what it says."""
+    session = session_of(context)
+
+    def require_and_act(name: str) -> None:
+        _require(session, name, project)
+        session.out.line(act(session, name))
+
+    for_each(session, _names(words), require_and_act)
+
+
+def _require(session: Session, name: str, project: str | None) -> Job:
+    """Return a job of a project, or of any where none is named. Raises NotFound."""
+    job = session.client().jobs.get(name)
+    if project is not None and job.project != project:
+        raise NotFound(f"The job {name} does not exist in project {project}.")
+    return job
+
+
+def _names(words: Sequence[str]) -> Sequence[str]:
+    return words[1:] if len(words) > 1 and words[0] == "job" else words
+
+
+def _one(words: Sequence[str]) -> str:
+    name, *more = _names(words)
+    if more:
+        raise InvalidRequest(f"Only one job can be shown: '{more[0]}' is one too many.")
+    return name

@@ -1,0 +1,286 @@
+"""Run:AI's `submit` and `submit-dist`."""
+
+import re
+import secrets
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer.core import TyperCommand
+
+from nearline.cli.commands.jobs import add_size, read_variables
+from nearline.cli.compatibility import accepts, refuses
+from nearline.cli.group import CommandGroup
+from nearline.cli.outlook import show_outlook
+from nearline.cli.runai.listings import ProjectName
+from nearline.cli.session import Session, session_of
+from nearline.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from typer._click import Context
+
+    from nearline.models import Job
+    from nearline.resources.jobs import JobOptions
+
+app = CommandGroup(help="Run:AI's submissions.")
+
+_TAIL = "nearline.runai.tail"
+_FOREVER_S = 3600.0
+_LAST_PORT = 65535
+_JUPYTER_IMAGE, _JUPYTER_PORT = "jupyter/scipy-notebook", "8888"
+_ONE_JOB_EACH = "Submit a job for each, or a flow whose step has a grid of parameters."
+_OWN_SIZE = "A job gets what it asks for: use --cpu and --memory."
+_NO_RIGHTS = "Jobs have no rights on their nodes. Build what is needed into the image."
+_WHOLE_SHARE = "Ask for a share of a GPU: -g 0.5."
+_FOLLOW = "Read its output: logs NAME --follow."
+_REFUSED: Mapping[str, str] = {
+    "--gpu-memory=": _WHOLE_SHARE,
+    "--mig=": _WHOLE_SHARE,
+    "--mig-profile=": _WHOLE_SHARE,
+    "--working-dir=": "Change the folder in the command: --command -- sh -c 'cd DIR && ./train.sh'.",
+    "--parallelism=": _ONE_JOB_EACH,
+    "--completions=": _ONE_JOB_EACH,
+    "--elastic": "Ask for the GPUs that the job needs at least.",
+    "--node-type=": "Name a pool of nodes: --pool; or set the project's labels: `nearline queue set NAME`.",
+    "--backoff-limit=": "A job runs once; a step of a flow has retries.",
+    "--ttl-after-finish=": "Ended jobs are kept as history, and hold nothing.",
+    "--cpu-limit=": _OWN_SIZE,
+    "--memory-limit=": _OWN_SIZE,
+    "--image-pull-policy=": "The settings of a cluster say when images are pulled.",
+    "--always-pull-image": "The settings of a cluster say when images are pulled.",
+    "--host-ipc": _NO_RIGHTS,
+    "--host-network": _NO_RIGHTS,
+    "--run-as-user=": _NO_RIGHTS,
+    "--create-home-dir": _NO_RIGHTS,
+    "--prevent-privilege-escalation": "No job may escalate its rights: leave it out.",
+    "--stdin": _FOLLOW,
+    "--tty/-t": _FOLLOW,
+    "--attach": _FOLLOW,
+    "--template=": "Name a template with `nearline job submit --template`.",
+    "--git-sync=": "Build the code into the image, or push it with a flow: `nearline flow push`.",
+    "--inference": "Serving models is not supported.",
+}
+
+Image = Annotated[str, typer.Option("--image", "-i", help="The container image.")]
+Gpus = Annotated[str, typer.Option("--gpu", "-g", metavar="NUMBER", help="GPUs, or a part of one: 2, 0.5.")]
+Cpus = Annotated[str, typer.Option("--cpu", metavar="CORES", help="Cores; else what belongs to its GPUs.")]
+Memory = Annotated[str, typer.Option("--memory", metavar="SIZE", help="As 4G; else what belongs to its GPUs.")]
+NewName = Annotated[str, typer.Argument(metavar="[NAME]", help="Left out, it gets one.")]
+NameOption = Annotated[str, typer.Option("--name", help="The same as NAME.")]
+Prefix = Annotated[str, typer.Option("--job-name-prefix", help="It is called so, and something random.")]
+Program = Annotated[str, typer.Option("--command", help="The program; or -- and a whole command line at the end.")]
+Arguments = Annotated[list[str] | None, typer.Option("--args", help="An argument of it; again for more.")]
+Variables = Annotated[list[str] | None, typer.Option("--environment", "-e", metavar="KEY=VALUE", help="A variable.")]
+Data = Annotated[list[str] | None, typer.Option("--data", help="A dataset of Nearline that it reads.")]
+Volumes = Annotated[
+    list[str] | None, typer.Option("--volume", "-v", metavar="HOST:PATH[:ro|rw]", help="On simulated nodes only.")
+]
+Claims = Annotated[
+    list[str] | None, typer.Option("--pvc", metavar="NAME:PATH[:ro]", help="On simulated nodes only: see --data.")
+]
+Pool = Annotated[str, typer.Option("--pool", help="The pool of nodes; else the default one.")]
+Duration = Annotated[
+    float,
+    typer.Option(
+        "--simulated-duration",
+        min=0,
+        metavar="SECONDS",
+        envvar="NEARLINE_SIMULATED_DURATION",
+        help="How long it takes on simulated nodes.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say when it would start, and submit nothing.")]
+
+
+class SubmitCommand(TyperCommand):
+    """A command whose command line ends, after `--`, with that of the job."""
+
+    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
+        """Take what follows `--` as it is; `--command` before it has no other value."""
+        if "--" in args:
+            end = args.index("--")
+            ctx.meta[_TAIL] = args[end + 1 :]
+            args = args[: end - 1] if end and args[end - 1] == "--command" else args[:end]
+        return super().parse_args(ctx, args)
+
+
+def _submission(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that are refused, or have no effect."""
+    return refuses(_REFUSED)(accepts("--large-shm", "--local-image")(command))
+
+
+@app.command("submit", cls=SubmitCommand)
+@_submission
+def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
+    context: typer.Context,
+    name: NewName = "",
+    name_option: NameOption = "",
+    name_prefix: Prefix = "",
+    project: ProjectName = None,
+    image: Image = "",
+    gpus: Gpus = "0",
+    cpu: Cpus = "",
+    memory: Memory = "",
+    command: Program = "",
+    args: Arguments = None,
+    env: Variables = None,
+    data: Data = None,
+    volumes: Volumes = None,
+    claims: Claims = None,
+    service_type: Annotated[
+        str, typer.Option("--service-type", metavar="TYPE", help="On simulated nodes only, with --port.")
+    ] = "",
+    ports: Annotated[
+        list[str] | None, typer.Option("--port", metavar="PORT[:PORT]", help="On simulated nodes only: none is opened.")
+    ] = None,
+    pool: Pool = "",
+    duration: Duration = _FOREVER_S,
+    *,
+    interactive: Annotated[bool, typer.Option("--interactive", help="Never preempted; only within quota.")] = False,
+    preemptible: Annotated[bool, typer.Option("--preemptible", help="Interactive, and may be preempted.")] = False,
+    jupyter: Annotated[bool, typer.Option("--jupyter", help="A Jupyter notebook on port 8888.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Submit a job as Run:AI's `submit` does."""
+    session = session_of(context)
+    if jupyter:
+        image, ports = image or _JUPYTER_IMAGE, [*(ports or []), _JUPYTER_PORT]
+    if service_type not in {"", "portforward", "loadbalancer", "nodeport", "ingress"}:
+        raise InvalidRequest(f"'{service_type}' is no type of service.")
+    options: JobOptions = {
+        **_options(image=image, pool=pool, env=env, data=data, volumes=volumes, claims=claims, duration=duration),
+        "name": _name_of(name, name_option, name_prefix),
+        "ports": [_port(text) for text in ports or []],
+        "is_preemptible": preemptible or not interactive,
+    }
+    add_size(options, gpus=gpus, cpu=cpu, memory=memory)
+    if preemptible:
+        session.out.warn("The job can be preempted at any time, as it may be over quota.")
+    _send(session, project, _command_line(context, command, args or []), options, is_dry=dry_run)
+
+
+@app.command("submit-dist", cls=SubmitCommand)
+@_submission
+def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
+    context: typer.Context,
+    framework: Annotated[str, typer.Argument(metavar="mpi|pytorch|tf|xgboost", help="What the workers speak.")],
+    name: NewName = "",
+    name_option: NameOption = "",
+    name_prefix: Prefix = "",
+    project: ProjectName = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="How many, all at once or none.")] = 1,
+    image: Image = "",
+    gpus: Gpus = "0",
+    cpu: Cpus = "",
+    memory: Memory = "",
+    command: Program = "",
+    args: Arguments = None,
+    env: Variables = None,
+    data: Data = None,
+    volumes: Volumes = None,
+    claims: Claims = None,
+    pool: Pool = "",
+    duration: Duration = _FOREVER_S,
+    *,
+    dry_run: DryRun = False,
+) -> None:
+    """Submit a job of several workers, each with the GPUs that -g says."""
+    if framework not in {"mpi", "pytorch", "tf", "xgboost"}:
+        raise InvalidRequest(
+            f"'{framework}' is no framework of submit-dist.",
+            code="client.argument_refused",
+            hint="Write: mpi, pytorch, tf or xgboost.",
+        )
+    options: JobOptions = {
+        **_options(image=image, pool=pool, env=env, data=data, volumes=volumes, claims=claims, duration=duration),
+        "name": _name_of(name, name_option, name_prefix),
+        "replicas": workers,
+    }
+    add_size(options, gpus=gpus, cpu=cpu, memory=memory)
+    session = session_of(context)
+    _send(session, project, _command_line(context, command, args or []), options, is_dry=dry_run)
+
+
+def _options(
+    *,
+    image: str,
+    pool: str,
+    env: list[str] | None,
+    data: list[str] | None,
+    volumes: list[str] | None,
+    claims: list[str] | None,
+    duration: float,
+) -> "JobOptions":
+    """Return what both kinds of submission say of a job."""
+    if not image:
+        raise InvalidRequest("-i, --image must be set")
+    return {
+        "image": image,
+        "pool": pool,
+        "env": read_variables(env or []),
+        "data": data or [],
+        "volumes": [*(volumes or []), *(f"claim {claim}" for claim in claims or [])],
+        "simulated_duration_s": duration,
+    }
+
+
+def _send(session: Session, project: str | None, command: str, options: "JobOptions", *, is_dry: bool) -> None:
+    jobs, named = session.client().jobs, _project_of(session, project)
+    if is_dry:
+        trial = jobs.try_out(project=named, command=command, **options)
+        if session.out.is_json:
+            session.out.json(trial)
+        else:
+            show_outlook(session.out, trial["outlook"])
+        return
+    job = jobs.submit(project=named, command=command, **options)
+    if session.out.is_json or session.out.is_quiet:
+        session.out.record(job, [("job", job.name)])
+        return
+    session.out.line(f"The job '{job.name}' has been submitted successfully")
+    session.out.line(f"You can run `runai describe job {job.name} -p {named}` to check the job status")
+    _tell_simulated(session, job)
+
+
+def _tell_simulated(session: Session, job: "Job") -> None:
+    if job.is_simulated:
+        missing = [
+            *(["no image is pulled"] if job.image else []),
+            *(["no port is opened"] if job.ports else []),
+            *(["no volume is mounted"] if job.volumes else []),
+        ]
+        session.out.note(f"{job.resource} is simulated: {', '.join(['no command runs', *missing])}.")
+
+
+def _project_of(session: Session, given: str | None) -> str:
+    project = given or session.settings().project
+    if project is None:
+        raise InvalidRequest(
+            "Define a project by --project flag, alternatively set a project as default",
+            hint="Write: config project NAME.",
+        )
+    return project
+
+
+def _command_line(context: typer.Context, command: str, args: Sequence[str]) -> str:
+    """Return what the job runs: the program with its arguments, or what follows `--`; empty is what its image runs."""
+    tail: list[str] = context.meta.get(_TAIL, [])
+    words = [*([command] if command else []), *args, *tail]
+    if args and not command:
+        raise InvalidRequest("--args without --command is not supported.", hint="Name the program: --command X.")
+    return shlex.join(words)
+
+
+def _name_of(name: str, option: str, prefix: str) -> str:
+    if name and option and name != option:
+        raise InvalidRequest(f"The job has two names: '{name}' and '{option}'.")
+    return name or option or (f"{prefix}-{secrets.token_hex(3)}" if prefix else "")
+
+
+def _port(text: str) -> int:
+    """Return the port of the container in `8080` or `80:8080`."""
+    port = text.rpartition(":")[2]
+    if not re.fullmatch("[0-9]{1,5}", port) or not 1 <= int(port) <= _LAST_PORT:
+        raise InvalidRequest(f"'{text}' is not a port.", hint="Write it like 8888.")
+    return int(port)

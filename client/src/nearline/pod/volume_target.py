@@ -1,0 +1,103 @@
+"""The folder of a cached commit on a volume, as the pods see it that fill and verify it."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from nearline.content.entries import Entry, EntryKind
+from nearline.content.hashing import file_id
+from nearline.hydrate.folder import Existing, FolderTarget
+
+_OPEN, _CLOSED = 0o755, 0o555
+
+
+class VolumeTarget(FolderTarget):
+    """The folder of a copy. It notes what was there and was not as the commit says.
+
+    Files of which `must_read` says no are taken to be right when their size, time and mode are.
+    """
+
+    def __init__(self, root: Path, *, part: tuple[int, int] | None = None) -> None:
+        super().__init__(root, read_only=True, existing=Existing.REPLACE)
+        self._top = os.fsencode(root)
+        self._part = part
+        self.damage: list[tuple[bytes, str]] = []
+
+    def is_in_place(self, entry: Entry) -> bool:
+        """Return whether the entry is there and right."""
+        is_there = os.path.lexists(self._path(entry.path))
+        if is_there and not self._must_read(entry) and self.looks_untouched(entry):
+            return True
+        is_right = super().is_in_place(entry)
+        if not is_right:
+            self.damage.append((entry.path, "changed" if is_there else "missing"))
+        return is_right
+
+    def looks_untouched(self, entry: Entry) -> bool:
+        """Say whether nobody seems to have written to a file since it was made."""
+        try:
+            status = os.lstat(self._path(entry.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if entry.kind is EntryKind.SYMLINK:
+            return stat.S_ISLNK(status.st_mode) and os.readlink(self._path(entry.path)) == entry.target
+        mode = 0o444 | (0o111 if entry.mode & 0o111 else 0)
+        found = stat.S_IMODE(status.st_mode), status.st_size, status.st_mtime_ns
+        return stat.S_ISREG(status.st_mode) and found == (mode, entry.size, entry.mtime_ns)
+
+    def copy(self, entry: Entry, donor: Path) -> bool:
+        """Make a file out of the one in a mounted copy, if that has the right bytes."""
+        self.prepare([entry])
+        if super().is_in_place(entry):
+            return True
+        try:
+            with open(os.fsencode(donor) + b"/" + entry.path, "rb") as file:
+                if len(entry.blobs) <= 1:
+                    content = file.read(entry.size + 1)
+                    if file_id(content) != entry.content_id:
+                        return False
+                    self.write_file(entry, content)
+                    return True
+                offset = 0
+                for blob in entry.blobs:
+                    self.write_piece(entry, offset, file.read(blob.size))
+                    offset += blob.size
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if not self.publish(entry):
+            self.discard(entry)
+            return False
+        return True
+
+    def remove(self, path: bytes) -> None:
+        """Remove a file, and the folders that it leaves empty."""
+        folder = self._path(path.rpartition(b"/")[0])
+        if not os.path.isdir(folder):
+            return
+        os.chmod(folder, _OPEN)
+        if os.path.lexists(self._path(path)):
+            os.unlink(self._path(path))
+        while folder != self._top and not os.listdir(folder):
+            parent = os.path.dirname(folder)
+            os.chmod(parent, _OPEN)
+            os.rmdir(folder)
+            folder = parent
+
+    def list_files(self) -> Iterator[bytes]:
+        """Yield the path of everything but folders, and close the folders to writing."""
+        for folder, _folders, names in os.walk(self._top, topdown=False):
+            os.chmod(folder, _CLOSED)
+            prefix = folder[len(self._top) + 1 :]
+            yield from (prefix + b"/" + name if prefix else name for name in names)
+        for folder, folders, _names in os.walk(self._top):
+            for name in folders:
+                path = os.path.join(folder, name)
+                if os.path.islink(path):
+                    yield path[len(self._top) + 1 :]
+
+    def _must_read(self, entry: Entry) -> bool:
+        return self._part is None or entry.content_id[0] % self._part[1] == self._part[0]
+
+    def _path(self, path: bytes) -> bytes:
+        return self._top + b"/" + path

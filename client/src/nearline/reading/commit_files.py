@@ -1,0 +1,222 @@
+"""The files of one commit, read from the store as they are asked for."""
+
+import io
+import os
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from types import TracebackType
+from typing import Any, Self
+
+from nearline.content.entries import Entry
+from nearline.content.paths import to_bytes, to_text
+from nearline.content.patterns import Patterns, parse_glob
+from nearline.errors import NotFound
+from nearline.models import Commit
+from nearline.reading.blobs import BlobReader
+from nearline.reading.order import Order, in_order
+from nearline.reading.tree import Child, TreeFiles
+from nearline.transfer.remote.manifests import Manifests
+from nearline.transfer.remote.objects import SignedPacks
+from nearline.transfer.remote.retry import transfer_policy
+from nearline.transfer.remote.server import Storage
+
+DEFAULT_MEMORY_BYTES = 256 << 20
+DEFAULT_THREADS = 8
+_EVERYTHING = "**"
+# A stream begins with little, so that its first file comes soon.
+_FIRST_PORTION_BYTES = 1 << 20
+_PORTION_FILES = 4_096
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """What one process has open."""
+
+    process: int
+    tree: TreeFiles
+    blobs: BlobReader
+
+
+class CommitFiles:
+    """The files of one commit. What is read is verified; nothing is written to disk.
+
+    `connect` opens a connection to the commit's dataset. Every process that uses the object opens one for itself: it
+    may be inherited by `fork`, and pickled where `connect` may be. Safe to use from several threads. `memory_bytes`
+    bounds what is kept of the content, `threads` how many reads are made at once.
+
+    Methods raise NotFound for a path that is no file of the commit, and errors of the server and the store.
+    """
+
+    def __init__(
+        self,
+        commit: Commit,
+        connect: Callable[[], Storage],
+        *,
+        memory_bytes: int = DEFAULT_MEMORY_BYTES,
+        threads: int = DEFAULT_THREADS,
+    ) -> None:
+        self.commit = commit
+        self._connect = connect
+        self._memory_bytes = memory_bytes
+        self._threads = threads
+        self._opened: _Opened | None = None
+
+    def __len__(self) -> int:
+        """Return how many files and links the commit has."""
+        return self.commit.files
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_opened": None}
+
+    def close(self) -> None:
+        """Stop reading, and forget what was read."""
+        if self._opened is not None and self._opened.process == os.getpid():
+            self._opened.blobs.close()
+        self._opened = None
+
+    def paths(self, glob: str = _EVERYTHING) -> Iterator[str]:
+        """Yield the paths of the files that match, in their order; links are left out."""
+        return (to_text(entry.path) for entry in in_order(self._open().tree, _matcher(glob), Order()))
+
+    def list_folder(self, path: str = "") -> Iterator[Child]:
+        """Yield what lies directly in a folder."""
+        return self._open().tree.list_folder(to_bytes(path.strip("/")))
+
+    def find(self, path: str) -> Entry | None:
+        """Return the file at a path, or None."""
+        try:
+            name = to_bytes(path.strip("/"))
+        except UnicodeEncodeError:  # no file has such a name
+            return None
+        return self._open().tree.find(name)
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file."""
+        return self._open().blobs.read_file(self._get(path))
+
+    def open(self, path: str) -> io.BufferedReader:
+        """Open a file for reading; it can be seeked in, and what is not read is not fetched."""
+        return io.BufferedReader(CommitFile(self._get(path), self._open().blobs), 1 << 16)
+
+    def stream(
+        self, glob: str = _EVERYTHING, *, shuffle: int | None = None, shard: int = 0, shards: int = 1
+    ) -> Iterator[tuple[str, bytes]]:
+        """Yield path and content of every file that matches, while the next ones are read ahead.
+
+        In the order of their paths; with `shuffle` in a random order that this number decides. Over `shards` streams
+        with the same arguments every file comes once: each takes those of its `shard`, counted from 0. Raises
+        InvalidRequest for a shard that there is not.
+        """
+        opened = self._open()
+        files = in_order(opened.tree, _matcher(glob), Order(shuffle, shard, shards, self._memory_bytes // 4))
+        coming: deque[list[Entry]] = deque()
+        for portion in _portions(files, self._memory_bytes // 4):
+            opened.blobs.fetch_ahead(portion)
+            coming.append(portion)
+            if len(coming) > 1:
+                yield from _read(opened.blobs, coming.popleft())
+        for portion in coming:
+            yield from _read(opened.blobs, portion)
+
+    def _get(self, path: str) -> Entry:
+        entry = self.find(path)
+        if entry is None:
+            raise NotFound(
+                f"There is no file '{path}' in commit {self.commit.short}.", hint="Paths are relative to the dataset."
+            )
+        return entry
+
+    def _open(self) -> _Opened:
+        if self._opened is None or self._opened.process != os.getpid():
+            storage, policy = self._connect(), transfer_policy()
+            manifests = Manifests(storage, policy=policy)
+            blobs = BlobReader(
+                SignedPacks(storage, policy), policy, memory_bytes=self._memory_bytes, threads=self._threads
+            )
+            tree = TreeFiles(manifests.load_root(self.commit.root), manifests.load_range)
+            self._opened = _Opened(os.getpid(), tree, blobs)
+        return self._opened
+
+
+class CommitFile(io.RawIOBase):
+    """One file of a commit, read blob by blob."""
+
+    def __init__(self, entry: Entry, blobs: BlobReader) -> None:
+        self._entry = entry
+        self._blobs = blobs
+        self._starts = [0, *accumulate(blob.size for blob in entry.blobs)]
+        self._position = 0
+        self._read_to = -1
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return that every place of it can be read."""
+        return True
+
+    def tell(self) -> int:
+        """Return the place of the next read, in bytes from the start."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go to another place."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._entry.size}[whence]
+        if base + offset < 0:
+            raise OSError(22, "There is nothing before the start of a file.")
+        self._position = base + offset
+        return self._position
+
+    def readinto(self, buffer: Any, /) -> int:  # its type has a name from Python 3.12 on
+        """Fill a buffer from this place on, at most to the end of a blob; return how many bytes there were."""
+        if self._position >= self._entry.size:
+            return 0
+        number = bisect_right(self._starts, self._position) - 1
+        if number == self._read_to + 1:  # it is read on from where it was: what follows will be wanted
+            self._blobs.fetch_ahead([self._entry._replace(blobs=self._entry.blobs[number:])])
+        self._read_to = number
+        content = self._blobs.read_blob(self._entry, self._entry.blobs[number])
+        start = self._position - self._starts[number]
+        view = memoryview(buffer).cast("B")
+        part = content[start : start + len(view)]
+        view[: len(part)] = part
+        self._position += len(part)
+        return len(part)
+
+
+def _matcher(glob: str) -> Callable[[bytes], bool]:
+    if glob == _EVERYTHING:
+        return lambda _: True
+    patterns = Patterns([parse_glob(glob)])
+    return lambda path: patterns.matches(to_text(path))
+
+
+def _portions(files: Iterable[Entry], most_bytes: int) -> Iterator[list[Entry]]:
+    """Cut files into portions to be read together, the first ones small."""
+    portion: list[Entry] = []
+    wanted_bytes, portion_bytes = min(_FIRST_PORTION_BYTES, most_bytes), 0
+    for file in files:
+        portion.append(file)
+        portion_bytes += file.size
+        if portion_bytes >= wanted_bytes or len(portion) == _PORTION_FILES:
+            yield portion
+            wanted_bytes, portion_bytes, portion = min(2 * wanted_bytes, most_bytes), 0, []
+    if portion:
+        yield portion
+
+
+def _read(blobs: BlobReader, portion: Iterable[Entry]) -> Iterator[tuple[str, bytes]]:
+    for entry in portion:
+        yield to_text(entry.path), blobs.read_file(entry)

@@ -1,0 +1,124 @@
+"""Jobs: what compute runs, for a step or submitted by itself."""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+
+from nearline._http import Http, Json, quoted
+from nearline.models import Job
+from nearline.resources.log_pieces import PIECE_BYTES, Piece, follow
+
+
+@dataclass(frozen=True)
+class CommandPiece:
+    """Some bytes that a command in a job printed, and on the last piece its exit code."""
+
+    data: bytes = b""
+    is_error: bool = False
+    exit_code: int | None = None
+
+
+class JobOptions(TypedDict, total=False):
+    """What may be said of a new job besides its command; what is left out is the server's to choose.
+
+    Its size is that of a `template`, or its own: `gpu_milli` (500 is half a GPU), `cpu_millicores`, `memory_bytes`, on
+    a `resource` or in a `pool`. `data` names commits; `secrets` are secrets of the project.
+    """
+
+    template: str
+    name: str
+    image: str
+    resource: str
+    pool: str
+    gpu_milli: int
+    cpu_millicores: int
+    memory_bytes: int
+    env: Mapping[str, str]
+    secrets: Sequence[str]
+    data: Sequence[str]
+    ports: Sequence[int]
+    volumes: Sequence[str]
+    replicas: int
+    simulated_duration_s: float
+    is_preemptible: bool
+
+
+class Jobs:
+    """Commands on compute resources."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    def list(self, *, project: str | None = None, state: str | None = None, limit: int | None = None) -> Iterator[Job]:
+        """Yield jobs, newest first."""
+        return map(Job.read, self._http.list_items("/compute/jobs", project=project, state=state, limit=limit))
+
+    def get(self, name: str) -> Job:
+        """Return a job. Raises NotFound."""
+        return Job.read(self._http.get("/compute/jobs" + quoted(name)))
+
+    def submit(self, *, project: str, command: str = "", **options: Unpack[JobOptions]) -> Job:
+        """Queue a job and return it. Without a command its image runs what it is made for.
+
+        Raises InvalidRequest for what no resource can run, and Conflict when the name is taken.
+        """
+        return Job.read(self._http.post("/compute/jobs", {"project": project, "command": command, **options}))
+
+    def try_out(self, *, project: str, command: str = "", **options: Unpack[JobOptions]) -> Json:
+        """Return what would become of a job: `starts_now`, and its `outlook`. Nothing changes."""
+        return self._http.post("/compute/jobs/try", {"project": project, "command": command, **options})
+
+    def cancel(self, name: str, *, reason: str = "") -> Job:
+        """Stop a job for good. Without effect on one that has ended. Raises NotFound."""
+        return Job.read(self._http.post("/compute/jobs" + quoted(name) + "/cancel", {"reason": reason}))
+
+    def suspend(self, name: str) -> Job:
+        """Stop a job and keep it out of the queue until it is resumed. Raises NotFound."""
+        return Job.read(self._http.post("/compute/jobs" + quoted(name) + "/suspend", {}))
+
+    def resume(self, name: str) -> Job:
+        """Queue a suspended job again; it starts anew. Raises NotFound, and Conflict for one that is not suspended."""
+        return Job.read(self._http.post("/compute/jobs" + quoted(name) + "/resume", {}))
+
+    def rerun(self, name: str, *, new_name: str = "") -> Job:
+        """Submit once more what a job was submitted as, and return the new job. Raises NotFound."""
+        return Job.read(self._http.post("/compute/jobs" + quoted(name) + "/rerun", {"name": new_name}))
+
+    def read_log(self, name: str, *, offset: int = 0) -> Json:
+        """Return a piece of a job's log: `text`, `next_offset` and whether it `is_complete`."""
+        return self._http.get("/compute/jobs" + quoted(name) + "/log", offset=offset, limit=PIECE_BYTES)
+
+    def run_command(
+        self, name: str, command: Sequence[str], *, stdin: bytes = b"", replica: int = 0
+    ) -> Iterator[CommandPiece]:
+        """Run a command in a job that runs, and yield what it prints; the last piece has its exit code.
+
+        Raises Conflict where the job does not run or takes no commands, and Unavailable when the connection breaks:
+        the command may still run then.
+        """
+        body = {"command": list(command), "stdin": base64.b64encode(stdin).decode(), "replica": replica}
+        rest = b""
+        with self._http.stream("/compute/jobs" + quoted(name) + "/exec", body=body) as pieces:
+            for piece in pieces:
+                *lines, rest = (rest + piece).split(b"\n")
+                yield from (_read_piece(json.loads(line)) for line in lines if line)
+
+    def follow_log(
+        self, name: str, *, is_following: bool = True, sleep: Callable[[float], None] = time.sleep
+    ) -> Iterator[str]:
+        """Yield the log's text; when following, until the job has ended and all of it was read."""
+
+        def read(offset: int) -> Piece:
+            piece = self.read_log(name, offset=offset)
+            return piece["text"], piece["next_offset"], bool(piece["is_complete"])
+
+        return follow(read, is_following=is_following, sleep=sleep)
+
+
+def _read_piece(line: Mapping[str, Any]) -> CommandPiece:
+    is_error = "stderr" in line
+    data = base64.b64decode(line.get("stderr" if is_error else "stdout", ""))
+    return CommandPiece(data, is_error, line.get("exit_code"))
