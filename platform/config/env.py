@@ -15,6 +15,11 @@ from typing import Any
 
 from cryptography.fernet import Fernet
 
+from core import bounds
+from core.errors import InvalidInput
+
+_LONGEST_TEXT = 200
+
 
 class ProjectCreators(StrEnum):
     """Who may create projects."""
@@ -113,6 +118,17 @@ class Settings:
         "",
         "Identity of the host whose folders this home folder is about; empty: made once and kept in the home folder.",
     )
+    in_pod: bool = setting(
+        "NEARLINE_IN_POD",
+        "0",
+        "1: this runs in a pod: its machine is no compute resource and no cache site, and no admin.token is written.",
+    )
+    this_cluster: Mapping[str, str] = setting(
+        "NEARLINE_THIS_CLUSTER",
+        "",
+        "Settings as JSON with which the cluster of this pod is attached as `this-cluster`, by the pod's own account; "
+        "empty: it is not.",
+    )
     log_level: str = setting("NEARLINE_LOG_LEVEL", "WARNING", "Least severe log event that is written.")
     sample: bool = setting("SAMPLE", "1", "0: the first start does not write and train on the sample dataset.")
 
@@ -135,17 +151,29 @@ def _as_networks(text: str) -> Networks:
     return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
 
 
+def _as_texts(text: str) -> Mapping[str, str]:
+    try:
+        values = bounds.read_json(text or "{}")
+    except InvalidInput as error:
+        raise ValueError(text) from error
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise ValueError(text)
+    return values
+
+
 _CONVERT: Mapping[object, Callable[[str], object]] = {
     Path: _as_path,
     int: int,
     bool: lambda text: text not in {"", "0", "no", "false"},
     str: str,
     Networks: _as_networks,
+    Mapping[str, str]: _as_texts,
     ProjectCreators: ProjectCreators,
 }
 _FORMS: Mapping[object, str] = {
     int: "a number",
     Networks: "a list of networks such as 10.0.0.0/8",
+    Mapping[str, str]: "a JSON object of texts",
     ProjectCreators: "admins or everyone",
 }
 
@@ -161,7 +189,9 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         try:
             values[item.name] = _CONVERT[item.type](text)
         except ValueError:
-            raise SystemExit(f"{item.metadata['variable']} is '{text}', which is not {_FORMS[item.type]}.") from None
+            raise SystemExit(
+                f"{item.metadata['variable']} is '{_shortened(text)}', which is not {_FORMS[item.type]}."
+            ) from None
     home = values["home"]
     try:
         values["secret_key"] = values["secret_key"] or _kept(home / "secret.key", lambda: secrets.token_urlsafe(48))
@@ -174,6 +204,10 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
             f"The folder {home} cannot be written ({error.strerror}). Choose another with NEARLINE_HOME."
         ) from None
     return Settings(**values)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
 def _kept(path: Path, make: Callable[[], str]) -> str:

@@ -38,13 +38,12 @@ def prepare(*, has_new_keys: bool = False) -> None:
     admin = User.objects.filter(username=ADMIN).first()
     if admin is None:
         admin = projects.create_user(actor=system, username=ADMIN, password=None, is_site_admin=True)
-    _keep_token(admin)
-    try:
-        stores.ensure_default_store()
-    except PlatformError as error:
-        raise CommandError(f"{error.message} {error.hint}") from error
-    cache_sites.ensure_default_site()
-    resources.ensure_first_resources(actor=system)
+    if not settings.NEARLINE.in_pod:
+        _keep_token(admin)
+    stores.ensure_default_store()
+    if not settings.NEARLINE.in_pod:
+        cache_sites.ensure_default_site()
+    resources.ensure_first_resources(actor=system, has_machine=not settings.NEARLINE.in_pod)
     take_what_is_here()
     probes.probe_all()
 
@@ -54,6 +53,18 @@ def take_what_is_here() -> None:
     compute_moves.bind_machine()
     compute_moves.move_simulated_jobs()
     cache_moves.bind_sites()
+
+
+def attach_this_cluster() -> None:
+    """Attach the cluster whose pod this is, where the settings say so. Can be repeated without harm.
+
+    Raises CommandError where they cannot be taken.
+    """
+    if settings.NEARLINE.this_cluster:
+        try:
+            resources.keep_this_cluster(actor=Actor.system("first start"), fields=settings.NEARLINE.this_cluster)
+        except PlatformError as error:
+            raise CommandError(f"NEARLINE_THIS_CLUSTER: {error.message}") from error
 
 
 def _migrate() -> None:

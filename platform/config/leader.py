@@ -85,7 +85,8 @@ class Schedule:
             return []
         for task in due:
             assert task.every_s is not None  # noqa: S101 (only such tasks are here)
-            self._due_at[task.name] = now + task.every_s
+            # Whole periods keep tasks of several periods together, so that one statement asks about all of them.
+            self._due_at[task.name] = (now // task.every_s + 1) * task.every_s
             if task.name not in idle:
                 self._surely_at[task.name] = now + _SURELY_EVERY_S
         return [task for task in due if task.name not in idle]
@@ -107,6 +108,8 @@ def _take(holder: str) -> tuple[bool, bool]:
     """Return whether this process leads, and whether it is the one that works for its host."""
     try:
         close_old_connections()
+        if leases.renew_all([_LEASE, hosts.lease_name()], holder=holder, for_s=_LEASE_S):
+            return True, True
         return leases.take_named(_LEASE, holder=holder, for_s=_LEASE_S), hosts.take(holder=holder)
     except DatabaseError as error:
         log.warning("leader.database_away", reason=str(error))

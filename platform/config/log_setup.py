@@ -20,7 +20,12 @@ _SILENCE_S = 60.0
 
 
 def configure(options: Mapping[str, str]) -> None:
-    """Send our events and those of libraries to stderr. Called by Django with its LOGGING setting."""
+    """Send our events and those of libraries to stderr. Called by Django with its LOGGING setting.
+
+    Each call of `django.setup` is one of these, such as that of the ASGI application: a log in a file stays there.
+    """
+    if any(isinstance(handler, _Sentences) for handler in logging.getLogger().handlers):
+        return
     level = logging.getLevelName(options["level"])
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,

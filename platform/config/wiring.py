@@ -3,13 +3,16 @@
 from django.conf import settings
 from django.utils.module_loading import import_string
 
+from compute.adapters import drivers
 from config.host_calls import RedisHostCalls
 from core import host_calls, tasks
+from core.kubernetes import connections
 from core.local_queue import LocalQueue
 
 
 def wire() -> None:
-    """Install the task queue. Without a broker tasks are not enqueued until `manage.py up` starts its threads."""
+    """Install the task queue, which needs a broker or `manage.py up`, and what opens connections to clusters."""
+    connections.install(drivers.connect)
     if settings.NEARLINE.broker_url:
         tasks.install(import_string(settings.TASK_QUEUES["broker"])())
         host_calls.install(RedisHostCalls(settings.NEARLINE.broker_url))

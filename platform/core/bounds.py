@@ -21,8 +21,10 @@ T = TypeVar("T")
 
 MAX_INT: Final = 2**63 - 1
 """The largest value of a database's 64-bit integer."""
-MAX_COUNT: Final = 2**31 - 1
-"""The largest value of a database's 32-bit integer."""
+MAX_REPLICAS: Final = 256
+"""The most replicas of a gang. They all have a log, an address, and a line in each other's list."""
+MAX_COUNT: Final = 2**31 - 2
+"""The largest count that is taken: the next one fits a 32-bit integer of a database too."""
 MAX_QUANTITY: Final = 2**53 - 1
 """The most millicores, thousandths of a GPU or bytes of memory: exact in every JSON reader, and a sum of 1,000 fits."""
 MAX_BYTES: Final = 2**60
@@ -38,6 +40,8 @@ MAX_LINE: Final = 500
 """The most characters of a text of one line: a title, a reason, a short description."""
 MAX_TEXT: Final = 100_000
 """The most characters of a longer text: a command, a message, a note."""
+MAX_ARGUMENT_BYTES: Final = 2**17 - 1
+"""The most bytes of one argument or variable that Linux gives a program; a shell command is one argument."""
 MAX_FILE: Final = 2 * 2**20
 """The most characters of a file that is sent inside JSON."""
 MAX_CURSOR: Final = 4096

@@ -52,14 +52,19 @@ def is_here(host: str) -> bool:
     return host in here()
 
 
+def lease_name() -> str:
+    """Return the name of the lease of this host."""
+    return _PREFIX + this_host()
+
+
 def take(*, holder: str) -> bool:
     """Take or renew the lease of this host; False when another controller with this home folder holds it."""
-    return leases.take_named(_PREFIX + this_host(), holder=holder, for_s=_LEASE_S)
+    return leases.take_named(lease_name(), holder=holder, for_s=_LEASE_S)
 
 
 def release(*, holder: str) -> None:
     """End the lease of this host, so that another controller with this home folder need not wait."""
-    leases.release_named(_PREFIX + this_host(), holder=holder)
+    leases.release_named(lease_name(), holder=holder)
 
 
 def list_hosts() -> Mapping[str, Host]:
@@ -68,11 +73,11 @@ def list_hosts() -> Mapping[str, Host]:
         return {}
     alive_at = clock.now() - _AWAY_AFTER
     rows = Lease.objects.filter(name__startswith=_PREFIX).order_by("lease_token", "name")
-    found = [
+    listed = [
         Host(row.name.removeprefix(_PREFIX), row.lease_token.rpartition(":")[0], not row.is_leased_at(alive_at))
         for row in rows
     ]
-    return {host.id: host for host in sorted(found, key=lambda host: host.is_away)}
+    return {host.id: host for host in sorted(listed, key=lambda host: host.is_away)}
 
 
 def name_of(host: str) -> str:
@@ -83,6 +88,16 @@ def name_of(host: str) -> str:
     return known[host].name if host in known else host
 
 
+def get_host(name: str) -> Host:
+    """Return a host by name or id. Raises InvalidInput when there is none, or several."""
+    return _find_single(name, list(list_hosts().values()))
+
+
+def forget(host: str) -> None:
+    """Remove a host that does not come back from those that are listed."""
+    Lease.objects.filter(pk=_PREFIX + host).delete()
+
+
 def choose(name: str) -> str:
     """Return the id of the host that people call `name`; without a name the only one there is.
 
@@ -91,9 +106,13 @@ def choose(name: str) -> str:
     present = [host for host in list_hosts().values() if not host.is_away]
     if not present:
         return this_host()
-    found = [host.id for host in present if name in {"", host.name, host.id}]
-    if len(found) != 1:
-        names = ", ".join(sorted(f"{host.name} ({host.id})" for host in present))
+    return _find_single(name, present).id
+
+
+def _find_single(name: str, known: Sequence[Host]) -> Host:
+    matches = [host for host in known if name in {"", host.name, host.id}]
+    if len(matches) != 1:
+        names = ", ".join(sorted(f"{host.name} ({host.id})" for host in known))
         which = f"There is no single host called '{name}'" if name else "There are several hosts"
-        raise InvalidInput(f"{which}. Name one of these: {names}.")
-    return found[0]
+        raise InvalidInput(f"{which}. " + (f"Name one of these: {names}." if names else "No host has reported."))
+    return matches[0]

@@ -17,6 +17,7 @@ from prometheus_client import Counter
 from core import clock, tasks
 from core.errors import PlatformError
 from core.models import Failure
+from core.prepared import prepared
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -169,10 +170,15 @@ def _failures_of(kind: str) -> Mapping[str, Failure]:
         return {failure.item_id: failure for failure in Failure.objects.filter(kind=kind)}
     if _MEMO not in memo:
         memo[_MEMO] = {}
-        for failure in Failure.objects.defer("error"):
+        for failure in _all_failures():
             memo[_MEMO].setdefault(failure.kind, {})[failure.item_id] = failure
     known: Mapping[str, Failure] = memo[_MEMO].get(kind, {})
     return known
+
+
+@prepared
+def _all_failures() -> QuerySet[Failure]:
+    return Failure.objects.defer("error")
 
 
 def _read_again() -> None:

@@ -7,6 +7,7 @@ own to lease, such as leading, has one in `core.models.Lease`.
 """
 
 import secrets
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from django.db.models import Q, QuerySet
 from core import clock
 from core.models import Lease
 from core.orm import Leased
+from core.prepared import prepared
 
 M = TypeVar("M", bound=Leased)
 
@@ -33,8 +35,8 @@ def take(rows: QuerySet[M], *, for_s: float) -> str | None:
     """Take the lease of a row and return its token; None when another holds it or there is no such row."""
     now = clock.now()
     token = new_token()
-    taken = rows.filter(is_free(now)).update(lease_token=token, lease_expires_at=now + timedelta(seconds=for_s))
-    return token if taken else None
+    rows_changed = rows.filter(is_free(now)).update(lease_token=token, lease_expires_at=now + timedelta(seconds=for_s))
+    return token if rows_changed else None
 
 
 def renew(rows: QuerySet[M], token: str, *, for_s: float) -> bool:
@@ -59,18 +61,33 @@ def void(rows: QuerySet[M]) -> None:
 def take_named(name: str, *, holder: str, for_s: float) -> bool:
     """Take or renew the lease `name` for `holder`, which is its token; False when another holds it."""
     now = clock.now()
-    held = {"lease_token": holder, "lease_expires_at": now + timedelta(seconds=for_s)}
-    if Lease.objects.filter(Q(lease_token=holder) | is_free(now), pk=name).update(**held):
+    lease = {"lease_token": holder, "lease_expires_at": now + timedelta(seconds=for_s)}
+    if _takeable.update(lease, name, holder, now):
         return True
-    _, is_new = Lease.objects.get_or_create(pk=name, defaults=held)
+    _, is_new = Lease.objects.get_or_create(pk=name, defaults=lease)
     return is_new
 
 
 def renew_named(name: str, *, holder: str, for_s: float) -> bool:
     """Lengthen the lease `name`, as `renew` does."""
-    return renew(Lease.objects.filter(pk=name), holder, for_s=for_s)
+    return renew_all([name], holder=holder, for_s=for_s)
+
+
+def renew_all(names: Sequence[str], *, holder: str, for_s: float) -> bool:
+    """Lengthen several leases in one statement, as `renew` does; whether `holder` had all of them."""
+    return _held.update({"lease_expires_at": clock.now() + timedelta(seconds=for_s)}, names, holder) == len(names)
 
 
 def release_named(name: str, *, holder: str) -> None:
     """End the lease `name` early, as `release` does."""
-    release(Lease.objects.filter(pk=name), holder)
+    _held.update({"lease_expires_at": clock.now()}, [name], holder)
+
+
+@prepared
+def _takeable(name: str, holder: str, now: datetime) -> QuerySet[Lease]:
+    return Lease.objects.filter(Q(lease_token=holder) | is_free(now), pk=name)
+
+
+@prepared
+def _held(names: Sequence[str], holder: str) -> QuerySet[Lease]:
+    return Lease.objects.filter(pk__in=names, lease_token=holder)

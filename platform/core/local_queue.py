@@ -23,7 +23,9 @@ class LocalQueue:
     """
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
+        # One for each queue: a call wakes one thread that can run it, and no other.
+        self._conditions = {queue: threading.Condition(self._lock) for queue in Queue}
         self._waiting: dict[Queue, OrderedDict[Call, None]] = {queue: OrderedDict() for queue in Queue}
         self._running: set[Call] = set()
         self._is_stopping = False
@@ -39,9 +41,10 @@ class LocalQueue:
 
     def stop(self, *, timeout_s: float = 10) -> None:
         """Let running handlers end, drop what waits (a periodic run finds it again) and join the threads."""
-        with self._condition:
+        with self._lock:
             self._is_stopping = True
-            self._condition.notify_all()
+            for condition in self._conditions.values():
+                condition.notify_all()
         for thread in self._threads:
             thread.join(timeout_s)
 
@@ -51,40 +54,40 @@ class LocalQueue:
 
     def put(self, task: Task, ids: dict[str, str]) -> None:
         """Queue a call unless an equal one waits."""
-        with self._condition:
+        with self._lock:
             self._waiting[task.queue][_call_of(task, ids)] = None
-            self._condition.notify_all()
+            self._conditions[task.queue].notify()
 
     def run_here(self, task: Task, ids: dict[str, str]) -> None:
         """Run a call in the calling thread, unless an equal one runs: then a thread runs it after that one."""
         call = _call_of(task, ids)
-        with self._condition:
+        with self._lock:
             if call in self._running:
                 self._waiting[task.queue][call] = None
                 return
             self._waiting[task.queue].pop(call, None)
             self._running.add(call)
-        self._run(call)
+        self._run(task.queue, call)
 
     def _take(self, queue: Queue) -> Call | None:
-        with self._condition:
+        with self._lock:
             while not self._is_stopping:
                 for call in self._waiting[queue]:
                     if call not in self._running:
                         del self._waiting[queue][call]
                         self._running.add(call)
                         return call
-                self._condition.wait()
+                self._conditions[queue].wait()
         return None
 
     def _serve(self, queue: Queue) -> None:
         while (call := self._take(queue)) is not None:
             with tasks.hand_over():
-                self._run(call)
+                self._run(queue, call)
             connections.keep_usable()
         connections.close_all()
 
-    def _run(self, call: Call) -> None:
+    def _run(self, queue: Queue, call: Call) -> None:
         name, ids = call
         try:
             connections.keep_usable()
@@ -92,9 +95,10 @@ class LocalQueue:
         except Exception:
             log.exception("task.failed", task=name, **dict(ids))
         finally:
-            with self._condition:
+            with self._lock:
                 self._running.discard(call)
-                self._condition.notify_all()
+                if call in self._waiting[queue]:
+                    self._conditions[queue].notify()
 
 
 def _call_of(task: Task, ids: dict[str, str]) -> Call:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar
 from django.db import connection, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.base.operations import BaseDatabaseOperations
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce, Least, NullIf
 from django.db.models.sql.compiler import SQLCompiler
 
 from core import bounds, clock, ids
@@ -133,3 +135,12 @@ class MomentById(models.Func):
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: object) -> _Sql:
         """Return the SQL for SQLite."""
         return self.as_sql(compiler, connection, template="json_extract(%(expressions)s)", arg_joiner=", '$.' || ")
+
+
+_NEVER: Final = datetime.max.replace(year=9000, tzinfo=UTC)
+
+
+def earliest(*moments: Combinable) -> Combinable:
+    """Return the expression of the earliest of several moments, of which any may be NULL; NULL when all are."""
+    never = models.Value(_NEVER, output_field=models.DateTimeField())
+    return NullIf(Least(*(Coalesce(moment, never) for moment in moments)), never)

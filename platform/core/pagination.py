@@ -67,9 +67,9 @@ def paginate(rows: QuerySet[M], *, cursor: str | None, limit: int, newest_first:
         is_number = isinstance(rows.model._meta.pk, IntegerField)
         last = decode_cursor(cursor, int) if is_number else decode_cursor(cursor, str)
         rows = rows.filter(Q(pk__lt=last) if newest_first else Q(pk__gt=last))
-    found = list(rows.order_by("-pk" if newest_first else "pk")[: limit + 1])
-    items = found[:limit]
-    return Page(items, encode_cursor(items[-1].pk) if len(found) > limit else None)
+    page_rows = list(rows.order_by("-pk" if newest_first else "pk")[: limit + 1])
+    items = page_rows[:limit]
+    return Page(items, encode_cursor(items[-1].pk) if len(page_rows) > limit else None)
 
 
 def paginate_by(rows: QuerySet[M], *, field: str, descending: bool, cursor: str | None, limit: int) -> Page[M]:
@@ -89,9 +89,9 @@ def paginate_by(rows: QuerySet[M], *, field: str, descending: bool, cursor: str 
             rows = rows.filter(beyond)
         except (TypeError, ValueError, ValidationError) as error:  # a value of another type than the field's
             raise _damaged() from error
-    found = list(rows.order_by(f"{sign}{field}", f"{sign}pk")[: limit + 1])
-    items = found[:limit]
-    if len(found) <= limit:
+    page_rows = list(rows.order_by(f"{sign}{field}", f"{sign}pk")[: limit + 1])
+    items = page_rows[:limit]
+    if len(page_rows) <= limit:
         return Page(items, None)
     last_value = reduce(getattr, field.split("__"), items[-1])
     return Page(items, encode_cursor([last_value, items[-1].pk]))

@@ -142,6 +142,11 @@ def memo() -> dict[str, Any] | None:
     return _current.memo
 
 
+def is_handing_over() -> bool:
+    """Whether a thread of this process runs the tasks of a hand-over that this thread enqueues."""
+    return _current.calls is not None
+
+
 @contextmanager
 def _remembering() -> Iterator[None]:
     before = _current.memo

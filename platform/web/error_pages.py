@@ -54,7 +54,9 @@ class RequestRefused(PlatformError):
 
 
 def show(request: HttpRequest, error: PlatformError) -> HttpResponse:
-    """Answer with the error: as a page, or as a note in the corner of the page that htmx asked from."""
+    """Answer with the error: as a page, as a note in the corner of the page that htmx asked from, or to a script."""
+    if request.get_preferred_type(["text/html", "application/json"]) == "application/json":
+        return problem_of(error)
     error = find_full(error) or error
     status = STATUS[error.kind]
     context = {"error": error, "title": _TITLES[error.kind]}

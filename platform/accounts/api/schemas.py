@@ -9,6 +9,7 @@ from pydantic import Field
 from accounts.models import Membership
 from accounts.permissions import Role
 from core import bounds
+from core.bodies import BodySchema
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -28,14 +29,14 @@ class MeOut(Schema):
     projects: list[ProjectRoleOut]
 
 
-class OwnNameIn(Schema):
+class OwnNameIn(BodySchema):
     """What the caller is called on pages; the name to sign in with stays."""
 
     first_name: str = Field(default="", max_length=150)
     last_name: str = Field(default="", max_length=150)
 
 
-class ProjectIn(Schema):
+class ProjectIn(BodySchema):
     """A new project."""
 
     name: bounds.Name
@@ -53,7 +54,7 @@ class ProjectOut(Schema):
     created_at: datetime
 
 
-class ProjectPatch(Schema):
+class ProjectPatch(BodySchema):
     """What changes about a project. `secret_users`: the lowest role that may start what uses its secrets."""
 
     secret_users: Literal[Role.MEMBER, Role.ADMIN]
@@ -66,7 +67,7 @@ class ProjectsOut(Schema):
     next_cursor: str | None
 
 
-class RoleIn(Schema):
+class RoleIn(BodySchema):
     """The role that a person shall have."""
 
     role: Role
@@ -92,7 +93,7 @@ class MembersOut(Schema):
     next_cursor: str | None
 
 
-class TokenIn(Schema):
+class TokenIn(BodySchema):
     """A new token of the caller's; without an end it lives until it is revoked."""
 
     name: Name
@@ -122,7 +123,7 @@ class TokensOut(Schema):
     next_cursor: str | None
 
 
-class SecretIn(Schema):
+class SecretIn(BodySchema):
     """The value of a secret."""
 
     value: Annotated[str, Field(min_length=1, max_length=65536)]
@@ -162,7 +163,7 @@ class AuditOut(Schema):
     next_cursor: str | None
 
 
-class UserIn(Schema):
+class UserIn(BodySchema):
     """A new person. Without a password they can sign in only by a link."""
 
     username: bounds.Name
@@ -178,7 +179,7 @@ class UserOut(Schema):
     is_disabled: bool
 
 
-class DisableIn(Schema):
+class DisableIn(BodySchema):
     """Whether what runs for the person is cancelled too."""
 
     stop_work: bool = False
@@ -199,7 +200,7 @@ class DisabledOut(UserOut):
     work: list[WorkItemOut]
 
 
-class SignOutIn(Schema):
+class SignOutIn(BodySchema):
     """Whether the person's access tokens are revoked too."""
 
     revoke_tokens: bool = False

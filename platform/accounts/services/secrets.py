@@ -4,8 +4,6 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from cryptography.fernet import Fernet
-from django.conf import settings
 from django.db import models, transaction
 
 from accounts import audit, permissions
@@ -13,7 +11,7 @@ from accounts.actor import Actor
 from accounts.errors import InvalidSecretName, SecretNotFound
 from accounts.models import Project, Secret
 from accounts.permissions import Role, require
-from core import clock
+from core import clock, encryption
 from core.errors import InvalidInput
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -30,7 +28,7 @@ def set_secret(*, actor: Actor, project: Project, name: str, value: str) -> Secr
         raise InvalidSecretName(f"'{name}' cannot be the name of an environment variable.")
     if "\0" in value:
         raise InvalidInput("The value holds a NUL byte, which no environment variable can.")
-    ciphertext = _cipher().encrypt(value.encode())
+    ciphertext = encryption.encrypt(value)
     secret, _ = Secret.objects.update_or_create(
         project=project, name=name, defaults={"ciphertext": ciphertext, "updated_at": clock.now()}
     )
@@ -87,10 +85,5 @@ def reveal_secrets(
 
 def find_values(*, project_id: str, names: Collection[str]) -> Mapping[str, str]:
     """Return the values of those secrets that exist, for the platform alone: to mask them in what a job left."""
-    cipher = _cipher()
     rows = Secret.objects.filter(project_id=project_id, name__in=names)
-    return {row.name: cipher.decrypt(bytes(row.ciphertext)).decode() for row in rows}
-
-
-def _cipher() -> Fernet:
-    return Fernet(settings.NEARLINE.secrets_key)
+    return {row.name: encryption.decrypt(bytes(row.ciphertext), f"The secret {row.name}") for row in rows}

@@ -6,14 +6,13 @@ One on each host that has a local resource or a cache site in a folder: what is 
 import signal
 import threading
 
-from django.core.management.base import BaseCommand
-
 from compute.workers import watch
 from config import first_start, host_calls, keys, leader
+from core.commands import PlatformCommand
 from core.local_queue import LocalQueue
 
 
-class Command(BaseCommand):
+class Command(PlatformCommand):
     """Lead, or stand by to lead."""
 
     help = "Run scheduling cycles, watch compute and do whatever is due. One of several controllers leads."
@@ -22,6 +21,7 @@ class Command(BaseCommand):
         """Run until SIGTERM or SIGINT."""
         keys.check_keys()
         first_start.take_what_is_here()
+        first_start.attach_this_cluster()
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())

@@ -1,11 +1,12 @@
 """`manage.py setup`: migrate, and create what every installation has. Before the full installation starts."""
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from config import first_start
+from core.commands import PlatformCommand
 
 
-class Command(BaseCommand):
+class Command(PlatformCommand):
     """Prepare the database."""
 
     help = "Migrate the database and create the first admin, store, cache site and compute resources."

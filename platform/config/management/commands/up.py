@@ -11,38 +11,42 @@ from typing import TextIO
 
 import uvicorn
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
-from accounts.actor import Actor
-from accounts.models import User
-from accounts.services import tokens
 from compute.services import confinement
 from compute.workers import watch
 from config import first_start, leader, log_setup, recovery, wiring
 from config.demo import Demo
+from config.management.commands import sign_in
 from core import tasks
+from core.commands import PlatformCommand
 
 HOST = "127.0.0.1"
 
 
-class Command(BaseCommand):
+class Command(PlatformCommand):
     """Serve pages, API, background work and the scheduler from one process."""
 
     help = "Run the whole product in one process on 127.0.0.1."
     requires_system_checks = ()
 
-    def handle(self, *_args: object, **_options: object) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Offer to listen where others reach it."""
+        parser.add_argument("--listen", default=HOST, help="address to listen on, in a pod 0.0.0.0 (%(default)s)")
+
+    def handle(self, *_args: object, **options: str) -> None:
         """Run until SIGTERM or Ctrl-C."""
         home = settings.NEARLINE.home
         lock = _lock(home)
-        listener = _listen(settings.NEARLINE.port)
+        listener = _listen(options["listen"], settings.NEARLINE.port)
         log_file = home / "nearline.log"
         log_setup.move_to_file(log_file, sys.stderr)
         stop = threading.Event()
         demo = Demo(sys.stdout, stop, log_file)
         demo.begin()
         first_start.prepare()
+        first_start.attach_this_cluster()
         recovery.void_leases()
         queue = wiring.make_local_queue()
         tasks.install(queue)
@@ -79,15 +83,9 @@ class Command(BaseCommand):
         connections.close_all()
 
     def _show_sign_in_link(self) -> None:
-        link = tokens.create_sign_in_link(actor=Actor.system("up"), user=_site_admin())
         self.stdout.write("\nNearline serves until Ctrl-C. Sign in once within 30 minutes:")
-        self.stdout.write(f"{settings.NEARLINE.url}/sign-in/{link}/")
+        self.stdout.write(sign_in.make_link())
         self.stdout.flush()
-
-
-def _site_admin() -> User:
-    """Return the first site admin who may sign in; the last one cannot be disabled."""
-    return User.objects.filter(is_superuser=True, is_active=True).earliest("pk")
 
 
 def _lock(home: Path) -> TextIO:
@@ -113,14 +111,16 @@ def _lock(home: Path) -> TextIO:
     return lock
 
 
-def _listen(port: int) -> socket.socket:
+def _listen(address: str, port: int) -> socket.socket:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((HOST, port))
+        listener.bind((address, port))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise CommandError(f"Port {port} is in use on {HOST}. Choose another: PORT={port + 1} make up") from error
+            raise CommandError(
+                f"Port {port} is in use on {address}. Choose another: PORT={port + 1} make up"
+            ) from error
         raise CommandError(f"Port {port} cannot be used ({error.strerror}). Choose another with PORT.") from error
     listener.listen(128)
     return listener

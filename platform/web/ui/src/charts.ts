@@ -2,6 +2,7 @@
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { flatRange } from "./chart_range.ts";
 import { formatNumber } from "./format.ts";
 
 type Series = { label: string; hue: number; values: (number | null)[] };
@@ -44,7 +45,10 @@ function draw(chart: Chart, stage: HTMLElement): uPlot {
     width: stage.clientWidth,
     height: HEIGHT_PX,
     legend: { show: chart.series.length > 1 },
-    scales: { x: { time: false } },
+    scales: {
+      x: { time: false },
+      y: { range: (_plot, least, most) => flatRange(least, most) ?? uPlot.rangeNum(least, most, 0.1, true) },
+    },
     axes: [
       { ...axis, grid: { show: false } },
       { ...axis, size: 64, values: (_plot, ticks) => ticks.map(format) },

@@ -2,10 +2,18 @@
 // when somebody scrolls there, and what is far away is let go, so that memory stays bounded. Searching is the server's
 // work, as most of the log is not here. The text is coloured here and never read as HTML.
 
+import { formatMoment } from "./format.ts";
 import { LogLines } from "./log_lines.ts";
 import { markMatches } from "./log_search.ts";
 
-type Part = { offset: number; text: string; next_offset: number; size_bytes: number; is_complete: boolean };
+type Part = {
+  offset: number;
+  text: string;
+  next_offset: number;
+  size_bytes: number;
+  is_complete: boolean;
+  stored_at: string | null;
+};
 type Places = { count: number; offsets: number[] };
 
 const POLL_MS = 1000;
@@ -20,6 +28,8 @@ export class LogView extends HTMLElement {
   #parts: LogLines[] = [];
   #size = 0;
   #isOver = false;
+  /** Up to when all that the job wrote is here; null: nothing says so. */
+  #freshAt: Date | null = null;
   #isBusy = false;
   #timer = 0;
   #searchTimer = 0;
@@ -65,6 +75,8 @@ export class LogView extends HTMLElement {
     // Who looks at an earlier place does not need the news; how long the log is, `fill` sees when they come down.
     const part = document.hidden || !last || !this.#holdsEnd ? null : await this.#read({ offset: last.end });
     if (!this.isConnected) return;
+    // Only what lies beyond the stored part is read where the job runs.
+    if (part) this.#freshAt = new Date();
     if (part && hasMoved(part)) {
       const wasAtEnd = this.#isAtEnd;
       this.#append(part);
@@ -120,6 +132,8 @@ export class LogView extends HTMLElement {
   async #read(query: { offset?: number; before?: number }): Promise<Part | null> {
     const part = await this.#ask<Part>("", query);
     if (part) this.#size = part.size_bytes;
+    // What is stored says nothing of the resource; where nothing is, the job was asked.
+    if (part) this.#freshAt ??= part.stored_at ? new Date(part.stored_at) : new Date();
     return part;
   }
 
@@ -127,14 +141,22 @@ export class LogView extends HTMLElement {
     try {
       const address = new URL(`${this.dataset["src"] ?? ""}${below}`, location.href);
       for (const [name, value] of Object.entries(query)) address.searchParams.set(name, String(value));
-      const answer = await fetch(address);
-      if (!answer.ok) throw new Error(String(answer.status));
-      this.#say("state", this.#isOver ? "complete" : "following");
+      const answer = await fetch(address, { headers: { Accept: "application/json" } });
+      if (!answer.ok) {
+        this.#say("state", `${await titleOf(answer)} ${this.#describeFreshness()} Trying again.`);
+        return null;
+      }
+      this.#say("state", this.#isOver ? "complete" : "following, up to date");
       return (await answer.json()) as Answer;
     } catch {
-      this.#say("state", "the server does not answer; trying again");
+      this.#say("state", `The server does not answer. ${this.#describeFreshness()} Trying again.`);
       return null;
     }
+  }
+
+  #describeFreshness(): string {
+    if (!this.#freshAt) return "None of the log is stored yet.";
+    return `Here is what the job wrote until ${formatMoment(this.#freshAt)}.`;
   }
 
   // --- the window of parts
@@ -288,6 +310,13 @@ export class LogView extends HTMLElement {
     const output = this.#part(place);
     if (output && output.textContent !== text) output.textContent = text;
   }
+}
+
+/** What a problem says in its first sentence; without one, the status. */
+async function titleOf(answer: Response): Promise<string> {
+  if (!answer.headers.get("Content-Type")?.startsWith("application/problem+json"))
+    return `The server answers ${answer.status}.`;
+  return ((await answer.json()) as { title: string }).title;
 }
 
 /** Whether a part is a step forward, even where none of its text is shown: the platform's own lines are left out. */

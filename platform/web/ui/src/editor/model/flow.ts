@@ -12,7 +12,10 @@ export type DataInput = Filled<schema.DataInput>;
 export type Choice = { template: string; wait: string };
 export type Range = Filled<GridRange>;
 export type Axis = Value[] | Range;
-export type Retries = Filled<Exclude<StepSpec["retries"], number | undefined>>;
+// The kinds that the canvas asks for. What the YAML says of others stays as it is.
+export type Retries = Filled<
+  Pick<Exclude<StepSpec["retries"], number | undefined>, "user_error" | "infrastructure" | "out_of_memory" | "timeout">
+>;
 export type Parameter = Filled<ParameterSpec, { type: string; default: Value | null }>;
 
 export type Step = Filled<
@@ -23,6 +26,7 @@ export type Step = Filled<
     compute: Choice[];
     retries: Retries;
     timeout: string;
+    replicas: number;
     grid: Record<string, Axis>;
     simulated_duration: string;
   }
@@ -36,6 +40,11 @@ export type Flow = Omit<
   isForeign: boolean; // written for cnvrg: `tasks` and `relations`, which the canvas does not edit
 };
 
+export const FALLBACKS = [
+  ["order", "In this order"],
+  ["soonest", "Where it is done first"],
+  ["cheapest", "Where it costs least"],
+] as const;
 export const NO_RETRIES: Retries = { user_error: 0, infrastructure: 3, out_of_memory: 0, timeout: 0 };
 export const EMPTY: Flow = { name: "", title: "", description: "", parameters: {}, steps: [], isForeign: false };
 
@@ -65,9 +74,11 @@ function readStep(step: Record<string, unknown>, index: number): Step {
     outputs: "outputs" in step ? list(step["outputs"]).map(text) : ["**"],
     env: each(step["env"], text),
     secrets: list(step["secrets"]).map(text),
+    fallback: FALLBACKS.find(([mode]) => mode === step["fallback"])?.[0] ?? "order",
     compute: (Array.isArray(step["compute"]) ? step["compute"] : [step["compute"]]).filter(Boolean).map(readChoice),
     retries: readRetries(step["retries"]),
     timeout: text(step["timeout"]),
+    replicas: typeof step["replicas"] === "number" ? step["replicas"] : 1,
     when: text(step["when"]),
     grid: each(step["grid"], readAxis),
     simulated_duration: text(step["simulated_duration"]),

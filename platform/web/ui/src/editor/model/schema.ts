@@ -118,6 +118,14 @@ export interface StepSpec {
           }
       )[];
   /**
+   * How it chooses among its templates: in turn, where it is forecast to be done first, or where it costs least.
+   */
+  fallback?: "order" | "soonest" | "cheapest";
+  /**
+   * How many replicas of the command run together as a gang, each as large as the template. All start, or none.
+   */
+  replicas?: number;
+  /**
    * How often it is tried again: one number for every kind of failure, or one for each.
    */
   retries?:
@@ -127,6 +135,14 @@ export interface StepSpec {
         infrastructure?: number;
         out_of_memory?: number;
         timeout?: number;
+        image_unavailable?: number;
+        unschedulable?: number;
+        quota_exceeded?: number;
+        evicted?: number;
+        preempted?: number;
+        node_lost?: number;
+        deleted?: number;
+        output_lost?: number;
       };
   /**
    * How long one try may take: `90`, `30m`, `2h`. Without it there is no limit.

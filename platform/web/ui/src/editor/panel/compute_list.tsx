@@ -1,10 +1,10 @@
-// Where a step may run: templates in the order in which they are tried, each with how long to wait there.
+// Where a step may run: its templates, how it chooses among them, and how long to wait at each where their order decides.
 
 import { type DragEvent, useState } from "react";
 import { Icon } from "../../graph/icon.tsx";
 import { useEditor } from "../model/editor.ts";
-import { SmallButton, TextField } from "./fields.tsx";
-import type { Choice, Step } from "../model/flow.ts";
+import { SelectField, SmallButton, TextField } from "./fields.tsx";
+import { type Choice, FALLBACKS, type Step } from "../model/flow.ts";
 import type { Set } from "./step.tsx";
 import { durationOf } from "../model/values.ts";
 
@@ -29,7 +29,7 @@ export function ComputeList({ step, set }: { step: Step; set: Set }) {
   };
   return (
     <fieldset className="group">
-      <legend>Compute, in order</legend>
+      <legend>Compute</legend>
       {choices.length === 0 && <p className="sub small">{config.default_template}, because none is chosen</p>}
       <ol className="compute-list">
         {choices.map((choice, index) => (
@@ -76,7 +76,7 @@ export function ComputeList({ step, set }: { step: Step; set: Set }) {
             </div>
             <div className="facts-line">
               <span className="sub small">{config.templates.find(({ name }) => name === choice.template)?.detail}</span>
-              {index < choices.length - 1 ? (
+              {step.fallback !== "order" ? null : index < choices.length - 1 ? (
                 <label className="wait small">
                   wait up to
                   <TextField
@@ -106,6 +106,14 @@ export function ComputeList({ step, set }: { step: Step; set: Set }) {
         suggestions={config.templates}
         onChange={(text) => text.trim() && write([...choices, { template: text.trim(), wait: "" }])}
       />
+      {choices.length > 1 && (
+        <SelectField
+          label="Choose a template"
+          value={step.fallback}
+          options={FALLBACKS}
+          onChange={(mode) => set(["fallback"], mode === "order" ? undefined : mode)}
+        />
+      )}
     </fieldset>
   );
 }

@@ -10,7 +10,7 @@ import { Inputs } from "./inputs.tsx";
 import { type Retries, type Step } from "../model/flow.ts";
 import { ParameterRows } from "./parameters.tsx";
 import * as patches from "../model/patches.ts";
-import { durationOf } from "../model/values.ts";
+import { durationOf, valueOf } from "../model/values.ts";
 import { Pairs } from "./pairs.tsx";
 
 const TABS = ["Step", "Inputs", "Conditions", "Advanced"] as const;
@@ -213,6 +213,14 @@ function Advanced({ step, set }: PartProps) {
         value={step.append_parameters}
         onChange={(isOn) => set(["append_parameters"], isOn || undefined)}
         help="Adds --name value for each parameter."
+      />
+      <TextField
+        label="Replicas"
+        value={step.replicas === 1 ? "" : String(step.replicas)}
+        isCode
+        placeholder="1"
+        help="So many run together as a gang on a cluster, each as large as the template."
+        onChange={(text) => set(["replicas"], valueOf(text) || undefined)}
       />
       <TextField
         label="Simulated duration"

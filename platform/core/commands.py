@@ -1,0 +1,18 @@
+"""What every command of `manage.py` is: one whose anticipated errors are told in words, never by a traceback."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from core.errors import PlatformError
+
+
+class PlatformCommand(BaseCommand):
+    """A command of the platform."""
+
+    def execute(self, *args: object, **options: Any) -> str | None:
+        """Run it. Raises CommandError with message and hint where it raises an error of the platform."""
+        try:
+            return super().execute(*args, **options)
+        except PlatformError as error:
+            raise CommandError(f"{error.message} {error.hint}".strip()) from error

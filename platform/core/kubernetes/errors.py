@@ -1,0 +1,18 @@
+"""What can go wrong on the way to a cluster. Apps raise errors of their own for it."""
+
+from core.errors import Blame, ErrorKind, InvalidInput, PlatformError
+
+
+class InvalidKubeconfig(InvalidInput):
+    """A kubeconfig cannot be used: it is none, lacks something, or names commands or files."""
+
+    code = "core.invalid_kubeconfig"
+
+
+class ClusterUnreachable(PlatformError):
+    """A cluster does not answer; asking again later may help."""
+
+    code = "core.cluster_unreachable"
+    kind = ErrorKind.UNAVAILABLE
+    blame = Blame.PROVIDER
+    hint = "Its state and last contact are on the compute page."

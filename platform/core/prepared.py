@@ -1,0 +1,365 @@
+"""Queries whose SQL is made once: for a query of few rows that takes ten times as long as to run it.
+
+    @prepared
+    def _pending(queue_id: str) -> QuerySet[Job]:
+        return Job.objects.filter(queue=queue_id, state="pending")
+
+    jobs = _pending(queue.pk)                              # a list
+    changed = _pending.update({"state": "held"}, queue.pk)  # a number
+
+The function is called with stand-ins for its arguments, for which each call puts its values into the SQL. So all that
+differs from call to call is an argument, and the function only passes it to the query.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from django.core.exceptions import EmptyResultSet
+from django.db import connection, transaction
+from django.db.models import DEFERRED, AutoField, F, Field, Model, QuerySet, sql
+from django.db.models.constants import OnConflict
+from django.db.models.expressions import Col
+from django.db.models.query import (
+    FlatValuesListIterable,
+    ModelIterable,
+    ValuesIterable,
+    get_related_populators,
+)
+
+from core.orm import BATCH_ROWS
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_TEXT, _NUMBER, _MOMENT = "\0slot {}", 2_000_000_000, datetime(9998, 1, 1, tzinfo=UTC)
+Values = list[object]
+Shape = list[Hashable]
+"""What of the arguments of a call is part of the SQL: their types, and of collections how many items they have."""
+
+
+class prepared(Generic[P, R]):  # noqa: N801 (a decorator)
+    """Make a function that returns a query one that returns its rows. Arguments are told by their positions.
+
+    They are texts, whole numbers, moments, collections of texts, truth values and None. Raises TypeError for others,
+    and for a function that does not pass them on as they are.
+    """
+
+    def __init__(self, make: Callable[P, "QuerySet[Any, R]"]) -> None:
+        self._make: Callable[..., QuerySet[Any, R]] = make
+        self._reads: dict[Hashable, _Read | None] = {}
+        self._updates: dict[Hashable, _Update | None] = {}
+        self._deletes: dict[Hashable, _Delete | None] = {}
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> list[R]:
+        """Return the rows of the query."""
+        shape, values = _split(arguments, named)
+        key = tuple(shape)
+        if key not in self._reads:
+            self._reads[key] = _unless_empty(lambda: _Read(*self._made(shape)))
+        read = self._reads[key]
+        return [] if read is None else read.run(values)
+
+    def update(self, changes: Mapping[str, Any], *arguments: P.args, **named: P.kwargs) -> int:
+        """Change the rows of the query, and return how many they were.
+
+        A change may be a value, or an `F` that names a column or an annotation of the query. With any other expression
+        the SQL is made each time.
+        """
+        if any(hasattr(value, "resolve_expression") and type(value) is not F for value in changes.values()):
+            return self._make(*arguments).update(**changes)
+        changes, values, update = self._update_of(changes, (), arguments, named)
+        return 0 if update is None else update.run(changes, values)
+
+    def update_returning(
+        self, changes: Mapping[str, Any], columns: Sequence[str], *arguments: P.args, **named: P.kwargs
+    ) -> list[tuple[Any, ...]]:
+        """Change the rows of the query in no certain order, and return these columns of them as they are then.
+
+        A change is as in `update`, an `F` with a number among it; a column may be an annotation of the query.
+        """
+        changes, values, update = self._update_of(changes, columns, arguments, named)
+        return [] if update is None else update.run_returning(changes, values)
+
+    def delete(self, *arguments: P.args, **named: P.kwargs) -> int:
+        """Delete the rows of the query, to which no others refer, and return how many they were."""
+        shape, values = _split(arguments, named)
+        key = tuple(shape)
+        if key not in self._deletes:
+            self._deletes[key] = _unless_empty(lambda: _Delete(*self._made(shape)))
+        delete = self._deletes[key]
+        return 0 if delete is None else delete.run(values)
+
+    def _update_of(
+        self,
+        changes: Mapping[str, Any],
+        columns: Sequence[str],
+        arguments: Sequence[object],
+        named: Mapping[str, object],
+    ) -> tuple[Mapping[str, Any], Values, "_Update | None"]:
+        shape, values = _split(arguments, named)
+        # Values come before expressions, so that their parameters are the first ones.
+        changes = dict(sorted(changes.items(), key=lambda change: hasattr(change[1], "resolve_expression")))
+        key = (*shape, *((name, ... if _is_value(value) else value) for name, value in changes.items()), *columns)
+        if key not in self._updates:
+            self._updates[key] = _unless_empty(lambda: _Update(*self._made(shape), changes, columns))
+        return changes, values, self._updates[key]
+
+    def _made(self, shape: Shape) -> tuple["QuerySet[Any, R]", Mapping[object, int]]:
+        """Return the query with stand-ins for its arguments, and the place of each in the values of a call."""
+        stand_ins = list(_stand_ins(shape))
+        flat = [item for each in stand_ins for item in (each if isinstance(each, list) else [each])]
+        _, values = _split(flat, {})
+        return self._make(*stand_ins), {value: place for place, value in enumerate(values)}
+
+
+class _Read:
+    """A statement that reads, and what makes its rows what they are."""
+
+    def __init__(self, queryset: Any, places: Mapping[object, int]) -> None:
+        if queryset._prefetch_related_lookups:  # noqa: SLF001 (Django tells it in no other way)
+            raise TypeError("A prepared query reads no related rows by statements of their own.")
+        compiler: Any = queryset.query.get_compiler(queryset.db)
+        text, parameters = compiler.as_sql()
+        self._statement = _Statement.of(text, parameters, places)
+        if len({place for place, _ in self._statement.parameters} - {None}) < len(places):
+            raise TypeError(f"A prepared query does not pass on all of its arguments as they are: {text}")
+        self._converters = _flat(compiler.get_converters([column for column, *_ in compiler.select]))
+        self._shape = _shape_of(queryset, compiler)
+
+    def run(self, values: Values) -> list[Any]:
+        with connection.cursor() as cursor:
+            cursor.execute(self._statement.sql, self._statement.bind(values))
+            rows = cursor.fetchall()
+        return [self._shape(row) for row in _converted(rows, self._converters)] if rows else []
+
+
+Converters = Sequence[tuple[int, Callable[..., Any], Any]]
+"""Of columns, by position: what makes of a value of the database one of Python, and the expression of the column."""
+
+
+def _flat(converters: Mapping[int, tuple[Sequence[Callable[..., Any]], Any]]) -> Converters:
+    return [(at, convert, column) for at, (each, column) in converters.items() for convert in each]
+
+
+def _converted(rows: Iterable[Sequence[Any]], converters: Converters) -> Iterator[list[Any]]:
+    for row in map(list, rows):
+        for at, convert, column in converters:
+            row[at] = convert(row[at], column, connection)
+        yield row
+
+
+def _shape_of(queryset: Any, compiler: Any) -> Callable[[list[Any]], Any]:
+    """Return what makes of a row what the query would return."""
+    if issubclass(queryset._iterable_class, ModelIterable):  # noqa: SLF001 (Django tells it in no other way)
+        return _Instances(queryset.db, compiler)
+    if issubclass(queryset._iterable_class, FlatValuesListIterable):  # noqa: SLF001 (the same)
+        return itemgetter(0)
+    if issubclass(queryset._iterable_class, ValuesIterable):  # noqa: SLF001 (the same)
+        names = list(queryset.query.selected)
+        return lambda row: dict(zip(names, row, strict=True))
+    return tuple
+
+
+class _Instances:
+    """Makes of a row an instance of a model, with its related ones and annotations."""
+
+    def __init__(self, db: str, compiler: Any) -> None:
+        self._db = db
+        self._model = compiler.klass_info["model"]
+        columns = {compiler.select[at][0].target.attname: at for at in compiler.klass_info["select_fields"]}
+        self._positions = [columns.get(field.attname) for field in self._model._meta.concrete_fields]
+        find_related: Any = get_related_populators  # its stub is that of a later Django
+        self._related = find_related(compiler.klass_info, compiler.select, db)
+        self._annotations = dict(compiler.annotation_col_map or {})
+
+    def __call__(self, row: list[Any]) -> Any:
+        made = self._model(*(DEFERRED if at is None else row[at] for at in self._positions))
+        made._state.adding, made._state.db = False, self._db  # noqa: SLF001 (as Django does)
+        for related in self._related:
+            related.populate(row, made)
+        for name, at in self._annotations.items():
+            setattr(made, name, row[at])
+        return made
+
+
+class _Update:
+    """A statement that changes rows, and may return columns of them as they are then."""
+
+    def __init__(
+        self,
+        queryset: "QuerySet[Any, Any]",
+        places: Mapping[object, int],
+        changes: Mapping[str, Any],
+        columns: Sequence[str] = (),
+    ) -> None:
+        _Read(queryset, places)  # it refuses what cannot be prepared; a change may leave columns of the query out
+        query: Any = queryset.query.chain(sql.UpdateQuery)
+        query.add_update_values(changes)
+        query.clear_select_clause()
+        self._fields: list[Field[Any, Any]] = [field for field, _, value in query.values if _is_value(value)]
+        compiler = query.get_compiler(queryset.db)
+        text, parameters = compiler.as_sql()
+        parameters = parameters[len(self._fields) :]
+        if columns:
+            annotations = queryset.query.annotations
+            returned = [annotations.get(name) or _column_of(queryset.model, name) for name in columns]
+            compiled = [compiler.compile(expression) for expression in returned]
+            text += f" RETURNING {', '.join(sql for sql, _ in compiled)}"
+            parameters = (*parameters, *(each for _, some in compiled for each in some))
+            self._converters = _flat(compiler.get_converters(returned))
+        self._statement = _Statement.of(text, parameters, places)
+
+    def run(self, changes: Mapping[str, Any], values: Values) -> int:
+        with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
+            cursor.execute(self._statement.sql, self._bind(changes, values))
+            return int(cursor.rowcount)
+
+    def run_returning(self, changes: Mapping[str, Any], values: Values) -> list[tuple[Any, ...]]:
+        with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
+            cursor.execute(self._statement.sql, self._bind(changes, values))
+            rows = cursor.fetchall()
+        return [tuple(row) for row in _converted(rows, self._converters)]
+
+    def _bind(self, changes: Mapping[str, Any], values: Values) -> tuple[Any, ...]:
+        pairs = zip(self._fields, filter(_is_value, changes.values()), strict=True)
+        return *(field.get_db_prep_save(value, connection) for field, value in pairs), *self._statement.bind(values)
+
+
+class _Delete:
+    """A statement that deletes rows."""
+
+    def __init__(self, queryset: "QuerySet[Any, Any]", places: Mapping[object, int]) -> None:
+        query: Any = queryset.query.chain(sql.DeleteQuery)
+        text, parameters = query.get_compiler(queryset.db).as_sql()
+        self._statement = _Statement.of(text, parameters, places)
+
+    def run(self, values: Values) -> int:
+        with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
+            cursor.execute(self._statement.sql, self._statement.bind(values))
+            return int(cursor.rowcount)
+
+
+def _column_of(model: type[Model], name: str) -> Col:
+    field: Any = model._meta.pk if name == "pk" else _field_of(model, name)
+    return Col(model._meta.db_table, field)
+
+
+def _field_of(model: type[Model], name: str) -> "Field[Any, Any]":
+    return next(field for field in model._meta.concrete_fields if name in {field.name, field.attname})
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """SQL and its parameters: each is a value of the call, by its place, or else always the same."""
+
+    sql: str
+    parameters: Sequence[tuple[int | None, object]]
+
+    @classmethod
+    def of(cls, text: str, parameters: Sequence[object], places: Mapping[object, int]) -> "_Statement":
+        return cls(text, [(places.get(each) if isinstance(each, Hashable) else None, each) for each in parameters])
+
+    def bind(self, values: Values) -> tuple[Any, ...]:
+        return tuple(same if place is None else values[place] for place, same in self.parameters)
+
+
+def _is_value(change: object) -> bool:
+    return change is not None and not hasattr(change, "resolve_expression")
+
+
+def _split(arguments: Sequence[object], named: Mapping[str, object]) -> tuple[Shape, Values]:
+    """Return the shape of arguments, and the values that they put into SQL."""
+    if named:
+        raise TypeError("The arguments of a prepared query are told by their positions.")
+    shape: Shape = []
+    values: Values = []
+    for argument in arguments:
+        if argument is None or isinstance(argument, bool):
+            shape.append((bool, argument))
+        elif isinstance(argument, datetime):
+            shape.append(datetime)
+            values.append(connection.ops.adapt_datetimefield_value(argument))
+        elif isinstance(argument, str | int):
+            shape.append(str if isinstance(argument, str) else int)
+            values.append(argument)
+        elif isinstance(argument, Iterable):
+            items = list(argument)
+            # A few lengths are enough: an item may be named again and again.
+            missing = (1 << (len(items) - 1).bit_length()) - len(items) if items else 0
+            items += items[-1:] * missing
+            if not all(isinstance(item, str) for item in items):
+                raise TypeError(f"A prepared query takes collections of texts only, not {argument!r}.")
+            shape.append((str, len(items)))
+            values += items
+        else:
+            raise TypeError(f"A prepared query takes no {type(argument).__name__}.")
+    return shape, values
+
+
+def _stand_ins(shape: Shape) -> Iterator[Any]:
+    """Yield an argument of each kind, of which none is like another, nor like anything that a query says itself."""
+    number = 0
+    for kind in shape:
+        number += 1
+        match kind:
+            case (same, value) if same is bool:
+                yield value
+            case (same, int(count)) if same is str:
+                yield [_TEXT.format(number + item) for item in range(count)]
+                number += count
+            case _ if kind is str:
+                yield _TEXT.format(number)
+            case _ if kind is int:
+                yield _NUMBER + number
+            case _:
+                yield _MOMENT + timedelta(microseconds=number)
+
+
+def _unless_empty(make: Callable[[], R]) -> R | None:
+    """Return a statement; None where it could concern no row whatever the arguments are, such as for an empty list."""
+    try:
+        return make()
+    except EmptyResultSet:
+        return None
+
+
+_inserts: dict[Hashable, tuple[str, str, Sequence["Field[Any, Any]"]]] = {}
+_FEW = 20
+
+
+def insert(rows: Sequence[Model], *, ignore_conflicts: bool = False) -> int:
+    """Insert rows of one model as `bulk_create` does, few of them by SQL that is made once. Return how many are new.
+
+    Their keys are known; a key that the database gives is not read back. Of many rows it is not known how many are
+    new where conflicts are ignored: then 0 is returned.
+    """
+    if not rows:
+        return 0
+    model = type(rows[0])
+    if len(rows) > _FEW:
+        model._default_manager.bulk_create(rows, batch_size=BATCH_ROWS, ignore_conflicts=ignore_conflicts)
+        return 0 if ignore_conflicts else len(rows)
+    key = (model, ignore_conflicts)
+    if key not in _inserts:
+        columns = model._meta.concrete_fields
+        fields = [field for field in columns if not (field.generated or isinstance(field, AutoField))]
+        query: Any = sql.InsertQuery(model, on_conflict=OnConflict.IGNORE if ignore_conflicts else None)
+        query.insert_values(fields, rows[:1])
+        ((text, _),) = query.get_compiler(connection.alias).as_sql()
+        start, _, end = text.rpartition(_PLACES.format(", ".join(["%s"] * len(fields))))
+        _inserts[key] = start, end, fields
+    start, end, known = _inserts[key]
+    values = [field.get_db_prep_save(field.pre_save(row, add=True), connection) for row in rows for field in known]
+    places = _PLACES.format(", ".join(["%s"] * len(known)))
+    with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
+        cursor.execute(f"{start}{', '.join([places] * len(rows))}{end}", values)
+        count = int(cursor.rowcount)
+    for row in rows:
+        row._state.adding, row._state.db = False, connection.alias  # noqa: SLF001 (as Django does)
+    return count
+
+
+_PLACES = "({})"
