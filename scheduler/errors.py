@@ -30,6 +30,20 @@ class InvalidPool(InvalidInput):
     hint = "Choose another name, and resources on which no work is queued or runs."
 
 
+class PoolHasWork(InvalidPool):
+    """Resources would take their work along into another pool, and the caller did not say that they may."""
+
+    code = "scheduler.pool_has_work"
+    hint = "Say that the work moves along (`moves_work`, `--yes`), or wait until it has ended."
+
+
+class PoolNotFound(NotFound):
+    """There is no such pool."""
+
+    code = "scheduler.pool_not_found"
+    hint = "List the pools with `nearline pool list`."
+
+
 class InvalidQuota(InvalidInput):
     """A quota or weight is out of range."""
 

@@ -40,7 +40,10 @@ class PoolResource(BaseModel):
 class Queue(BaseModel):
     """A queue of one pool with its quota and limit: of a project, or a department (`name`) above such queues.
 
-    A limit that is None is no limit, a weight that is None is as the GPU quota.
+    A limit that is None is no limit, a weight that is None is as the GPU quota. Training work is what is preemptible,
+    interactive work what is not: its nodes bear one of the labels (`key=value`), and it may run for so many seconds.
+    What other queues, or work of a higher priority, may evict has run for the minimum before. What is None or empty is
+    as the department rules.
     """
 
     id_prefix = "queue"
@@ -56,6 +59,12 @@ class Queue(BaseModel):
     gpu_limit_milli = models.PositiveBigIntegerField(null=True, default=None)
     cpu_limit_millicores = models.PositiveBigIntegerField(null=True, default=None)
     memory_limit_bytes = models.PositiveBigIntegerField(null=True, default=None)
+    training_node_labels = models.JSONField(default=list)
+    interactive_node_labels = models.JSONField(default=list)
+    training_run_at_most_s = models.FloatField(null=True, default=None)
+    interactive_run_at_most_s = models.FloatField(null=True, default=None)
+    reclaim_min_runtime_s = models.FloatField(null=True, default=None)
+    preempt_min_runtime_s = models.FloatField(null=True, default=None)
 
     class Meta:
         constraints = [
@@ -157,7 +166,7 @@ class Workload(BaseModel):
     id_prefix = "work"
 
     project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="workloads")
-    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="workloads")
+    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="workloads", db_index=False)
     name = models.CharField(max_length=253, unique=True)
     title = models.CharField(max_length=300, blank=True)
     state = models.CharField(
@@ -189,6 +198,7 @@ class Workload(BaseModel):
 
     class Meta:
         indexes = [
+            models.Index(fields=["queue", "state"], name="workloads_of_queue"),
             models.Index(fields=["state", "resource_id"], name="workload_by_state"),
             models.Index(fields=["released_at"], name="workload_by_release"),
         ]
@@ -265,6 +275,39 @@ class PastPlacement(BaseModel):
 
     def __str__(self) -> str:
         return f"{self.queue_id} until {self.released_at}"
+
+
+class Forecast(BaseModel):
+    """When a waiting job was told that it starts, and when it did. One row for each wait, numbered from 0 by evictions.
+
+    `name` is that of the workload, which there may not be yet while the job waits for its data. What was told first is
+    scored: at `made_at` a start by `likely_at` with a chance of one half, by `late_at` of nine tenths, after the
+    `raw_` seconds that the engine forecast; all None while nothing was known. `latest_` is what is told now, with
+    `facts` as JSON: why it waits, who holds what it waits for, and where else it could go.
+    """
+
+    id_prefix = "fcast"
+
+    name = models.CharField(max_length=253)
+    wait = models.PositiveIntegerField(default=0)
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="forecasts")
+    made_at = models.DateTimeField(null=True)
+    likely_at = models.DateTimeField(null=True)
+    late_at = models.DateTimeField(null=True)
+    raw_likely_s = models.FloatField(null=True)
+    raw_late_s = models.FloatField(null=True)
+    latest_at = models.DateTimeField()
+    latest_likely_at = models.DateTimeField(null=True)
+    latest_late_at = models.DateTimeField(null=True)
+    facts = models.JSONField(default=dict)
+    started_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["name", "wait"], name="one_forecast_per_wait")]
+        indexes = [models.Index(fields=["pool", "started_at"], name="forecasts_by_start")]
+
+    def __str__(self) -> str:
+        return f"{self.name} by {self.latest_likely_at}"
 
 
 class Packing(BaseModel):

@@ -1,7 +1,7 @@
 """Background tasks of the scheduler."""
 
 from core.tasks import Queue, task
-from scheduler.workers import cycle, packing
+from scheduler.workers import cycle, packing, strays
 
 
 @task("scheduler.cycle", queue=Queue.WATCH, every_s=1.0, find_work=cycle.find_waiting, handover=2)
@@ -10,7 +10,19 @@ def run_cycle() -> None:
     cycle.run_once()
 
 
+@task("scheduler.end_overdue", queue=Queue.WATCH, every_s=5.0, find_work=cycle.find_limited)
+def end_overdue() -> None:
+    """Stop what has run for as long as it may, also while nothing waits."""
+    cycle.run_once(only_if_waiting=False)
+
+
 @task("scheduler.learn_packing", queue=Queue.TIDY, every_s=60.0)
 def learn_packing() -> None:
     """Learn from recent requests how to pack future ones. In a queue that no cycle waits for."""
     packing.learn()
+
+
+@task("scheduler.requeue_strays", queue=Queue.TIDY, every_s=60.0)
+def requeue_strays() -> None:
+    """Put work into the pool of its resource, where it was enqueued while that moved."""
+    strays.requeue_strays()

@@ -1,25 +1,41 @@
 """What the scheduler's routes take and answer."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from ninja import Field, Schema
 
 from core import bounds
+from core.bodies import BodySchema
 from scheduler.engine.proof import BoundKind, Cause, Remedy, Resource
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Queue, Workload
+from scheduler.selectors.forecasts import PoolCoverage
 from scheduler.selectors.nodes import held_on
+from scheduler.selectors.pools import DEFAULT, PoolView
+
+NodeLabels = Annotated[list[bounds.Name], Field(max_length=50)]
 
 
 class QueueOut(Schema):
-    """The queue of a project: what is guaranteed to it, and what it holds now."""
+    """The queue of a project in a pool: what is guaranteed to it, and what it holds now."""
 
+    pool: str
     project: str
     gpu_quota_milli: int
     cpu_quota_millicores: int | None
     memory_quota_bytes: int | None
     over_quota_weight: float | None
+    gpu_limit_milli: int | None
+    cpu_limit_millicores: int | None
+    memory_limit_bytes: int | None
+    department: str | None
+    training_node_labels: list[str]
+    interactive_node_labels: list[str]
+    training_run_at_most_s: float | None
+    interactive_run_at_most_s: float | None
+    reclaim_min_runtime_s: float | None
+    preempt_min_runtime_s: float | None
     gpu_held_milli: int
     cpu_held_millicores: int
     memory_held_bytes: int
@@ -27,9 +43,91 @@ class QueueOut(Schema):
     waiting_workloads: int
 
     @staticmethod
+    def resolve_pool(queue: Queue) -> str:
+        """Return the pool's name."""
+        return queue.pool.name
+
+    @staticmethod
     def resolve_project(queue: Queue) -> str:
         """Return the project's name."""
         return queue.label
+
+    @staticmethod
+    def resolve_department(queue: Queue) -> str | None:
+        """Return the name of the department above."""
+        return queue.parent.name if queue.parent is not None else None
+
+
+class DepartmentOut(Schema):
+    """A department of a pool: what is guaranteed to the projects below it together, its limits and its rules."""
+
+    pool: str
+    name: str
+    gpu_quota_milli: int
+    cpu_quota_millicores: int | None
+    memory_quota_bytes: int | None
+    over_quota_weight: float | None
+    gpu_limit_milli: int | None
+    cpu_limit_millicores: int | None
+    memory_limit_bytes: int | None
+    department: str | None
+    training_node_labels: list[str]
+    interactive_node_labels: list[str]
+    training_run_at_most_s: float | None
+    interactive_run_at_most_s: float | None
+    reclaim_min_runtime_s: float | None
+    preempt_min_runtime_s: float | None
+
+    @staticmethod
+    def resolve_pool(queue: Queue) -> str:
+        """Return the pool's name."""
+        return queue.pool.name
+
+    @staticmethod
+    def resolve_department(queue: Queue) -> str | None:
+        """Return the name of the department above."""
+        return queue.parent.name if queue.parent is not None else None
+
+
+class DepartmentsOut(Schema):
+    """The departments of a pool by name."""
+
+    items: list[DepartmentOut]
+    next_cursor: str | None = None
+
+
+class PoolOut(Schema):
+    """A pool: the resources in it, and what their nodes that are ready have."""
+
+    name: str
+    resources: list[str]
+    nodes: int
+    gpu_milli: int
+
+    @staticmethod
+    def of(view: PoolView) -> "PoolOut":
+        """Return the answer for a pool."""
+        return PoolOut(name=view.pool.name, resources=list(view.resources), nodes=view.nodes, gpu_milli=view.gpu_milli)
+
+
+class PoolsOut(Schema):
+    """The pools, the default one first."""
+
+    items: list[PoolOut]
+    next_cursor: str | None = None
+
+
+class PoolChangeIn(BodySchema):
+    """Resources to move into the pool, with their work if `moves_work` says so."""
+
+    resources: list[bounds.Name] = Field([], max_length=100)
+    moves_work: bool = False
+
+
+class PoolIn(PoolChangeIn):
+    """A pool to create, and the resources to move into it."""
+
+    name: bounds.Name
 
 
 class QueuesOut(Schema):
@@ -39,13 +137,109 @@ class QueuesOut(Schema):
     next_cursor: str | None
 
 
-class QuotaIn(Schema):
-    """What to guarantee; what is left out stays. Null: CPU and memory without bound, a weight as the GPU quota."""
+class QuotaIn(BodySchema):
+    """What to guarantee, the limits and the rules; what is left out stays.
+
+    Null: CPU and memory without bound; a weight as the GPU quota; no limit; as the department rules; no department.
+    Training work is what is preemptible, interactive work what is not.
+    A node must bear one of the labels (`key=value`).
+    """
 
     gpu_quota_milli: bounds.Quantity = 0
     cpu_quota_millicores: bounds.Quantity | None = None
     memory_quota_bytes: bounds.Quantity | None = None
     over_quota_weight: Annotated[float, Field(ge=0, le=10**9)] | None = None
+    gpu_limit_milli: bounds.Quantity | None = None
+    cpu_limit_millicores: bounds.Quantity | None = None
+    memory_limit_bytes: bounds.Quantity | None = None
+    department: bounds.Name | None = None
+    training_node_labels: NodeLabels = []
+    interactive_node_labels: NodeLabels = []
+    training_run_at_most_s: bounds.Seconds | None = None
+    interactive_run_at_most_s: bounds.Seconds | None = None
+    reclaim_min_runtime_s: bounds.Seconds | None = None
+    preempt_min_runtime_s: bounds.Seconds | None = None
+
+
+class DepartmentIn(QuotaIn):
+    """A department to create in a pool."""
+
+    pool: bounds.Name = DEFAULT
+    name: bounds.Name
+
+
+class QueueChangeIn(QuotaIn):
+    """A change of one queue: of a project, or of a department."""
+
+    queue: bounds.Name
+    is_department: bool = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it says of the queue."""
+        return self.model_dump(exclude_unset=True, exclude={"queue", "is_department"})
+
+
+class QueueChangesIn(BodySchema):
+    """Changes of several queues of a pool."""
+
+    pool: bounds.Name = DEFAULT
+    changes: list[QueueChangeIn] = Field(max_length=1000)
+
+
+class ChangedQueueOut(Schema):
+    """A queue that was changed: the name of its project or department, and its GPU quota."""
+
+    queue: str
+    gpu_quota_milli: int
+
+    @staticmethod
+    def resolve_queue(queue: Queue) -> str:
+        """Return the name of the project or the department."""
+        return queue.label
+
+
+class ChangedQueuesOut(Schema):
+    """The queues that were changed, in the order of the changes."""
+
+    items: list[ChangedQueueOut]
+    next_cursor: str | None = None
+
+
+class QueueTrialOut(Schema):
+    """One queue before and after a change."""
+
+    name: str
+    is_department: bool
+    quota_before_milli: int
+    quota_after_milli: int
+    fair_before_milli: int
+    fair_after_milli: int
+    held_milli: int
+    gain_milli: int
+
+
+class JobTrialOut(Schema):
+    """A job that the next cycle would start, or stop. `is_anyway`: so it would without the change."""
+
+    name: str
+    queue: str
+    gpu_milli: int
+    reason: str
+    is_anyway: bool
+
+
+class QuotaTrialOut(Schema):
+    """What a change would do, and what the next cycle would stop, in its order, and start."""
+
+    pool: str
+    gpu_milli: int
+    quota_before_milli: int
+    quota_after_milli: int
+    sum_text: str
+    queues: list[QueueTrialOut]
+    stops: list[JobTrialOut]
+    starts: list[JobTrialOut]
 
 
 class GpuOut(Schema):
@@ -104,10 +298,17 @@ class NodeOut(Schema):
         )
 
 
-class NodeChangeIn(Schema):
+class NodeChangeIn(BodySchema):
     """What an admin may say about a node: a drained one takes nothing new."""
 
     is_drained: bool
+
+
+class CoverageOut(Schema):
+    """How well the newest forecasts of starts held, by pool. Of P50 one half should hold, of P90 nine tenths."""
+
+    items: list[PoolCoverage]
+    next_cursor: str | None = None
 
 
 class NodesOut(Schema):

@@ -23,8 +23,8 @@ def _in_capacity(cached: Session, rebuilt: Session) -> Iterator[str]:
     for before, after in zip(cached.nodes, rebuilt.nodes, strict=True):
         yield from _in_fields(f"node {before.view.name}", before, after, _CAPACITY)
     for request, shape in cached.shapes.items():
-        best = shape.best(cached.nodes, cached.changes, cached.policy)
-        other = rebuilt.shape_of(request).best(rebuilt.nodes, rebuilt.changes, rebuilt.policy)
+        best = shape.best(cached.table, cached.policy)
+        other = rebuilt.shape_of(request).best(rebuilt.table, rebuilt.policy)
         if (best and best.index) != (other and other.index):
             yield f"the best node for {request} is {best and best.view.name}, not {other and other.view.name}"
 

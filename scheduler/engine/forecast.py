@@ -30,7 +30,7 @@ class Forecast:
         self._counts: dict[NodeLedger, int] = {}
         self._total = 0
         if self._is_bounded:
-            for node in self._shape.fitting(session.nodes, session.changes, session.policy):
+            for node in self._shape.fitting(session.table, session.policy):
                 self._recount(node)
             for unit in terminating:
                 self.free(unit)

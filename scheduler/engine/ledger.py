@@ -31,8 +31,8 @@ class SharedDevice:
     reserved_mib: int = 0
 
     def used_mib(self) -> int:
-        """Return the memory that users hold or have reserved."""
-        return self.active_mib + self.terminating_mib + self.reserved_mib
+        """Return the memory that users hold or have reserved; none where all of them terminate."""
+        return self.active_mib + self.terminating_mib + self.reserved_mib if self.active or self.reserved else 0
 
     def counts(self) -> tuple[int, int]:
         """Return what it adds to the whole devices that are idle and that are about to be.

@@ -70,6 +70,11 @@ class QueueState:
             for rules in (self.training, self.interactive)
         )
 
+    @property
+    def wants_more_than_its_share(self) -> bool:
+        """Whether its jobs hold and wait for more of anything than its fair share."""
+        return any(self.requested(resource) > self.fair[resource] for resource in range(RESOURCES))
+
     def rules_for(self, job: JobView) -> WorkRules:
         """Return the rules for the kind of work that a job is."""
         return self.training if job.is_preemptible else self.interactive

@@ -9,6 +9,7 @@ from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import HOLDING, NodeLedger
 from scheduler.engine.mig import Kind
+from scheduler.engine.node_table import NodeTable
 from scheduler.engine.queues import QueueState, build_queues, share_out
 from scheduler.engine.shapes import Shape
 from scheduler.engine.snapshot import JobView, Labels, PodState, Policy, Request, Snapshot
@@ -46,6 +47,7 @@ class Session:
         self.cause: Cause = (StopCode.STALE, None)
         self.causes: dict[Pod, Cause] = {}
         self._log: list[Undo] = []
+        self.table = NodeTable(self.nodes, self.changes)
         self._free = [node.free_milli() if node.view.is_open else 0 for node in self.nodes]
         self._free_sum, self._free_seen = sum(self._free), 0
         for view in snapshot.jobs:
@@ -86,7 +88,8 @@ class Session:
         share_out(self.queues, self.total, usage_pull=self.policy.usage_pull)
         if len(self.changes) > len(self.nodes):
             for shape in self.shapes.values():
-                shape.settle(self.nodes, self.changes, self.policy)
+                shape.settle(self.table, self.policy)
+            self.table.settle()
             self.free_milli()
             self._free_seen = 0
             self.changes.clear()
@@ -280,7 +283,7 @@ class Session:
 
     def best_node(self, pod: Pod) -> NodeLedger | None:
         """Return the best of all nodes with capacity for a pod, now or soon."""
-        return pod.shape.best(self.nodes, self.changes, self.policy)
+        return pod.shape.best(self.table, self.policy)
 
 
 def _set_member(jobs: dict[str, Job], job: Job, *, is_in: bool) -> None:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from scheduler.engine.decisions import StopCode
 from scheduler.engine.forecast import Forecast
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import ACTIVE, HOLDING, NodeLedger
@@ -17,6 +18,8 @@ from scheduler.engine.rules.order import JobQueue
 from scheduler.engine.session import Session
 from scheduler.engine.victims import Unit, VictimQueue
 from scheduler.engine.waiting import line_up
+
+_GROWTH, _PARITY_GROWTH = 8, 2
 
 Wanted = Mapping[Job, list[Pod]]
 """The pods to place, by their jobs."""
@@ -45,8 +48,11 @@ def solve(session: Session, jobs: Sequence[Job], candidates: Callable[[], Victim
 def _grow(session: Session, job: Job, pods: list[Pod], candidates: Callable[[], VictimQueue], judge: Judge) -> bool:
     """Look for victims for ever more of the pods; return whether there are enough for all.
 
-    The victims found for the first pods are kept while more pods are added, eight times as many each time.
+    The victims found for the first pods are kept while more pods are added, eight times as many each time. To the
+    letter of the open-sourced Run:AI scheduler it is twice as many: the first victims of the queue are taken, even
+    where later ones on fewer nodes would do.
     """
+    growth = _GROWTH if session.policy.honors_reservations else _PARITY_GROWTH
     recorded: list[Unit] = []
     size = 1
     while size < len(pods):
@@ -56,7 +62,7 @@ def _grow(session: Session, job: Job, pods: list[Pod], candidates: Callable[[], 
         if found is None:
             break
         recorded = found
-        size *= 8
+        size *= growth
     return _try(session, {job: pods}, recorded, candidates(), judge) is not None
 
 
@@ -74,15 +80,26 @@ def _try(  # noqa: PLR0917 (the parts of one question)
     """
     pods = [pod for pods in wanted.values() for pod in pods]
     for units in islice(_scenarios(session, pods, candidates, recorded), most):
-        checkpoint = session.checkpoint()
         is_allowed = judge(pods, units)
-        if _play(session, wanted, units) and is_allowed(_still(units, lambda pod: pod.state not in HOLDING)):
-            changed = _still(units, lambda pod: pod.state not in ACTIVE)
-            if len(wanted) > 1:
-                _name_claimants(session, wanted, changed)
-            return changed
-        session.rollback(checkpoint)
+        for is_wanted_first in _orders(session):
+            checkpoint = session.checkpoint()
+            is_served = _play(session, wanted, units, is_wanted_first=is_wanted_first)
+            if is_served and is_allowed(_still(units, lambda pod: pod.state not in HOLDING)):
+                changed = _still(units, lambda pod: pod.state not in ACTIVE)
+                if len(wanted) > 1:
+                    _name_claimants(session, wanted, changed)
+                return changed
+            session.rollback(checkpoint)
     return None
+
+
+def _orders(session: Session) -> tuple[bool, ...]:
+    """Return whether the wanted jobs come first, in each attempt.
+
+    Where all victims must find a place again the usual order may fail only because one returns to where it is in the
+    way. Without stored reservations the next cycle would start all of them in the usual order, so there is no other.
+    """
+    return (False, True) if session.cause[0] is StopCode.MOVED and session.policy.honors_reservations else (False,)
 
 
 def _scenarios(
@@ -132,29 +149,36 @@ def _filter_of(session: Session, pods: Sequence[Pod]) -> Callable[[Unit], bool]:
     )
 
 
-def _play(session: Session, wanted: Wanted, units: Sequence[Unit]) -> bool:
+def _play(session: Session, wanted: Wanted, units: Sequence[Unit], *, is_wanted_first: bool) -> bool:
     """Evict the victims, then serve the jobs and the victims in the usual order, with reservations only."""
     for pod in (pod for unit in units for pod in unit if pod.state in HOLDING):
         session.evict(pod)
+    victims = [pod.job for unit in units for pod in unit]
+    if is_wanted_first:
+        return _serve(session, wanted, wanted) == len(wanted) and not _serve(session, wanted, victims)
+    return _serve(session, wanted, [*wanted, *victims]) == len(wanted)
+
+
+def _serve(session: Session, wanted: Wanted, jobs: Iterable[Job]) -> int:
+    """Serve some jobs in the usual order; return how many of the wanted ones were served, 0 if not all could be."""
 
     def next_pods(job: Job) -> list[Pod]:
         return wanted[job] if job in wanted else job.next_pods(retrial=True)
 
-    jobs = dict.fromkeys([*wanted, *(pod.job for unit in units for pod in unit)])
-    waiting = JobQueue(session, line_up(jobs, session.policy), next_pods)
+    waiting = JobQueue(session, line_up(dict.fromkeys(jobs), session.policy), next_pods)
     served = 0
     while (turn := waiting.pop()) is not None:
         job, next_up = turn
         if job in wanted:
             if not place_as_asked(session, job, next_up, reserve_only=True):
-                return False
+                return 0
             served += 1
         elif place(session, job, next_up, reserve_only=True):
             if any(pod.was_evicted for pod in job.pods):
                 waiting.push(job)
         elif not any(pod.was_evicted_from_slices() for pod in job.pods):
             waiting.pass_over()
-    return served == len(wanted)
+    return served
 
 
 def _name_claimants(session: Session, jobs: Iterable[Job], victims: Sequence[Unit]) -> None:

@@ -28,3 +28,6 @@ WORKLOAD = transitions(
 
 HOLDING = frozenset({WorkloadState.PLACED, WorkloadState.TERMINATING})
 """The states in which a workload holds capacity."""
+
+LIVE = HOLDING | {WorkloadState.PENDING}
+"""The states of a workload that has not ended."""

@@ -22,11 +22,14 @@ def gpus_over_time(
     changes: dict[str, list[int]] = {}
     ids = [queue.pk for queue in queues]
     asks_gpus = Q(queue__in=ids, gpu_milli__gt=0, placed_at__lte=until)
-    was_held = Q(state__in=sorted(HOLDING)) | Q(released_at__gt=since)
-    single = Workload.objects.filter(asks_gpus, was_held, has_many_pods=False)
+    lately = Workload.objects.filter(released_at__gt=since).order_by().values("pk")  # a query of its own for its index
+    of_one_pod = Workload.objects.filter(asks_gpus, has_many_pods=False)
+    held = of_one_pod.filter(state__in=sorted(HOLDING))
+    released = of_one_pod.filter(pk__in=lately).exclude(state__in=sorted(HOLDING))
     past = PastPlacement.objects.filter(asks_gpus, released_at__gt=since)
     fields = "queue_id", "gpu_milli", "placed_at", "released_at"
-    rows = chain(single.values_list(*fields).iterator(), past.values_list(*fields).iterator(), _pods(ids, until))
+    placements = (query.values_list(*fields).iterator() for query in (held, released, past))
+    rows = chain(*placements, _pods(ids, until))
     for queue_id, milli, placed_at, released_at in rows:
         change = changes.setdefault(queue_id, [0] * points)
         change[-((since - max(since, placed_at or since)) // step)] += milli
@@ -37,9 +40,8 @@ def gpus_over_time(
 
 def _pods(queue_ids: Sequence[str], until: datetime) -> Iterator[tuple[str, int, datetime, None]]:
     """Yield what the pods of workloads of several pods hold now: they come and go singly."""
-    placements = Placement.objects.filter(
-        workload__has_many_pods=True, workload__queue__in=queue_ids, created_at__lte=until
-    )
+    held = Workload.objects.filter(queue__in=queue_ids, state__in=sorted(HOLDING), has_many_pods=True)
+    placements = Placement.objects.filter(workload__in=held, created_at__lte=until)
     for queue_id, gpus, placed_at in placements.values_list("workload__queue_id", "gpus", "created_at"):
         if gpus:
             yield queue_id, sum(milli for _, milli in gpus), placed_at, None

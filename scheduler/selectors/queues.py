@@ -1,39 +1,93 @@
 """Reads about queues, limited to the projects of the actor."""
 
-from django.db.models import Count, Q, QuerySet, Sum, Value
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from django.db.models import Count, FilteredRelation, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
 from scheduler.engine.states import HOLDING, WorkloadState
 from scheduler.errors import QueueNotFound
-from scheduler.models import DEFAULT_POOL_ID, Queue
+from scheduler.models import Queue
+from scheduler.selectors.pools import DEFAULT, require_pool
 
-_PLACED = Q(workloads__state__in=sorted(HOLDING))
-_PENDING = Q(workloads__state=WorkloadState.PENDING)
+_LIVE = sorted({*HOLDING, WorkloadState.PENDING})
+_PLACED = Q(live__state__in=sorted(HOLDING))
+_PENDING = Q(live__state=WorkloadState.PENDING)
 
 
-def list_queues(*, actor: Actor) -> QuerySet[Queue]:
-    """Return the projects' queues of the default pool, what they hold (`gpu_held_milli` and so on), and what waits."""
-    queues = Queue.objects.filter(pool=DEFAULT_POOL_ID, project__isnull=False).select_related("project").order_by("-pk")
+def list_queues(*, actor: Actor, pool: str | None = DEFAULT) -> QuerySet[Queue]:
+    """Return the projects' queues of a pool, what they hold (`gpu_held_milli` and so on), and what waits there.
+
+    With None they are those of all pools.
+    """
+    queues = Queue.objects.filter(project__isnull=False).select_related("project", "pool", "parent").order_by("-pk")
+    if pool is not None:
+        queues = queues.filter(pool__name=pool)
     if not actor.sees_everything:
         queues = queues.filter(project_id__in=actor.project_ids)
-    return queues.annotate(
+    return queues.alias(live=FilteredRelation("workloads", condition=Q(workloads__state__in=_LIVE))).annotate(
         gpu_held_milli=_sum("gpu_milli"),
-        gpu_waiting_milli=Coalesce(Sum("workloads__gpu_milli", filter=_PENDING), Value(0)),
+        gpu_waiting_milli=Coalesce(Sum("live__gpu_milli", filter=_PENDING), Value(0)),
         cpu_held_millicores=_sum("cpu_millicores"),
         memory_held_bytes=_sum("memory_bytes"),
-        placed_workloads=Count("workloads", filter=_PLACED),
-        waiting_workloads=Count("workloads", filter=_PENDING),
+        placed_workloads=Count("live", filter=_PLACED),
+        waiting_workloads=Count("live", filter=_PENDING),
     )
 
 
-def get_queue(*, actor: Actor, project: str) -> Queue:
-    """Return the queue of a project by the project's name. Raises QueueNotFound, also to those who are not members."""
-    queue = list_queues(actor=actor).filter(project__name=project).first()
+def get_queue(*, actor: Actor, project: str, pool: str = DEFAULT) -> Queue:
+    """Return the queue of a project in a pool. Raises PoolNotFound, and QueueNotFound also to who is no member."""
+    require_pool(actor=actor, name=pool)
+    queue = list_queues(actor=actor, pool=pool).filter(project__name=project).first()
     if queue is None:
         raise QueueNotFound(f"There is no queue of a project called '{project}', or you are not a member of it.")
     return queue
 
 
+def list_departments(*, actor: Actor, pool: str = DEFAULT) -> list[Queue]:
+    """Return the departments of a pool by name, with the one above each; of these an actor sees those above them."""
+    found = {queue.pk: queue for queue in Queue.objects.filter(pool__name=pool, project=None).select_related("parent")}
+    if actor.sees_everything:
+        visible = set(found)
+    else:
+        own = Queue.objects.filter(pool__name=pool, project_id__in=actor.project_ids)
+        visible = {pk for parent_id in own.values_list("parent_id", flat=True) for pk in _line(parent_id, found)}
+    return sorted((queue for pk, queue in found.items() if pk in visible), key=lambda queue: queue.name)
+
+
+def get_department(*, actor: Actor, name: str, pool: str = DEFAULT) -> Queue:
+    """Return a department of a pool. Raises PoolNotFound and QueueNotFound."""
+    require_pool(actor=actor, name=pool)
+    for queue in list_departments(actor=actor, pool=pool):
+        if queue.name == name:
+            return queue
+    raise QueueNotFound(f"There is no department called '{name}' in the pool {pool}, or you are in no project of it.")
+
+
+def find_changed(
+    *, actor: Actor, pool: str, changes: Sequence[tuple[str, bool, Mapping[str, Any]]]
+) -> list[tuple[Queue, Any]]:
+    """Return queues by the names of their project, or department, each with its change. Raises QueueNotFound."""
+    require_pool(actor=actor, name=pool)
+    projects = {queue.label: queue for queue in list_queues(actor=actor, pool=pool)}
+    departments = {queue.name: queue for queue in list_departments(actor=actor, pool=pool)}
+    found = []
+    for name, is_department, change in changes:
+        queue = (departments if is_department else projects).get(name)
+        if queue is None:
+            kind = "department" if is_department else "project"
+            raise QueueNotFound(f"There is no {kind} called '{name}' with a queue in the pool {pool}.")
+        found.append((queue, change))
+    return found
+
+
+def _line(queue_id: str | None, departments: Mapping[str, Queue]) -> Iterator[str]:
+    while queue_id is not None:
+        yield queue_id
+        queue_id = departments[queue_id].parent_id
+
+
 def _sum(field: str) -> Coalesce:
-    return Coalesce(Sum(f"workloads__{field}", filter=_PLACED), Value(0))
+    return Coalesce(Sum(f"live__{field}", filter=_PLACED), Value(0))

@@ -7,8 +7,12 @@ from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from accounts.selectors import get_project
+from core import tasks
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Workload
+
+ENQUEUED = "scheduler.enqueued"
+"""What a task remembers: the workloads that it enqueued, by id."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,15 @@ def waits_of(workload_ids: Collection[str]) -> Mapping[str, WorkloadWait]:
     rows = Workload.objects.filter(pk__in=workload_ids).order_by()
     columns = rows.values_list("pk", "reason", "reason_code", "answer__advice")
     return {pk: WorkloadWait(reason, code, advice or "") for pk, reason, code, advice in columns}
+
+
+def list_enqueued_here() -> Mapping[str, Workload]:
+    """Return the rows of the workloads that the task of this thread enqueued, by id, as they were then.
+
+    Those whose transaction was rolled back are among them.
+    """
+    memo = tasks.memo()
+    return {} if memo is None else memo.get(ENQUEUED, {})
 
 
 def find_pending_with_data() -> list[QuerySet[Workload]]:

@@ -10,8 +10,8 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from core import tasks
-from scheduler.models import DEFAULT_POOL_ID, Gpu, Node, Placement
-from scheduler.services import pools
+from scheduler.models import Gpu, Node, Placement
+from scheduler.services import pool_members, queues
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
     until they have left and the next report finds it empty.
     """
     known = {node.name: node for node in _lock_nodes(resource_id)}
-    pool_id = pools.get_pool_ids([resource_id])[resource_id] if any(node.name not in known for node in nodes) else ""
+    pool_id = _pool_of(resource_id, resource_name, nodes, known)
     wanted = {
         report.name: Node(
             pool_id=pool_id,
@@ -66,8 +66,6 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
     }
     changed = _update_nodes(known, wanted, devices)
     new = [wanted[name] for name in sorted(wanted.keys() - known.keys())]
-    if pool_id == DEFAULT_POOL_ID:
-        pools.ensure_default_pool()
     Node.objects.bulk_create(new)
     _create_gpus((node, devices[node.name]) for node in new)
     gone = _retire([known[name] for name in sorted(known.keys() - wanted.keys())])
@@ -103,6 +101,16 @@ def set_drained(*, actor: Actor, node: Node, is_drained: bool) -> Node:
 _FACTS = ("resource_name", "cpu_millicores", "memory_bytes", "is_ready", "is_simulated", "labels")
 
 Device = tuple[int, str, str, int]
+
+
+def _pool_of(resource_id: str, name: str, nodes: Sequence[NodeReport], known: Mapping[str, Node]) -> str:
+    """Return the pool of new nodes; empty where there are none. A resource gets its pool with its first GPU."""
+    if any(node.gpus and not (node.name in known and known[node.name].gpus.all()) for node in nodes):
+        return pool_members.choose_pool(resource_id=resource_id, name=name)
+    if all(node.name in known for node in nodes):
+        return ""
+    queues.ensure_default_pool()
+    return pool_members.get_pool_ids([resource_id])[resource_id]
 
 
 def _lock_nodes(resource_id: str) -> list[Node]:

@@ -1,48 +1,95 @@
 """Queues: one for each project in each pool, and what is guaranteed to it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from typing import TypedDict, Unpack
 
 from django.db import transaction
+from django.db.models import QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
 
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
+from accounts.services.projects import check_name
 from core import tasks
+from core.prepared import prepared
 from scheduler.errors import InvalidQuota
-from scheduler.models import DEFAULT_POOL_ID, Queue
-from scheduler.services import pools
+from scheduler.models import DEFAULT_POOL_ID, Pool, PoolResource, Queue
 
 _LARGEST = 2**62
 
 
 class Quota(TypedDict, total=False):
-    """What a queue is guaranteed. None means: CPU and memory without bound; a weight in proportion to the GPU quota."""
+    """What a queue is guaranteed, its limits, and its rules for the work in it.
+
+    None means: CPU and memory without bound; a weight in proportion to the GPU quota; no limit; as the department
+    rules. `department` names the one above it in its pool.
+    """
 
     gpu_quota_milli: int
     cpu_quota_millicores: int | None
     memory_quota_bytes: int | None
     over_quota_weight: float | None
+    gpu_limit_milli: int | None
+    cpu_limit_millicores: int | None
+    memory_limit_bytes: int | None
+    department: str | None
+    training_node_labels: Sequence[str]
+    interactive_node_labels: Sequence[str]
+    training_run_at_most_s: float | None
+    interactive_run_at_most_s: float | None
+    reclaim_min_runtime_s: float | None
+    preempt_min_runtime_s: float | None
 
 
 def ensure_queues(project_ids: Collection[str], *, pool_id: str = DEFAULT_POOL_ID) -> Mapping[str, str]:
     """Return the id of each project's queue in a pool, creating those that are missing with no GPUs of their own."""
-    queues = Queue.objects.filter(pool=pool_id)
-    queue_ids = dict(queues.filter(project__in=project_ids).values_list("project_id", "id"))
+    queue_ids = dict(_queues_of(pool_id, project_ids))
     missing = sorted(set(project_ids) - set(queue_ids))
     if missing:
         if pool_id == DEFAULT_POOL_ID:
-            pools.ensure_default_pool()
+            ensure_default_pool()
         Queue.objects.bulk_create(
             [Queue(pool_id=pool_id, project_id=project_id) for project_id in missing], ignore_conflicts=True
         )
-        queue_ids |= dict(queues.filter(project__in=missing).values_list("project_id", "id"))
+        queue_ids |= dict(_queues_of(pool_id, missing))
     return queue_ids
 
 
+@prepared
+def _queues_of(pool_id: str, project_ids: Collection[str]) -> QuerySet[Queue, tuple[str, str]]:
+    return Queue.objects.filter(pool=pool_id, project__in=project_ids).values_list("project_id", "id")
+
+
+def find_queue(*, project_id: str, resource_id: str) -> str | None:
+    """Return the id of a project's queue in the pool of a resource; None if it is missing."""
+    return next(iter(_queue_in_pool_of(resource_id, project_id)), None)
+
+
+@prepared
+def _queue_in_pool_of(resource_id: str, project_id: str) -> QuerySet[Queue, str]:
+    pool = PoolResource.objects.filter(resource_id=resource_id).values("pool_id")
+    pool_id = Coalesce(Subquery(pool), Value(DEFAULT_POOL_ID))
+    return Queue.objects.filter(project=project_id, pool_id=pool_id).values_list("pk", flat=True)
+
+
 def ensure_queue(*, project_id: str) -> str:
-    """Return the id of a project's queue in the default pool, creating it if it is missing."""
+    """Return the id of a project's queue in the default pool; it has one in every pool from then on."""
+    for pool_id in Pool.objects.exclude(pk=DEFAULT_POOL_ID).order_by("pk").values_list("pk", flat=True):
+        ensure_queues([project_id], pool_id=pool_id)
     return ensure_queues([project_id])[project_id]
+
+
+def list_project_ids() -> list[str]:
+    """Return the projects that have queues, which are all."""
+    of_projects = Queue.objects.filter(project__isnull=False)
+    return sorted(set(of_projects.values_list("project_id", flat=True)))
+
+
+def ensure_default_pool() -> None:
+    """Create the default pool if it is missing."""
+    Pool.objects.bulk_create([Pool(pk=DEFAULT_POOL_ID, name="default")], ignore_conflicts=True)
 
 
 def require_set_quota(*, actor: Actor) -> None:
@@ -53,15 +100,97 @@ def require_set_quota(*, actor: Actor) -> None:
 @transaction.atomic
 def set_quota(*, actor: Actor, queue: Queue, **changes: Unpack[Quota]) -> Queue:
     """Change what a queue is guaranteed; what is not named stays. The next cycle works with it. Raises InvalidQuota."""
-    require_set_quota(actor=actor)
-    if not all(_is_sound(name, amount) for name, amount in changes.items()):
-        raise InvalidQuota("A quota or a weight is below zero, too large or not a number.")
-    for name, amount in changes.items():
-        setattr(queue, name, amount)
-    queue.save(update_fields=list(changes))
-    audit.record(actor, "scheduler.set_quota", queue, **changes)
+    (changed,) = set_quotas(actor=actor, changes=[(queue, changes)])
+    return changed
+
+
+@transaction.atomic
+def set_quotas(*, actor: Actor, changes: Sequence[tuple[Queue, Quota]]) -> list[Queue]:
+    """Change several queues of a pool, all of them or none. Raises InvalidQuota."""
+    changed = with_changes(actor=actor, changes=changes)
+    for queue, (_, settings) in zip(changed, changes, strict=True):
+        queue.save(update_fields=[_COLUMNS.get(name, name) for name in settings])
+        audit.record(actor, "scheduler.set_quota", queue, **settings)
     tasks.enqueue_on_commit("scheduler.cycle")
+    return changed
+
+
+def with_changes(*, actor: Actor, changes: Sequence[tuple[Queue, Quota]]) -> list[Queue]:
+    """Return queues as they would be after changes, none of which is stored. Raises InvalidQuota."""
+    require_set_quota(actor=actor)
+    changed = [_changed(queue, settings) for queue, settings in changes]
+    parent_ids: dict[str, str | None] = dict(Queue.objects.filter(project=None).values_list("pk", "parent_id"))
+    parent_ids |= {queue.pk: queue.parent_id for queue in changed}
+    for queue in changed:
+        _check_ancestors(queue, parent_ids)
+    return changed
+
+
+@transaction.atomic
+def create_department(*, actor: Actor, pool: Pool, name: str, **settings: Unpack[Quota]) -> Queue:
+    """Create a department in a pool. Raises InvalidQuota, also where the name is taken there."""
+    require_set_quota(actor=actor)
+    check_name(name)
+    if Queue.objects.filter(pool=pool, project=None, name=name).exists():
+        raise InvalidQuota(f"The pool '{pool.name}' has a department called '{name}' already.")
+    queue = _changed(Queue(pool=pool, name=name), settings)
+    queue.save()
+    audit.record(actor, "scheduler.create_department", queue, **settings)
     return queue
+
+
+@transaction.atomic
+def delete_department(*, actor: Actor, department: Queue) -> None:
+    """Delete a department; what was below it is then below the one above."""
+    require_set_quota(actor=actor)
+    Queue.objects.filter(parent=department).update(parent=department.parent_id)
+    audit.record(actor, "scheduler.delete_department", department)
+    department.delete()
+    tasks.enqueue_on_commit("scheduler.cycle")
+
+
+_COLUMNS = {"department": "parent"}
+_LABELS = {"training_node_labels", "interactive_node_labels"}
+_MOST_LABELS = 50
+
+
+def _changed(queue: Queue, settings: Quota) -> Queue:
+    changed = copy(queue)
+    for name, value in settings.items():
+        if name == "department":
+            changed.parent = _find_department(queue, value)
+        elif name in _LABELS:
+            setattr(changed, name, _read_labels(value))
+        elif _is_sound(name, value):
+            setattr(changed, name, value)
+        else:
+            raise InvalidQuota("A quota, a limit, a weight or a time is below zero, too large or not a number.")
+    return changed
+
+
+def _find_department(queue: Queue, name: object) -> Queue | None:
+    if name is None:
+        return None
+    department = Queue.objects.filter(pool=queue.pool_id, project=None, name=name).first()
+    if department is None:
+        raise InvalidQuota(f"There is no department called '{name}' in this pool.")
+    return department
+
+
+def _check_ancestors(queue: Queue, parent_ids: Mapping[str, str | None]) -> None:
+    """Raise InvalidQuota for a department that would be above itself."""
+    above = queue.parent_id
+    while above is not None:
+        if above == queue.pk:
+            raise InvalidQuota(f"The department '{queue.name}' would be above itself.")
+        above = parent_ids.get(above)
+
+
+def _read_labels(labels: object) -> list[str]:
+    found = [str(label) for label in labels] if isinstance(labels, list | tuple) else []
+    if len(found) > _MOST_LABELS or any(not all(label.partition("=")[::2]) for label in found):
+        raise InvalidQuota("A label of nodes is written key=value.")
+    return found
 
 
 def _is_sound(name: str, amount: object) -> bool:

@@ -4,18 +4,21 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 
 from core import clock, orm, tasks
+from core.prepared import insert, prepared
 from core.units import ONE_GPU
+from scheduler.engine.decisions import StopCode
 from scheduler.engine.states import WORKLOAD, WorkloadState
 from scheduler.errors import InvalidRequest
 from scheduler.models import PastPlacement, Placement, Reservation, Workload
-from scheduler.services import pools, queues
+from scheduler.selectors.workloads import ENQUEUED
+from scheduler.services import pool_members, queues
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class WorkloadRequest:
 
     A higher `priority` goes first within the project. What is not preemptible starts only within the project's quota.
     `title` is what people call it; empty: as its name. `missing_bytes` maps resources to the bytes of its data that
-    have yet to be brought there; None is unknown.
+    have yet to be brought there; None is unknown. `enqueued_at` is when it began to wait, which is its place in line;
+    None: now.
     """
 
     project_id: str
@@ -54,20 +58,17 @@ class WorkloadRequest:
     is_preemptible: bool = True
     title: str = ""
     missing_bytes: Mapping[str, int] | None = None
+    enqueued_at: datetime | None = None
 
 
 @dataclass(frozen=True)
 class ClaimedPlacement:
-    """Where a pod of a workload runs: a node and, as pairs of index and thousandths, devices of it.
-
-    `is_only_pod`: the workload asks for no other one.
-    """
+    """Where a pod of a workload runs: a node and, as pairs of index and thousandths, devices of it."""
 
     workload_id: str
     pod: str
     node_name: str
     gpus: Sequence[Sequence[int]]
-    is_only_pod: bool = True
 
 
 def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
@@ -82,30 +83,29 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
     with transaction.atomic(savepoint=False):
         queue_ids = _ensure_queues(requests)
         now = clock.now()
-        Workload.objects.bulk_create(
-            [
-                Workload(
-                    project_id=request.project_id,
-                    queue_id=queue_ids[request.resource_id, request.project_id],
-                    name=request.name,
-                    title=request.title,
-                    priority=request.priority,
-                    is_preemptible=request.is_preemptible,
-                    cpu_millicores=sum(pods.count * pods.cpu_millicores for pods in request.pod_sets),
-                    memory_bytes=sum(pods.count * pods.memory_bytes for pods in request.pod_sets),
-                    gpu_milli=sum(pods.count * pods.gpu_milli for pods in request.pod_sets),
-                    pod_sets=[_pod_set_as_json(pods) for pods in request.pod_sets],
-                    has_many_pods=sum(pods.count for pods in request.pod_sets) > 1,
-                    resource_id=request.resource_id,
-                    missing_bytes=None if request.missing_bytes is None else dict(request.missing_bytes),
-                    enqueued_at=now + timedelta(microseconds=number),
-                )
-                for number, request in enumerate(requests)
-            ],
-            ignore_conflicts=True,
-            batch_size=orm.BATCH_ROWS,
-        )
-        workload_ids = _ids_by_name([request.name for request in requests])
+        rows = [
+            Workload(
+                project_id=request.project_id,
+                queue_id=queue_ids[request.resource_id, request.project_id],
+                name=request.name,
+                title=request.title,
+                priority=request.priority,
+                is_preemptible=request.is_preemptible,
+                cpu_millicores=sum(pods.count * pods.cpu_millicores for pods in request.pod_sets),
+                memory_bytes=sum(pods.count * pods.memory_bytes for pods in request.pod_sets),
+                gpu_milli=sum(pods.count * pods.gpu_milli for pods in request.pod_sets),
+                pod_sets=[_pod_set_as_json(pods) for pods in request.pod_sets],
+                has_many_pods=sum(pods.count for pods in request.pod_sets) > 1,
+                resource_id=request.resource_id,
+                missing_bytes=None if request.missing_bytes is None else dict(request.missing_bytes),
+                enqueued_at=(request.enqueued_at or now) + timedelta(microseconds=number),
+            )
+            for number, request in enumerate(requests)
+        ]
+        are_new = insert(rows, ignore_conflicts=True) == len(rows)
+        workload_ids = {row.name: row.pk for row in rows} if are_new else _ids_by_name([row.name for row in rows])
+        if are_new and (memo := tasks.memo()) is not None:
+            memo.setdefault(ENQUEUED, {}).update((row.pk, row) for row in rows)
         tasks.enqueue_on_commit("scheduler.cycle")
         return [workload_ids[request.name] for request in requests]
 
@@ -141,29 +141,48 @@ def find_terminating() -> list[QuerySet[Workload]]:
     return [Workload.objects.filter(state=WorkloadState.TERMINATING)]
 
 
-def list_unclaimed(*, resources: QuerySet[Any, Any] | None = None) -> list[str]:
-    """Return the ids of the placements that are not claimed yet, the oldest first; those on resources, where named.
+def find_unclaimed_on(resources: QuerySet[Any, Any]) -> QuerySet[Placement, str]:
+    """Return the ids of the placements on resources that are not claimed yet, the oldest first.
 
     One table and an index of exactly these rows: a join of waiting jobs with what they got is planned badly by a
     database that has no statistics yet, or old ones, because both sides are empty most of the time.
     """
     (unclaimed,) = find_unclaimed()
-    if resources is not None:
-        unclaimed = unclaimed.filter(node__resource_id__in=resources)
-    return list(unclaimed.order_by("pk").values_list("pk", flat=True))
+    return unclaimed.filter(node__resource_id__in=resources).order_by("pk").values_list("pk", flat=True)
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def claim_placements(placement_ids: Collection[str]) -> list[ClaimedPlacement]:
-    """Claim these placements, each of them once: for the caller whose transaction commits."""
-    rows = Placement.objects.select_for_update(of=("self",)).filter(is_claimed=False)
+    """Claim these placements, each of them once: for the caller whose transaction commits.
+
+    Of a workload with several pods all are claimed that can be, and come in the order of their names and numbers.
+    """
+    unclaimed = list(_locked_unclaimed(placement_ids))
+    if several := {row.workload_id for row in unclaimed if row.workload.has_many_pods}:
+        (rows,) = find_unclaimed()
+        others = rows.filter(workload__in=several).exclude(pk__in=[row.pk for row in unclaimed])
+        unclaimed += _locked_unclaimed(list(others.values_list("pk", flat=True)))
+        unclaimed.sort(key=lambda row: (row.workload_id, _number_of(row.pod)))
+    _placements.update({"is_claimed": True}, [row.pk for row in unclaimed])
+    return [ClaimedPlacement(row.workload_id, row.pod, row.node.name, row.gpus) for row in unclaimed]
+
+
+def _number_of(pod: str) -> tuple[str, int]:
+    """Return the set of a pod, and its number there, from its name."""
+    name, _, number = pod.rpartition("-")
+    return name, int(number)
+
+
+@prepared
+def _locked_unclaimed(placement_ids: Collection[str]) -> QuerySet[Placement]:
+    rows = Placement.objects.select_for_update(of=("self",)).filter(is_claimed=False, pk__in=placement_ids)
     rows = rows.select_related("node", "workload").only("pod", "gpus", "node__name", "workload__has_many_pods")
-    unclaimed = list(rows.filter(pk__in=placement_ids).order_by("pk"))
-    Placement.objects.filter(pk__in=[row.pk for row in unclaimed]).update(is_claimed=True)
-    return [
-        ClaimedPlacement(row.workload_id, row.pod, row.node.name, row.gpus, not row.workload.has_many_pods)
-        for row in unclaimed
-    ]
+    return rows.order_by("pk")
+
+
+@prepared
+def _placements(placement_ids: Collection[str]) -> QuerySet[Placement]:
+    return Placement.objects.filter(pk__in=placement_ids)
 
 
 def list_terminating() -> dict[str, str]:
@@ -172,13 +191,21 @@ def list_terminating() -> dict[str, str]:
     return dict(terminating.order_by("pk").values_list("pk", "reason"))
 
 
+def list_overdue() -> set[str]:
+    """Return the ids of the workloads that reached a time limit, and have not stopped yet: they are not requeued."""
+    (terminating,) = find_terminating()
+    return set(
+        terminating.filter(reason_code__in=(StopCode.TIME_LIMIT, StopCode.IDLE_LIMIT)).values_list("pk", flat=True)
+    )
+
+
 def list_terminating_pods() -> list[str]:
     """Return the ids of the evicted placements of workloads that run on with their other pods."""
     evicted = Placement.objects.filter(workload__has_many_pods=True, evicting_since__isnull=False)
     return list(evicted.filter(workload__state=WorkloadState.PLACED).order_by("pk").values_list("pk", flat=True))
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def requeue_many(workload_ids: Collection[str]) -> list[str]:
     """Requeue evicted workloads that have stopped, with their age; return the ids of those requeued.
 
@@ -218,32 +245,51 @@ def requeue_pods(placement_ids: Collection[str]) -> None:
     tasks.enqueue_on_commit("scheduler.cycle")
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def withdraw_many(workload_ids: Collection[str]) -> list[str]:
     """Withdraw workloads that are pending and return their ids; those that were placed meanwhile are left alone."""
     return _end(workload_ids, {WorkloadState.PENDING})
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def release_many(workload_ids: Collection[str]) -> list[str]:
     """Release workloads, pending or placed, with their capacity; return the ids of those that this call released."""
     return _end(workload_ids, WORKLOAD.sources_of(WorkloadState.RELEASED))
 
 
 def _end(workload_ids: Collection[str], states: Collection[WorkloadState]) -> list[str]:
-    live = Workload.objects.select_for_update().filter(pk__in=workload_ids, state__in=states)
-    is_reserved = Exists(Reservation.objects.filter(workload=OuterRef("pk")))
-    facts = list(live.order_by("pk").values_list("pk", "has_many_pods", is_reserved))
-    ids = [pk for pk, *_ in facts]
+    # Several rows are locked in the order of their keys first; one needs no order.
+    ids = workload_ids if len(workload_ids) == 1 else _locked_in(workload_ids, sorted(states))
+    released = {"state": WorkloadState.RELEASED, "released_at": clock.now()}
+    released |= {"reason": "", "reason_code": "", "answer": None}
+    facts = _in_states.update_returning(released, ("pk", "has_many_pods", "is_reserved_for"), ids, sorted(states))
+    ids = sorted(pk for pk, *_ in facts)
     if ids:
-        _end_placements(Placement.objects.filter(workload__in=ids), are_several=any(is_gang for _, is_gang, _ in facts))
-        if any(are_reserved for *_, are_reserved in facts):
+        if any(is_gang for _, is_gang, _ in facts):
+            _end_placements(Placement.objects.filter(workload__in=ids), are_several=True)
+        else:
+            _placements_of.delete(ids)
+        if any(is_reserved_for for *_, is_reserved_for in facts):
             Reservation.objects.filter(workload__in=ids).delete()
-        Workload.objects.filter(pk__in=ids).update(
-            state=WorkloadState.RELEASED, released_at=clock.now(), reason="", reason_code="", answer=None
-        )
         tasks.enqueue_on_commit("scheduler.cycle")
     return ids
+
+
+@prepared
+def _locked_in(workload_ids: Collection[str], states: Collection[str]) -> QuerySet[Workload, str]:
+    live = Workload.objects.select_for_update().filter(pk__in=workload_ids, state__in=states)
+    return live.order_by("pk").values_list("pk", flat=True)
+
+
+@prepared
+def _in_states(workload_ids: Collection[str], states: Collection[str]) -> QuerySet[Workload]:
+    is_reserved_for = Exists(Reservation.objects.filter(workload=OuterRef("pk")))
+    return Workload.objects.filter(pk__in=workload_ids, state__in=states).annotate(is_reserved_for=is_reserved_for)
+
+
+@prepared
+def _placements_of(workload_ids: Collection[str]) -> QuerySet[Placement]:
+    return Placement.objects.filter(workload__in=workload_ids)
 
 
 def _end_placements(placements: QuerySet[Placement], *, are_several: bool) -> None:
@@ -264,7 +310,12 @@ def _end_placements(placements: QuerySet[Placement], *, are_several: bool) -> No
 
 def _ensure_queues(requests: Sequence[WorkloadRequest]) -> dict[tuple[str, str], str]:
     """Return the id of the queue of each resource and project, in the pool of the resource."""
-    pool_ids = pools.get_pool_ids({request.resource_id for request in requests})
+    keys = {(request.resource_id, request.project_id) for request in requests}
+    if len(keys) == 1:
+        ((resource_id, project_id),) = keys
+        if known := queues.find_queue(project_id=project_id, resource_id=resource_id):
+            return {(resource_id, project_id): known}
+    pool_ids = pool_members.get_pool_ids({request.resource_id for request in requests})
     project_ids = defaultdict(set)
     for request in requests:
         project_ids[pool_ids[request.resource_id]].add(request.project_id)
@@ -276,11 +327,12 @@ def _ensure_queues(requests: Sequence[WorkloadRequest]) -> dict[tuple[str, str],
 
 
 def _ids_by_name(names: list[str]) -> dict[str, str]:
-    return {
-        name: workload_id
-        for batch in orm.in_batches(names)
-        for name, workload_id in Workload.objects.filter(name__in=batch).values_list("name", "pk")
-    }
+    return {name: workload_id for batch in orm.in_batches(names) for name, workload_id in _named(batch)}
+
+
+@prepared
+def _named(names: Collection[str]) -> QuerySet[Workload, tuple[str, str]]:
+    return Workload.objects.filter(name__in=names).values_list("name", "pk")
 
 
 def _pod_set_as_json(pods: PodSet) -> dict[str, object]:

@@ -1,7 +1,6 @@
-"""Quotas: what each project is guaranteed, what it holds and asks for; changed here, or tried before."""
+"""Quotas: what projects and departments are guaranteed in a pool, what they hold and ask for; tried, then changed."""
 
-from collections.abc import Iterable
-from copy import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -10,6 +9,8 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.http import require_POST
 
 from accounts.web.requests import PageRequest, text
@@ -17,28 +18,62 @@ from core import clock, units
 from core.errors import InvalidInput
 from core.units import ONE_GPU
 from scheduler.models import Queue
-from scheduler.selectors import history, nodes, queues
+from scheduler.selectors import history, pools, queues
 from scheduler.selectors.packing import find_packing
+from scheduler.services import pools as pool_services
 from scheduler.services import queues as services
-from scheduler.workers import cycle, packing, snapshots
+from scheduler.services.queues import Quota
+from scheduler.web.quota_form import QuotaForm
+from scheduler.workers import cycle, packing, trials
+from scheduler.workers.trials import QuotaTrial
 from web.series import Chart, Series
 
 _MOST_PROJECTS = 500
 _HUES = 7
 _PAST, _POINTS = timedelta(hours=2), 121
+_GPUS = "gpus:"
+"""Begins the names of the fields that change several quotas at once; the id of the queue follows."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One project; GPUs in thousandths. `then_milli`: its fair share after the change that is tried."""
+    """One project or department; GPUs in thousandths. `then_milli`: its fair share after the change that is tried."""
 
     queue: Queue
+    depth: int
     hue: int
     held_milli: int
     asked_milli: int
     waiting: int
     fair_milli: int
     then_milli: int | None
+    field: str
+    written: str
+
+    @property
+    def indents(self) -> range:
+        """One step for each department above it."""
+        return range(self.depth)
+
+    @property
+    def training_hours(self) -> str:
+        """How long training may run."""
+        return _in(self.queue.training_run_at_most_s, 3600)
+
+    @property
+    def interactive_hours(self) -> str:
+        """How long interactive work may run."""
+        return _in(self.queue.interactive_run_at_most_s, 3600)
+
+    @property
+    def reclaim_minutes(self) -> str:
+        """How long its work has run before other queues may evict it."""
+        return _in(self.queue.reclaim_min_runtime_s, 60)
+
+    @property
+    def is_department(self) -> bool:
+        """Whether it is a department."""
+        return self.queue.project_id is None
 
     @property
     def borrowed_milli(self) -> int:
@@ -46,68 +81,73 @@ class Row:
         return max(0, self.held_milli - self.queue.gpu_quota_milli)
 
     @property
+    def lent_milli(self) -> int:
+        """What of its quota it does not hold."""
+        return max(0, self.queue.gpu_quota_milli - self.held_milli)
+
+    @property
     def top_milli(self) -> int:
         """Where its bar ends."""
         return max(self.held_milli, self.queue.gpu_quota_milli, 1)
 
 
-class QuotaForm(forms.Form):
-    """What a project is guaranteed. Left empty: CPU and memory without bound, a weight as the GPU quota."""
+@dataclass(frozen=True)
+class Move:
+    """A resource that may move to another pool, and what would happen to its work."""
 
-    gpus = forms.FloatField(min_value=0, max_value=10**6, label="GPUs")
-    cpu = forms.FloatField(min_value=0, max_value=10**9, required=False, label="CPU cores")
-    memory = forms.CharField(max_length=30, required=False, label="Memory")
-    weight = forms.FloatField(min_value=0, max_value=10**9, required=False, label="Over-quota weight")
-
-    def clean_memory(self) -> int | None:
-        """Read a size as people write it."""
-        said = self.cleaned_data["memory"]
-        try:
-            return units.parse_bytes(said) if said else None
-        except InvalidInput as error:
-            raise forms.ValidationError(error.message) from error
-
-    def read(self) -> services.Quota:
-        """Return what the fields say."""
-        said = self.cleaned_data
-        return services.Quota(
-            gpu_quota_milli=round(ONE_GPU * said["gpus"]),
-            cpu_quota_millicores=None if said["cpu"] is None else round(1000 * said["cpu"]),
-            memory_quota_bytes=said["memory"],
-            over_quota_weight=said["weight"],
-        )
+    resource: str
+    text: str
 
 
 def quotas_page(request: PageRequest) -> HttpResponse:
-    """Show every project that the person may see; `try` names one whose quota would be as the other fields say."""
-    only, tried = text(request, "project"), text(request, "try")
-    visible: Iterable[Any] = queues.list_queues(actor=request.actor).order_by("project__name")[:_MOST_PROJECTS]
-    found = list(visible)
-    fair = cycle.fair_shares()
-    changed = next((queue for queue in found if queue.project.name == tried), None)
-    then = cycle.fair_shares({changed.pk: _as_tried(changed, request.GET)}) if changed is not None else {}
-    rows = [_row_of(queue, number, fair, then) for number, queue in enumerate(found)]
-    total = sum(ONE_GPU * len(node.gpus.all()) for node in nodes.list_nodes(actor=request.actor) if node.is_ready)
+    """Show a pool: what the person may see of its projects. A change that the fields name is tried, not made.
+
+    `try` names one project whose settings would be as the other fields say; fields that begin with `gpus:` change the
+    quotas of several.
+    """
+    only, name = text(request, "project"), text(request, "pool") or pools.DEFAULT
+    pools.require_pool(actor=request.actor, name=name)
+    everywhere = pools.view_pools(list(pools.list_pools(actor=request.actor)))
+    here = next((view for view in everywhere if view.pool.name == name), None)
+    visible = queues.list_queues(actor=request.actor, pool=name).order_by("project__name")
+    projects: list[Any] = list(visible[:_MOST_PROJECTS])
+    departments = queues.list_departments(actor=request.actor, pool=name)
+    changes = _read_changes(request.GET, [*projects, *departments])
+    trial = None
+    if changes and here is not None:
+        trial = trials.try_quotas(actor=request.actor, pool=here.pool, changes=changes)
+    rows = _tree(projects, departments, cycle.fair_shares(), trial, request.GET)
     shown = [row for row in rows if only in {None, row.queue.label}]
+    leaves = [row for row in rows if not row.is_department]
     context = {
         "rows": shown,
+        "projects": [row for row in shown if not row.is_department],
         "project_name": only,
-        "total_milli": total,
-        "quota_milli": sum(row.queue.gpu_quota_milli for row in rows),
-        "tried": changed,
-        "gpus": text(request, "gpus"),
+        "pool": name,
+        "pools": everywhere,
+        "total_milli": here.gpu_milli if here is not None else 0,
+        "quota_milli": sum(row.queue.gpu_quota_milli for row in leaves),
+        "borrowers": [row for row in leaves if row.borrowed_milli],
+        "lenders": [row for row in leaves if row.lent_milli and any(other.borrowed_milli for other in leaves)],
+        "has_limits": any(row.queue.gpu_limit_milli is not None for row in rows),
+        "departments": departments,
+        "trial": trial,
+        "tried": [_describe_change(queue, settings) for queue, settings in changes],
+        "is_edited": bool(text(request, "edit")),
         "packing": find_packing(),
         "enough_to_pack": packing.ENOUGH,
     }
     if request.htmx:
         return render(request, "scheduler/quotas_live.html", context)
-    return render(request, "scheduler/quotas.html", context | {"chart": _chart_of(shown)})
+    moves = _moves(request, everywhere, name) if request.actor.is_site_admin else []
+    return render(request, "scheduler/quotas.html", context | {"chart": _chart_of(leaves, only), "moves": moves})
 
 
 @require_POST
 def set_quota(request: PageRequest, project: str) -> HttpResponse:
-    """Change what a project is guaranteed."""
-    queue = queues.get_queue(actor=request.actor, project=project)
+    """Change what a project is guaranteed in a pool, and the rules for its work."""
+    pool = request.POST.get("pool") or pools.DEFAULT
+    queue = queues.get_queue(actor=request.actor, project=project, pool=pool)
     services.require_set_quota(actor=request.actor)
     form = QuotaForm(request.POST)
     if form.is_valid():
@@ -115,42 +155,156 @@ def set_quota(request: PageRequest, project: str) -> HttpResponse:
         messages.success(request, f"The scheduler works with the new quota of {project} from the next second on.")
     else:
         messages.error(request, f"The quota of {project} stays. {_errors_of(form)}")
-    return redirect("scheduler:quotas")
+    return _back(pool)
 
 
-def _chart_of(rows: list[Row]) -> Chart | None:
+@require_POST
+def set_quotas(request: PageRequest) -> HttpResponse:
+    """Change the GPU quotas of several projects and departments at once, all of them or none."""
+    services.require_set_quota(actor=request.actor)
+    pool = request.POST.get("pool") or pools.DEFAULT
+    pools.require_pool(actor=request.actor, name=pool)
+    rows = [
+        *queues.list_queues(actor=request.actor, pool=pool),
+        *queues.list_departments(actor=request.actor, pool=pool),
+    ]
+    changes = _read_changes(request.POST, rows)
+    services.set_quotas(actor=request.actor, changes=changes)
+    count = len(changes)
+    messages.success(request, f"{count} {'quota is' if count == 1 else 'quotas are'} changed in the pool {pool}.")
+    return _back(pool)
+
+
+@require_POST
+def create_department(request: PageRequest) -> HttpResponse:
+    """Create a department in a pool."""
+    services.require_set_quota(actor=request.actor)
+    pool = pools.get_pool(actor=request.actor, name=request.POST.get("pool") or pools.DEFAULT)
+    name = request.POST.get("name", "")
+    services.create_department(actor=request.actor, pool=pool, name=name, gpu_quota_milli=0)
+    messages.success(request, f"The department {name} is made. Put projects below it with their settings.")
+    return _back(pool.name)
+
+
+@require_POST
+def move_resource(request: PageRequest) -> HttpResponse:
+    """Move a resource, with its work, into another pool: one that is there, or a new one."""
+    pool_services.require_manage_pools(actor=request.actor)
+    ids = pools.find_resource_ids(actor=request.actor, names=[request.POST.get("resource", "")])
+    target, new = request.POST.get("pool", ""), request.POST.get("new_pool", "").strip()
+    if new:
+        pool_services.create_pool(actor=request.actor, name=new, resource_ids=ids, moves_work=True)
+    else:
+        pool = pools.get_pool(actor=request.actor, name=target)
+        pool_services.move_resources(actor=request.actor, pool=pool, resource_ids=ids, moves_work=True)
+    messages.success(request, f"{request.POST.get('resource', '')} is in the pool {new or target} now.")
+    return _back(new or target)
+
+
+def _back(pool: str) -> HttpResponse:
+    query = "" if pool == pools.DEFAULT else f"?{urlencode({'pool': pool})}"
+    return redirect(reverse("scheduler:quotas") + query)
+
+
+def _read_changes(said: QueryDict, rows: Sequence[Queue]) -> list[tuple[Queue, Quota]]:
+    """Return the changes that fields name: of one project by `try`, of several by their quotas. Raises InvalidInput."""
+    tried = said.get("try")
+    one = next((row for row in rows if row.project_id is not None and row.label == tried), None)
+    if one is not None and "gpus" in said:
+        form = QuotaForm(said)
+        if not form.is_valid():
+            raise InvalidInput(f"This quota cannot be tried. {_errors_of(form)}")
+        return [(one, form.read())]
+    changes: list[tuple[Queue, Quota]] = []
+    for row in rows:
+        if (amount := said.get(_GPUS + row.pk)) is not None:
+            milli = _read_gpus(amount, row.label)
+            if milli != row.gpu_quota_milli:
+                changes.append((row, Quota(gpu_quota_milli=milli)))
+    return changes
+
+
+def _read_gpus(amount: str, label: str) -> int:
+    field = forms.FloatField(min_value=0, max_value=10**6)
+    try:
+        return round(ONE_GPU * float(field.clean(amount) or 0))
+    except forms.ValidationError as error:
+        raise InvalidInput(f"The quota of {label} cannot be taken. {' '.join(error.messages)}") from error
+
+
+def _describe_change(queue: Queue, settings: Quota) -> str:
+    after = settings.get("gpu_quota_milli", queue.gpu_quota_milli)
+    return f"{queue.label}: {units.format_gpus(queue.gpu_quota_milli)} to {units.format_gpus(after)} GPUs"
+
+
+def _tree(
+    projects: Sequence[Any],
+    departments: Sequence[Queue],
+    fair: Mapping[str, int],
+    trial: QuotaTrial | None,
+    said: QueryDict,
+) -> list[Row]:
+    """Return projects and departments as a tree, each department before what is below it."""
+    then = {queue.id: queue.fair_after_milli for queue in trial.queues} if trial is not None else {}
+    hues = {queue.pk: number % _HUES for number, queue in enumerate(projects)}
+    below: dict[str | None, list[Any]] = {}
+    known = {department.pk for department in departments}
+    for queue in (*departments, *projects):
+        below.setdefault(queue.parent_id if queue.parent_id in known else None, []).append(queue)
+
+    def rows_below(parent_id: str | None, depth: int) -> list[Row]:
+        rows: list[Row] = []
+        for queue in below.get(parent_id, []):
+            inner = rows_below(queue.pk, depth + 1) if queue.project_id is None else []
+            leaves = [row for row in inner if not row.is_department]
+            is_leaf = queue.project_id is not None
+            rows.append(
+                Row(
+                    queue=queue,
+                    depth=depth,
+                    hue=hues.get(queue.pk, _HUES),
+                    held_milli=queue.gpu_held_milli if is_leaf else sum(row.held_milli for row in leaves),
+                    asked_milli=queue.gpu_held_milli + queue.gpu_waiting_milli
+                    if is_leaf
+                    else sum(row.asked_milli for row in leaves),
+                    waiting=queue.waiting_workloads if is_leaf else sum(row.waiting for row in leaves),
+                    fair_milli=fair.get(queue.pk, 0),
+                    then_milli=then.get(queue.pk) if trial is not None else None,
+                    field=_GPUS + queue.pk,
+                    written=said.get(_GPUS + queue.pk, f"{queue.gpu_quota_milli / ONE_GPU:g}"),
+                )
+            )
+            rows += inner
+        return rows
+
+    return rows_below(None, 0)
+
+
+def _moves(request: PageRequest, everywhere: Sequence[pools.PoolView], name: str) -> list[Move]:
+    """Return the resources of a pool, each with what a move would do to its work."""
+    found = []
+    for resource in next((view.resources for view in everywhere if view.pool.name == name), ()):
+        ids = pools.find_resource_ids(actor=request.actor, names=[resource])
+        found.append(Move(resource, pool_services.work_on_move(actor=request.actor, resource_ids=ids).text))
+    return found
+
+
+def _chart_of(rows: Sequence[Row], only: str | None) -> Chart | None:
     """Return the GPUs of each project in the last two hours; None if nobody held any."""
+    shown = [row for row in rows if only in {None, row.queue.label}]
     now = clock.now()
-    held = history.gpus_over_time([row.queue for row in rows], until=now, span=_PAST, points=_POINTS)
+    held = history.gpus_over_time([row.queue for row in shown], until=now, span=_PAST, points=_POINTS)
     lines = [
         Series(row.queue.label, row.hue, [milli / ONE_GPU for milli in held[row.queue.pk]])
-        for row in rows
+        for row in shown
         if row.queue.pk in held
     ]
     minutes = [place - _POINTS + 1 for place in range(_POINTS)]
     return Chart("GPUs per project", minutes, "minutes from now", "", lines) if lines else None
 
 
-def _as_tried(queue: Queue, said: QueryDict) -> Any:
-    form = QuotaForm(said)
-    if not form.is_valid():
-        raise InvalidInput(f"This quota cannot be tried. {_errors_of(form)}")
-    changed = copy(queue)
-    for name, value in form.read().items():
-        setattr(changed, name, value)
-    return snapshots.view_queue(changed)
-
-
-def _row_of(queue: Any, number: int, fair: Any, then: Any) -> Row:
-    return Row(
-        queue=queue,
-        hue=number % _HUES,
-        held_milli=queue.gpu_held_milli,
-        asked_milli=queue.gpu_held_milli + queue.gpu_waiting_milli,
-        waiting=queue.waiting_workloads,
-        fair_milli=fair.get(queue.pk, 0),
-        then_milli=then.get(queue.pk) if then else None,
-    )
+def _in(seconds: float | None, unit_s: int) -> str:
+    return "" if seconds is None else f"{seconds / unit_s:g}"
 
 
 def _errors_of(form: QuotaForm) -> str:

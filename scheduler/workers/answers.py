@@ -16,7 +16,7 @@ from scheduler.engine.decisions import Explain
 from scheduler.engine.proof import Proof
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Answer, Workload
-from scheduler.workers.snapshots import ClusterView, StoredAnswer
+from scheduler.selectors.snapshots import ClusterView, StoredAnswer
 
 _MOST_PARTS = 12
 """Of each list of a proof so many are kept: enough for every resource of three levels of queues and then some."""

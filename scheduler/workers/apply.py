@@ -1,14 +1,16 @@
 """Writes the decisions of a cycle by compare-and-set: what has changed since is skipped, and decided again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
 import structlog
 from django.db import transaction
+from django.db.models import Exists, QuerySet
 from prometheus_client import Counter
 
 from core import clock
+from core.prepared import insert, prepared
 from core.signals import send_on_commit
 from core.units import ONE_GPU
 from scheduler import signals
@@ -16,7 +18,8 @@ from scheduler.engine.decisions import Reserve, Start, Stop, Withdraw
 from scheduler.engine.snapshot import JobView, PodState
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Placement, Reservation, Workload
-from scheduler.workers.snapshots import ClusterView, pod_name
+from scheduler.selectors.snapshots import ClusterView, pod_name
+from scheduler.services.workloads import ClaimedPlacement
 
 log = structlog.get_logger(__name__)
 
@@ -38,17 +41,22 @@ class Applied:
         return Applied(self.placed + other.placed, self.reserved + other.reserved, self.evicted + other.evicted)
 
 
-@transaction.atomic
+class Outdated(Exception):
+    """What a decision was made on has changed. What its transaction wrote is rolled back."""
+
+
+@transaction.atomic(savepoint=False)
 def apply_moves(batch: Sequence[Sequence[Move]], view: ClusterView) -> Applied:
     """Apply the moves of some jobs, of each job all of its starts and reservations or none.
 
-    No job relies on another: a reservation that no eviction serves is withdrawn later.
+    No job relies on another: a reservation that no eviction serves is withdrawn later. Raises Outdated.
     """
+    if (start := _find_only_start(batch, view)) is not None:
+        return _place_alone(start, view)
     moves = [move for moves in batch for move in moves]
     nodes = {node.pk: node for node in _lock_nodes({move.node_id for move in moves if _is_place(move)})}
     unchanged = {pk for pk, node in nodes.items() if view.revisions[pk] == node.revision}
-    locked = Workload.objects.select_for_update().filter(pk__in={move.job_id for move in moves})
-    rows = {row.pk: row for row in locked.only(*_LOCKED_FIELDS).order_by("pk")}
+    rows = {row.pk: row for row in _locked_workloads({move.job_id for move in moves})}
     evicted = _evict([(rows[move.job_id], move) for move in moves if isinstance(move, Stop) and move.job_id in rows])
     _withdraw([move for move in moves if isinstance(move, Withdraw)])
     places = [
@@ -63,6 +71,44 @@ def apply_moves(batch: Sequence[Sequence[Move]], view: ClusterView) -> Applied:
     return Applied(placed, reserved, evicted)
 
 
+def _find_only_start(batch: Sequence[Sequence[Move]], view: ClusterView) -> Start | None:
+    """Return the only move, where it starts a workload of one pod that nothing is reserved for."""
+    if len(batch) != 1 or len(batch[0]) != 1 or not isinstance(batch[0][0], Start):
+        return None
+    pods = view.jobs[batch[0][0].job_id].pods
+    is_plain = len(pods) == 1 and pods[0].state is PodState.PENDING and not pods[0].request.share_mib
+    return batch[0][0] if is_plain else None
+
+
+def _place_alone(start: Start, view: ClusterView) -> Applied:
+    """Place a workload of one pod, and have it claimed in the same transaction where somebody does.
+
+    Its rows are compared and changed in one statement, which comes after the claim: whoever holds a job and its
+    workload holds the job first.
+    """
+    node = next(node for node in view.nodes if node.id == start.node_id)
+    placement = _placement(start, view.jobs[start.job_id], node.device_mib)
+    offer = ClaimedPlacement(placement.workload_id, placement.pod, node.name, placement.gpus)
+    answers = signals.workload_placing.send(sender=None, placement=offer)
+    placement.is_claimed = any(is_claimed for _, is_claimed in answers)
+    if not _placeable.update(_placed_now(), start.job_id, start.node_id, view.revisions[start.node_id]):
+        raise Outdated
+    insert([placement])
+    send_on_commit(signals.workload_placed, workload_ids=[start.job_id])
+    return Applied(placed=1)
+
+
+@prepared
+def _placeable(workload_id: str, node_id: str, revision: int) -> QuerySet[Workload]:
+    is_unchanged = Exists(Node.objects.filter(pk=node_id, revision=revision))
+    return Workload.objects.filter(is_unchanged, pk=workload_id, state=WorkloadState.PENDING)
+
+
+def _placed_now() -> Mapping[str, object]:
+    placed = {"state": WorkloadState.PLACED, "placed_at": clock.now()}
+    return {**placed, "reason": "", "reason_code": "", "answer": None}
+
+
 def _is_place(move: Move) -> TypeGuard[Start | Reserve]:
     return isinstance(move, Start | Reserve)
 
@@ -70,7 +116,22 @@ def _is_place(move: Move) -> TypeGuard[Start | Reserve]:
 def _lock_nodes(node_ids: set[str]) -> list[Node]:
     if not node_ids:
         return []
-    return list(Node.objects.select_for_update().filter(pk__in=node_ids).only("name", "revision").order_by("pk"))
+    return _locked_nodes(node_ids)
+
+
+@prepared
+def _locked_nodes(node_ids: Collection[str]) -> QuerySet[Node]:
+    return Node.objects.select_for_update().filter(pk__in=node_ids).only("name", "revision").order_by("pk")
+
+
+@prepared
+def _locked_workloads(workload_ids: Collection[str]) -> QuerySet[Workload]:
+    return Workload.objects.select_for_update().filter(pk__in=workload_ids).only(*_LOCKED_FIELDS).order_by("pk")
+
+
+@prepared
+def _pending(workload_ids: Collection[str]) -> QuerySet[Workload]:
+    return Workload.objects.filter(pk__in=workload_ids, state=WorkloadState.PENDING)
 
 
 def _evict(stops: Sequence[tuple[Workload, Stop]]) -> int:
@@ -146,11 +207,9 @@ def _place(starts: Sequence[tuple[Workload, Start]], view: ClusterView) -> int:
         _withdraw([Withdraw(row.pk, start.pod_id) for row, start in starts if row.pk in several])
         devices_mib = {node.id: node.device_mib for node in view.nodes}
         placements = [_placement(start, view.jobs[row.pk], devices_mib[start.node_id]) for row, start in starts]
-        Placement.objects.bulk_create(placements)
+        insert(placements)
         _count_gpu_memory(rows, placements)
-        Workload.objects.filter(pk__in=rows, state=WorkloadState.PENDING).update(
-            state=WorkloadState.PLACED, placed_at=clock.now(), reason="", reason_code="", answer=None
-        )
+        _pending.update(_placed_now(), rows)
         send_on_commit(signals.workload_placed, workload_ids=list(rows))
     return len(rows)
 

@@ -15,17 +15,19 @@ from django.db.models import Count, Q, QuerySet, Sum
 from prometheus_client import Histogram
 
 from core import clock, ids, isolation, leases
+from core.prepared import prepared
 from core.units import ONE_GPU
 from scheduler.engine.cycle import decide
 from scheduler.engine.decisions import Decision, Explain, Start
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import NEARLINE, Policy, QueueView, Snapshot
 from scheduler.engine.states import WorkloadState
-from scheduler.models import Gpu, Node, Workload
-from scheduler.workers import answers, apply, packing, undecided
+from scheduler.models import Gpu, Node, Placement, Queue, Workload
+from scheduler.selectors import workloads
+from scheduler.selectors.snapshots import ClusterView, SnapshotReader
+from scheduler.workers import answers, apply, undecided
 from scheduler.workers.apply import Applied, Move
 from scheduler.workers.session_cache import SessionCache
-from scheduler.workers.snapshots import ClusterView, SnapshotReader
 
 log = structlog.get_logger(__name__)
 
@@ -58,22 +60,50 @@ def find_waiting() -> list[QuerySet[Workload]]:
     return [Workload.objects.filter(Q(state=WorkloadState.PENDING) | is_incomplete)]
 
 
-def run_once(policy: Policy = _POLICY) -> CycleReport:
+def find_limited() -> list[QuerySet[Placement]]:
+    """Return what runs in pools where work may run for so long only."""
+    has_limit = Q(training_run_at_most_s__isnull=False) | Q(interactive_run_at_most_s__isnull=False)
+    pools = Queue.objects.filter(has_limit).values("pool")
+    return [Placement.objects.filter(workload__queue__pool__in=pools, evicting_since=None)]
+
+
+@prepared
+def _first_waiting() -> QuerySet[Workload, str]:
+    (waiting,) = find_waiting()
+    return waiting.values_list("pk", flat=True)[:1]
+
+
+def run_once(policy: Policy = _POLICY, *, only_if_waiting: bool = True) -> CycleReport:
     """Place pending workloads, evict others where a queue is entitled to their capacity, and explain the other waits.
 
+    Overdue work ends in any cycle, so one may be worth running although nothing waits.
     Safe to run twice at once. A workload on which the engine fails is left out for a while, and the others go on.
     """
-    (waiting,) = find_waiting()
-    if not waiting.exists():
-        return CycleReport()
-    holder = ids.new_id("cycle", now_ms=clock.now_ms())
-    if not leases.take_named(_LEASE, holder=holder, for_s=_LEASE_S):
+    lease = _take_lease(only_if_waiting=only_if_waiting)
+    if lease is None:
         return CycleReport()
     try:
         with CYCLE_SECONDS.time():
-            return _run(policy, holder)
+            return _run(policy, lease)
     finally:
-        leases.release_named(_LEASE, holder=holder)
+        if not lease.has_ended:
+            leases.release_named(_LEASE, holder=lease.holder)
+
+
+@dataclass
+class _Lease:
+    """The lease of a cycle, which may end with its last change."""
+
+    holder: str
+    has_ended: bool = False
+
+
+def _take_lease(*, only_if_waiting: bool) -> _Lease | None:
+    """Take the lease, where asked for only if anything waits; None where another cycle runs too."""
+    if only_if_waiting and not workloads.list_enqueued_here() and not _first_waiting():
+        return None
+    holder = ids.new_id("cycle", now_ms=clock.now_ms())
+    return _Lease(holder) if leases.take_named(_LEASE, holder=holder, for_s=_LEASE_S) else None
 
 
 def fair_shares(changed: Mapping[str, QueueView] | None = None) -> Mapping[str, int]:
@@ -106,8 +136,8 @@ def _demand() -> list[Workload]:
     return found
 
 
-def _run(policy: Policy, holder: str) -> CycleReport:
-    policy, failures = packing.with_prices(policy), isolation.find([undecided.DECIDE])
+def _run(policy: Policy, lease: _Lease) -> CycleReport:
+    failures = isolation.find([undecided.DECIDE])
     with _sessions.read(policy, failures) as inputs:
         if not any(cycle_input.has_changes for cycle_input in inputs.values()):
             return CycleReport(waiting=sum(len(cycle_input.session.waiting) for cycle_input in inputs.values()))
@@ -115,22 +145,24 @@ def _run(policy: Policy, holder: str) -> CycleReport:
         for cycle_input in inputs.values():
             view = cycle_input.view
             try:
-                decided.append((view, decide(cycle_input.session)))
+                session = cycle_input.session
+                decided.append((view, decide(session)))
             except Exception as error:  # noqa: BLE001 (`blame` records it, or raises it)
                 failed = error
                 break
             isolation.forget(undecided.DECIDE, [row.item_id for row in failures if row.item_id in view.jobs])
         else:
-            return _write(decided, holder)
+            return _write(decided, lease)
     _sessions.forget()
-    undecided.blame(view, policy, decide, failed)
+    undecided.blame(view, session.policy, decide, failed)
     return CycleReport(waiting=len(view.answers))
 
 
-def _write(decided: Sequence[tuple[ClusterView, Sequence[Decision]]], holder: str) -> CycleReport:
+def _write(decided: Sequence[tuple[ClusterView, Sequence[Decision]]], lease: _Lease) -> CycleReport:
     applied = Applied()
     reasons: list[tuple[Explain, ClusterView]] = []
     starts: set[str] = set()
+    batches: list[tuple[ClusterView, Sequence[Sequence[Move]]]] = []
     for view, decisions in decided:
         moves_of: dict[str, list[Move]] = {}
         for decision in decisions:
@@ -139,10 +171,13 @@ def _write(decided: Sequence[tuple[ClusterView, Sequence[Decision]]], holder: st
             else:
                 moves_of.setdefault(decision.job_id, []).append(decision)
         starts |= {job_id for job_id, moves in moves_of.items() if any(isinstance(move, Start) for move in moves)}
-        for batch in _in_batches(list(moves_of.values())):
-            done = isolation.in_batch(APPLY, batch, partial(_apply, view=view, holder=holder), key=_job_id)
-            applied = sum(done, applied)
-    if reasons or any(answer_id for view, _ in decided for *_, answer_id in view.answers.values()):
+        batches += [(view, batch) for batch in _in_batches(list(moves_of.values()))]
+    has_answers = bool(reasons) or any(answer_id for view, _ in decided for *_, answer_id in view.answers.values())
+    for number, (view, batch) in enumerate(batches, start=1):
+        is_last = number == len(batches) and not has_answers
+        work = partial(_apply, view=view, lease=lease, is_last=is_last)
+        applied = sum(isolation.in_batch(APPLY, batch, work, key=_job_id), applied)
+    if has_answers:
         answers.store(reasons)
     skipped = len(starts) - applied.placed
     if applied != Applied() or skipped:
@@ -168,6 +203,14 @@ def _job_id(moves: Sequence[Move]) -> str:
     return moves[0].job_id
 
 
-@transaction.atomic
-def _apply(batch: Sequence[Sequence[Move]], view: ClusterView, holder: str) -> Applied:
-    return apply.apply_moves(batch, view) if leases.renew_named(_LEASE, holder=holder, for_s=_LEASE_S) else Applied()
+def _apply(batch: Sequence[Sequence[Move]], view: ClusterView, lease: _Lease, *, is_last: bool) -> Applied:
+    """Apply a batch while the lease is held; with the last one it ends."""
+    try:
+        with transaction.atomic():
+            if not leases.renew_named(_LEASE, holder=lease.holder, for_s=0 if is_last else _LEASE_S):
+                return Applied()
+            applied = apply.apply_moves(batch, view)
+    except apply.Outdated:
+        return Applied()
+    lease.has_ended = is_last
+    return applied

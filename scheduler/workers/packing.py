@@ -5,17 +5,17 @@ The prices of capacity take a second to work out, so a background task does it n
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import structlog
 from django.db.models import Count
 
 from core import clock, ids, leases
 from scheduler.engine.rules import packing
-from scheduler.engine.snapshot import CapacityPrices, Fill, Policy
+from scheduler.engine.snapshot import CapacityPrices, Fill
 from scheduler.models import Packing, Workload
 from scheduler.selectors.packing import find_packing
-from scheduler.workers.snapshots import request_of
+from scheduler.selectors.snapshots import request_of
 
 log = structlog.get_logger(__name__)
 
@@ -53,19 +53,6 @@ def learn() -> None:
         facts = {"mix": mix, "prices": prices, "requests": requests, "learnt_at": clock.now()}
         Packing.objects.update_or_create(pk=_ROW, defaults=facts)
         log.info("scheduler.packing", fill=Fill.MIX, requests=requests)
-
-
-def with_prices(policy: Policy) -> Policy:
-    """Return the policy with the prices of capacity that were learnt, if they were.
-
-    They choose the node. Shares go on being put onto devices in shared use first, and there onto the fullest: the
-    prices alone would sometimes open a device for a share that fits beside another one.
-    """
-    known = find_packing()
-    if known is None:
-        return policy
-    prices = CapacityPrices(**known.prices | {"device": tuple(known.prices["device"])})
-    return replace(policy, gpu_nodes=Fill.MIX, cpu_nodes=Fill.MIX, prices=prices)
 
 
 def _recent_mix() -> list[list[int]]:

@@ -10,8 +10,9 @@ from core import clock
 from core.models import Failure
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import Policy, Snapshot
+from scheduler.selectors.packing import apply_prices
+from scheduler.selectors.snapshots import ClusterView, SnapshotReader
 from scheduler.workers import undecided
-from scheduler.workers.snapshots import ClusterView, SnapshotReader
 
 _MAX_AGE = timedelta(minutes=1)
 """Then everything is read again, so that no mistake in a cached session lasts."""
@@ -51,9 +52,11 @@ class SessionCache:
             now = clock.now()
             if cached is None or not timedelta(0) <= now - cached.since < _MAX_AGE:
                 cached = _Cached(SnapshotReader(), {}, now)
+            views = cached.reader.read()
+            policy = apply_prices(policy, cached.reader.packing)
             inputs = {
                 pool_id: _read(cached.inputs.get(pool_id), undecided.leave_out(view, failures), policy)
-                for pool_id, view in cached.reader.read().items()
+                for pool_id, view in views.items()
             }
             yield inputs
             self._cached = _Cached(cached.reader, inputs, cached.since)

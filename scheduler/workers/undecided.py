@@ -11,7 +11,7 @@ from scheduler.engine.session import Session
 from scheduler.engine.snapshot import PodState, Policy, Snapshot
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Workload
-from scheduler.workers.snapshots import ClusterView
+from scheduler.selectors.snapshots import ClusterView
 
 DECIDE = "scheduler.decide"
 """The kind of failures; items are workloads."""

@@ -9,6 +9,7 @@ from scheduler.engine.queues import QueueState
 from scheduler.engine.rules import reservation
 from scheduler.engine.rules.order import JobQueue, queue_key
 from scheduler.engine.session import Session
+from scheduler.engine.snapshot import PodState
 from scheduler.engine.solver import Judge, solve
 from scheduler.engine.victims import VictimQueue
 
@@ -27,10 +28,14 @@ def serve_by_taking(
     Queues that may not claim at the beginning are not looked at. Jobs that ask for the same are served in one go, ever
     more of them as long as that works and nobody else has a turn; not so where they choose between pools, as some may
     get what they want most.
+
+    Where reservations are not honored, one for which nothing has to terminate is dropped in the end: the next cycle
+    would start what this one revoked for it, and revoke it again, for ever.
     """
     lines = session.waiting_lines.settled()
     waiting = JobQueue(session, {queue: lines[queue] for queue in lines if may_claim(queue)}, Job.next_pods)
     at_once = 1
+    moot: list[Pod] = []
     while (turn := waiting.pop()) is not None:
         job, pods = turn
         if not pods or not job.view.may_evict:
@@ -40,10 +45,15 @@ def serve_by_taking(
         if len(job.pods) == 1 and len(job.view.pools) <= 1 and job not in session.reserved_nodes:
             jobs += waiting.pop_alike(at_once - 1)
         session.cause = (code, job)
+        checkpoint = session.checkpoint()
         with reservation.opened(session, job):
             pods = [pod for other in jobs for pod in other.next_pods()]
             is_served = may_try(job, pods) and solve(session, jobs, victims_of(job, pods), judge(job))
         if is_served:
+            moved = session.moved_since(checkpoint)
+            is_any_stopped = any(pod.view.state is PodState.RUNNING is not pod.state for pod in moved)
+            if not session.policy.honors_reservations and not is_any_stopped:
+                moot += moved
             at_once *= 2
             waiting.reconsider_all()
         elif len(jobs) > 1:
@@ -52,6 +62,9 @@ def serve_by_taking(
                 waiting.push(other)
         else:
             waiting.pass_over()
+    for pod in moot:
+        if pod.state is PodState.RESERVED and pod.view.state is PodState.PENDING:
+            session.evict(pod)
 
 
 def victims(

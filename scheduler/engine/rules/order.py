@@ -87,6 +87,11 @@ class JobQueue:
                 self._step(queue)
         return found
 
+    def leave_out(self, queue: QueueState) -> None:
+        """Skip all jobs of a queue from now on."""
+        self._heads[queue] = []
+        self._forget(queue)
+
     def pass_over(self) -> None:
         """Skip jobs of the kind of the one popped last, as nothing can be done for them: until `reconsider_all`."""
         if self._popped is not None and self._popped[1] is not None:

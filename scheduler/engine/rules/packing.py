@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from core.units import ONE_GPU
 from scheduler.engine.ledger import NodeLedger, SharedDevice
+from scheduler.engine.node_table import NodeTable, Where
 from scheduler.engine.snapshot import CapacityPrices, NodeView, Request
 
 PARTS = 100
@@ -70,6 +71,57 @@ def cost(node: NodeLedger, request: Request, prices: CapacityPrices) -> float:
     before = _stranded(free, cores, memory, prices)
     after = _stranded(free - used, cores - request.cpu_millicores, memory - request.memory_bytes, prices)
     return taken * (1 + prices.premiums.get(node.view.pool, 0.0)) + after - before
+
+
+def costs(
+    table: NodeTable,
+    request: Request,
+    prices: CapacityPrices,
+    at: Where,
+    needed_mib: npt.NDArray[np.int64] | None,
+) -> Floats:
+    """Return what nodes lose by serving a request, as `cost` of each: of use only where it fits.
+
+    `needed_mib` is what a share takes of one device of each node; None where no share is asked for.
+    """
+    capacity = table.capacity(at)
+    free = capacity.free_milli / ONE_GPU
+    used: Floats | float
+    taken: Floats | float
+    if needed_mib is None:
+        used, taken = request.gpus, request.gpus * prices.device[PARTS]
+    else:
+        used, taken = _take_shares(table, prices, at, needed_mib)
+    before = _stranded_each(free, capacity.cpu, capacity.memory, prices)
+    cores, memory = capacity.cpu - request.cpu_millicores, capacity.memory - request.memory_bytes
+    after = _stranded_each(free - used, cores, memory, prices)
+    dearness: Floats | float = 1 + table.premiums(prices.premiums)[at] if prices.premiums else 1.0
+    return taken * dearness + after - before
+
+
+def _take_shares(
+    table: NodeTable, prices: CapacityPrices, at: Where, needed_mib: npt.NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Return for each node the part of a device that a share uses, and the least value that it takes from one."""
+    value = np.array(prices.device)
+    mib = np.maximum(1, table.device_mib[at])
+    rest = np.maximum(0, mib - needed_mib)
+    taken = np.where(table.capacity(at).whole > 0, value[PARTS] - value[PARTS * rest // mib], np.inf)
+    free, left = table.parts(at)
+    of_devices = value[PARTS * left // mib] - value[PARTS * np.maximum(0, left - needed_mib) // mib]
+    taken = np.minimum(taken, np.where(free >= needed_mib, of_devices, np.inf).min(axis=0, initial=np.inf))
+    return needed_mib / mib, np.where(np.isfinite(taken), taken, 0.0)
+
+
+def _stranded_each(
+    devices: Floats, cores: npt.NDArray[np.int64], memory: npt.NDArray[np.int64], prices: CapacityPrices
+) -> Floats:
+    usable = devices
+    if prices.cores_per_device:
+        usable = np.minimum(usable, cores / prices.cores_per_device)
+    if prices.memory_per_device:
+        usable = np.minimum(usable, memory / prices.memory_per_device)
+    return devices - usable
 
 
 def device_cost(node: NodeLedger, device: SharedDevice, needed_mib: int, prices: CapacityPrices) -> float:

@@ -1,13 +1,16 @@
 """Keeping pods together: in one rack, one zone, whatever levels the cluster's nodes are labelled with.
 
-A group goes into one domain of its required level. A preferred level is tried first, from the tightest domain that can
-hold the group; where no such domain is enough, wider ones are, and then the freest narrow domain is filled first.
+A group goes into one domain of its required level. A preferred level is tried first, then wider ones. Of the domains
+of a level that can hold the group, the first is in the fullest domain of the widest level, in the fullest of the next
+level there, and so on. Where a group spreads over several domains of its preferred level, the last of them is filled
+first, as it is the freest.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from core.units import ONE_GPU
 from scheduler.engine import mig
 from scheduler.engine.jobs import Group, Job, Pod, PodSet
 from scheduler.engine.ledger import HOLDING, NodeLedger
@@ -15,9 +18,12 @@ from scheduler.engine.session import Session
 from scheduler.engine.snapshot import Request, TopologyConstraint
 
 _RANKS = 10
+_NONE_FREE = 1000.0
 
 Preferences = Mapping[str, int]
 Domain = tuple[str, ...]
+Order = Mapping[Domain, tuple[tuple[float, str], ...]]
+"""The place of each domain, first to last."""
 
 
 class PlaceOne(Protocol):
@@ -116,15 +122,14 @@ def _choices(
         yield nodes, preferences
         return
     pinned = _pinned(part, constraint)
-    for depth in _depths(constraint):
+    depths = _depths(constraint)
+    order = _order(constraint.levels[: depths[0]], pods, nodes)
+    preferences = _preferences(constraint, nodes, order) or preferences
+    for depth in depths:
         domains = _domains(constraint.levels[:depth], nodes)
-        able = [
-            (_free(inside, pods[0].shape.request), domain, inside)
-            for domain, inside in domains.items()
-            if (pinned is None or domain[: len(pinned)] == pinned) and _may_hold(inside, pods)
-        ]
-        for _, _, inside in sorted(able, key=lambda entry: entry[:2]):
-            yield inside, _preferences(constraint, inside, pods[0].shape.request) or preferences
+        for domain in sorted(domains, key=lambda domain: order[domain]):
+            if (pinned is None or domain[: len(pinned)] == pinned) and _may_hold(domains[domain], pods):
+                yield domains[domain], preferences
 
 
 def _depths(constraint: TopologyConstraint) -> list[int]:
@@ -156,24 +161,54 @@ def _pinned(part: Group | PodSet, constraint: TopologyConstraint) -> Domain | No
     return None
 
 
-def _preferences(constraint: TopologyConstraint, nodes: Sequence[NodeLedger], request: Request) -> Preferences | None:
-    """Rank the nodes by their domain of the preferred level, the freest highest, so that the fewest are touched."""
+def _preferences(constraint: TopologyConstraint, nodes: Sequence[NodeLedger], order: Order) -> Preferences | None:
+    """Rank the nodes by their domain of the preferred level, the last highest, so that the fewest are touched."""
     if constraint.preferred not in constraint.levels:
         return None
-    levels = constraint.levels[: constraint.levels.index(constraint.preferred) + 1]
-    domains = _domains(levels, nodes)
-    ordered = sorted(domains, key=lambda domain: (_free(domains[domain], request), domain))
+    domains = _domains(constraint.levels[: constraint.levels.index(constraint.preferred) + 1], nodes)
     return {
-        node.view.id: _RANKS * position // len(ordered)
-        for position, domain in enumerate(ordered)
+        node.view.id: _RANKS * position // len(domains)
+        for position, domain in enumerate(sorted(domains, key=lambda domain: order[domain]), start=1)
         for node in domains[domain]
     }
 
 
-def _free(nodes: Sequence[NodeLedger], request: Request) -> float:
-    if request.wants_gpu:
-        return float(sum(node.free_milli() for node in nodes))
-    return float(sum(node.idle_cpu + node.releasing_cpu for node in nodes))
+def _order(levels: Sequence[str], pods: Sequence[Pod], nodes: Sequence[NodeLedger]) -> Order:
+    """Return the places of all domains down to a level: by the domain above, then the fullest, then by name."""
+    asked = _sum(_asked(pod.shape.request) for pod in pods)
+    order: dict[Domain, tuple[tuple[float, str], ...]] = {(): ()}
+    for depth in range(1, len(levels) + 1):
+        for domain, inside in _domains(levels[:depth], nodes).items():
+            order[domain] = (*order[domain[:-1]], (-_load(asked, _sum(map(_free, inside))), domain[-1]))
+    return order
+
+
+def _load(asked: Mapping[str, int], free: Mapping[str, int]) -> float:
+    """Return which part of what is free is asked for, of the resource that is shortest."""
+    loads = (amount / free[name] if free.get(name, 0) > 0 else _NONE_FREE for name, amount in asked.items() if amount)
+    return max(loads, default=0.0)
+
+
+def _asked(request: Request) -> dict[str, int]:
+    gpu = ONE_GPU * request.gpus + request.share_milli * request.devices
+    return {"gpu": gpu, "cpu": request.cpu_millicores, "memory": request.memory_bytes, **dict(request.mig)}
+
+
+def _free(node: NodeLedger) -> dict[str, int]:
+    """Return what is free or about to be; of devices only whole ones."""
+    return {
+        "gpu": ONE_GPU * (node.idle_gpus + node.releasing_gpus),
+        "cpu": node.idle_cpu + node.releasing_cpu,
+        "memory": node.idle_memory + node.releasing_memory,
+        **{profile: node.idle_mig[profile] + node.releasing_mig.get(profile, 0) for profile in node.idle_mig},
+    }
+
+
+def _sum(amounts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for each in amounts:
+        total.update(each)
+    return total
 
 
 def _may_hold(nodes: Sequence[NodeLedger], pods: Sequence[Pod]) -> bool:

@@ -2,14 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.db.models import BigIntegerField, CharField, DateTimeField, F, Model, QuerySet, Value
 
 from core import clock, orm
+from core.prepared import prepared
 from core.units import ONE_GPU
 from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
@@ -21,9 +24,12 @@ from scheduler.engine.snapshot import (
     PodView,
     QueueView,
     Request,
+    WorkRules,
 )
 from scheduler.engine.states import WorkloadState
-from scheduler.models import FIRST_POD, Node, Placement, Queue, Reservation, Workload
+from scheduler.models import FIRST_POD, Node, Packing, Placement, Queue, Reservation, Workload
+from scheduler.selectors.packing import find_packing
+from scheduler.selectors.workloads import list_enqueued_here
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -38,6 +44,7 @@ _NOMINAL_MIB = 1000
 _STUCK_AFTER = timedelta(minutes=5)
 """A workload that has been terminating for so long may never stop: its capacity is not reserved any more."""
 
+_UNCHANGED: Mapping[str, QueueView] = MappingProxyType({})
 _ONE_POD = GroupView((PodSetView("", 1),))
 
 
@@ -70,29 +77,47 @@ class SnapshotReader:
         self._nodes: dict[tuple[str, int], _Node] = {}
         self._waiting: dict[tuple[str, int, int], _WaitingJob] = {}
         self._running: dict[tuple[str, int], _PlacedPod] = {}
+        self._packing: tuple[Packing, datetime] | None = None
 
-    def read(self, waiting: Sequence[Workload] | None = None) -> Mapping[str, ClusterView]:
+    @property
+    def packing(self) -> Packing | None:
+        """The prices of capacity that were in use when the state was read."""
+        return None if self._packing is None else self._packing[0]
+
+    def read(
+        self, waiting: Sequence[Workload] | None = None, *, changed: Mapping[str, QueueView] = _UNCHANGED
+    ) -> Mapping[str, ClusterView]:
         """Return the present state of each pool. A project that is deleted meanwhile takes its workloads along.
 
-        `waiting` replaces the pending workloads.
+        `waiting` replaces the pending workloads, `changed` queues by their ids.
         """
         now = clock.now()
-        self._nodes = _update(self._nodes, _nodes_now(), _read_nodes)
-        rows = Queue.objects.select_related("project").order_by("pk")
-        queues = [(row.pool_id, view_queue(row)) for row in rows]
-        reservations = _Reservations(Reservation.objects.order_by("pk"))
-        # Pending workloads are read first: one that is requeued meanwhile is then in neither list, and never in both.
+        facts = _read_facts(with_pending=waiting is None)
+        self._nodes = _update(self._nodes, {(pk, revision): pk for pk, revision in facts.nodes}, _read_nodes)
+        self._packing = self._packing_now(facts.packing)
+        queues = [(row.pool_id, changed.get(row.pk) or view_queue(row)) for row in _queues()]
+        reservations = _Reservations(Reservation.objects.order_by("pk") if facts.has_reservations else ())
         answers: Mapping[str, StoredAnswer] = {}
         if waiting is None:
-            present, answers = _waiting_now()
-            self._waiting = _update(self._waiting, present, _read_waiting)
+            present = {(pk, evictions, revision): pk for pk, evictions, revision, _ in facts.pending}
+            answers = {pk: answer for pk, *_, answer in facts.pending}
+            # What this thread's task has just enqueued, and nobody has changed since, need not be read.
+            enqueued = {(row.pk, row.evictions, row.revision): row for row in list_enqueued_here().values()}
+            new = {key: _waiting(row) for key, row in enqueued.items() if key in present}
+            self._waiting = _update(new | self._waiting, present, _read_waiting)
             pending = self._with_waits(now)
         else:
             pending = [view_pending(workload) for workload in waiting]
-        running, evicted = self._placements_now()
+        revisions = dict(self._nodes.keys())
+        running = {(pk, revisions.get(node_id, 0)): pk for pk, node_id, since in facts.placements if since is None}
+        evicted = [pk for pk, _, since in facts.placements if since is not None]
         nodes = {pk: node.view for (pk, _), node in self._nodes.items()}
         self._running = _update(self._running, running, partial(_read_running, nodes))
-        held = list(self._running.values())
+        ages = _ages_that_matter([queue for _, queue in queues])
+        held = [
+            _with_age(placed, ages[placed.job.queue_id], now) if placed.job.queue_id in ages else placed
+            for placed in self._running.values()
+        ]
         terminating = _read_terminating(evicted, nodes, now) if evicted else []
         jobs = _join(pending, held, terminating, reservations)
         return self._by_pool(queues, jobs, answers)
@@ -129,12 +154,12 @@ class SnapshotReader:
             for view, since, gpus in self._waiting.values()
         ]
 
-    def _placements_now(self) -> tuple[dict[tuple[str, int], str], list[str]]:
-        """Return what runs, with the revision of its node, and what is evicted."""
-        revisions = dict(self._nodes.keys())
-        facts = list(Placement.objects.order_by("pk").values_list("pk", "node_id", "evicting_since"))
-        running = {(pk, revisions.get(node_id, 0)): pk for pk, node_id, since in facts if since is None}
-        return running, [pk for pk, _, since in facts if since is not None]
+    def _packing_now(self, learnt_at: datetime | None) -> tuple[Packing, datetime] | None:
+        """Return the prices of capacity and when they were learnt; they are read when that is another moment."""
+        if learnt_at is None or (self._packing is not None and self._packing[1] == learnt_at):
+            return self._packing if learnt_at is not None else None
+        row = find_packing()
+        return None if row is None else (row, learnt_at)
 
 
 class _WaitingJob(NamedTuple):
@@ -153,10 +178,14 @@ class _Node:
 
 @dataclass(frozen=True)
 class _PlacedPod:
-    """A pod that holds capacity, in its job: of several pods all the others of `job` are pending there."""
+    """A pod that holds capacity, in its job: of several pods all the others of `job` are pending there.
+
+    `since` is when the job got its place, in seconds.
+    """
 
     job: JobView
     pod: PodView
+    since: float
 
 
 class _Reservations:
@@ -204,7 +233,7 @@ def _join(
         if reservations.find(placed.pod, placed.job.id) is not None:
             jobs.append(replace(placed.job, id=placement_id, pods=(placed.pod,), structure=_ONE_POD))
             again = replace(placed.pod, state=PodState.PENDING, node_id=None, devices=())
-            placed = _PlacedPod(placed.job, again)  # noqa: PLW2901 (it is pending beside the place that it leaves)
+            placed = replace(placed, pod=again)  # noqa: PLW2901 (it is pending beside the place that it leaves)
         several[placed.job.id].append(placed)
     for members in several.values():
         pods = {placed.pod.id: placed.pod for placed in members}
@@ -220,29 +249,95 @@ def _update(before: Mapping[K, V], now: Mapping[K, str], read: Callable[[list[st
     return {key: before[key] if key in before else found[pk] for key, pk in now.items() if key in before or pk in found}
 
 
-def _in_batches(rows: QuerySet[M], pks: Sequence[str]) -> list[M]:
-    return [row for batch in orm.in_batches(pks) for row in rows.filter(pk__in=batch).order_by("pk")]
+def _in_batches(read_rows: Callable[[Collection[str]], Iterable[M]], pks: Sequence[str]) -> list[M]:
+    return [row for batch in orm.in_batches(pks) for row in read_rows(batch)]
 
 
-def _nodes_now() -> dict[tuple[str, int], str]:
-    return {(pk, revision): pk for pk, revision in Node.objects.order_by("pk").values_list("pk", "revision")}
+@dataclass
+class _Facts:
+    """What there is at one moment, in the order of the keys.
+
+    Nodes with their revisions; pending workloads with their evictions, revisions and stored answers; placements with
+    their nodes, and since when they are evicted; when the prices of capacity were learnt.
+    """
+
+    nodes: list[tuple[str, int]] = field(default_factory=list)
+    pending: list[tuple[str, int, int, StoredAnswer]] = field(default_factory=list)
+    placements: list[tuple[str, str, datetime | None]] = field(default_factory=list)
+    packing: datetime | None = None
+    has_reservations: bool = False
+
+
+def _read_facts(*, with_pending: bool) -> _Facts:
+    facts = _Facts()
+    for kind, pk, first, second, text_1, text_2, text_3, at in sorted(_all_facts(with_pending), key=itemgetter(1)):
+        match kind:
+            case "node":
+                facts.nodes.append((pk, first))
+            case "pending":
+                facts.pending.append((pk, first, second, (text_1, text_2, text_3)))
+            case "placement":
+                facts.placements.append((pk, text_1, at))
+            case "packing":
+                facts.packing = at
+            case "reservation":
+                facts.has_reservations = True
+    return facts
+
+
+_Fact = tuple[str, str, int, int, str, str, str | None, datetime | None]
+
+
+@prepared
+def _all_facts(with_pending: bool) -> QuerySet[Any, _Fact]:  # noqa: FBT001 (a prepared query takes no names)
+    """Return all of it by one statement, which sees one moment: what is requeued meanwhile is pending or placed."""
+    workloads = Workload.objects.filter(state=WorkloadState.PENDING)
+    others = [
+        _facts_of("node", Node.objects.all(), first=F("revision")),
+        _facts_of("packing", Packing.objects.all(), at=F("learnt_at")),
+        _facts_of("reservation", Reservation.objects.all()),
+    ]
+    if with_pending:
+        counts = {"first": F("evictions"), "second": F("revision")}
+        texts = {"text_1": F("reason_code"), "text_2": F("reason"), "text_3": F("answer_id")}
+        others.append(_facts_of("pending", workloads, **counts, **texts))
+    placements = _facts_of("placement", Placement.objects.all(), text_1=F("node_id"), at=F("evicting_since"))
+    return placements.union(*others, all=True)
+
+
+def _facts_of(kind: str, rows: QuerySet[Any, Any], **columns: F) -> QuerySet[Any, _Fact]:
+    text = Value("", output_field=CharField())
+    number = Value(0, output_field=BigIntegerField())
+    empty = {"first": number, "second": number, "text_1": text, "text_2": text, "text_3": text}
+    at = Value(None, output_field=DateTimeField())
+    named = {"kind": Value(kind, output_field=CharField()), **empty, "at": at, **columns}
+    found: QuerySet[Any, _Fact] = rows.order_by().annotate(**named).values_list("kind", "pk", *list(named)[1:])
+    return found
+
+
+@prepared
+def _queues() -> QuerySet[Queue]:
+    return Queue.objects.select_related("project").order_by("pk")
+
+
+@prepared
+def _workloads(pks: Collection[str]) -> QuerySet[Workload]:
+    return Workload.objects.filter(pk__in=pks).order_by("pk")
+
+
+@prepared
+def _placed(pks: Collection[str]) -> QuerySet[Placement]:
+    return Placement.objects.filter(pk__in=pks).select_related("workload").order_by("pk")
 
 
 def _read_nodes(pks: list[str]) -> dict[str, _Node]:
-    rows = _in_batches(Node.objects.prefetch_related("gpus"), pks)
+    nodes = Node.objects.prefetch_related("gpus").order_by("pk")
+    rows = _in_batches(lambda batch: nodes.filter(pk__in=batch), pks)
     return {row.pk: _Node(row.pool_id, _view_node(row)) for row in rows}
 
 
-def _waiting_now() -> tuple[dict[tuple[str, int, int], str], dict[str, StoredAnswer]]:
-    """Return the pending workloads, with their evictions and revisions, and their stored answers."""
-    pending = Workload.objects.filter(state=WorkloadState.PENDING).order_by("pk")
-    facts = list(pending.values_list("pk", "evictions", "revision", "reason_code", "reason", "answer_id"))
-    present = {(pk, evictions, revision): pk for pk, evictions, revision, *_ in facts}
-    return present, {pk: (code, reason, answer) for pk, _, _, code, reason, answer in facts}
-
-
 def _read_waiting(pks: list[str]) -> dict[str, _WaitingJob]:
-    return {row.pk: _waiting(row) for row in _in_batches(Workload.objects.all(), pks)}
+    return {row.pk: _waiting(row) for row in _in_batches(_workloads, pks)}
 
 
 def _waiting(row: Workload) -> _WaitingJob:
@@ -252,13 +347,13 @@ def _waiting(row: Workload) -> _WaitingJob:
 
 def _read_running(nodes: Mapping[str, NodeView], pks: list[str]) -> dict[str, _PlacedPod]:
     """Return the views of pods that run. Nothing is known of checkpoints, so work is safe up to its start only."""
-    rows = _in_batches(Placement.objects.select_related("workload"), pks)
+    rows = _in_batches(_placed, pks)
     jobs: dict[str, JobView] = {}
     return {row.pk: _view_placed(row, jobs, nodes, PodState.RUNNING) for row in rows}
 
 
 def _read_terminating(pks: Sequence[str], nodes: Mapping[str, NodeView], now: datetime) -> list[tuple[str, _PlacedPod]]:
-    rows = _in_batches(Placement.objects.select_related("workload"), pks)
+    rows = _in_batches(_placed, pks)
     jobs: dict[str, JobView] = {}
     return [(row.pk, _view_placed(row, jobs, nodes, _terminating_state(row, now))) for row in rows]
 
@@ -282,7 +377,8 @@ def _view_placed(
     devices = tuple(str(index) for index, _ in row.gpus if str(index) in known)
     pending = next(pod for pod in job.pods if pod_name(pod.id) == row.pod) if workload.has_many_pods else job.pods[0]
     pod = replace(pending, state=state, node_id=None if node is None else node.id, devices=devices)
-    return _PlacedPod(job if workload.has_many_pods else replace(job, pods=(pod,)), pod)
+    since_s = (workload.placed_at or row.created_at).timestamp()
+    return _PlacedPod(job if workload.has_many_pods else replace(job, pods=(pod,)), pod, since_s)
 
 
 def view_queue(queue: Queue) -> QueueView:
@@ -299,7 +395,39 @@ def view_queue(queue: Queue) -> QueueView:
         quota=Quota(queue.gpu_quota_milli, queue.cpu_quota_millicores, queue.memory_quota_bytes),
         limit=Quota(queue.gpu_limit_milli, queue.cpu_limit_millicores, queue.memory_limit_bytes),
         weights=(max(queue.gpu_quota_milli or 0, ONE_GPU) / ONE_GPU if own is None else own, 1, 1),
+        reclaim_min_runtime_s=queue.reclaim_min_runtime_s,
+        preempt_min_runtime_s=queue.preempt_min_runtime_s,
+        training=_rules(queue.training_node_labels, queue.training_run_at_most_s),
+        interactive=_rules(queue.interactive_node_labels, queue.interactive_run_at_most_s),
     )
+
+
+def _rules(node_labels: Sequence[str], run_at_most_s: float | None) -> WorkRules:
+    pairs = (label.partition("=") for label in node_labels)
+    labels = frozenset((key, value) for key, _, value in pairs)
+    return WorkRules(node_labels=labels or None, run_at_most_s=run_at_most_s)
+
+
+def _ages_that_matter(queues: Sequence[QueueView]) -> Mapping[str, Sequence[float]]:
+    """Return by queue the ages, in seconds, at which a running job of it begins to be treated otherwise."""
+    by_id = {queue.id: queue for queue in queues}
+    found = {}
+    for queue in queues:
+        ages: set[float | None] = set()
+        above: QueueView | None = queue
+        while above is not None:
+            ages |= {above.reclaim_min_runtime_s, above.preempt_min_runtime_s}
+            ages |= {above.training.run_at_most_s, above.interactive.run_at_most_s}
+            above = by_id.get(above.parent_id) if above.parent_id is not None else None
+        if known := sorted(age for age in ages if age is not None):
+            found[queue.id] = known
+    return found
+
+
+def _with_age(placed: "_PlacedPod", ages: Sequence[float], now: datetime) -> "_PlacedPod":
+    """Return what runs with its age, as the last one that matters: so a view changes no more often than it must."""
+    age_s = now.timestamp() - placed.since
+    return replace(placed, job=replace(placed.job, running_for_s=max((age for age in ages if age <= age_s), default=0)))
 
 
 def pod_name(engine_id: str) -> str:

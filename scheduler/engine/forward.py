@@ -1,0 +1,430 @@
+"""When waiting jobs start: the scheduler itself, run forward on a clock of its own over the ends of running jobs.
+
+Nobody knows how long a job runs, so several passes are made. In each pass every job has another one of the lengths
+that it may have, so that together the passes cover all of them evenly. A forecast states quantiles of the starts.
+Of jobs that are submitted later only those are foreseen of which it is known when.
+"""
+
+import heapq
+import math
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from scheduler.engine.cycle import ACTIONS
+from scheduler.engine.decisions import StopCode
+from scheduler.engine.jobs import Job, Pod
+from scheduler.engine.ledger import ACTIVE
+from scheduler.engine.rules import reservation
+from scheduler.engine.run_times import UNKNOWN, RunTimes
+from scheduler.engine.session import Session
+from scheduler.engine.snapshot import JobView, PodState, PodView, Policy, Snapshot
+
+PASSES = 20
+GRAIN = 0.05
+"""Ends that lie closer together than this part of the time until then are taken together, which bounds the cycles."""
+
+MOST_CYCLES = 1000
+"""Of one pass. What has not started by then is not forecast."""
+
+_LIKELY, _LATE = 0.5, 0.9
+_LEAST_GRAIN_S = 1.0
+_MINUTE_S = 60.0
+"""Waits are told in whole minutes, as cycles are told them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A job that ends on the node where another one then starts. `is_ahead`: it waits now, and is served first."""
+
+    job_id: str
+    ends_in_s: float
+    gpu_milli: int
+    is_ahead: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStop:
+    """A job that is stopped in `in_s` seconds to free its resources for another one."""
+
+    job_id: str
+    in_s: float
+    code: StopCode
+
+
+@dataclass(frozen=True, slots=True)
+class StartForecast:
+    """When a waiting job starts, in seconds: in half of the passes by `likely_s`, in nine of ten by `late_s`.
+
+    Infinite: the known ends do not let it start. All else is of the pass of `likely_s`: there it starts on `node_ids`,
+    after `ahead` other waiting jobs of the same resource; `holders` end there before, the last one first, and `stops`
+    are those that are stopped for it.
+    """
+
+    likely_s: float
+    late_s: float
+    node_ids: tuple[str, ...] = ()
+    ahead: int = 0
+    holders: tuple[Holder, ...] = ()
+    stops: tuple[PlannedStop, ...] = ()
+
+
+NEVER = StartForecast(math.inf, math.inf)
+"""Nothing that is known lets it start."""
+
+
+class Forward:
+    """Forecasts from one snapshot. Same input, same output: a session serves all passes and is as before after each."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        run_times: Mapping[str, RunTimes],
+        *,
+        arrivals: Mapping[str, tuple[float, JobView]] = MappingProxyType({}),
+        at_s: float = 0.0,
+        passes: int = PASSES,
+        grain: float = GRAIN,
+    ) -> None:
+        """Begin at `at_s`, in seconds on the clock of `JobView.saved_at`. Without a `grain` every end stands alone.
+
+        `arrivals` are jobs by id that join the queue in so many seconds.
+        """
+        self.session = Session(snapshot, policy)
+        self._begin = {job.id: job for job in snapshot.jobs if job.id in self.session.jobs}
+        self._arrivals = dict(arrivals)
+        self._run_times = dict(run_times)
+        self._passes = passes
+        self._grain = grain
+        self._at_s = at_s
+        self._is_certain = all(run_times.get(job_id, UNKNOWN).is_certain for job_id in self._begin)
+
+    def queue_of(self, job_id: str) -> str:
+        """Return the id of the queue of a job that is there or arrives."""
+        return self._arrivals[job_id][1].queue_id if job_id in self._arrivals else self._begin[job_id].queue_id
+
+    def starts(self, wanted: Collection[str] | None = None) -> dict[str, StartForecast]:
+        """Return by id when each job starts that waits or arrives; of those that are `wanted` only, where given."""
+        waiting = [job.view.id for job in self.session.waiting.values() if not _is_up(job)]
+        found = {job_id for job_id in (*waiting, *self._arrivals) if wanted is None or job_id in wanted}
+        return self._forecast(found, self._arrivals)
+
+    def start_of(
+        self, job: JobView, run_times: RunTimes, *, instead_of: str | None = None, in_s: float = 0.0
+    ) -> StartForecast:
+        """Return when a job would start that is submitted in so many seconds; infinite: nobody knows when.
+
+        `instead_of` names one that then is not there. Nothing is kept of it.
+        """
+        (start,) = self.starts_of([job], run_times, instead_of=instead_of, in_s=in_s)
+        return start
+
+    def starts_of(
+        self, jobs: Sequence[JobView], run_times: RunTimes, *, instead_of: str | None = None, in_s: float = 0.0
+    ) -> list[StartForecast]:
+        """Return when jobs would start that are submitted together, as `start_of` does for one."""
+        if in_s == math.inf:
+            return [NEVER for _ in jobs]
+        arrivals = {job_id: each for job_id, each in self._arrivals.items() if job_id != instead_of}
+        left_out = self._begin.pop(instead_of, None) if instead_of is not None else None
+        if left_out is not None:
+            self.session.change((), [left_out.id])
+        new = {job.id: (in_s, job) for job in jobs}
+        self._run_times |= dict.fromkeys(new, run_times)
+        try:
+            starts = self._forecast(new.keys(), arrivals | new)
+            return [starts[job.id] for job in jobs]
+        finally:
+            for job_id in new:
+                del self._run_times[job_id]
+            if left_out is not None:
+                self._begin[left_out.id] = left_out
+                self.session.change([left_out])
+
+    def _forecast(
+        self, asked: AbstractSet[str], arrivals: Mapping[str, tuple[float, JobView]]
+    ) -> dict[str, StartForecast]:
+        if not asked:
+            return {}
+        is_certain = self._is_certain and all(self._run_times.get(job_id, UNKNOWN).is_certain for job_id in arrivals)
+        count = 1 if is_certain else self._passes
+        lengths = _Lengths(self._run_times, count)
+        passes = [
+            _Pass(
+                self.session, self._begin, arrivals, self._run_times, lengths.of_pass(number), self._grain, self._at_s
+            )
+            for number in range(count)
+        ]
+        for one in passes:
+            one.run(asked)
+        return {job_id: _sum_up(job_id, passes) for job_id in sorted(asked)}
+
+
+class _Lengths:
+    """Which of its possible lengths each job has in each pass: each part of them once, in a random order of its own."""
+
+    def __init__(self, run_times: Mapping[str, RunTimes], passes: int) -> None:
+        self._run_times = run_times
+        self._passes = passes
+        self._orders: dict[str, list[int]] = {}
+
+    def of_pass(self, number: int) -> "_LeftOf":
+        """Return what tells how long a job goes on in a pass, by its id and whether it starts anew."""
+
+        def left_s(job_id: str, starts_anew: bool) -> float:  # noqa: FBT001 (by position, as it is asked for each start)
+            return self._run_times.get(job_id, UNKNOWN).left_s(self._part(job_id, number), starts_anew=starts_anew)
+
+        return left_s
+
+    def _part(self, job_id: str, number: int) -> float:
+        if job_id not in self._orders:
+            order = self._orders[job_id] = list(range(self._passes))
+            random.Random(job_id).shuffle(order)  # noqa: S311 (no secret: the same order for the same job)
+        return (self._orders[job_id][number] + 0.5) / self._passes
+
+
+_LeftOf = Callable[[str, bool], float]
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run of a job in a pass. One that goes on already began before 0, as far as that is known."""
+
+    began_s: float
+    ends_s: float
+    node_ids: tuple[str, ...]
+    gpu_milli: int
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One pass over what is to come. The session is as before afterwards."""
+
+    session: Session
+    begin: Mapping[str, JobView]
+    arrivals: Mapping[str, tuple[float, JobView]]
+    run_times: Mapping[str, RunTimes]
+    left_s: _LeftOf
+    grain: float
+    at_s: float
+    now_s: float = 0.0
+    views: dict[str, JobView] = field(default_factory=dict)
+    runs: dict[str, _Run] = field(default_factory=dict)
+    starts: dict[str, _Run] = field(default_factory=dict)
+    ended: list[tuple[str, _Run]] = field(default_factory=list)
+    stops: dict[str, list[PlannedStop]] = field(default_factory=dict)
+    _ends: list[tuple[float, str]] = field(default_factory=list)
+    _arriving: list[tuple[float, str]] = field(default_factory=list)
+    _waits_from_s: dict[str, float] = field(default_factory=dict)
+
+    def run(self, asked: AbstractSet[str]) -> None:
+        """Go on until all that are asked for have started, or nothing can happen any more."""
+        self.views = dict(self.begin)
+        for job_id, view in self.begin.items():
+            job = self.session.jobs[job_id]
+            if _is_up(job):
+                self._begin_run(job, starts_anew=False)
+            elif view.waited_s is not None:
+                self._waits_from_s[job_id] = -view.waited_s
+        self._arriving = sorted((at_s, job_id) for job_id, (at_s, _) in self.arrivals.items())
+        self._change(self._arrived(), ())
+        released, gone = self._after_terminating()
+        for _ in range(MOST_CYCLES):
+            for action in ACTIONS.values():
+                action(self.session)
+            changed, ended = self._follow()
+            changed, ended, released, gone = released | changed, ended | gone, {}, set()
+            if self.starts.keys() >= asked:
+                break
+            if not changed and not ended:
+                ended = self._forward()
+                changed = self._arrived()
+                if not changed and not ended:
+                    break
+                changed |= self._age()
+            self._change(changed, ended)
+        before = (view for job_id, view in self.begin.items() if self.views.get(job_id) is not view)
+        self.session.change(before, self.arrivals.keys())
+
+    def _change(self, changed: Mapping[str, JobView], ended: Collection[str]) -> None:
+        self.views |= changed
+        for job_id in ended:
+            self.views.pop(job_id, None)
+            if (run := self.runs.pop(job_id, None)) is not None:
+                self.ended.append((job_id, run))
+        self.session.change((view for job_id, view in changed.items() if job_id not in ended), ended)
+
+    # --- what was decided happens
+
+    def _follow(self) -> tuple[dict[str, JobView], set[str]]:
+        """Return the jobs as they are once what was decided has happened, and those that are over."""
+        changed: dict[str, JobView] = {}
+        ended = set()
+        for job in dict.fromkeys(pod.job for pod in self.session.moved_since(0)):
+            job_id, before = job.view.id, job.view
+            self._note_stops(job)
+            if any(pod.state is PodState.FAILED for pod in job.pods):
+                ended.add(job_id)
+                continue
+            view = replace(before, pods=tuple(_after(pod) for pod in job.pods))
+            if view.pods == tuple(pod.view for pod in job.pods):
+                continue
+            if _is_up(job) and job_id not in self.runs:
+                self._begin_run(job, starts_anew=True)
+                self.starts.setdefault(job_id, self.runs[job_id])
+                view = self._as_started(view)
+            elif not _is_up(job) and (run := self.runs.pop(job_id, None)) is not None:
+                run.ends_s = self.now_s
+                self.ended.append((job_id, run))
+                self._waits_from_s[job_id] = self.now_s
+                waited_s = None if before.waited_s is None else 0.0
+                view = replace(
+                    view, evictions=before.evictions + 1, saved_at=None, running_for_s=None, waited_s=waited_s
+                )
+            changed[job_id] = view
+        return changed, ended
+
+    def _note_stops(self, job: Job) -> None:
+        for pod in job.pods:
+            if pod.view.state is PodState.RUNNING and pod.state is not PodState.RUNNING:
+                code, claimant = self.session.causes[pod]
+                if claimant is not None:
+                    code = StopCode.MOVED if pod.state is PodState.RESERVED else code
+                    self.stops.setdefault(claimant.view.id, []).append(PlannedStop(job.view.id, self.now_s, code))
+                    return
+
+    def _begin_run(self, job: Job, *, starts_anew: bool) -> None:
+        job_id = job.view.id
+        ran_s = 0.0 if starts_anew else self.run_times.get(job_id, UNKNOWN).ran_s
+        left_s = self.left_s(job_id, starts_anew)
+        if (limit_s := job.queue.rules_for(job.view).run_at_most_s) is not None:
+            left_s = min(left_s, max(0.0, limit_s - ran_s))
+        pods = job.active_pods()
+        nodes = tuple(dict.fromkeys(pod.node.view.id for pod in pods if pod.node is not None))
+        run = _Run(self.now_s - ran_s, self.now_s + left_s, nodes, self.session.charge_all(pods)[0])
+        self.runs[job_id] = run
+        if run.ends_s < math.inf:
+            heapq.heappush(self._ends, (run.ends_s, job_id))
+
+    def _as_started(self, view: JobView) -> JobView:
+        is_told = any(begun.running_for_s is not None for begun in self.begin.values())
+        return replace(view, saved_at=self.at_s + self.now_s, running_for_s=0.0 if is_told else None, waited_s=None)
+
+    def _after_terminating(self) -> tuple[dict[str, JobView], set[str]]:
+        """Return what the stops that are under way now lead to: jobs that wait again, and places that are left."""
+        pods = [pod for view in self.begin.values() for pod in view.pods]
+        other = {pod.id for pod in pods if pod.state is not PodState.TERMINATING}
+        changed, left = {}, set()
+        for job_id, view in self.begin.items():
+            leaving = [pod for pod in view.pods if pod.state is PodState.TERMINATING]
+            if leaving and all(pod.id in other for pod in leaving):
+                left.add(job_id)  # its pods wait for their next place as a job of their own
+            elif leaving:
+                changed[job_id] = replace(view, pods=tuple(map(_released, view.pods)))
+        return changed, left
+
+    # --- time passes
+
+    def _forward(self) -> set[str]:
+        """Go on to the next ends, and return the jobs that are over then; none: nothing ends any more."""
+        over: set[str] = set()
+        until_s = self._arriving[0][0] if self._arriving else math.inf
+        while self._ends and self._ends[0][0] <= until_s:
+            at_s, job_id = heapq.heappop(self._ends)
+            run = self.runs.get(job_id)
+            if run is None or run.ends_s != at_s or job_id in over:
+                continue
+            if not over:
+                until_s = min(until_s, at_s + max(self.grain * at_s, _LEAST_GRAIN_S if self.grain else 0.0))
+            over.add(job_id)
+            self.now_s = max(self.now_s, at_s)
+        if not over and self._arriving:
+            self.now_s = self._arriving[0][0]
+        return over
+
+    def _arrived(self) -> dict[str, JobView]:
+        """Return the jobs that are submitted by now."""
+        arrived = {}
+        while self._arriving and self._arriving[0][0] <= self.now_s:
+            _, job_id = self._arriving.pop(0)
+            _, arrived[job_id] = self.arrivals[job_id]
+            if arrived[job_id].waited_s is not None:
+                self._waits_from_s[job_id] = self.now_s
+        return arrived
+
+    def _age(self) -> dict[str, JobView]:
+        """Return the jobs of which time alone has changed something that rules look at."""
+        changed = {}
+        policy = self.session.policy
+        for job_id in self.session.waiting.keys() & self._waits_from_s.keys():
+            view = self.views[job_id]
+            waited_s = (self.now_s - self._waits_from_s[job_id]) // _MINUTE_S * _MINUTE_S
+            if reservation.is_time(policy, waited_s) is not reservation.is_time(policy, view.waited_s):
+                changed[job_id] = replace(view, waited_s=waited_s)
+        for job_id, run in self.runs.items():
+            if (view := self.views[job_id]).running_for_s is not None:
+                changed[job_id] = replace(view, running_for_s=self.now_s - run.began_s)
+        return changed
+
+
+def _is_up(job: Job) -> bool:
+    """Return whether as much of a job runs as it needs."""
+    return job.is_whole() and not job.reserved and any(pod.state in ACTIVE for pod in job.pods)
+
+
+def _after(pod: Pod) -> PodView:
+    """Return a pod as it is once what was decided has happened; what is stopped stops at once."""
+    view, node_id = pod.view, pod.node.view.id if pod.node is not None else None
+    match pod.state:
+        case PodState.STARTING | PodState.RUNNING:
+            return replace(view, state=PodState.RUNNING, node_id=node_id, devices=pod.devices)
+        case PodState.RESERVED:
+            return replace(view, state=PodState.RESERVED, node_id=node_id, devices=pod.devices)
+        case PodState.PENDING:
+            return replace(view, state=PodState.PENDING, node_id=None, devices=())
+        case PodState.TERMINATING if pod.was_evicted:
+            return replace(view, state=PodState.PENDING, node_id=None, devices=())
+        case _:
+            return view
+
+
+def _released(pod: PodView) -> PodView:
+    if pod.state is not PodState.TERMINATING:
+        return pod
+    return replace(pod, state=PodState.PENDING, node_id=None, devices=())
+
+
+def _sum_up(job_id: str, passes: Sequence[_Pass]) -> StartForecast:
+    runs = [one.starts.get(job_id) for one in passes]
+    starts = sorted((math.inf if run is None else run.began_s, number) for number, run in enumerate(runs))
+    likely_s, number = starts[math.ceil(_LIKELY * len(starts)) - 1]
+    late_s, _ = starts[math.ceil(_LATE * len(starts)) - 1]
+    one = passes[number]
+    stops = tuple(one.stops.get(job_id, ()))
+    if (run := runs[number]) is None:
+        return StartForecast(likely_s, late_s, stops=stops)
+    return StartForecast(likely_s, late_s, run.node_ids, _ahead(one, job_id), _holders(one, job_id), stops)
+
+
+def _ahead(one: _Pass, job_id: str) -> int:
+    """Return how many of the jobs that wait now start before a job on its resource."""
+    started = list(one.starts)
+    pools = [one.session.node_of[one.starts[other].node_ids[0]].view.pool for other in started]
+    place = started.index(job_id)
+    return pools[:place].count(pools[place])
+
+
+def _holders(one: _Pass, job_id: str) -> tuple[Holder, ...]:
+    """Return those whose ends let a job start on its nodes, the last first, and no more than free what it asks for."""
+    start = one.starts[job_id]
+    found: list[Holder] = []
+    for other, run in sorted(one.ended, key=lambda entry: (-entry[1].ends_s, entry[0])):
+        if run.ends_s > start.began_s or set(start.node_ids).isdisjoint(run.node_ids) or other == job_id:
+            continue
+        found.append(Holder(other, run.ends_s, run.gpu_milli, other in one.starts))
+        if start.gpu_milli and sum(holder.gpu_milli for holder in found) >= start.gpu_milli:
+            break
+    return tuple(found)

@@ -1,0 +1,100 @@
+"""By what right others hold what a job waits for: the class of its wait, and the shares that say so."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scheduler.engine.decisions import WaitCode
+from scheduler.engine.jobs import Job
+from scheduler.engine.queues import GPU, QueueState
+from scheduler.engine.session import Session
+
+STARVED_AFTER_S = 900.0
+"""A queue below its quota that waits so long, while others hold more than their share, is starved."""
+
+
+class WaitClass(StrEnum):
+    """What stands between a job and its start, as a name for programs."""
+
+    BY_RIGHT = "by_right"
+    BORROWED = "borrowed"
+    STARVED = "starved"
+    OVER_SHARE = "over_share"
+    FRAGMENTED = "fragmented"
+    LIMIT = "limit"
+    AFFINITY = "affinity"
+    GUARD = "guard"
+    STOPPING = "stopping"
+    NODES = "nodes"
+    NEVER = "never"
+    NEXT_CYCLE = "next_cycle"
+    DATA = "data"
+
+
+_OF_CODE = {
+    WaitCode.BEYOND_QUOTA: WaitClass.OVER_SHARE,
+    WaitCode.BEYOND_LIMIT: WaitClass.LIMIT,
+    WaitCode.NOT_ALLOWED: WaitClass.AFFINITY,
+    WaitCode.NOT_TOGETHER: WaitClass.AFFINITY,
+    WaitCode.RESERVED: WaitClass.GUARD,
+    WaitCode.UNREACHABLE: WaitClass.NODES,
+    WaitCode.DRAINED: WaitClass.NODES,
+    WaitCode.NEVER_FITS: WaitClass.NEVER,
+    WaitCode.INCOMPLETE: WaitClass.NEVER,
+    WaitCode.NEXT_CYCLE: WaitClass.NEXT_CYCLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a queue holds and may hold of the resource that a job waits for: thousandths of GPUs, or millicores.
+
+    A quota that is None is without bound.
+    """
+
+    queue_id: str
+    held: float
+    quota: float | None
+    fair: float
+
+    @property
+    def is_borrowing(self) -> bool:
+        """Whether it holds more than its quota and its fair share."""
+        return self.quota is not None and self.held > max(self.quota, self.fair)
+
+
+def share_of(queue: QueueState, resource: int = GPU) -> Share:
+    """Return the share of a queue."""
+    return Share(queue.view.id, queue.held[resource], queue.view.quota[resource], queue.fair[resource])
+
+
+def resource_of(job: Job) -> int:
+    """Return the resource that decides about a job: GPUs if it asks for any, else CPU."""
+    return GPU if any(pod.shape.wants_gpu for pod in job.pods) else GPU + 1
+
+
+def classify(
+    code: str, own: Share, asked: float, holders: Sequence[Share], *, waited_s: float = 0.0, free: float = 0.0
+) -> WaitClass:
+    """Return the class of a wait of which the cycle has told the code (empty: nothing yet).
+
+    `asked` is what the job asks for, `holders` are the shares of those who hold it, and `free` is how much of it is
+    idle on the nodes that could serve the job, wherever it lies.
+    """
+    if code in _OF_CODE:
+        return _OF_CODE[WaitCode(code)]
+    if free >= asked > 0:
+        return WaitClass.FRAGMENTED
+    if own.held and own.quota is not None and own.held + asked > max(own.quota, own.fair):
+        return WaitClass.OVER_SHARE
+    if not any(share.is_borrowing for share in holders if share.queue_id != own.queue_id):
+        return WaitClass.BY_RIGHT
+    is_within_quota = own.quota is None or own.held + asked <= own.quota
+    return WaitClass.STARVED if is_within_quota and waited_s >= STARVED_AFTER_S else WaitClass.BORROWED
+
+
+def free_milli(session: Session, job: Job) -> int:
+    """Return the thousandths of GPUs that are idle on the open nodes which serve a job."""
+    requests = {pod.shape.request for pod in job.pods}
+    nodes = [node for node in session.ready if any(node.view.serves(request) for request in requests)]
+    return sum(node.free_milli() for node in nodes)

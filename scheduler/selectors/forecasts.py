@@ -1,0 +1,371 @@
+"""When workloads start, and why not yet: the engine run forward on the present snapshot. Nothing is changed.
+
+What one call reads is the same for all of its answers. It costs a session of the engine for each pool; cycles and
+hand-overs never wait for it.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+
+from accounts.actor import Actor
+from core import clock
+from core.units import ONE_GPU
+from scheduler.engine import calibration
+from scheduler.engine.calibration import Score, Started, Stretch
+from scheduler.engine.forward import GRAIN, NEVER, Forward, StartForecast
+from scheduler.engine.queues import GPU
+from scheduler.engine.run_times import UNKNOWN, RunTimes
+from scheduler.engine.snapshot import NEARLINE, JobView, PodState, QueueView, Snapshot
+from scheduler.engine.standing import Share, WaitClass, classify, free_milli, resource_of, share_of
+from scheduler.engine.states import WorkloadState
+from scheduler.models import DEFAULT_POOL_ID, Forecast, Pool, PoolResource, Queue, Workload
+from scheduler.selectors import snapshots
+from scheduler.selectors.packing import with_prices
+from scheduler.selectors.snapshots import SnapshotReader
+
+__all__ = ["UNKNOWN", "RunTimes", "Share", "StartForecast", "WaitClass"]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A job as it would be submitted in `in_s` seconds to a resource, `instead_of` a workload where that is named.
+
+    A gang is `replicas` pods of this size. `id` names one that is submitted already and joins the queue then.
+    It has the place in line that a workload has which was enqueued at `enqueued_at`.
+    """
+
+    project_id: str
+    resource_id: str
+    cpu_millicores: int
+    memory_bytes: int
+    gpu_milli: int
+    enqueued_at: datetime
+    run_times: RunTimes
+    replicas: int = 1
+    priority: int = 50
+    is_preemptible: bool = True
+    instead_of: str | None = None
+    in_s: float = 0.0
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class HeldBy:
+    """A workload that holds what another one waits for, until it ends, and the share of its queue.
+
+    `is_ahead`: it waits too, and is served first.
+    """
+
+    workload_id: str
+    ends_in_s: float
+    gpu_milli: int
+    is_ahead: bool
+    share: Share
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Why a workload waits, by the class of its wait, and when it starts. `nodes` are the names of the nodes then."""
+
+    workload_id: str
+    wait_class: WaitClass
+    start: StartForecast
+    nodes: Sequence[str]
+    own: Share
+    holders: Sequence[HeldBy]
+
+
+class Outlooks:
+    """The forecasts of one moment. `run_times` says by workload id how long each goes on, as far as that is known."""
+
+    def __init__(
+        self,
+        run_times: Mapping[str, RunTimes],
+        *,
+        project_ids: Collection[str] = (),
+        arrivals: Sequence[Probe] = (),
+        is_exact: bool = False,
+    ) -> None:
+        """Read the present state. `is_exact`: each end stands alone, which takes longer.
+
+        `arrivals` are jobs that join the queue at a known time; those of `project_ids` may be forecast.
+        """
+        self.now = clock.now()
+        self._run_times = {**run_times, **{probe.id: probe.run_times for probe in arrivals}}
+        self._pools = dict(PoolResource.objects.values_list("resource_id", "pool_id"))
+        self._queues = dict[tuple[str, str | None], str]()
+        for pk, pool_id, project_id in Queue.objects.order_by("pk").values_list("pk", "pool_id", "project_id"):
+            self._queues[pool_id, project_id] = pk
+        self._views = SnapshotReader().read()
+        self._forwards: dict[str, Forward] = {}
+        self._project_ids = project_ids
+        self._arrivals: dict[str, dict[str, Probe]] = {}
+        for probe in arrivals:
+            self._arrivals.setdefault(self._pool_of(probe), {})[probe.id] = probe
+        self._grain = 0.0 if is_exact else GRAIN
+
+    def of_waiting(self, wanted: Collection[str] | None = None) -> list[Outlook]:
+        """Return the outlook of each pending workload and each arrival; of the `wanted` ones only, where given."""
+        rows = pending_workloads().values_list("pk", "reason_code", "enqueued_at", "requeued_at")
+        waits = {pk: (code, requeued_at or enqueued_at) for pk, code, enqueued_at, requeued_at in rows}
+        found = []
+        for pool_id, view in self._views.items():
+            arrivals = self._arrivals.get(pool_id, {})
+            present = [*(job_id for job_id in view.jobs if job_id in waits), *arrivals]
+            asked = {job_id for job_id in present if wanted is None or job_id in wanted}
+            if asked:
+                forward = self._forward(pool_id)
+                shares = self._shares_now(forward, asked - arrivals.keys())
+                for job_id, start in forward.starts(asked).items():
+                    if job_id in arrivals:
+                        found.append(self._outlook_of(forward, arrivals[job_id], start))
+                    else:
+                        found.append(self._outlook(forward, job_id, start, shares[job_id], waits[job_id]))
+        return found
+
+    def of_probe(self, probe: Probe) -> Outlook:
+        """Return the outlook of a job that is not there."""
+        pool_id = self._pool_of(probe)
+        if pool_id not in self._views:
+            return Outlook("", WaitClass.NODES, NEVER, (), Share(self._queue_of(probe), 0, 0, 0), ())
+        forward = self._forward(pool_id)
+        job = self._view_of(probe)
+        start = forward.start_of(job, probe.run_times, instead_of=probe.instead_of, in_s=probe.in_s)
+        return self._outlook_of(forward, probe, start)
+
+    def starts_of_probe(self, probe: Probe, count: int) -> list[float]:
+        """Return in how many seconds each of so many equal jobs would start; infinite: nobody knows."""
+        pool_id = self._pool_of(probe)
+        if pool_id not in self._views:
+            return [math.inf] * count
+        jobs = [self._view_of(probe) for _ in range(count)]
+        starts = self._forward(pool_id).starts_of(jobs, probe.run_times, in_s=probe.in_s)
+        return sorted(start.likely_s for start in starts)
+
+    def _outlook_of(self, forward: Forward, probe: Probe, start: StartForecast) -> Outlook:
+        """Return the outlook of a job that is not in the queue yet."""
+        resource, each = (GPU, probe.gpu_milli) if probe.gpu_milli else (GPU + 1, probe.cpu_millicores)
+        known = {queue.view.id: share_of(queue, resource) for queue in forward.session.queues.values()}
+        own = known[self._queue_of(probe)]
+        holders = _holders(forward, start, known)
+        wait_class = classify("", own, probe.replicas * each, [holder.share for holder in holders])
+        if probe.in_s and start.likely_s <= probe.in_s:
+            wait_class = WaitClass.DATA
+        return Outlook(probe.id, wait_class, start, _names(forward, start), own, holders)
+
+    def _pool_of(self, probe: Probe) -> str:
+        return self._pools.get(probe.resource_id, DEFAULT_POOL_ID)
+
+    def _queue_of(self, probe: Probe) -> str:
+        pool_id = self._pool_of(probe)
+        return self._queues.get((pool_id, probe.project_id), _unborn(pool_id, probe.project_id))
+
+    def _view_of(self, probe: Probe) -> JobView:
+        """Return a job as it will wait; where nodes may be reserved for it, its wait is counted."""
+        job = snapshots.view_pending(_workload_of(probe, self._queue_of(probe)))
+        devices = [len(node.devices) for node in self._views[self._pool_of(probe)].nodes if node.devices]
+        may_reserve = bool(devices) and min(devices) <= probe.replicas * probe.gpu_milli // ONE_GPU
+        return replace(job, waited_s=0.0) if may_reserve else job
+
+    def _forward(self, pool_id: str) -> Forward:
+        if pool_id not in self._forwards:
+            view = self._views[pool_id]
+            missing = [each for each in self._project_ids if (pool_id, each) not in self._queues]
+            unborn = [QueueView(_unborn(pool_id, each), "", rank=(self.now,)) for each in missing]
+            snapshot = Snapshot(view.nodes, [*view.queues, *unborn], list(view.jobs.values()))
+            arrivals = self._arrivals.get(pool_id, {})
+            self._forwards[pool_id] = Forward(
+                snapshot,
+                with_prices(NEARLINE),
+                self._run_times,
+                arrivals={probe.id: (probe.in_s, self._view_of(probe)) for probe in arrivals.values()},
+                at_s=self.now.timestamp(),
+                grain=self._grain,
+            )
+        return self._forwards[pool_id]
+
+    def _shares_now(self, forward: Forward, asked: Collection[str]) -> Mapping[str, Mapping[str, Share]]:
+        """Return by workload the present shares of all queues, of the resource that decides about it."""
+        jobs, queues = forward.session.jobs, forward.session.queues.values()
+        of_resource = {
+            resource: {queue.view.id: share_of(queue, resource) for queue in queues}
+            for resource in {resource_of(jobs[job_id]) for job_id in asked}
+        }
+        return {job_id: of_resource[resource_of(jobs[job_id])] for job_id in asked}
+
+    def _outlook(
+        self,
+        forward: Forward,
+        job_id: str,
+        start: StartForecast,
+        known: Mapping[str, Share],
+        wait: tuple[str, datetime],
+    ) -> Outlook:
+        job, (code, since) = forward.session.jobs[job_id], wait
+        holders = _holders(forward, start, known)
+        own = known[job.queue.view.id]
+        if any(pod.state is PodState.RESERVED for pod in job.pods):
+            wait_class = WaitClass.STOPPING
+        else:
+            resource = resource_of(job)
+            wait_class = classify(
+                code,
+                own,
+                forward.session.charge_all(job.pods)[resource],
+                [holder.share for holder in holders],
+                waited_s=(self.now - since).total_seconds(),
+                free=free_milli(forward.session, job) if resource == GPU else 0,
+            )
+        return Outlook(job_id, wait_class, start, _names(forward, start), own, holders)
+
+
+def _holders(forward: Forward, start: StartForecast, known: Mapping[str, Share]) -> list[HeldBy]:
+    return [
+        HeldBy(each.job_id, each.ends_in_s, each.gpu_milli, each.is_ahead, known[forward.queue_of(each.job_id)])
+        for each in start.holders
+    ]
+
+
+_SCORED = 500
+
+
+def scores_of(pool_id: str) -> list[Score]:
+    """Return how the newest forecasts of a pool turned out."""
+    scored = Forecast.objects.filter(pool=pool_id, started_at__isnull=False, made_at__isnull=False)
+    return [_score_of(row) for row in scored.order_by("-started_at", "pk").defer("facts")[:_SCORED]]
+
+
+@dataclass(frozen=True)
+class PoolCoverage:
+    """How the newest forecasts of a pool held. `likely_held` should be 0.5, `late_held` 0.9; None without any."""
+
+    pool: str
+    forecasts: int
+    likely_held: float | None
+    late_held: float | None
+
+
+@dataclass(frozen=True)
+class PoolQuality:
+    """How the newest forecasts of a pool held; `started` compares them with the waits, `stretch` is what was learnt."""
+
+    coverage: PoolCoverage
+    started: Started
+    stretch: Stretch
+
+
+_MULTIPLES = [number / 10 for number in range(31)]
+
+
+def list_quality(*, actor: Actor) -> list[PoolQuality]:  # noqa: ARG001 (every actor may know)
+    """Return how well forecasts hold, by pool, with all that a plot needs."""
+    found = []
+    for pk, name in _pools():
+        scores = scores_of(pk)
+        compared = calibration.compare(scores, _MULTIPLES)
+        found.append(PoolQuality(_coverage(name, scores), compared, calibration.learn(scores)))
+    return found
+
+
+def list_coverage(*, actor: Actor) -> list[PoolCoverage]:  # noqa: ARG001 (every actor may know)
+    """Return how well forecasts hold, by pool."""
+    return [_coverage(name, scores_of(pk)) for pk, name in _pools()]
+
+
+def _pools() -> Iterable[tuple[str, str]]:
+    return Pool.objects.order_by("pk").values_list("pk", "name")
+
+
+def _coverage(pool: str, scores: Sequence[Score]) -> PoolCoverage:
+    known = calibration.measure(scores)
+    return PoolCoverage(pool, *((0, None, None) if known is None else (known.count, known.likely, known.late)))
+
+
+def stretch_of(pool_id: str) -> Stretch:
+    """Return by how much forecasts of a pool are stretched."""
+    return calibration.learn(scores_of(pool_id))
+
+
+def _score_of(row: Forecast) -> Score:
+    def after(moment: datetime | None) -> float | None:
+        return None if moment is None or row.made_at is None else (moment - row.made_at).total_seconds()
+
+    return Score(
+        raw_likely_s=row.raw_likely_s or 0.0,
+        raw_late_s=row.raw_late_s,
+        likely_s=after(row.likely_at) or 0.0,
+        late_s=after(row.late_at),
+        waited_s=after(row.started_at) or 0.0,
+    )
+
+
+def find_open() -> list[QuerySet[Any]]:
+    """Return the forecasts that are not scored yet."""
+    return [Forecast.objects.filter(started_at=None)]
+
+
+@dataclass(frozen=True)
+class StoredForecast:
+    """What is told of the start of a waiting job at present."""
+
+    name: str
+    made_at: datetime
+    likely_at: datetime | None
+    late_at: datetime | None
+    facts: Mapping[str, Any]
+
+
+_STALE_AFTER = timedelta(minutes=5)
+
+
+def find_forecasts(names: Collection[str]) -> Mapping[str, StoredForecast]:
+    """Return by name what is told of waiting jobs; not what was told long ago. For apps that checked who may know."""
+    rows = Forecast.objects.filter(name__in=names, started_at=None, latest_at__gt=clock.now() - _STALE_AFTER)
+    return {
+        row.name: StoredForecast(row.name, row.latest_at, row.latest_likely_at, row.latest_late_at, row.facts)
+        for row in rows.order_by("wait")
+    }
+
+
+def pending_workloads() -> QuerySet[Workload]:
+    """Return the workloads of which no pod is placed."""
+    return Workload.objects.filter(state=WorkloadState.PENDING).order_by("pk")
+
+
+def _unborn(pool_id: str, project_id: str) -> str:
+    """Return the id of a queue that a project gets in a pool with its first work there."""
+    return f"{pool_id}/{project_id}"
+
+
+def _names(forward: Forward, start: StartForecast) -> list[str]:
+    return [forward.session.node_of[node_id].view.name for node_id in start.node_ids]
+
+
+def _workload_of(probe: Probe, queue_id: str) -> Workload:
+    pods = {
+        "name": "",
+        "count": probe.replicas,
+        "min_count": probe.replicas,
+        "cpu_millicores": probe.cpu_millicores,
+        "memory_bytes": probe.memory_bytes,
+        "gpu_milli": probe.gpu_milli,
+        "gpu_memory_bytes": 0,
+        "node_labels": [],
+    }
+    known_id = {"pk": probe.id} if probe.id else {}
+    return Workload(
+        **known_id,
+        project_id=probe.project_id,
+        queue_id=queue_id,
+        resource_id=probe.resource_id,
+        pod_sets=[pods],
+        has_many_pods=probe.replicas > 1,
+        priority=probe.priority,
+        is_preemptible=probe.is_preemptible,
+        enqueued_at=probe.enqueued_at,
+    )

@@ -1,0 +1,63 @@
+"""How well forecasts hold: what waiting jobs were told of their start, against when they started."""
+
+from dataclasses import dataclass
+
+from django.http import HttpResponse
+from django.shortcuts import render
+
+from accounts.web.requests import PageRequest
+from scheduler.engine.calibration import ENOUGH
+from scheduler.selectors import forecasts
+from scheduler.selectors.forecasts import PoolQuality
+from web.series import Chart, Series
+
+_LIKELY, _LATE, _TOLERANCE = 0.5, 0.9, 0.05
+_PERCENT = 100
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The part of forecasts that held, and what it should be; both in percent."""
+
+    held: float
+    asked: float
+
+    @property
+    def verdict(self) -> str:
+        """What the figure says of the forecasts."""
+        if abs(self.held - self.asked) <= _TOLERANCE * _PERCENT:
+            return "as it should"
+        return "jobs start earlier than told" if self.held > self.asked else "jobs start later than told"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """One pool on the page: its figures of P50 and P90, None without a forecast; so is its chart."""
+
+    quality: PoolQuality
+    figures: tuple[Figure | None, Figure | None]
+    chart: Chart | None
+
+
+def forecasts_page(request: PageRequest) -> HttpResponse:
+    """Show how well forecasts hold, by pool."""
+    shown = [_pool(quality) for quality in forecasts.list_quality(actor=request.actor)]
+    context = {"pools": shown, "has_forecasts": any(pool.chart for pool in shown), "enough": ENOUGH}
+    return render(request, "scheduler/forecasts.html", context)
+
+
+def _pool(quality: PoolQuality) -> Pool:
+    coverage = quality.coverage
+    figures = (_figure(coverage.likely_held, _LIKELY), _figure(coverage.late_held, _LATE))
+    return Pool(quality, figures, _chart_of(quality))
+
+
+def _figure(held: float | None, asked: float) -> Figure | None:
+    return None if held is None else Figure(held * _PERCENT, asked * _PERCENT)
+
+
+def _chart_of(quality: PoolQuality) -> Chart | None:
+    told = [("P50", 0, quality.started.of_likely), ("P90", 1, quality.started.of_late)]
+    lines = [Series(name, hue, [part * _PERCENT for part in parts]) for name, hue, parts in told if parts]
+    title = f"Jobs of {quality.coverage.pool} that had started"
+    return Chart(title, quality.started.multiples, "times the wait that was told", " %", lines) if lines else None

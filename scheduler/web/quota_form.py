@@ -1,0 +1,66 @@
+"""The settings of one project's queue, as people write them."""
+
+from typing import Any
+
+from django import forms
+
+from core import units
+from core.errors import InvalidInput
+from core.units import ONE_GPU
+from scheduler.services.queues import Quota
+
+_HOUR_S = 3600
+
+
+class QuotaForm(forms.Form):
+    """What a project is guaranteed. Left empty: CPU and memory without bound, a weight as the GPU quota, no limit.
+
+    Limits and rules that the form was sent without stay.
+    """
+
+    gpus = forms.FloatField(min_value=0, max_value=10**6, label="GPUs")
+    cpu = forms.FloatField(min_value=0, max_value=10**9, required=False, label="CPU cores")
+    memory = forms.CharField(max_length=30, required=False, label="Memory")
+    weight = forms.FloatField(min_value=0, max_value=10**9, required=False, label="Over-quota weight")
+    limit = forms.FloatField(min_value=0, max_value=10**6, required=False, label="Limit")
+    department = forms.CharField(max_length=63, required=False, label="Department")
+    run_training = forms.FloatField(min_value=0, max_value=10**5, required=False, label="Training runs for")
+    run_interactive = forms.FloatField(min_value=0, max_value=10**5, required=False, label="Interactive work runs for")
+    nodes_training = forms.CharField(max_length=1000, required=False, label="Nodes for training")
+    nodes_interactive = forms.CharField(max_length=1000, required=False, label="Nodes for interactive work")
+    reclaim_after = forms.FloatField(min_value=0, max_value=10**6, required=False, label="Reclaimed after")
+
+    def clean_memory(self) -> int | None:
+        """Read a size as people write it."""
+        size = self.cleaned_data["memory"]
+        try:
+            return units.parse_bytes(size) if size else None
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from error
+
+    def read(self) -> Quota:
+        """Return what the fields say."""
+        values = self.cleaned_data
+        quota = Quota(
+            gpu_quota_milli=round(ONE_GPU * values["gpus"]),
+            cpu_quota_millicores=_scaled(values["cpu"], 1000),
+            memory_quota_bytes=values["memory"],
+            over_quota_weight=values["weight"],
+        )
+        rules: dict[str, tuple[str, Any]] = {
+            "limit": ("gpu_limit_milli", _scaled(values["limit"], ONE_GPU)),
+            "department": ("department", values["department"] or None),
+            "run_training": ("training_run_at_most_s", _scaled(values["run_training"], _HOUR_S)),
+            "run_interactive": ("interactive_run_at_most_s", _scaled(values["run_interactive"], _HOUR_S)),
+            "nodes_training": ("training_node_labels", values["nodes_training"].split()),
+            "nodes_interactive": ("interactive_node_labels", values["nodes_interactive"].split()),
+            "reclaim_after": ("reclaim_min_runtime_s", _scaled(values["reclaim_after"], 60)),
+        }
+        for field, (name, value) in rules.items():
+            if field in self.data:
+                quota[name] = value  # type: ignore[literal-required]  # a key of Quota
+        return quota
+
+
+def _scaled(amount: float | None, unit: int) -> int | None:
+    return None if amount is None else round(unit * amount)
