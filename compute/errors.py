@@ -51,10 +51,38 @@ class ResourceInUse(Conflict):
     hint = "Wait for its jobs to end, or cancel them first."
 
 
+class HostIsPresent(Conflict):
+    """Only a host that is away can be given up."""
+
+    code = "compute.host_is_present"
+    hint = "Stop its controllers and wait for half a minute. To remove its resources alone, detach them."
+
+
 class InvalidJobSpec(InvalidInput):
     """What a job asks for does not make sense."""
 
     code = "compute.invalid_job_spec"
+
+
+class NoResourceFits(InvalidInput):
+    """No compute resource can give a job what it asks for."""
+
+    code = "compute.no_resource_fits"
+    hint = "Ask for less, or name another `resource` or `pool`. Datasets are read by reference, without a volume."
+
+
+class JobBelongsToRun(Conflict):
+    """The job is a step of a run, whose flow decides about it."""
+
+    code = "compute.job_belongs_to_run"
+    hint = "Cancel the run, or retry it: `nearline run cancel`, `nearline run retry`."
+
+
+class JobNotSuspended(Conflict):
+    """Only a suspended job can be resumed."""
+
+    code = "compute.job_not_suspended"
+    hint = "`nearline job show NAME` says how it stands."
 
 
 class DataNotCached(Conflict):
@@ -75,6 +103,13 @@ class InvalidResource(InvalidInput):
     """What a resource or a template is declared to be does not make sense."""
 
     code = "compute.invalid_resource"
+
+
+class UnknownHostKey(InvalidResource):
+    """A host shows a key that nobody has confirmed, so nothing is sent to it. `details` hold its `fingerprint`."""
+
+    code = "compute.unknown_host_key"
+    hint = "Compare the fingerprint with that of the host, and attach it with the line as its known host."
 
 
 class ResourceUnreachable(PlatformError):
@@ -107,6 +142,21 @@ class QuotaExceeded(StartRefused):
 
     code = "compute.quota_exceeded"
     hint = "Ask the cluster's admin for a larger quota of the namespace, or choose another template."
+
+
+class JobNotRunning(PlatformError):
+    """A command can run in a job only while the job runs."""
+
+    code = "compute.job_not_running"
+    kind = ErrorKind.CONFLICT
+    hint = "`nearline job show NAME` says how it stands."
+
+
+class CommandRefused(PlatformError):
+    """Commands cannot be run in a job, or this one cannot."""
+
+    code = "compute.command_refused"
+    kind = ErrorKind.CONFLICT
 
 
 class MountNotFound(NotFound):

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import models
 
 from compute.engine.job_spec import name_of_run
-from compute.engine.states import HOLDING, JOB_STATES, JobState, ReasonCode
+from compute.engine.states import HOLDING, JOB_STATES, UNKNOWN, Gate, JobState, ReasonCode, explain_unknown
 from core import clock
 from core.orm import BaseModel, live_field
 from core.times import Interval, Times, measure
@@ -28,6 +28,7 @@ class Resource(BaseModel):
     `config` holds what is special to its kind, such as the declared nodes of a simulated one; `credentials` is
     encrypted JSON, empty where none are needed. `is_simulated`: its nodes do not exist.
     `unconfined_reason` says why its jobs have no sandbox that keeps them from the platform's files; empty: they have.
+    `facts` is what it said of itself at `facts_at`, for people only (see `node_reports`).
     `site_links` list the cache sites whose copies its jobs can read, the nearest first. `host` is the id of the host
     whose controller drives it, empty where any may (see `core.hosts`). A detached one
     stays as the history of its jobs; its name is free again.
@@ -47,6 +48,8 @@ class Resource(BaseModel):
     error = models.TextField(blank=True)
     unconfined_reason = models.TextField(blank=True)
     last_contact_at = models.DateTimeField(null=True)
+    facts = models.JSONField(default=dict)
+    facts_at = models.DateTimeField(null=True)
     detached_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -63,6 +66,11 @@ class Resource(BaseModel):
     def sites(self) -> list[str]:
         """The names of the cache sites whose copies its jobs can read, the nearest first. Needs the links at hand."""
         return [link.site for link in sorted(self.site_links.all(), key=lambda link: link.position)]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it did not answer when it was last asked."""
+        return self.state == ResourceState.UNREACHABLE
 
     @property
     def cache_site(self) -> str:
@@ -123,6 +131,11 @@ class Template(BaseModel):
         return self.full_name
 
     @property
+    def is_stored(self) -> bool:
+        """Whether it is a row of the database, and not made for one job."""
+        return not self._state.adding
+
+    @property
     def full_name(self) -> str:
         """The name under which flows ask for it. Needs the resource at hand."""
         return f"{self.resource.name}.{self.name}"
@@ -145,13 +158,15 @@ class Job(BaseModel):
     """One command on a compute resource. Its name is unique for all time, so submitting it again is harmless.
 
     `title` is what people call it where that is not its name (see `label`).
-    One that waits for its datasets has no `workload` yet.
+    One with a `gate` waits for its datasets and has no `workload` yet; the gate says who queues it.
     `state` changes only by compare-and-set. While a job is starting, running or stopping, its lease is renewed by
     whoever sees it on its resource; a lease that runs out says that nobody does. The size is copied from the template,
-    so that a changed template does not change the past. `evictions` counts how often it was evicted and
-    waited again: each run has a token of its own, and a name of its own on the resource. `last_lines` are the last
-    lines of the log of a failed job that say why. `log_bytes` of its log are in the project's store, from
-    `log_stored_at` on all of it.
+    so that a changed template does not change the past; one that was submitted with a size of its own has no template.
+    `evictions` counts how often it was stopped to run again, evicted or suspended: each run has a token of its own, and
+    a name of its own on the resource. `last_lines` are the last lines of the log of a failed job that say why.
+    `log_bytes` of its log are in the project's store, from `log_stored_at` on all of it.
+    A gang is `replica_count` replicas, each as large as its template. Once it is placed, `replicas` says of each, by
+    rank, its `node` and `gpus`, and how it stands (`state`, `reason`); `node_name` and `gpus` are those of replica 0.
     `output_root` is the root of its output among its project's stored trees; empty: it left no file, or none is stored.
     `output_error` says what of its output is not stored, and why. `output_folder` is where it lies on the host where it
     ran, for jobs that run there too; empty: in no folder.
@@ -159,7 +174,7 @@ class Job(BaseModel):
 
     id_prefix = "job"
 
-    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="jobs")
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="jobs", db_index=False)
     name = models.CharField(max_length=200, unique=True)
     title = models.CharField(max_length=300, blank=True)
     kind = models.CharField(max_length=30)
@@ -175,8 +190,11 @@ class Job(BaseModel):
     submitted_by = models.CharField(max_length=200)
 
     workload = models.OneToOneField("scheduler.Workload", on_delete=models.SET_NULL, null=True, related_name="job")
+    gate = models.CharField(max_length=10, blank=True, choices=[(gate.value, gate.value) for gate in Gate])
     node_name = models.CharField(max_length=253, blank=True)
     gpus = models.JSONField(default=list)
+    replica_count = models.PositiveIntegerField(default=1)
+    replicas = models.JSONField(default=list)
 
     state = models.CharField(
         max_length=20, choices=[(state.value, state.value) for state in JobState], default=JobState.PENDING
@@ -213,7 +231,8 @@ class Job(BaseModel):
             ),
             models.Index(fields=["finished_at"], name="jobs_with_files", condition=models.Q(files_deleted_at=None)),
             models.Index(fields=["state"], name="jobs_with_unstored_log", condition=models.Q(log_stored_at=None)),
-            models.Index(fields=["project", "state"], name="jobs_of_project"),
+            models.Index(fields=["project", "id"], name="jobs_of_project"),
+            models.Index(fields=["project", "state", "id"], name="jobs_of_project_by_state"),
         ]
 
     def __str__(self) -> str:
@@ -223,6 +242,23 @@ class Job(BaseModel):
     def label(self) -> str:
         """What people call it: `digits #7 · train C=10` for the job of a step, else its name."""
         return self.title or self.name
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether its resource has it and does not answer, so that nobody knows how it stands. Needs that at hand."""
+        return self.state in HOLDING and self.resource.is_lost
+
+    @property
+    def state_shown(self) -> str:
+        """Its state as people see it: `unknown` where the last one that was reported may be over."""
+        return UNKNOWN if self.is_unknown else self.state
+
+    @property
+    def reason_shown(self) -> str:
+        """Why it is as it is, as people see it. Needs resource and workload at hand."""
+        if self.is_unknown:
+            return explain_unknown(self.resource.name, JobState(self.state))
+        return self.wait_reason if self.state == JobState.PENDING else self.reason
 
     @property
     def wait_reason(self) -> str:
@@ -236,9 +272,19 @@ class Job(BaseModel):
         return measure([Interval(self.created_at, self.started_at, self.finished_at)], now=clock.now())
 
     @property
+    def gpu_asked_milli(self) -> int:
+        """What all of its replicas ask of GPUs, in thousandths."""
+        return self.replica_count * self.gpu_milli
+
+    @property
     def gpu_held_milli(self) -> int:
         """What it holds of GPUs now, in thousandths."""
-        return sum(milli for _, milli in self.gpus) if self.state in HOLDING else 0
+        return sum(milli for _, gpus in self.places for _, milli in gpus) if self.state in HOLDING else 0
+
+    @property
+    def places(self) -> list[tuple[str, list[list[int]]]]:
+        """The node and the GPUs of each of its replicas, by rank, also where it has only one."""
+        return [(each["node"], each["gpus"]) for each in self.replicas] or [(self.node_name, self.gpus)]
 
     @property
     def run_names(self) -> list[str]:
@@ -277,6 +323,7 @@ class JobEvent(BaseModel):
 class SimulatedJob(BaseModel):
     """A job as a simulated resource knows it. Only its driver reads it; to all else it is as far away as a cluster.
 
+    `replicas` is how many it has; `node` and `gpus` name those of all.
     `duration_s` and `timeout_s` count from `started_at`. One that is forgotten is listed no more, and still readable.
     """
 
@@ -285,8 +332,9 @@ class SimulatedJob(BaseModel):
     resource = models.ForeignKey(Resource, on_delete=models.CASCADE, related_name="simulated_jobs")
     name = models.CharField(max_length=220)
     token = models.CharField(max_length=32)
-    node = models.CharField(max_length=253)
+    node = models.TextField()
     gpus = models.TextField()
+    replicas = models.PositiveIntegerField(default=1)
     command = models.TextField()
     cpu_millicores = models.PositiveBigIntegerField()
     memory_bytes = models.PositiveBigIntegerField()

@@ -1,11 +1,22 @@
-"""What this host's resources tell processes of other hosts: see `compute.adapters.local.elsewhere`."""
+"""Answers of compute to the scheduler's signals, and to processes of other hosts (`adapters.local.elsewhere`)."""
 
 from typing import Any
+
+from django.dispatch import receiver
 
 from compute.adapters import drivers
 from compute.adapters.local import questions
 from compute.models import Resource
+from compute.workers import launches
 from core.host_calls import answers
+from scheduler.services.workloads import ClaimedPlacement
+from scheduler.signals import workload_placing
+
+
+@receiver(workload_placing, dispatch_uid="compute.workload_placing")
+def claim_placed(placement: ClaimedPlacement, **_signal: object) -> bool:
+    """Claim a placement whose job this process starts next."""
+    return launches.claim_placed(placement)
 
 
 @answers(questions.READ_LOG)

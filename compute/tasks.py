@@ -1,6 +1,6 @@
 """Background tasks of compute: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
-from compute.workers import cleaning, data_waits, launches, locality, logs, observe, probes, releases, stops
+from compute.workers import cleaning, data_waits, forecasts, launches, locality, logs, observe, probes, releases, stops
 from core.tasks import Queue, task
 from scheduler.selectors.workloads import find_pending_with_data
 from scheduler.services import workloads
@@ -53,7 +53,7 @@ def probe_resources() -> None:
     probes.probe_all()
 
 
-@task("compute.release_data", queue=Queue.WATCH, every_s=15.0)
+@task("compute.release_data", queue=Queue.WATCH, every_s=15.0, find_work=releases.find_held)
 def release_data() -> None:
     """Release the cached commits that ended jobs held."""
     releases.release_data()
@@ -69,6 +69,12 @@ def store_logs() -> None:
 def delete_old_files() -> None:
     """Delete the files of jobs that ended long ago."""
     cleaning.delete_old_files()
+
+
+@task("compute.delete_orphans", queue=Queue.TIDY, every_s=600.0, on_each_host=True)
+def delete_orphans() -> None:
+    """Delete what resources keep of jobs that are gone."""
+    cleaning.delete_orphans()
 
 
 @task(
@@ -99,3 +105,9 @@ def delete_idle_trees() -> None:
 def queue_ready_jobs() -> None:
     """Queue the jobs whose datasets have become ready."""
     data_waits.queue_ready_jobs()
+
+
+@task("compute.forecast", queue=Queue.NOTIFY, every_s=5.0, find_work=forecasts.find_work)
+def forecast_starts() -> None:
+    """Forecast when waiting jobs start, and score what was told to those that have."""
+    forecasts.update_forecasts()

@@ -5,19 +5,22 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from cryptography.fernet import Fernet
 from django.conf import settings
 
 from compute.adapters.kinds import Credentials, ResourceKind
+from compute.adapters.kubernetes.driver import KubernetesDriver
 from compute.adapters.kubernetes.kind import KIND as KUBERNETES
 from compute.adapters.local.kind import KIND as LOCAL
 from compute.adapters.simulated.kind import KIND as SIMULATED
+from compute.adapters.ssh.kind import KIND as SSH
 from compute.engine.ports import ComputeDriver
-from compute.errors import InvalidResource
+from compute.errors import InvalidResource, ResourceUnreachable
 from compute.models import Resource
-from core import hosts
+from core import encryption, hosts
+from core.encryption import CredentialsUnreadable
+from core.kubernetes.connections import ClusterConnection, ClusterNotAttached
 
-KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in (SIMULATED, LOCAL, KUBERNETES)}
+KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in (SIMULATED, LOCAL, KUBERNETES, SSH)}
 
 _guard = threading.Lock()
 _drivers: dict[tuple[Path, str, bool], tuple[bytes, ComputeDriver]] = {}
@@ -31,7 +34,10 @@ def get_kind(name: str) -> ResourceKind:
 
 
 def driver_of(resource: Resource) -> ComputeDriver:
-    """Return the driver of a resource, the same object within a process until its credentials are replaced."""
+    """Return the driver of a resource, the same object within a process until its credentials are replaced.
+
+    Raises ResourceUnreachable and CredentialsUnreadable.
+    """
     key, credentials = _key_of(resource), bytes(resource.credentials)
     with _guard:
         opened_with, driver = _drivers.get(key, (None, None))
@@ -46,6 +52,25 @@ def open_driver(resource: Resource, credentials: Credentials) -> ComputeDriver:
     return get_kind(resource.kind).open(resource, Path(settings.NEARLINE.home), credentials)
 
 
+def connect(resource_id: str) -> ClusterConnection:
+    """Return the connection to an attached cluster, with its present credentials. Raises ClusterNotAttached."""
+    resource = Resource.objects.filter(pk=resource_id).first()
+    if resource is None:
+        raise ClusterNotAttached(f"The cluster {resource_id} is not attached any more.")
+    try:
+        driver = driver_of(resource)
+    except (ResourceUnreachable, CredentialsUnreadable) as error:
+        raise ClusterNotAttached(f"{resource.name} cannot be reached: {error.message}") from error
+    return connection_by(driver, resource)
+
+
+def connection_by(driver: ComputeDriver, resource: Resource) -> ClusterConnection:
+    """Return the connection that a driver has to the cluster of its resource. Raises ClusterNotAttached."""
+    if not isinstance(driver, KubernetesDriver):
+        raise ClusterNotAttached(f"{resource.name} is no cluster: its kind is {resource.kind}.")
+    return driver.connection
+
+
 def install(resource: Resource, driver: ComputeDriver) -> None:
     """Serve a resource by this driver within this process. For tests."""
     with _guard:
@@ -58,14 +83,12 @@ def _key_of(resource: Resource) -> tuple[Path, str, bool]:
 
 def encrypt(credentials: Credentials) -> bytes:
     """Return what `Resource.credentials` holds."""
-    return _cipher().encrypt(json.dumps(dict(credentials), sort_keys=True).encode()) if credentials else b""
+    return encryption.encrypt(json.dumps(dict(credentials), sort_keys=True)) if credentials else b""
 
 
 def decrypt(ciphertext: bytes) -> Credentials:
-    """Return the credentials of a resource in the clear."""
-    credentials: Credentials = json.loads(_cipher().decrypt(ciphertext)) if ciphertext else {}
+    """Return the credentials of a resource in the clear. Raises CredentialsUnreadable."""
+    if not ciphertext:
+        return {}
+    credentials: Credentials = json.loads(encryption.decrypt(ciphertext, "The credentials of the resource"))
     return credentials
-
-
-def _cipher() -> Fernet:
-    return Fernet(settings.NEARLINE.secrets_key)

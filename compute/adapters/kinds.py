@@ -45,8 +45,11 @@ class ResourceKind:
     - `mountable` are the sources that its drivers can mount into jobs.
     - A resource of a kind that `has_host` is one host's machine: it is attached once on each host, as two would give
       the same cores away twice, and that host's controller drives it.
+    - `site_of` returns the config of the cache site on volumes that comes with a resource; None: none does.
     - `keep_ended` is how long the files of an ended job stay on the resource, if nobody needs them.
     - Jobs of a kind that `ignores_images` run without the image that they name.
+    - One that `runs_gangs` starts several replicas of a job, on as many nodes.
+    - One that `shares_gpus` gives a job part of a GPU; the others give whole ones only.
     """
 
     name: str
@@ -55,8 +58,11 @@ class ResourceKind:
     open: Callable[[Resource, Path, Credentials], ComputeDriver]
     form: type[ConfigForm] = ConfigForm
     mountable: frozenset[SourceKind] = frozenset()
+    site_of: Callable[[Resource], Config | None] = lambda _: None
     hint: str = ""
     is_simulated: bool = False
     has_host: bool = False
     ignores_images: bool = False
+    runs_gangs: bool = False
+    shares_gpus: bool = True
     keep_ended: timedelta = timedelta(days=14)

@@ -3,16 +3,27 @@
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from compute.adapters.output_folder import OutputFolder
 from compute.engine.mounts import SourceKind
-from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, ReportState, UsageSample
+from compute.engine.ports import (
+    CommandOutput,
+    EndCause,
+    JobReport,
+    Launch,
+    LogChunk,
+    NodeFacts,
+    ReportState,
+    UsageSample,
+)
 from compute.errors import ResourceUnreachable, StartRefused
 from core import clock
+
+_EXIT = CommandOutput(exit_code=3)
 
 
 class ScriptedDriver:
@@ -121,6 +132,12 @@ class ScriptedDriver:
             shutil.rmtree(self.root / name, ignore_errors=True)
             self.jobs.logs.pop(name, None)
             self.jobs.usage.pop(name, None)
+
+    def run_command(self, name: str, rank: int, command: Sequence[str], stdin: bytes) -> Iterator[CommandOutput]:
+        """Print where the command runs and what it is, complain about its input, and exit with 3."""
+        self._answer()
+        words = f"{name} {rank}: {' '.join(command)}\n".encode()
+        return iter([CommandOutput(words), CommandOutput(), CommandOutput(stdin, is_error=True), _EXIT])
 
     def wait_for_news(self, timeout_s: float) -> bool:
         """Wait until the script ends a job."""

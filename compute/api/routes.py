@@ -1,20 +1,23 @@
 """Routes of resources, templates and jobs."""
 
+import base64
+import json
 from typing import Any
 
+from django.http.response import HttpResponseBase
 from ninja import PatchDict, Router, Status
 
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
 from compute.api import schemas
-from compute.engine.log_text import LogText
+from compute.engine.ports import CommandOutput
 from compute.models import Job, Resource, Template
-from compute.selectors import data_waits, logs, waits
+from compute.selectors import data_waits, logs, outlooks, waits
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
-from compute.services import jobs, resources, submissions, templates
-from core import bounds
+from compute.services import commands, jobs, resources, submissions, suspensions, templates, trials
+from core import bounds, streaming
 from core.pagination import Cursor, Limit, Page, paginate
 from scheduler.selectors.answers import find_proof
 
@@ -108,6 +111,14 @@ def submit_job(request: ApiRequest, body: schemas.JobIn) -> Status[dict[str, Any
     return Status(201, _job_out(job_selectors.get_job(actor=request.actor, name=job.name)))
 
 
+@router.post("/compute/jobs/try", response=schemas.TrialOut, operation_id="compute_try_job")
+def try_job(request: ApiRequest, body: schemas.JobIn) -> trials.Trial:
+    """Say whether a job would start now, or when and where, and whom it would stop. Nothing changes."""
+    project = get_project(actor=request.actor, name=body.project)
+    wanted = submissions.Submission(**body.model_dump(exclude={"project"}))
+    return trials.try_job(actor=request.actor, project=project, wanted=wanted)
+
+
 @router.get("/compute/jobs/{name}", response=schemas.JobDetailOut, operation_id="compute_get_job")
 def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     """Return one job with its history."""
@@ -117,8 +128,10 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     return _job_out(job) | {
         "advice": advice,
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
+        "outlook": outlooks.find_outlooks(actor=request.actor, jobs=[job]).get(job.pk),
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "last_lines": job.last_lines,
+        "replicas": job.replicas,
         "events": list(job_selectors.list_events(actor=request.actor, job=job)),
     }
 
@@ -126,10 +139,16 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
 @router.get("/compute/jobs/{name}/log", response=schemas.JobLogOut, operation_id="compute_read_log")
 def read_log(
     request: ApiRequest, name: str, offset: bounds.Offset = 0, limit: bounds.Whole = job_selectors.MAX_LOG_BYTES
-) -> LogText:
+) -> schemas.JobLogOut:
     """Return part of what a job printed, without the platform's own lines; `offset` and `limit` are in bytes."""
     job = job_selectors.get_job(actor=request.actor, name=name)
-    return logs.read_text(actor=request.actor, job=job, offset=offset, limit=limit)
+    part = logs.read_text(actor=request.actor, job=job, offset=offset, limit=limit)
+    return schemas.JobLogOut(
+        text=part.text,
+        next_offset=part.next_offset,
+        is_complete=part.is_complete,
+        is_stored=job.log_stored_at is not None,
+    )
 
 
 @router.get("/compute/jobs/{name}/usage", response=schemas.UsagePageOut, operation_id="compute_read_usage")
@@ -137,6 +156,28 @@ def read_usage(request: ApiRequest, name: str, after: bounds.Moment | None = Non
     """Return the CPU and memory that a job used, about once a second."""
     job = job_selectors.get_job(actor=request.actor, name=name)
     return {"items": list(job_selectors.usage(actor=request.actor, job=job, after=after))}
+
+
+@router.post("/compute/jobs/{name}/exec", response={200: bytes}, operation_id="compute_run_command")
+def run_command(request: ApiRequest, name: str, body: schemas.CommandIn) -> HttpResponseBase:
+    """Run a command in a job that runs. The answer is JSON, a line each for what it prints, the last its `exit_code`.
+
+    `stdout` and `stderr` are Base64. An empty line says that the command still runs.
+    """
+    job = job_selectors.get_job(actor=request.actor, name=name)
+    output = commands.run_command(
+        actor=request.actor, job=job, command=body.command, stdin=body.stdin, replica=body.replica
+    )
+    return streaming.stream(request, map(_line_of, output), content_type="application/x-ndjson")
+
+
+def _line_of(output: CommandOutput) -> bytes:
+    line: dict[str, object] = {}
+    if output.data:
+        line["stderr" if output.is_error else "stdout"] = base64.b64encode(output.data).decode()
+    if output.exit_code is not None:
+        line["exit_code"] = output.exit_code
+    return (json.dumps(line) if line else "").encode() + b"\n"
 
 
 @router.post("/compute/jobs/{name}/cancel", response=schemas.JobOut, operation_id="compute_cancel_job")
@@ -147,9 +188,32 @@ def cancel_job(request: ApiRequest, name: str, body: schemas.CancelIn | None = N
     return _job_out(jobs.cancel_job(actor=request.actor, job=job, reason=reason))
 
 
+@router.post("/compute/jobs/{name}/suspend", response=schemas.JobOut, operation_id="compute_suspend_job")
+def suspend_job(request: ApiRequest, name: str) -> dict[str, Any]:
+    """Stop a job and keep it out of the queue until it is resumed. Its data stays where it is."""
+    job = job_selectors.get_job(actor=request.actor, name=name)
+    return _job_out(suspensions.suspend_job(actor=request.actor, job=job))
+
+
+@router.post("/compute/jobs/{name}/resume", response=schemas.JobOut, operation_id="compute_resume_job")
+def resume_job(request: ApiRequest, name: str) -> dict[str, Any]:
+    """Queue a suspended job again; it starts anew, at the end of the line."""
+    job = job_selectors.get_job(actor=request.actor, name=name)
+    return _job_out(suspensions.resume_job(actor=request.actor, job=job))
+
+
+@router.post("/compute/jobs/{name}/rerun", response={201: schemas.JobOut}, operation_id="compute_rerun_job")
+def rerun_job(request: ApiRequest, name: str, body: schemas.RerunIn) -> Status[dict[str, Any]]:
+    """Submit once more what a job was submitted as, as a new job."""
+    job = job_selectors.get_job(actor=request.actor, name=name)
+    new = submissions.rerun_job(actor=request.actor, job=job, name=body.name)
+    return Status(201, _job_out(job_selectors.get_job(actor=request.actor, name=new.name)))
+
+
 def _job_out(job: Job) -> dict[str, Any]:
     spec = job_selectors.get_spec(job)
     waits = job.workload.reason if job.state == "pending" and job.workload is not None else ""
+    reason = job.reason_shown if job.is_unknown else job.reason or waits
     return {
         "id": job.pk,
         "name": job.name,
@@ -157,8 +221,9 @@ def _job_out(job: Job) -> dict[str, Any]:
         "project": job.project.name,
         "kind": job.kind,
         "state": job.state,
+        "is_unknown": job.is_unknown,
         "reason_code": job.reason_code,
-        "reason": job.reason or waits,
+        "reason": reason,
         "resource": job.resource.name,
         "template": job.template_name,
         "is_simulated": job.resource.is_simulated,
@@ -167,8 +232,13 @@ def _job_out(job: Job) -> dict[str, Any]:
         "gpu_milli": job.gpu_milli,
         "node": job.node_name,
         "gpus": job.gpus,
+        "replica_count": job.replica_count,
         "command": spec.command if isinstance(spec.command, str) else " ".join(spec.command),
         "image": spec.image,
+        "env": spec.env,
+        "secrets": spec.secret_names,
+        "ports": spec.ports,
+        "volumes": spec.volumes,
         "priority": job.priority,
         "is_preemptible": job.is_preemptible,
         "evictions": job.evictions,

@@ -5,13 +5,16 @@ from decimal import Decimal
 from typing import Annotated
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import Base64Bytes, Field
 
 from compute.selectors.data_waits import DataWait
+from compute.selectors.outlooks import Outlook
 from compute.selectors.waits import Wait
 from core import bounds, hosts
+from core.bodies import BodySchema
 from core.times import Times
 
+Port = Annotated[int, Field(ge=1, le=65535)]
 Labels = Annotated[dict[bounds.Name, bounds.Name], Field(max_length=100)]
 
 
@@ -39,8 +42,26 @@ class TemplateOut(Schema):
         return obj.resource.is_simulated  # type: ignore[attr-defined,no-any-return]
 
 
+class ProbeStepOut(Schema):
+    """A step of trying a storage class, and how long it took."""
+
+    name: str = Field(description="`bound`, `written`, `cloned`, `read` or `deleted`.")
+    seconds: float = Field(description="How long it took.")
+
+
+class StorageProbeOut(Schema):
+    """How a claim of 1 GiB fared when a storage class was tried, before its cluster was attached."""
+
+    storage_class: str = Field(description="Which class was tried.")
+    at: datetime = Field(description="When.")
+    steps: list[ProbeStepOut] = Field(description="What was done with the claim, in that order.")
+
+
 class ResourceOut(Schema):
-    """A place where jobs run. `host` is the name of the host whose machine it is; empty: it is none's."""
+    """A place where jobs run. `host` is the name of the host whose machine it is; empty: it is none's.
+
+    `storage_probe` is what was found out of the storage class when a cluster was attached; null: it was not tried.
+    """
 
     id: str
     name: str
@@ -54,6 +75,12 @@ class ResourceOut(Schema):
     cache_site: str
     host: str
     templates: list[TemplateOut]
+    storage_probe: StorageProbeOut | None = Field(description="How its storage class fared; null: it was not tried.")
+
+    @staticmethod
+    def resolve_storage_probe(obj: object) -> object:
+        """Return what was noted when the resource was attached."""
+        return obj.facts.get("storage_probe")  # type: ignore[attr-defined]
 
     @staticmethod
     def resolve_host(obj: object) -> str:
@@ -67,7 +94,7 @@ class ResourceOut(Schema):
         return sorted(found, key=lambda template: (template.gpu_milli, template.cpu_millicores, template.pk))
 
 
-class SimulatedNodeIn(Schema):
+class SimulatedNodeIn(BodySchema):
     """A node that a simulated resource is declared to have."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$")
@@ -78,12 +105,12 @@ class SimulatedNodeIn(Schema):
     gpu_memory_bytes: bounds.Quantity = Field(32 * 2**30, gt=0)
 
 
-class ResourceIn(Schema):
-    """A resource to attach. `kind` is `local`, `simulated` or `kubernetes`.
+class ResourceIn(BodySchema):
+    """A resource to attach. `kind` is `local`, `simulated`, `kubernetes` or `ssh`.
 
-    `nodes` is for simulated ones; `settings` for clusters, by the names that the page has: `kubeconfig`, `context`,
-    `namespace`, `agent_image` and others. `host` is for local ones: the name or id of the host whose machine it is,
-    where there are several.
+    `nodes` is for simulated ones; `settings` for clusters and hosts, by the names that the page has: `kubeconfig`,
+    `context`, `namespace`, `agent_image`, or `address`, `private_key`, `known_host`, and others. `host` is for local
+    ones: the name or id of the host whose machine it is, where there are several.
     """
 
     name: bounds.Name
@@ -96,13 +123,13 @@ class ResourceIn(Schema):
     host: bounds.Name = ""
 
 
-class ResourceChangeIn(Schema):
+class ResourceChangeIn(BodySchema):
     """What to change of a resource: the cache sites that its jobs read, the nearest first."""
 
     sites: list[bounds.Name] = Field(max_length=100)
 
 
-class TemplateIn(Schema):
+class TemplateIn(BodySchema):
     """A template to add."""
 
     resource: bounds.Name
@@ -114,7 +141,7 @@ class TemplateIn(Schema):
     price_per_hour: bounds.Price | None = None
 
 
-class TemplateChangeIn(Schema):
+class TemplateChangeIn(BodySchema):
     """What to change of a template; what is left out stays."""
 
     cpu_millicores: bounds.Quantity = 0
@@ -133,6 +160,7 @@ class JobOut(Schema):
     project: str
     kind: str
     state: str
+    is_unknown: bool
     reason_code: str
     reason: str
     resource: str
@@ -143,8 +171,13 @@ class JobOut(Schema):
     gpu_milli: int
     node: str
     gpus: list[list[int]]
+    replica_count: int
     command: str
     image: str | None
+    env: dict[str, str] = Field(description="Its own variables.")
+    secrets: list[str] = Field(description="The secrets of the project that it gets as variables.")
+    ports: list[int] = Field(description="What simulated nodes took, and did not open.")
+    volumes: list[str] = Field(description="What simulated nodes took, and did not mount.")
     priority: int
     is_preemptible: bool
     evictions: int
@@ -165,17 +198,37 @@ class JobEventOut(Schema):
     at: datetime
 
 
+class ReplicaOut(Schema):
+    """One replica of a gang, once it is placed: where it is, and how it stands as far as its resource has said."""
+
+    node: str
+    gpus: list[list[int]]
+    state: str = ""
+    reason: str = ""
+
+
 class JobDetailOut(JobOut):
     """A job with its events, oldest first, and why it failed; while it waits, what would let it start, and when.
 
-    `data_wait`: what of its datasets still moves, while it waits for them.
+    `data_wait`: what of its datasets still moves, while it waits for them. `outlook`: why it waits, when it starts, and
+    where else it would be done, in one sentence and in figures.
+    `replicas`: those of a gang, by rank.
     """
 
     advice: str
+    outlook: Outlook | None
     wait: Wait | None
     data_wait: DataWait | None
     last_lines: str
+    replicas: list[ReplicaOut]
     events: list[JobEventOut]
+
+
+class TrialOut(Schema):
+    """What would become of a job if it was submitted now. `starts_now`: nothing ends or is stopped before."""
+
+    starts_now: bool
+    outlook: Outlook
 
 
 class JobLogOut(Schema):
@@ -184,6 +237,7 @@ class JobLogOut(Schema):
     text: str
     next_offset: int
     is_complete: bool
+    is_stored: bool
 
 
 class JobUsageOut(Schema):
@@ -194,18 +248,39 @@ class JobUsageOut(Schema):
     memory_bytes: int
 
 
-class JobIn(Schema):
+class JobIn(BodySchema):
     """A job to submit. `data` names commits on a cache site of the template's resource.
 
     Where these sites are simulated, a commit that is not ready is requested, and the job waits for it.
     """
 
     project: bounds.Name
-    template: bounds.Name
-    command: bounds.Text = Field(min_length=1)
+    template: bounds.Name = Field("", description="Its size, and the resource; or name a size below.")
+    command: bounds.Text = Field("", description="Empty: its image runs what it is made for.")
     name: bounds.Name = ""
     image: bounds.Name = ""
+    resource: bounds.Name = Field("", description="Where it runs, without a template.")
+    pool: bounds.Name = Field("", description="In which pool a resource is found for it; empty: in the default one.")
+    gpu_milli: bounds.Quantity | None = Field(None, description="500 is half a GPU, 2000 are two of one node.")
+    cpu_millicores: bounds.Quantity | None = Field(None, description="null: what belongs to its GPUs on a node.")
+    memory_bytes: bounds.Quantity | None = Field(None, description="null: what belongs to its GPUs on a node.")
+    env: Annotated[dict[bounds.Name, bounds.Text], Field(max_length=100)] = Field({}, description="Its variables.")
+    secrets: list[bounds.Name] = Field(
+        [], max_length=100, description="Secrets of the project that it gets as variables of the same names."
+    )
+    ports: list[Port] = Field(
+        [], max_length=100, description="Only simulated nodes take these, and open none; all others refuse."
+    )
+    volumes: list[bounds.Line] = Field(
+        [], max_length=100, description="Only simulated nodes take these, and mount none; all others refuse."
+    )
     data: list[bounds.Name] = Field([], max_length=100)
+    replicas: int = Field(
+        1,
+        ge=1,
+        le=bounds.MAX_REPLICAS,
+        description="How often the command runs at once, as a gang; each has the template's size.",
+    )
     simulated_duration_s: bounds.Seconds = Field(60.0, description="On nodes that do not exist: how long it takes.")
     is_preemptible: bool = Field(
         default=True,
@@ -215,7 +290,23 @@ class JobIn(Schema):
     )
 
 
-class CancelIn(Schema):
+class CommandIn(BodySchema):
+    """A command to run in a job."""
+
+    command: list[bounds.Text] = Field(
+        min_length=1, max_length=1000, description="The program and its arguments; no shell reads them."
+    )
+    stdin: Base64Bytes = Field(b"", max_length=bounds.MAX_FILE, description="What the command reads, as Base64.")
+    replica: int = Field(0, ge=0, le=bounds.MAX_REPLICAS - 1, description="Which replica of a gang, by rank.")
+
+
+class RerunIn(BodySchema):
+    """How the new job is called; empty: it gets a name."""
+
+    name: bounds.Name = ""
+
+
+class CancelIn(BodySchema):
     """Why a job is cancelled, for those who read its history."""
 
     reason: bounds.Line = ""

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compute.engine.ports import Launch
-from core import units
 
 
 @dataclass(frozen=True)
@@ -50,5 +49,6 @@ def _devices(launch: Launch) -> dict[str, str]:
     visible = ",".join(str(share.index) for share in launch.gpus)
     variables = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
     if launch.gpus:
-        variables["NEARLINE_GPU_FRACTION"] = units.format_gpus(launch.gpus[0].milli)
+        # Not by core.units, which needs packages that a host reached by SSH does not have.
+        variables["NEARLINE_GPU_FRACTION"] = f"{launch.gpus[0].milli / 1000:g}"
     return variables

@@ -29,8 +29,13 @@ _SHELL_ADDS = 128
 def explain_end(report: JobReport, memory_bytes: int = 0) -> tuple[JobState, ReasonCode | None, str]:
     """Return the state, reason code and reason with which a job whose end is reported is recorded.
 
-    `memory_bytes` is its limit; 0: it has none.
+    `memory_bytes` is its limit; 0: it has none. The reason says which replica of a gang it is about.
     """
+    state, code, reason = _explain_end(report, memory_bytes)
+    return state, code, reason if report.replica is None else f"Replica {report.replica}: {reason}"
+
+
+def _explain_end(report: JobReport, memory_bytes: int) -> tuple[JobState, ReasonCode | None, str]:
     if report.state is ReportState.SUCCEEDED:
         return JobState.SUCCEEDED, None, ""
     if report.state is ReportState.LOST:
@@ -48,7 +53,9 @@ def explain_end(report: JobReport, memory_bytes: int = 0) -> tuple[JobState, Rea
 
 def with_cause(reason: str, headline: str) -> str:
     """Return the reason of a failure with what the job itself said last."""
-    return f"{reason.removesuffix('.')}: {headline}" if headline else reason
+    # A job that never began says no more in its log than its reason does.
+    is_news = headline and reason not in headline
+    return f"{reason.removesuffix('.')}: {headline}" if is_news else reason
 
 
 def _exit_in_words(exit_code: int | None) -> str:

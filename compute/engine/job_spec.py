@@ -12,6 +12,12 @@ DEFAULT_LOG_LIMIT_BYTES = 50 * 2**20
 _NAME_LENGTH = 200
 
 
+_SEQUENCES = (
+    *("secret_names", "data", "commits", "fallbacks", "inputs"),
+    *("ports", "volumes", "readable_paths", "readable_lists"),
+)
+
+
 @dataclass(frozen=True)
 class JobSpec:
     """One command and what it needs around it. Its CPU, memory and GPUs come from the template.
@@ -23,6 +29,9 @@ class JobSpec:
     read as `$NEARLINE_INPUT/<step>`, of a grid as `$NEARLINE_INPUT/<step>/<index>`. `code` is copied into the working
     directory, where the job may change it.
     `commits` are the ids of the commits among `data`, so that the scheduler can be told what of them has yet to move.
+    `fallbacks` names the templates that its step lists, in their order, for forecasts.
+    `replicas` is how often it runs at once; several are a gang, and the template is the size of each of them.
+    `ports` and `volumes` are what it asked for and simulated nodes let pass: no other job has any.
     `simulated_duration_s` is how long the job takes on nodes that do not exist. `timeout_s` None means no limit.
     `readable_paths`, and the folders that the files `readable_lists` name one a line, are what a job that was submitted
     by the first release reads besides, under the host's own paths.
@@ -35,19 +44,23 @@ class JobSpec:
     secret_names: tuple[str, ...] = ()
     data: tuple[Mount, ...] = ()
     commits: tuple[str, ...] = ()
+    fallbacks: tuple[str, ...] = ()
     inputs: tuple[Mount, ...] = ()
     code: Mount | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
     append_parameters: bool = False
     timeout_s: float | None = None
+    replicas: int = 1
     simulated_duration_s: float = 5.0
     working_directory: str | None = None
+    ports: tuple[int, ...] = ()
+    volumes: tuple[str, ...] = ()
     readable_paths: tuple[str, ...] = ()
     readable_lists: tuple[str, ...] = ()
     log_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES
 
     def __post_init__(self) -> None:
-        for name in ("secret_names", "data", "commits", "inputs", "readable_paths", "readable_lists"):
+        for name in _SEQUENCES:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not isinstance(self.command, str):
             object.__setattr__(self, "command", tuple(self.command))
@@ -55,7 +68,7 @@ class JobSpec:
 
     def _check(self) -> None:
         _require(is_safe_name(self.name), f"'{self.name}' cannot name a job: use letters, digits, '.', '_' and '-'.")
-        _require(bool(self.command), "The command is empty.")
+        _require(bool(self.command or self.image), "The command is empty.")
         _require("\0" not in "".join(self.command), "The command holds a NUL byte.")
         for key, value in self.env.items():
             _require(bool(key) and "=" not in key and "\0" not in key + value, f"'{key}' cannot be a variable.")
@@ -66,6 +79,7 @@ class JobSpec:
             is_named = is_safe_name(step) and index.isdecimal() == bool(slash)
             _require(is_named, f"'{mount.name}' cannot be the name of a folder in a job.")
         _require(self.timeout_s is None or self.timeout_s > 0, "The timeout must be more than 0 seconds.")
+        _require(self.replicas >= 1, "A job has at least one replica.")
         _require(self.simulated_duration_s >= 0, "The simulated duration cannot be negative.")
         _require(self.log_limit_bytes > 0, "The log limit must be more than 0 bytes.")
 
@@ -98,10 +112,15 @@ class JobSpec:
         return (*self.data, *self.inputs, *filter(None, [self.code]))
 
     def argv(self) -> list[str]:
-        """Return the command as an argument list, with the parameters where the spec says so."""
+        """Return the command as an argument list, with the parameters where the spec says so.
+
+        Empty where the image has its own entry point run.
+        """
         extra = _options(self.parameters) if self.append_parameters else []
         if not isinstance(self.command, str):
             return [*self.command, *extra]
+        if not self.command:
+            return extra
         return ["/bin/sh", "-c", " ".join([self.command, *map(shlex.quote, extra)])]
 
 

@@ -4,12 +4,12 @@ Every driver passes tests/contracts/compute_driver.py. News is level-triggered: 
 compares and repairs. So a driver may forget to wake anybody, and the platform may be away for as long as it likes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from compute.engine.job_spec import JobSpec, name_of_run
 from compute.engine.mounts import SourceKind
@@ -26,8 +26,21 @@ class GpuFacts:
 
 
 @dataclass(frozen=True)
+class ForeignUse:
+    """What others than this installation hold of a node. `holders` are names for people, such as those of pods."""
+
+    cpu_millicores: int = 0
+    memory_bytes: int = 0
+    gpus: int = 0
+    holders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class NodeFacts:
-    """One node as the driver sees it. `unconfined_reason`: why its jobs have no sandbox; empty: they have one."""
+    """One node as the driver sees it, less what others hold of it (`foreign`).
+
+    `unconfined_reason`: why its jobs have no sandbox; empty: they have one.
+    """
 
     name: str
     cpu_millicores: int
@@ -36,6 +49,37 @@ class NodeFacts:
     labels: Mapping[str, str] = field(default_factory=dict)
     is_ready: bool = True
     unconfined_reason: str = ""
+    foreign: ForeignUse = ForeignUse()
+
+
+@dataclass(frozen=True)
+class StorageFacts:
+    """A class of volumes of a cluster. `access` says who can mount one at once: `many nodes`, `one node`, `unknown`."""
+
+    name: str
+    provisioner: str
+    access: str
+    is_default: bool = False
+
+
+@dataclass(frozen=True)
+class BackendFacts:
+    """A storage system behind such classes, as its provisioner reports it. `reason`: why it is not well."""
+
+    name: str
+    driver: str
+    state: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What an admin should see of a cluster besides its nodes. `unreadable` says what the account may not read."""
+
+    version: str
+    storage: tuple[StorageFacts, ...] = ()
+    backends: tuple[BackendFacts, ...] = ()
+    unreadable: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,9 +91,18 @@ class GpuShare:
 
 
 @dataclass(frozen=True)
+class Replica:
+    """Where one replica of a gang runs."""
+
+    node_name: str
+    gpus: tuple[GpuShare, ...] = ()
+
+
+@dataclass(frozen=True)
 class Launch:
     """Everything a driver needs to start one job. `secrets` goes into the job's environment and nowhere else.
 
+    `peers` are the replicas 1, 2, ... of a gang; all else is said of replica 0. CPU and memory are those of each.
     `evictions` is how often the job was evicted before: to a driver each of its runs is a job of its own.
     `token` fences: reports carry it back, so that an answer about an older job of the same name is never believed.
     """
@@ -65,11 +118,17 @@ class Launch:
     gpus: tuple[GpuShare, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     evictions: int = 0
+    peers: tuple[Replica, ...] = ()
 
     @property
     def name(self) -> str:
         """The name of this run of the job, unique for all time."""
         return name_of_run(self.spec.name, self.evictions)
+
+    @property
+    def replicas(self) -> tuple[Replica, ...]:
+        """Where all replicas run, by rank."""
+        return (Replica(self.node_name, self.gpus), *self.peers)
 
 
 class ReportState(StrEnum):
@@ -108,8 +167,19 @@ class EndCause(StrEnum):
 
 
 @dataclass(frozen=True)
+class ReplicaReport:
+    """What a driver says about one replica of a gang now."""
+
+    state: ReportState
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class JobReport:
-    """What a driver says about one job now. `exit_code` is negative for a signal; None while it runs or is lost."""
+    """What a driver says about one job now. `exit_code` is negative for a signal; None while it runs or is lost.
+
+    Of a gang `replicas` says how each stands, and `replica` is the rank of the one whose end explains the job's.
+    """
 
     name: str
     token: str
@@ -119,6 +189,8 @@ class JobReport:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     reason: str = ""
+    replica: int | None = None
+    replicas: tuple[ReplicaReport, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,6 +234,42 @@ class OutputReader(Protocol):
 
     def open(self, path: str) -> BinaryIO:
         """Open one of the listed files. Raises OSError for what is none."""
+
+
+@dataclass(frozen=True)
+class CommandOutput:
+    """Some bytes that a command printed; or its exit code, which is the last piece. Without either it still runs."""
+
+    data: bytes = b""
+    is_error: bool = False
+    exit_code: int | None = None
+
+
+@runtime_checkable
+class RunsCommands(Protocol):
+    """A driver that can run further commands beside the job's own."""
+
+    def run_command(self, name: str, rank: int, command: Sequence[str], stdin: bytes) -> Iterator[CommandOutput]:
+        """Run a command where a replica of a job runs, and yield what it prints; something every few seconds.
+
+        Raises JobNotRunning, CommandRefused and ResourceUnreachable, all of them before it returns.
+        """
+
+
+@runtime_checkable
+class KeepsLeftovers(Protocol):
+    """A driver whose place keeps something of each run until it is deleted, whether or not anybody knows its job."""
+
+    def list_leftovers(self) -> Mapping[str, Collection[str]]:
+        """Return the names of all runs of which there is something, forgotten ones too, by the ids of their jobs."""
+
+
+@runtime_checkable
+class DescribesCluster(Protocol):
+    """A driver whose place has storage and a version of its own."""
+
+    def describe(self) -> ClusterFacts:
+        """Return what the cluster is. Raises ResourceUnreachable."""
 
 
 class ComputeDriver(Protocol):

@@ -2,12 +2,15 @@
 
 | the database says | the driver says | repair |
 | --- | --- | --- |
-| starting | starting | renew its lease |
+| starting | starting | renew its lease, and note what it waits for |
 | starting | running | note that it runs (adopts it after a restart of the platform) |
+| running | running, with a reason | note that reason: what keeps it from going on |
 | starting, running, stopping | ended, same token | note how it ended, then forget it |
 | leaving | succeeded | note it, then forget it |
 | leaving | ended otherwise, or nothing and the lease expired | let it wait again, then forget it |
-| leaving, stopping | starting, running | stop it again |
+| suspending | succeeded | note it, then forget it |
+| suspending | ended otherwise, or nothing and the lease expired | suspend it, then forget it |
+| leaving, suspending, stopping | starting, running | stop it again |
 | starting | nothing, lease expired | start it again: starting is idempotent |
 | running, stopping | nothing, lease expired | lost; or cancelled, where that was wanted |
 | ended | starting, running | stop it: it slipped through between a start and a cancel |
@@ -21,10 +24,16 @@ from datetime import datetime
 
 from compute.engine.failures import explain_end
 from compute.engine.ports import JobReport, ReportState
-from compute.engine.states import JOB_STATES, JobState, ReasonCode
+from compute.engine.states import IDLE, JOB_STATES, JobState, ReasonCode
 
 _ON_PLACE = frozenset({ReportState.STARTING, ReportState.RUNNING})
-_SEEN_BEFORE = frozenset({JobState.RUNNING, JobState.LEAVING, JobState.STOPPING})
+_ENDING = frozenset({JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING})
+_SEEN_BEFORE = _ENDING | {JobState.RUNNING}
+_NEXT = {
+    JobState.LEAVING: (JobState.PENDING, "It has stopped and is queued again."),
+    JobState.SUSPENDING: (JobState.SUSPENDED, "It has stopped and waits to be resumed."),
+}
+"""What a job is whose run was stopped so that it runs again later, and how people are told."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +70,20 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Note:
+    """Write down what a job waits for, in the state in which it is; an empty reason: it goes on."""
+
+    job_id: str
+    token: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Repairs:
     """All that one comparison asks for. `stop`, `forget` hold names; `renew`, `restart` ids of jobs."""
 
     records: tuple[Record, ...] = ()
+    notes: tuple[Note, ...] = ()
     renew: tuple[str, ...] = ()
     restart: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
@@ -81,6 +100,7 @@ def compare(
     by_name = {job.name: job for job in known}
     reported = {report.name: report for report in reports}
     records: list[Record] = []
+    notes: list[Note] = []
     renew: list[str] = []
     stop: list[str] = []
     forget: list[str] = []
@@ -89,18 +109,22 @@ def compare(
         if job is None or job.token != report.token or job.state in JOB_STATES.final:
             (stop if report.state in _ON_PLACE else forget).append(name)
         elif report.state in _ON_PLACE:
-            if _ends_before(job, renew_before):
+            is_due = _ends_before(job, renew_before)
+            if is_due:
                 renew.append(job.id)
             if job.state is JobState.STARTING and report.state is ReportState.RUNNING:
                 records.append(_running(job, report))
-            elif job.state in {JobState.LEAVING, JobState.STOPPING}:
+            elif job.state in _ENDING:
                 stop.append(name)
-        elif job.state is not JobState.PENDING:
+            # What a job waits for while it starts is worth a word only if that takes longer than usual.
+            elif report.reason != job.reason and (is_due or report.state is ReportState.RUNNING):
+                notes.append(Note(job.id, job.token, report.reason))
+        elif job.state not in IDLE:
             records.append(_ended(job, report, now))
     missing = [job for job in by_name.values() if job.name not in reported and _ends_before(job, now)]
     restart = [job.id for job in missing if job.state is JobState.STARTING]
     records += [_absent(job, now) for job in missing if job.state in _SEEN_BEFORE]
-    return Repairs(tuple(records), tuple(renew), tuple(restart), tuple(stop), tuple(forget))
+    return Repairs(tuple(records), tuple(notes), tuple(renew), tuple(restart), tuple(stop), tuple(forget))
 
 
 def _running(job: JobRecord, report: JobReport) -> Record:
@@ -109,8 +133,8 @@ def _running(job: JobRecord, report: JobReport) -> Record:
 
 def _ended(job: JobRecord, report: JobReport, now: datetime) -> Record:
     state, reason_code, reason = explain_end(report, job.memory_bytes)
-    if job.state is JobState.LEAVING and state is not JobState.SUCCEEDED:
-        return _waits_again(job)
+    if job.state in _NEXT and state is not JobState.SUCCEEDED:
+        return _interrupted(job)
     if job.state is JobState.STOPPING and state is not JobState.SUCCEEDED:
         state, reason_code, reason = JobState.CANCELLED, ReasonCode.CANCELLED, job.reason or "The job was cancelled."
     return Record(
@@ -126,14 +150,14 @@ def _ended(job: JobRecord, report: JobReport, now: datetime) -> Record:
     )
 
 
-def _waits_again(job: JobRecord) -> Record:
+def _interrupted(job: JobRecord) -> Record:
     # A failure in these seconds may come from being stopped. If it does not, the next run fails as well.
-    return Record(job.id, job.token, JobState.PENDING, "It has stopped and is queued again.")
+    return Record(job.id, job.token, *_NEXT[job.state])
 
 
 def _absent(job: JobRecord, now: datetime) -> Record:
-    if job.state is JobState.LEAVING:
-        return _waits_again(job)
+    if job.state in _NEXT:
+        return _interrupted(job)
     if job.state is JobState.STOPPING:
         reason = job.reason or "The job was cancelled."
         return Record(

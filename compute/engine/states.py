@@ -6,17 +6,32 @@ from core.states import transitions
 
 
 class JobState(StrEnum):
-    """Where a job is in its life. LEAVING: it is evicted, and requeued once it has stopped."""
+    """Where a job is in its life. LEAVING: it is evicted, and requeued once it has stopped.
+
+    SUSPENDING: a person has it stopped. SUSPENDED: it holds nothing and is in no queue until it is resumed.
+    """
 
     PENDING = "pending"
     STARTING = "starting"
     RUNNING = "running"
     LEAVING = "leaving"
+    SUSPENDING = "suspending"
+    SUSPENDED = "suspended"
     STOPPING = "stopping"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
     LOST = "lost"
+
+
+class Gate(StrEnum):
+    """Who keeps a submitted job out of the queue until its data is ready.
+
+    DATA: it is queued once the cached commits that it holds are ready. CALLER: the app that submitted it queues it.
+    """
+
+    DATA = "data"
+    CALLER = "caller"
 
 
 class ReasonCode(StrEnum):
@@ -44,16 +59,30 @@ _ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.LOST)
 
 JOB_STATES = transitions(
     {
-        JobState.PENDING: [JobState.STARTING, JobState.FAILED, JobState.CANCELLED],
+        JobState.PENDING: [JobState.STARTING, JobState.SUSPENDED, JobState.FAILED, JobState.CANCELLED],
         # A short job may have ended before anybody saw it run.
-        JobState.STARTING: [JobState.RUNNING, JobState.LEAVING, JobState.STOPPING, *_ENDS],
-        JobState.RUNNING: [JobState.LEAVING, JobState.STOPPING, *_ENDS],
-        JobState.LEAVING: [JobState.PENDING, JobState.STOPPING, *_ENDS],
+        JobState.STARTING: [JobState.RUNNING, JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING, *_ENDS],
+        JobState.RUNNING: [JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING, *_ENDS],
+        JobState.LEAVING: [JobState.PENDING, JobState.SUSPENDING, JobState.STOPPING, *_ENDS],
+        JobState.SUSPENDING: [JobState.SUSPENDED, JobState.STOPPING, *_ENDS],
+        JobState.SUSPENDED: [JobState.PENDING, JobState.FAILED, JobState.CANCELLED],
         # A job that ended by itself before the stop reached it keeps its own end.
         JobState.STOPPING: _ENDS,
         **dict.fromkeys(_ENDS, ()),
     }
 )
 
-HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.LEAVING, JobState.STOPPING})
+UNKNOWN = "unknown"
+"""How a job is shown whose resource does not answer. Its state stays what was last known: nothing is decided by it."""
+
+
+def explain_unknown(resource: str, state: JobState) -> str:
+    """Return what people should know of a job whose resource does not answer, from its last known state."""
+    return f"{resource} does not answer. The job was {state} at the last contact, and may still be."
+
+
+HOLDING = frozenset({JobState.STARTING, JobState.RUNNING, JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING})
 """The states in which a job holds resources."""
+
+IDLE = frozenset({JobState.PENDING, JobState.SUSPENDED})
+"""The states of a job that has not ended and that no resource has."""

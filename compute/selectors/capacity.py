@@ -14,11 +14,13 @@ _SYSTEM = Actor.system("capacity")
 def find_with_capacity(templates: Collection[Template]) -> frozenset[str]:
     """Return the ids of those that could start a job now, in a fixed number of queries."""
     nodes = nodes_of(_SYSTEM, {template.resource_id for template in templates})
-    columns = ("pk", "resource_id", "node_name", "cpu_millicores", "memory_bytes", "gpus")
+    columns = ("resource_id", "node_name", "cpu_millicores", "memory_bytes", "gpus", "replicas")
     held: dict[tuple[str, str], list[Holding]] = {}
     rows = Job.objects.filter(resource__in=list(nodes), state__in=sorted(HOLDING)).order_by()
-    for pk, resource_id, node, cpu, memory, gpus in rows.values_list(*columns):
-        held.setdefault((resource_id, node), []).append(Holding(pk, node, cpu, memory, gpus, None))
+    for job in rows.only(*columns):
+        for node, gpus in job.places:
+            holding = Holding(job.pk, node, job.cpu_millicores, job.memory_bytes, gpus, None)
+            held.setdefault((job.resource_id, node), []).append(holding)
     return frozenset(
         template.pk
         for template in templates

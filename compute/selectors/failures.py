@@ -6,7 +6,7 @@ from compute.models import Job, Resource
 from core import isolation
 from core.isolation import FailureView
 
-OBSERVE, PROBE = "compute.observe", "compute.probe"
+OBSERVE, PROBE, CLEAN = "compute.observe", "compute.probe", "compute.delete_orphans"
 """Items are resources."""
 EVICT = "compute.evict"
 """Items are workloads."""
@@ -18,7 +18,11 @@ STORE_LOG = "compute.store_log"
 STOP, FORGET = "compute.stop", "compute.forget"
 """Items are names of jobs' runs on their resources."""
 
-_RESOURCE_WORK: Mapping[str, str] = {OBSERVE: "see what runs on", PROBE: "read the nodes of"}
+_RESOURCE_WORK: Mapping[str, str] = {
+    OBSERVE: "see what runs on",
+    PROBE: "read the nodes of",
+    CLEAN: "delete what is left of jobs on",
+}
 _JOB_WORK: Mapping[str, str] = {
     START: "start this job",
     EXPLAIN: "read why this job ended",

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,12 +22,13 @@ from compute.adapters.local.kind import open_tree_folders
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import Tree
 from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
-from compute.engine.states import HOLDING, JOB_STATES, JobState
+from compute.engine.states import HOLDING, IDLE, JOB_STATES, JobState, explain_unknown
 from compute.errors import JobNotFound, ResourceUnreachable
-from compute.models import Job, JobEvent
+from compute.models import Job, JobEvent, ResourceState
 from compute.selectors import stored_logs
 from core import hosts, orm
 from core.errors import InvalidInput
+from core.prepared import prepared
 from core.sealed_folder import SealedFolder
 from scheduler.selectors import workloads
 from scheduler.selectors.workloads import WorkloadWait
@@ -37,12 +39,14 @@ MAX_LOG_BYTES = 1 << 20
 _STATUS_COLUMNS = (
     *("pk", "state", "reason_code", "reason", "node_name", "exit_code", "last_lines", "started_at", "finished_at"),
     *("files_deleted_at", "resource__is_simulated", "resource__host", "workload_id"),
+    *("resource__name", "resource__state"),
 )
+_STATUS_GETTERS = {column: attrgetter(column.replace("__", ".")) for column in _STATUS_COLUMNS}
 _READ_COLUMNS = (
-    *("project_id", "name", "spec", "state", "evictions", "started_at", "finished_at", "log_bytes", "log_stored_at"),
+    *_STATUS_COLUMNS,
+    *("project_id", "name", "spec", "evictions", "log_bytes", "log_stored_at"),
     *("output_state", "output_root", "output_folder", "output_files", "output_error"),
-    *("resource__name", "resource__kind", "resource__host", "resource__credentials"),
-    *("resource__is_simulated", "resource__unconfined_reason"),
+    *("resource__name", "resource__kind", "resource__credentials", "resource__unconfined_reason"),
 )
 
 
@@ -50,7 +54,8 @@ _READ_COLUMNS = (
 class JobStatus:
     """What other apps know of a job: where it is in its life, and why. `wait` is told while it is pending.
 
-    `is_here`: this host's processes look after what it wrote, or those of any host may.
+    `is_here`: this host's processes look after what it wrote, or those of any host may. `unknown_reason`: its resource
+    does not answer, so that `state` is the last that was known; empty: it is known.
     """
 
     id: str
@@ -65,6 +70,7 @@ class JobStatus:
     has_files: bool
     is_simulated: bool
     is_here: bool
+    unknown_reason: str = ""
     wait: WorkloadWait = field(default_factory=WorkloadWait)
 
     @property
@@ -80,10 +86,19 @@ class JobStatus:
 
 def states_of(job_ids: Collection[str] | QuerySet[Any, Any]) -> Mapping[str, JobStatus]:
     """Return the status of these jobs by id, in two queries. For apps above that have checked who may know."""
-    rows = list(Job.objects.filter(pk__in=job_ids).order_by().values(*_STATUS_COLUMNS))
+    return _states_of(list(Job.objects.filter(pk__in=job_ids).order_by().values(*_STATUS_COLUMNS)))
+
+
+def _states_of(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, JobStatus]:
     pending = [row["workload_id"] for row in rows if row["state"] == JobState.PENDING and row["workload_id"]]
     waits = workloads.waits_of(pending) if pending else {}
     return {row["pk"]: _status_of(row, waits) for row in rows}
+
+
+def states_of_jobs(jobs: Collection[Job]) -> Mapping[str, JobStatus]:
+    """Return the status of jobs that `list_for_reading` has read, by id."""
+    rows = [{column: get(job) for column, get in _STATUS_GETTERS.items()} for job in jobs]
+    return _states_of(rows)
 
 
 def is_in(states: Collection[JobState], *, column: str = "job") -> Exists:
@@ -102,6 +117,7 @@ def finished_at(*, column: str = "job") -> Subquery:
 
 
 def _status_of(row: Mapping[str, Any], waits: Mapping[str, WorkloadWait]) -> JobStatus:
+    is_unknown = row["state"] in HOLDING and row["resource__state"] == ResourceState.UNREACHABLE
     return JobStatus(
         id=row["pk"],
         state=JobState(row["state"]),
@@ -115,6 +131,7 @@ def _status_of(row: Mapping[str, Any], waits: Mapping[str, WorkloadWait]) -> Job
         has_files=row["files_deleted_at"] is None,
         is_simulated=row["resource__is_simulated"],
         is_here=hosts.is_here(row["resource__host"]),
+        unknown_reason=explain_unknown(row["resource__name"], JobState(row["state"])) if is_unknown else "",
         wait=waits.get(row["workload_id"], WorkloadWait()),
     )
 
@@ -129,9 +146,13 @@ def list_for_reading(job_ids: Collection[str]) -> dict[str, Job]:
     ids = sorted(job_ids)
     jobs: dict[str, Job] = {}
     for batch in orm.in_batches(ids):
-        rows = Job.objects.filter(pk__in=batch).select_related("resource").only(*_READ_COLUMNS)
-        jobs |= {job.pk: job for job in rows.order_by("pk")}
+        jobs |= {job.pk: job for job in _for_reading(batch)}
     return jobs
+
+
+@prepared
+def _for_reading(job_ids: Collection[str]) -> QuerySet[Job]:
+    return Job.objects.filter(pk__in=job_ids).select_related("resource").only(*_READ_COLUMNS).order_by("pk")
 
 
 def list_jobs(
@@ -149,10 +170,17 @@ def list_jobs(
     if state is not None:
         if state not in set(JobState):
             raise InvalidInput(f"'{state}' is no state of a job. There are: {', '.join(JobState)}.")
-        jobs = jobs.filter(state=state)
+        jobs = in_states(jobs, {JobState(state)})
     if text:
         jobs = jobs.filter(Q(name__icontains=text) | Q(title__icontains=text))
     return jobs.filter(submitted_by__icontains=person) if person else jobs
+
+
+def in_states(jobs: QuerySet[Job], states: Collection[JobState]) -> QuerySet[Job]:
+    """Keep the jobs in some states. Live ones are found by their index, however many others there are."""
+    if not JOB_STATES.live.issuperset(states):
+        return jobs.filter(state__in=states)
+    return jobs.filter(pk__in=Job.objects.filter(is_live=True, state__in=states).order_by().values("pk"))
 
 
 def list_live_of(usernames: Collection[str], *, kind: str) -> QuerySet[Job]:
@@ -199,7 +227,7 @@ def read_log(*, actor: Actor, job: Job, offset: int = 0, limit: int = MAX_LOG_BY
         end = offset + len(data)
         size_bytes = job.log_bytes if job.log_stored_at is not None else _size_of_log(job)
         return LogChunk(data, end, job.log_stored_at is not None and end >= size_bytes, size_bytes)
-    if job.state == JobState.PENDING and not job.evictions:
+    if job.state in IDLE and not job.evictions:
         return LogChunk(b"", offset, is_complete=False, size_bytes=0)
     chunk = read_live_log(job, offset, limit)
     # A job that never came to run, or whose files are deleted, has no log that could still grow.

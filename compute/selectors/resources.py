@@ -1,14 +1,15 @@
 """Reads about resources. Every signed-in person may see them: they are what jobs can be sent to."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from compute.adapters import drivers
 from compute.adapters.kinds import ResourceKind
+from compute.engine.states import IDLE
 from compute.errors import ResourceNotFound
-from compute.models import Resource, ResourceSite
+from compute.models import Job, Resource, ResourceSite
 
 
 def list_resources(*, actor: Actor) -> QuerySet[Resource]:  # noqa: ARG001 (every actor sees all)
@@ -22,6 +23,13 @@ def get_resource(*, actor: Actor, name: str) -> Resource:
     if resource is None:
         raise ResourceNotFound(f"There is no compute resource called '{name}'.")
     return resource
+
+
+def count_live_jobs(resource: Resource) -> Mapping[str, int]:
+    """Return how many jobs run on a resource (`running`) and wait for it (`pending`, suspended ones too)."""
+    live = Job.objects.filter(resource=resource, is_live=True)
+    pending = live.filter(state__in=sorted(IDLE)).count()
+    return {"pending": pending, "running": live.count() - pending}
 
 
 def list_readers(sites: Collection[str]) -> dict[str, list[str]]:

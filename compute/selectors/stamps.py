@@ -13,5 +13,6 @@ def stamp_of_all_jobs() -> str:
 
 
 def stamps_of_jobs(names: Collection[str]) -> Mapping[str, str]:
-    """Return for each of these jobs a stamp that is another one whenever it changed its state."""
-    return {name: str(seq) for name, seq in Job.objects.filter(name__in=names).values_list("name", "event_seq")}
+    """Return for each of these jobs a stamp that is another one whenever it, or a replica of it, changed its state."""
+    rows = Job.objects.filter(name__in=names).values_list("name", "event_seq", "replicas")
+    return {name: " ".join([str(seq), *(str(each.get("state")) for each in gang)]) for name, seq, gang in rows}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from accounts.actor import Actor
 from compute.engine import log_index
@@ -40,6 +41,13 @@ def read(job: Job, offset: int, limit: int) -> bytes:
             content = files.open_file(_SYSTEM, tree, path=path_of(job.pk, row.offset))
             pieces += content.read(first, last - first)
     return b"".join(pieces)
+
+
+def stored_at(job: Job) -> datetime | None:
+    """Return when a part of the log was last stored: what was written until then can be read without the resource."""
+    if not job.log_bytes:
+        return None
+    return StoredLogChunk.objects.filter(job=job).order_by("-offset").values_list("created_at", flat=True).first()
 
 
 def list_spans(job: Job, text: bytes) -> Iterator[Span]:

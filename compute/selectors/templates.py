@@ -1,6 +1,6 @@
 """Reads about templates. Every signed-in person may see them, and every project may use them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from django.db.models import QuerySet
 
@@ -11,6 +11,7 @@ from compute.engine.mounts import SourceKind, describe_kinds
 from compute.errors import TemplateNotFound
 from compute.models import Template
 from core import hosts
+from core.prepared import prepared
 
 
 def list_templates(*, actor: Actor, project: str | None = None) -> QuerySet[Template]:
@@ -36,21 +37,34 @@ def get_template(*, actor: Actor, full_name: str) -> Template:
 def find_templates(full_names: Collection[str]) -> dict[str, Template]:
     """Return the templates that exist by their full names. For the platform itself."""
     names = set(full_names)
-    rows = Template.objects.filter(resource__detached_at=None, name__in={name.partition(".")[2] for name in names})
-    rows = rows.select_related("resource").defer("resource__config").order_by("pk")
+    rows = _attached({name.partition(".")[2] for name in names})
     return {row.full_name: row for row in rows if row.full_name in names}
 
 
-def list_hosts() -> Mapping[str, str]:
-    """Return by name the hosts of the templates of machines."""
-    rows = Template.objects.filter(resource__detached_at=None).exclude(resource__host=hosts.ANY)
-    found = rows.values_list("resource__name", "name", "resource__host")
-    return {f"{resource}.{name}": host for resource, name, host in found}
+@prepared
+def _attached(names: Collection[str]) -> QuerySet[Template]:
+    rows = Template.objects.filter(resource__detached_at=None, name__in=names)
+    return rows.select_related("resource").defer("resource__config").order_by("pk")
+
+
+def reads_folders(template: Template, host: str) -> bool:
+    """Whether jobs of a template can mount folders of a host. Needs the resource at hand."""
+    is_near = template.resource.host in {hosts.ANY, host}
+    return is_near and SourceKind.HOST_FOLDER in drivers.get_kind(template.resource.kind).mountable
 
 
 def ignores_image(template: Template) -> bool:
     """Whether jobs of a template run without the image that they name. Needs the resource at hand."""
     return drivers.get_kind(template.resource.kind).ignores_images
+
+
+def describe_gang_mismatch(template: Template, replicas: int) -> str:
+    """Say why jobs of a template cannot have so many replicas; empty when they can. Needs the resource at hand."""
+    kind = drivers.get_kind(template.resource.kind)
+    if replicas == 1 or kind.runs_gangs:
+        return ""
+    why = f"a resource of kind {kind.name} runs each job on one node."
+    return f"{template.full_name} cannot run {replicas} replicas: {why}"
 
 
 def list_mountable(template: Template) -> frozenset[SourceKind]:

@@ -47,6 +47,8 @@ def find_waits(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Wait]:
         job
         for job in jobs
         if job.state == JobState.PENDING and job.workload is not None and job.workload.reason_code in _HELD_BY_OTHERS
+        # Replicas of a gang may wait for several nodes at once.
+        if job.replica_count == 1
     ]
     if not waiting:
         return {}
@@ -64,7 +66,8 @@ def find_waits(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Wait]:
         ask = Amounts(job.cpu_millicores, job.memory_bytes, job.gpu_milli)
         question = (job.resource_id, ask)
         if question not in known:
-            held = [_holding(holder, ends) for holder in holders if holder.resource_id == job.resource_id]
+            near = (holder for holder in holders if holder.resource_id == job.resource_id)
+            held = [holding for holder in near for holding in _holdings(holder, ends)]
             known[question] = find_release(ask, places[job.resource_id], held)
         if (release := known[question]) is not None:
             found[job.pk] = _wait_of(actor, release, {holder.pk: holder for holder in holders}, ends)
@@ -85,8 +88,10 @@ def _end_of(job: Job, forecast: Forecast | None) -> _End:
     return (None, False) if limit_s is None else (job.started_at + timedelta(seconds=limit_s), True)
 
 
-def _holding(job: Job, ends: Mapping[str, _End]) -> Holding:
-    return Holding(job.pk, job.node_name, job.cpu_millicores, job.memory_bytes, job.gpus, ends[job.pk][0])
+def _holdings(job: Job, ends: Mapping[str, _End]) -> list[Holding]:
+    return [
+        Holding(job.pk, node, job.cpu_millicores, job.memory_bytes, gpus, ends[job.pk][0]) for node, gpus in job.places
+    ]
 
 
 def _wait_of(actor: Actor, release: Release, jobs: Mapping[str, Job], ends: Mapping[str, _End]) -> Wait:

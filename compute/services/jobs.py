@@ -1,10 +1,12 @@
 """Jobs are submitted and cancelled, many at a time and inside the caller's transaction."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from accounts import audit
 from accounts.actor import Actor
@@ -14,16 +16,18 @@ from compute import permissions, signals
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree, source_from_json, source_to_json
 from compute.engine.ports import OutputReader
-from compute.engine.states import JobState, ReasonCode
-from compute.errors import JobNameTaken, TemplateNotFound, UnmountableSource
+from compute.engine.states import HOLDING, IDLE, Gate, JobState, ReasonCode
+from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent, Template
-from compute.selectors.templates import describe_mismatch
+from compute.selectors.templates import describe_gang_mismatch, describe_mismatch
 from compute.services import journal, queueing
 from core import clock, orm, tasks
+from core.prepared import insert, prepared
 from core.signals import send_on_commit
 from scheduler.services import workloads
 
 __all__ = [
+    "Gate",
     "HostFolder",
     "JobRequest",
     "JobSpec",
@@ -33,6 +37,7 @@ __all__ = [
     "Tree",
     "cancel_job",
     "cancel_many",
+    "open_gates",
     "source_from_json",
     "source_to_json",
     "submit_many",
@@ -48,7 +53,7 @@ class JobRequest:
 
     `title` is what people call the job; empty: as its name.
     `on_behalf_of` names the person whose job it is, where the platform submits for one.
-    With `waits_for_data` it is queued once the cached commits that it holds are ready (`workers.data_waits`).
+    With a `gate` it is queued only once that is opened (`open_gates`); its place in line is that of its submission.
     """
 
     project_id: str
@@ -60,19 +65,20 @@ class JobRequest:
     is_preemptible: bool = True
     on_behalf_of: str = ""
     title: str = ""
-    waits_for_data: bool = False
+    gate: Gate | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec", replace(self.spec, name=self.name))
 
 
-@transaction.atomic
-def submit_many(*, actor: Actor, requests: Sequence[JobRequest]) -> list[Job]:
-    """Create queued jobs and return them in the order of the requests.
+def submit_many(
+    *, actor: Actor, requests: Sequence[JobRequest], known_templates: Mapping[str, Template] = MappingProxyType({})
+) -> list[Job]:
+    """Create queued jobs and return them in the order of the requests. Templates in `known_templates` are not read.
 
     A name that the project has used returns the job that has it, unchanged, so a repeated call does no harm.
-    Raises JobNameTaken when another project has it, TemplateNotFound, and UnmountableSource for what jobs of the
-    template's resource cannot read; then no job is created.
+    Raises JobNameTaken when another project has it, TemplateNotFound, UnmountableSource for what jobs of the template's
+    resource cannot read, and InvalidJobSpec for a gang that it cannot run; then no job is created.
     """
     for project_id in sorted({request.project_id for request in requests}):
         require(actor, permissions.SUBMIT_JOBS, project_id)
@@ -80,33 +86,75 @@ def submit_many(*, actor: Actor, requests: Sequence[JobRequest]) -> list[Job]:
         secrets.require_use(actor=actor, project_id=project_id, names=names)
     known = _by_name([request.name for request in requests])
     _check_owners(requests, known)
-    templates = _get_templates({request.template_id for request in requests})
+    template_ids = {request.template_id for request in requests}
+    templates = {**known_templates, **_get_templates(template_ids - known_templates.keys())}
     for request in requests:
         _check_mounts(request.spec, templates[request.template_id])
+        if fault := describe_gang_mismatch(templates[request.template_id], request.spec.replicas):
+            raise InvalidJobSpec(fault)
     new = {
         request.name: _new_job(actor, request, templates[request.template_id])
         for request in requests
         if request.name not in known
     }
     if new:
-        _create(list(new.values()), {request.name for request in requests if request.waits_for_data})
-        audit.record(actor, "compute.submit_jobs", next(iter(new.values())), count=len(new))
+        # Inside the caller's transaction no savepoint is needed: what can be refused was refused above.
+        with transaction.atomic(savepoint=False):
+            _create(list(new.values()))
+            audit.record(actor, "compute.submit_jobs", next(iter(new.values())), count=len(new))
     return [known.get(request.name) or new[request.name] for request in requests]
+
+
+@transaction.atomic
+def open_gates(*, actor: Actor, specs: Mapping[str, JobSpec | None]) -> list[str]:
+    """Queue gated jobs, by id, inside the caller's transaction, with the specs that they have now (None: as before).
+
+    Return the ids of those that were queued: not of those that were cancelled, or queued by somebody else. For callers
+    that have found their data ready. Raises UnmountableSource, and then none is queued.
+    """
+    gated = Job.objects.select_for_update(of=("self",)).filter(pk__in=specs, state=JobState.PENDING, workload=None)
+    jobs = list(gated.exclude(gate="").select_related("template__resource").order_by("pk"))
+    for project_id in sorted({job.project_id for job in jobs}):
+        require(actor, permissions.SUBMIT_JOBS, project_id)
+    for job in jobs:
+        if (spec := specs[job.pk]) is not None:
+            if job.template is not None:
+                _check_mounts(spec, job.template)
+            job.spec = replace(spec, name=job.name).to_json()
+        job.gate, job.reason, job.event_seq = "", "", job.event_seq + 1
+    queueing.queue_jobs(jobs)
+    Job.objects.bulk_update(jobs, ["spec", "workload", "gate", "reason", "event_seq"], batch_size=100)
+    now = clock.now()
+    insert(
+        [
+            JobEvent(
+                job=job,
+                seq=job.event_seq,
+                state=job.state,
+                message=f"Its data is ready. It waits for {job.template_name}.",
+                at=now,
+            )
+            for job in jobs
+        ]
+    )
+    if jobs:
+        send_on_commit(signals.job_changed, job_ids=[job.pk for job in jobs], stopped_ids=[])
+    return [job.pk for job in jobs]
 
 
 @transaction.atomic
 def cancel_many(*, job_ids: Collection[str], reason: str) -> list[str]:
     """Cancel jobs that have not ended, inside the caller's transaction; return the ids of those that it concerned.
 
-    A job that waits is cancelled at once. One that runs is stopped: SIGTERM, after a grace SIGKILL; it keeps its own
-    end where that comes first. For services that have checked who may do this.
+    A job that waits or is suspended is cancelled at once. One that runs is stopped: SIGTERM, after a grace SIGKILL; it
+    keeps its own end where that comes first. For services that have checked who may do this.
     """
     now = clock.now()
     steps = []
     for job in journal.lock_jobs(job_ids):
-        if job.state == JobState.PENDING:
+        if job.state in IDLE:
             steps.append(_cancel(job, reason, now))
-        elif job.state in {JobState.STARTING, JobState.RUNNING, JobState.LEAVING}:
+        elif job.state in HOLDING - {JobState.STOPPING}:
             steps.append(journal.Step(job.pk, job.token, JobState.STOPPING, reason, {"reason": reason}))
     tasks.enqueue_on_commit("compute.stop")
     return journal.record_steps(steps, now=now)
@@ -148,24 +196,26 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         title=request.title,
         kind=request.kind,
         resource=template.resource,
-        template=template,
+        template=template if template.is_stored else None,
         template_name=template.full_name,
         cpu_millicores=template.cpu_millicores,
         memory_bytes=template.memory_bytes,
         gpu_milli=template.gpu_milli,
+        replica_count=request.spec.replicas,
         priority=request.priority,
         is_preemptible=request.is_preemptible,
         spec=request.spec.to_json(),
         submitted_by=request.on_behalf_of or actor.name,
-        reason=f"Its data is being brought to {template.resource.name}." if request.waits_for_data else "",
+        gate=request.gate or "",
+        reason=f"Its data is being brought to {template.resource.name}." if request.gate else "",
         event_seq=1,
     )
 
 
-def _create(jobs: Sequence[Job], waiting_for_data: Collection[str]) -> None:
-    queueing.queue_jobs([job for job in jobs if job.name not in waiting_for_data])
-    Job.objects.bulk_create(jobs, batch_size=orm.BATCH_ROWS)
-    JobEvent.objects.bulk_create(
+def _create(jobs: Sequence[Job]) -> None:
+    queueing.queue_jobs([job for job in jobs if not job.gate])
+    insert(jobs)
+    insert(
         [
             JobEvent(
                 job=job,
@@ -175,16 +225,24 @@ def _create(jobs: Sequence[Job], waiting_for_data: Collection[str]) -> None:
                 at=job.created_at,
             )
             for job in jobs
-        ],
-        batch_size=orm.BATCH_ROWS,
+        ]
     )
     send_on_commit(signals.job_changed, job_ids=[job.pk for job in jobs], stopped_ids=[])
 
 
 def _by_name(names: Sequence[str]) -> dict[str, Job]:
-    return {
-        job.name: job for batch in orm.in_batches(names) for job in Job.objects.filter(name__in=batch).defer("spec")
-    }
+    return {job.name: job for batch in orm.in_batches(names) for job in _named(batch)}
+
+
+@prepared
+def _named(names: Collection[str]) -> QuerySet[Job]:
+    return Job.objects.filter(name__in=names).defer("spec")
+
+
+@prepared
+def _attached(template_ids: Collection[str]) -> QuerySet[Template]:
+    attached = Template.objects.filter(resource__detached_at=None, pk__in=template_ids)
+    return attached.select_related("resource").defer("resource__config")
 
 
 def _check_owners(requests: Sequence[JobRequest], known: dict[str, Job]) -> None:
@@ -200,9 +258,7 @@ def _check_mounts(spec: JobSpec, template: Template) -> None:
 
 
 def _get_templates(template_ids: Collection[str]) -> dict[str, Template]:
-    attached = Template.objects.filter(resource__detached_at=None).select_related("resource")
-    attached = attached.defer("resource__config")
-    found = {template.pk: template for template in attached.filter(pk__in=template_ids)}
+    found = {template.pk: template for template in (_attached(template_ids) if template_ids else ())}
     if missing := set(template_ids) - set(found):
         raise TemplateNotFound(f"There is no compute template {', '.join(sorted(missing))}.")
     return found

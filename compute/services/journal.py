@@ -9,21 +9,24 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
-from django.db.models import F
+from django.db import transaction
+from django.db.models import F, QuerySet
 
 from compute import signals
-from compute.engine.states import JOB_STATES, JobState
+from compute.engine.states import IDLE, JOB_STATES, JobState
 from compute.models import Job, JobEvent
 from core import orm
 from core.orm import MomentById
+from core.prepared import insert, prepared
 from core.signals import send_on_commit
 from scheduler.services.workloads import release_many, requeue_many
 
 T = TypeVar("T")
 
 # SQLite allows some ten thousand values in one statement; shorter ones also plan faster everywhere.
-_STOPPED = JOB_STATES.final | {JobState.PENDING}
-_LOCKED_FIELDS = ("token", "state", "event_seq", "starts", "lease_expires_at", "workload_id")
+_STOPPED = JOB_STATES.final | IDLE
+_RELEASING = JOB_STATES.final | {JobState.SUSPENDED}
+LOCKED_FIELDS = ("token", "state", "event_seq", "starts", "lease_expires_at", "workload_id")
 
 
 @dataclass(frozen=True)
@@ -41,30 +44,16 @@ class Step:
 def record_steps(steps: Sequence[Step], *, now: datetime, locked: Collection[Job] | None = None) -> list[str]:
     """Write the steps that are still allowed, inside the caller's transaction; return the ids of their jobs.
 
-    `locked` are the jobs, where the caller holds them already. A job that ends releases its resources in the same
-    transaction, and so does one that is requeued.
+    `locked` are the jobs, where the caller holds them already. A job that ends or is suspended releases its
+    resources in the same transaction, and so does one that is requeued.
     """
-    rows = {job.pk: job for job in (lock_jobs([step.job_id for step in steps]) if locked is None else locked)}
-    allowed = [step for step in steps if step.job_id in rows and _is_allowed(step, rows[step.job_id])]
-    for group in _equal_steps(allowed):
-        sources = JOB_STATES.sources_of(group[0].to)
-        for batch in orm.in_batches(group):
-            jobs = Job.objects.filter(pk__in=[step.job_id for step in batch], state__in=sources)
-            times = {
-                column: MomentById.of({step.job_id: step.times[column] for step in batch}) for column in group[0].times
-            }
-            jobs.update(state=group[0].to, event_seq=F("event_seq") + 1, **group[0].fields, **times)
-    JobEvent.objects.bulk_create(
-        [
-            JobEvent(
-                job_id=step.job_id, seq=rows[step.job_id].event_seq + 1, state=step.to, message=step.message, at=now
-            )
-            for step in allowed
-        ],
-        batch_size=orm.BATCH_ROWS,
+    written = _write_alone(steps[0]) if locked is None and len(steps) == 1 else _write_together(steps, locked)
+    insert(
+        [JobEvent(job_id=step.job_id, seq=seq, state=step.to, message=step.message, at=now) for step, seq, _ in written]
     )
-    _give_back([rows[step.job_id].workload_id for step in allowed if step.to in JOB_STATES.final], release_many)
-    _give_back([rows[step.job_id].workload_id for step in allowed if step.to is JobState.PENDING], requeue_many)
+    _give_back([workload_id for step, _, workload_id in written if step.to in _RELEASING], release_many)
+    _give_back([workload_id for step, _, workload_id in written if step.to is JobState.PENDING], requeue_many)
+    allowed = [step for step, *_ in written]
     ids = [step.job_id for step in allowed]
     if ids:
         stopped_ids = [step.job_id for step in allowed if step.to in _STOPPED]
@@ -72,19 +61,75 @@ def record_steps(steps: Sequence[Step], *, now: datetime, locked: Collection[Job
     return ids
 
 
+Written = tuple[Step, int, str | None]
+"""A step that was written, the number of its event, and the workload of its job."""
+
+
+def _write_alone(step: Step) -> list[Written]:
+    """Write one step, if it is allowed, in one statement: one row needs no order of locks."""
+    changes = {"state": step.to, "event_seq": F("event_seq") + 1, **step.fields, **step.times}
+    sources = JOB_STATES.sources_of(step.to)
+    rows = _of_run.update_returning(changes, ("event_seq", "workload_id"), step.job_id, step.token, sources)
+    return [(step, seq, workload_id) for seq, workload_id in rows]
+
+
+def _write_together(steps: Sequence[Step], locked: Collection[Job] | None) -> list[Written]:
+    rows = {job.pk: job for job in (lock_jobs([step.job_id for step in steps]) if locked is None else locked)}
+    allowed = [step for step in steps if step.job_id in rows and _is_allowed(step, rows[step.job_id])]
+    for group in _equal_steps(allowed):
+        sources = JOB_STATES.sources_of(group[0].to)
+        for batch in orm.in_batches(group):
+            changes = {"state": group[0].to, **group[0].fields}
+            if len(batch) == 1:
+                changes |= {"event_seq": rows[batch[0].job_id].event_seq + 1, **batch[0].times}
+            else:
+                times = {
+                    column: MomentById.of({step.job_id: step.times[column] for step in batch})
+                    for column in group[0].times
+                }
+                changes |= {"event_seq": F("event_seq") + 1, **times}
+            _in_states.update(changes, [step.job_id for step in batch], sources)
+    return [(step, rows[step.job_id].event_seq + 1, rows[step.job_id].workload_id) for step in allowed]
+
+
+@transaction.atomic
+def record_reasons(reasons: Mapping[str, tuple[str, str]], *, now: datetime) -> None:
+    """Write what jobs wait for that start or run, by id, each with the token of the run that is meant."""
+    jobs = [
+        job
+        for job in lock_jobs(reasons)
+        if job.token == reasons[job.pk][0] and job.state in {JobState.STARTING, JobState.RUNNING}
+    ]
+    for job in jobs:
+        Job.objects.filter(pk=job.pk).update(reason=reasons[job.pk][1], event_seq=F("event_seq") + 1)
+    JobEvent.objects.bulk_create(
+        JobEvent(
+            job_id=job.pk, seq=job.event_seq + 1, state=job.state, message=reasons[job.pk][1] or "It goes on.", at=now
+        )
+        for job in jobs
+    )
+    if jobs:
+        send_on_commit(signals.job_changed, job_ids=[job.pk for job in jobs], stopped_ids=[])
+
+
 def lock_jobs(job_ids: Collection[str]) -> list[Job]:
     """Return these jobs in the order of their keys, held until the caller's transaction ends; only what steps need."""
-    return [
-        job
-        for batch in orm.in_batches(sorted(set(job_ids)))
-        for job in Job.objects.select_for_update().filter(pk__in=batch).only(*_LOCKED_FIELDS).order_by("pk")
-    ]
+    return [job for batch in orm.in_batches(sorted(set(job_ids))) for job in _locked(batch)]
 
 
-def lock_pending_jobs(workload_ids: Collection[str]) -> list[Job]:
-    """Return the pending jobs of these workloads, as `lock_jobs` does."""
-    pending = Job.objects.select_for_update().filter(workload_id__in=workload_ids, state=JobState.PENDING)
-    return list(pending.only(*_LOCKED_FIELDS).order_by("pk"))
+@prepared
+def _locked(job_ids: Collection[str]) -> QuerySet[Job]:
+    return Job.objects.select_for_update().filter(pk__in=job_ids).only(*LOCKED_FIELDS).order_by("pk")
+
+
+@prepared
+def _of_run(job_id: str, token: str, states: Collection[str]) -> QuerySet[Job]:
+    return Job.objects.filter(pk=job_id, token=token, state__in=states)
+
+
+@prepared
+def _in_states(job_ids: Collection[str], states: Collection[str]) -> QuerySet[Job]:
+    return Job.objects.filter(pk__in=job_ids, state__in=states)
 
 
 def _is_allowed(step: Step, job: Job) -> bool:

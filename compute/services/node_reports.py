@@ -1,25 +1,44 @@
 """Writing what a probe of a resource found: its nodes for the scheduler, and that it has answered."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
-from compute.engine.ports import NodeFacts
+from compute.engine.node_faults import find_fault
+from compute.engine.ports import ClusterFacts, ForeignUse, NodeFacts
 from compute.models import Resource, ResourceState
 from core import clock
 from scheduler.services import nodes
 from scheduler.services.nodes import GpuReport, NodeReport
 
+_LONGEST_NAME = 253
+
 
 def write(resource: Resource, found: Sequence[NodeFacts]) -> None:
-    """Report the nodes of a resource to the scheduler, inside the caller's transaction if it has one."""
+    """Report the nodes of a resource to the scheduler, inside the caller's transaction if it has one.
+
+    One that cannot be what is said of it is left out, and named on the page of the resource.
+    """
+    checked = [(node, find_fault(node)) for node in found]
+    faults = {node.name[:_LONGEST_NAME]: fault for node, fault in checked if fault}
+    sound = [node for node, fault in checked if not fault]
     nodes.report_nodes(
         resource_id=resource.pk,
         resource_name=resource.name,
         is_simulated=resource.is_simulated,
-        nodes=[_report_of(node) for node in found],
+        nodes=[_report_of(node) for node in sound],
     )
-    resource.unconfined_reason = next((node.unconfined_reason for node in found if node.unconfined_reason), "")
-    resource.save(update_fields=["unconfined_reason"])
+    resource.unconfined_reason = next((node.unconfined_reason for node in sound if node.unconfined_reason), "")
+    foreign = {node.name: asdict(node.foreign) for node in sound if node.foreign != ForeignUse()}
+    moment = clock.now().isoformat()
+    resource.facts = {**resource.facts, "foreign": foreign, "faults": faults, "nodes_at": moment}
+    resource.save(update_fields=["unconfined_reason", "facts"])
     write_contact(resource)
+
+
+def write_facts(resource: Resource, found: ClusterFacts) -> None:
+    """Note what a cluster is, and when it said so."""
+    resource.facts, resource.facts_at = {**resource.facts, "cluster": asdict(found)}, clock.now()
+    resource.save(update_fields=["facts", "facts_at"])
 
 
 def write_contact(resource: Resource) -> None:

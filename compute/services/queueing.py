@@ -1,6 +1,10 @@
-"""Puts jobs into the scheduler's queue: when they are submitted, or once the datasets that they read are ready."""
+"""Puts jobs into the scheduler's queue: when they are submitted, or once the datasets that they read are ready.
+
+Their place in line is that of their submission in both cases. One that is resumed goes to the end of the line.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from compute.models import Job
 from compute.selectors import locality
@@ -10,10 +14,21 @@ from scheduler.services.workloads import PodSet, WorkloadRequest
 
 def queue_jobs(jobs: Sequence[Job]) -> None:
     """Enqueue the workloads of jobs, inside the caller's transaction, and note their ids in the objects at hand."""
-    missing_bytes = locality.missing_bytes({job.pk: job.spec.get("commits") or () for job in jobs})
-    requests = [_workload_of(job, missing_bytes.get(job.pk)) for job in jobs]
-    for job, workload_id in zip(jobs, workloads.enqueue_many(requests), strict=True):
+    for job, workload_id in zip(jobs, workloads.enqueue_many(_requests_of(jobs)), strict=True):
         job.workload_id = workload_id
+
+
+def queue_again(job: Job) -> None:
+    """Enqueue a job that was queued before, inside the caller's transaction, behind those that wait already."""
+    (request,) = _requests_of([job])
+    # The name of a workload is used once.
+    again = replace(request, name=f"{job.name}~{job.event_seq}", title=job.label, enqueued_at=None)
+    (job.workload_id,) = workloads.enqueue_many([again])
+
+
+def _requests_of(jobs: Sequence[Job]) -> list[WorkloadRequest]:
+    missing_bytes = locality.missing_bytes({job.pk: job.spec.get("commits") or () for job in jobs})
+    return [_workload_of(job, missing_bytes.get(job.pk)) for job in jobs]
 
 
 def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadRequest:
@@ -24,8 +39,15 @@ def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadR
         priority=job.priority,
         is_preemptible=job.is_preemptible,
         pod_sets=[
-            PodSet(cpu_millicores=job.cpu_millicores, memory_bytes=job.memory_bytes, gpu_milli=job.gpu_milli),
+            PodSet(
+                name="replica" if job.replica_count > 1 else "",
+                count=job.replica_count,
+                cpu_millicores=job.cpu_millicores,
+                memory_bytes=job.memory_bytes,
+                gpu_milli=job.gpu_milli,
+            ),
         ],
         resource_id=job.resource_id,
         missing_bytes=missing_bytes,
+        enqueued_at=job.created_at,
     )

@@ -1,17 +1,18 @@
 """Resources are attached, probed and detached; their nodes are reported to the scheduler."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from compute.adapters import drivers
-from compute.adapters.kinds import Config, Credentials
+from compute.adapters.kinds import Config, ConfigForm, Credentials
 from compute.adapters.local.machine import describe_machine
 from compute.engine.ports import NodeFacts
 from compute.errors import InvalidResource, ResourceExists, ResourceInUse
@@ -21,11 +22,19 @@ from compute.services.templates import Shape
 from core import clock, hosts
 from core.units import ONE_GPU
 from datasets.selectors import caches as cache_selectors
+from datasets.services import cache_sites
+from scheduler.selectors import nodes as node_selectors
 from scheduler.services import nodes
 
 GIB = 2**30
 _NONE: Mapping[str, Any] = MappingProxyType({})
 LOCAL_CACHE_SITE = "local"
+THIS_CLUSTER = "this-cluster"
+_CLUSTER_SHAPES = {
+    "small": Shape(1000, GIB),
+    "medium": Shape(2000, 4 * GIB),
+    "gpu-1": Shape(4000, 32 * GIB, ONE_GPU),
+}
 _LAB_NODE = {
     "cpu_millicores": 40_000,
     "memory_bytes": 512 * GIB,
@@ -41,16 +50,38 @@ _LAB_SHAPES = {
 }
 
 
-def ensure_first_resources(*, actor: Actor) -> None:
+def ensure_first_resources(*, actor: Actor, has_machine: bool = True) -> None:
     """Register this machine and the simulated lab, on the first start only: what an admin detached stays away."""
     if not Resource.objects.exists():
         with transaction.atomic():
-            machine = _create(actor, "this-machine", "local", {}, host=hosts.this_host())
-            for name, shape in _shapes_of(describe_machine()).items():
-                templates.create_template(actor=actor, resource=machine, name=name, shape=shape)
+            if has_machine:
+                machine = _create(actor, "this-machine", "local", {}, host=hosts.this_host())
+                _create_templates(actor, machine, _shapes_of(describe_machine()))
             lab = _create(actor, "lab", "simulated", {"nodes": _LAB})
-            for name, shape in _LAB_SHAPES.items():
-                templates.create_template(actor=actor, resource=lab, name=name, shape=shape)
+            _create_templates(actor, lab, _LAB_SHAPES)
+
+
+def keep_this_cluster(*, actor: Actor, fields: Mapping[str, str]) -> None:
+    """Attach the cluster whose pod this is, or give it other settings; once detached by an admin it stays away.
+
+    `fields` are those of the form of its kind. Whether it answers is found out by the next probe. Raises
+    InvalidResource where the settings cannot be taken.
+    """
+    require_attach(actor=actor)
+    form = _read_fields("kubernetes", {**fields, "own_account": "true"})
+    config = form.read_config(THIS_CLUSTER)
+    with transaction.atomic():
+        known = Resource.objects.filter(name=THIS_CLUSTER).order_by("pk").last()
+        if known is None:
+            try:
+                with transaction.atomic():
+                    known = _create(actor, THIS_CLUSTER, "kubernetes", config)
+            except (ResourceExists, IntegrityError):  # another process was quicker
+                return
+            _create_templates(actor, known, _CLUSTER_SHAPES)
+        elif known.config != config and known.config.get("own_account"):
+            Resource.objects.filter(pk=known.pk).update(config=config)
+            audit.record(actor, "compute.set_config", known)
 
 
 def require_attach(*, actor: Actor) -> None:
@@ -74,13 +105,21 @@ def attach_resource(
     only host there is.
 
     `sites` are the cache sites whose copies its jobs can read, the nearest first; without them this machine reads the
-    local one. Raises ResourceExists, InvalidResource, CacheSiteNotFound and ResourceUnreachable; then nothing is kept.
+    local one. A storage class is tried first, unless the config has `skip_storage_probe`, which may take minutes.
+
+    Raises ResourceExists, InvalidResource, StorageUnfit, CacheSiteNotFound and ResourceUnreachable; then nothing is
+    kept.
     """
     require_attach(actor=actor)
     check_name(name)
     drivers.get_kind(kind).check(config, credentials)
+    storage_probe = _probe_storage(actor, Resource(name=name, kind=kind, config=dict(config)), credentials)
     with transaction.atomic():
         resource = _create(actor, name, kind, config, credentials, host=host)
+        resource.facts = {"storage_probe": storage_probe} if storage_probe else {}
+        own = drivers.get_kind(kind).site_of(resource)
+        if own is not None:
+            sites = [cache_sites.have_volume_site(actor=actor, name=name, config=own).name, *sites]
         if sites:
             _link_sites(actor, resource, sites)
         if hosts.is_here(resource.host):
@@ -91,19 +130,29 @@ def attach_resource(
     return resource
 
 
+def _require_free(name: str) -> None:
+    if Resource.objects.filter(detached_at=None, name=name).exists():
+        raise ResourceExists(f"There is a compute resource called '{name}' already.")
+
+
+def _probe_storage(actor: Actor, candidate: Resource, credentials: Credentials) -> Mapping[str, Any] | None:
+    """Return how long each step of trying a storage class took, and when it was; None: there is none to try."""
+    site = drivers.get_kind(candidate.kind).site_of(candidate)
+    if site is None or candidate.config.get("skip_storage_probe"):
+        return None
+    _require_free(candidate.name)
+    connection = drivers.connection_by(drivers.open_driver(candidate, credentials), candidate)
+    storage_class = str(site["storage_class"])
+    steps = cache_sites.probe_storage(actor=actor, connection=connection, storage_class=storage_class)
+    return {"storage_class": storage_class, "at": clock.now().isoformat(), "steps": [asdict(step) for step in steps]}
+
+
 def attach_by_fields(
     *, actor: Actor, name: str, kind: str, fields: Mapping[str, str], sites: Sequence[str] = ()
 ) -> Resource:
     """Add a resource as the form of its kind asks for it. Raises what `attach_resource` raises."""
     require_attach(actor=actor)
-    form = drivers.get_kind(kind).form(fields)
-    if unknown := sorted(fields.keys() - form.fields.keys()):
-        raise InvalidResource(
-            f"A resource of kind {kind} has no setting '{unknown[0]}'. There are: {', '.join(form.fields) or 'none'}."
-        )
-    if not form.is_valid():
-        problems = (f"{field}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
-        raise InvalidResource(f"The settings cannot be taken. {' '.join(problems)}")
+    form = _read_fields(kind, fields)
     return attach_resource(
         actor=actor,
         name=name,
@@ -141,6 +190,16 @@ def replace_credentials(*, actor: Actor, resource: Resource, credentials: Creden
 
 
 @transaction.atomic
+def drain_resource(*, actor: Actor, resource: Resource, is_drained: bool) -> int:
+    """Let the nodes that a resource has now take nothing new, or open them again; return how many they are."""
+    require_site_admin(actor, "drain compute resources")
+    found = list(node_selectors.list_nodes(actor=actor, resource=resource.name))
+    for node in sorted(found, key=lambda node: node.pk):
+        nodes.set_drained(actor=actor, node=node, is_drained=is_drained)
+    return len(found)
+
+
+@transaction.atomic
 def detach_resource(*, actor: Actor, resource: Resource) -> None:
     """Take a resource away; the history of its jobs stays. Raises ResourceInUse while jobs wait or run there."""
     require_site_admin(actor, "detach compute resources")
@@ -154,14 +213,31 @@ def detach_resource(*, actor: Actor, resource: Resource) -> None:
     audit.record(actor, "compute.detach_resource", resource)
 
 
+def _read_fields(kind: str, fields: Mapping[str, str]) -> ConfigForm:
+    """Return the valid form of a kind. Raises InvalidResource."""
+    form = drivers.get_kind(kind).form(fields)
+    if unknown := sorted(fields.keys() - form.fields.keys()):
+        raise InvalidResource(
+            f"A resource of kind {kind} has no setting '{unknown[0]}'. There are: {', '.join(form.fields) or 'none'}."
+        )
+    if not form.is_valid():
+        problems = (f"{field}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
+        raise InvalidResource(f"The settings cannot be taken. {' '.join(problems)}")
+    return form
+
+
+def _create_templates(actor: Actor, resource: Resource, shapes: Mapping[str, Shape]) -> None:
+    for name, shape in shapes.items():
+        templates.create_template(actor=actor, resource=resource, name=name, shape=shape)
+
+
 def _create(
     actor: Actor, name: str, kind_name: str, config: Config, credentials: Credentials = _NONE, *, host: str = ""
 ) -> Resource:
     kind = drivers.get_kind(kind_name)
     host = hosts.choose(host) if kind.has_host else hosts.ANY
+    _require_free(name)
     attached = Resource.objects.filter(detached_at=None)
-    if attached.filter(name=name).exists():
-        raise ResourceExists(f"There is a compute resource called '{name}' already.")
     if kind.has_host and (other := attached.filter(kind=kind.name, host__in=(hosts.ANY, host)).first()) is not None:
         raise ResourceExists(f"This machine is attached already, as '{other.name}'.", field="kind")
     resource = Resource.objects.create(
@@ -183,6 +259,8 @@ def _link_sites(actor: Actor, resource: Resource, sites: Sequence[str]) -> None:
         raise InvalidResource("A cache site is named twice.", field="sites")
     for name in sites:
         site = cache_selectors.get_site(actor=actor, name=name)
+        if site.cluster not in {"", resource.pk}:
+            raise InvalidResource(f"The cache site {name} is on volumes of another cluster.", field="sites")
         if site.is_simulated and not resource.is_simulated:
             raise InvalidResource(
                 f"The cache site {name} does not exist, so jobs that run cannot read it.", field="sites"

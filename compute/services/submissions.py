@@ -1,31 +1,35 @@
-"""One job as a person submits it: a command, a template, an image, and datasets.
+"""One job as a person submits it: a command, a template or a size, an image, and datasets.
 
 What the job reads is held on its cache site from here until the job has ended, so that it cannot be evicted meanwhile.
 Where all sites of its resource are simulated, what is not ready is requested, and the job is queued once it is.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db import transaction
 
 from accounts.actor import Actor
 from accounts.models import Project
-from accounts.permissions import require
+from accounts.permissions import Permission, require
 from compute import permissions, signals
 from compute.engine.job_spec import is_safe_name
 from compute.engine.mounts import Mount, Tree, source_from_json
-from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken
+from compute.engine.states import Gate
+from compute.errors import DataNotCached, InvalidJobSpec, JobBelongsToRun, JobNameTaken
 from compute.models import Job, Template
 from compute.selectors import jobs as job_selectors
 from compute.selectors import templates
-from compute.services import confinement, jobs
+from compute.services import jobs, shapes
 from compute.services.jobs import JobRequest, JobSpec
-from core import clock, ids
+from compute.services.shapes import Ask
+from core import bounds, clock, ids
 from datasets.selectors import caches as cache_selectors
 from datasets.selectors import datasets as dataset_selectors
 from datasets.services import caches
+from scheduler.selectors import pools
 
 KIND = "job"
 MOST_NAME = 63
@@ -38,17 +42,30 @@ _RESERVED = frozenset({"new"})
 class Submission:
     """What a person asks for. `data` names commits (`project/dataset@ref`); without a name the job gets one.
 
+    Without a template its size counts, and a resource is found for it: see `shapes`. Without a command its image runs
+    what it is made for. `secrets` names secrets of the project, which the job gets as variables.
+    `replicas` is how often the command runs at once, each as large as the template.
     `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing. What is not
     preemptible is never stopped for others, and starts only within the project's quota.
     """
 
-    template: str
-    command: str
+    template: str = ""
+    command: str = ""
     name: str = ""
     image: str = ""
+    resource: str = ""
+    pool: str = ""
+    gpu_milli: int | None = None
+    cpu_millicores: int | None = None
+    memory_bytes: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Sequence[str] = ()
+    ports: Sequence[int] = ()
+    volumes: Sequence[str] = ()
     data: Sequence[str] = ()
     simulated_duration_s: float = 60.0
     is_preemptible: bool = True
+    replicas: int = 1
 
 
 def require_submit(*, actor: Actor, project: Project) -> None:
@@ -59,21 +76,22 @@ def require_submit(*, actor: Actor, project: Project) -> None:
 def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     """Queue a job and return it.
 
-    Raises TemplateNotFound, ResourceUnconfined, InvalidJobSpec, JobNameTaken, and DataNotCached for what is not
-    beside the template yet.
+    Raises TemplateNotFound, ResourceUnconfined, NoResourceFits, InvalidJobSpec, JobNameTaken, and DataNotCached for
+    what is not beside the template yet.
     """
     require_submit(actor=actor, project=project)
-    template = templates.get_template(actor=actor, full_name=wanted.template)
-    confinement.require_use(actor=actor, resources=[template.resource])
+    template = find_template(actor=actor, wanted=wanted)
     name = wanted.name or ids.new_id(KIND, now_ms=clock.now_ms()).replace("_", "-")
     if not is_safe_name(name) or len(name) > MOST_NAME or name in _RESERVED:
         raise InvalidJobSpec(f"'{name}' cannot name a job: use at most {MOST_NAME} letters, digits, '.', '_' and '-'.")
+    if len(wanted.command.encode()) > bounds.MAX_ARGUMENT_BYTES:
+        raise InvalidJobSpec(f"The command has more than {bounds.MAX_ARGUMENT_BYTES:,} bytes.")
     if Job.objects.filter(name=name).exists():
         raise JobNameTaken(f"There is a job called '{name}' already.")
     datasets = [_find_copy(actor, template, reference, name) for reference in wanted.data]
     with transaction.atomic():
         for dataset in datasets:
-            caches.hold(actor, dataset.copy.pk, HOLDER + name, _why(name))
+            caches.hold(actor=actor, cached_commit_id=dataset.copy.pk, holder=HOLDER + name, why=_why(name))
         mounts = [dataset.mount for dataset in datasets]
         if len({mount.name for mount in mounts}) < len(mounts):
             raise InvalidJobSpec("Two of the datasets have the same name, so they would lie in the same folder.")
@@ -83,6 +101,11 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
             image=wanted.image.strip() or None,
             data=tuple(mounts),
             commits=tuple(dataset.copy.commit_id for dataset in datasets),
+            replicas=wanted.replicas,
+            env=wanted.env,
+            secret_names=tuple(wanted.secrets),
+            ports=tuple(wanted.ports),
+            volumes=tuple(wanted.volumes),
             simulated_duration_s=wanted.simulated_duration_s,
         )
         request = JobRequest(
@@ -92,11 +115,79 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
             template_id=template.pk,
             spec=spec,
             is_preemptible=wanted.is_preemptible,
-            waits_for_data=any(dataset.copy.source is None for dataset in datasets),
+            gate=Gate.DATA if any(dataset.copy.source is None for dataset in datasets) else None,
         )
-        (job,) = jobs.submit_many(actor=actor, requests=[request])
+        (job,) = jobs.submit_many(actor=actor, requests=[request], known_templates={template.pk: template})
         signals.job_submitted.send(sender=None, job_id=job.pk, datasets=[dataset.facts for dataset in datasets])
     return job
+
+
+def find_template(*, actor: Actor, wanted: Submission) -> Template:
+    """Return the template of a job: the one that it names, or the one that its size asks for.
+
+    Raises TemplateNotFound, ResourceUnconfined, NoResourceFits and InvalidJobSpec.
+    """
+    size = (wanted.gpu_milli, wanted.cpu_millicores, wanted.memory_bytes)
+    if not wanted.template:
+        ask = Ask(
+            gpu_milli=wanted.gpu_milli or 0,
+            cpu_millicores=wanted.cpu_millicores,
+            memory_bytes=wanted.memory_bytes,
+            resource=wanted.resource,
+            pool=wanted.pool or pools.DEFAULT,
+            replicas=wanted.replicas,
+            needs_image=bool(wanted.image) or not wanted.command.strip(),
+            reads_data=bool(wanted.data),
+            ports=wanted.ports,
+            volumes=wanted.volumes,
+        )
+        return shapes.find_template(actor=actor, ask=ask)
+    if size != (None, None, None) or wanted.resource or wanted.pool:
+        raise InvalidJobSpec("A template says the size and the resource already: name either it, or these.")
+    template = shapes.get_template(actor=actor, full_name=wanted.template, ports=wanted.ports, volumes=wanted.volumes)
+    if not wanted.command.strip() and templates.ignores_image(template):
+        raise InvalidJobSpec("The command is empty.")
+    return template
+
+
+def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
+    """Submit once more what a job was submitted as, with the same commits of its datasets, and return the new job.
+
+    Raises JobBelongsToRun, and what `submit_job` raises.
+    """
+    require_own(actor=actor, job=job, permission=permissions.SUBMIT_JOBS)
+    spec = job_selectors.get_spec(job)
+    shape = Submission(template=job.template_name)
+    if job.template_id is None:
+        shape = Submission(
+            resource=job.resource.name,
+            gpu_milli=job.gpu_milli,
+            cpu_millicores=job.cpu_millicores,
+            memory_bytes=job.memory_bytes,
+        )
+    references = dataset_selectors.references_of(actor=actor, commit_ids=spec.commits)
+    wanted = replace(
+        shape,
+        command=spec.command if isinstance(spec.command, str) else shlex.join(spec.command),
+        name=name,
+        image=spec.image or "",
+        data=[references[commit_id] for commit_id in spec.commits],
+        env=spec.env,
+        secrets=spec.secret_names,
+        ports=spec.ports,
+        volumes=spec.volumes,
+        replicas=spec.replicas,
+        simulated_duration_s=spec.simulated_duration_s,
+        is_preemptible=job.is_preemptible,
+    )
+    return submit_job(actor=actor, project=job.project, wanted=wanted)
+
+
+def require_own(*, actor: Actor, job: Job, permission: Permission) -> None:
+    """Raise PermissionDenied unless the actor may do this, and JobBelongsToRun for the job of a step."""
+    require(actor, permission, job.project_id)
+    if job.kind != KIND:
+        raise JobBelongsToRun(f"{job.label} is a step of a run.")
 
 
 def cancel_work(*, actor: Actor, username: str) -> None:

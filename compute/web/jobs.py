@@ -1,4 +1,4 @@
-"""The list of jobs, one job, and cancelling it."""
+"""The list of jobs, one job, and what can be done to it."""
 
 from django.conf import settings
 from django.contrib import messages
@@ -10,9 +10,9 @@ from accounts.permissions import Level
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import JobState
-from compute.selectors import data_waits, failures, forecasts, waits
+from compute.selectors import data_waits, failures, forecasts, outlooks, waits
 from compute.selectors import jobs as selectors
-from compute.services import jobs
+from compute.services import jobs, submissions, suspensions
 from compute.web.progress import progress_of
 from scheduler.selectors.answers import find_proof
 from web.series import usage_charts
@@ -60,9 +60,11 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "events": selectors.list_events(actor=request.actor, job=job),
         "progress": progress_of(job, forecasts.forecast_durations([job]).get(job.pk)),
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
+        "outlook": outlooks.find_outlooks(actor=request.actor, jobs=[job]).get(job.pk),
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "proof": find_proof(job.workload) if job.state == JobState.PENDING else None,
         "may_cancel": (request.actor.level_in(job.project_id) or 0) >= Level.WRITE,
+        "may_suspend": job.kind == submissions.KIND,
         "charts": [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job)),
     }
     return render(request, "compute/job_live.html" if request.htmx else "compute/job.html", context)
@@ -74,4 +76,22 @@ def cancel(request: PageRequest, name: str) -> HttpResponse:
     job = selectors.get_job(actor=request.actor, name=name)
     jobs.cancel_job(actor=request.actor, job=job)
     messages.success(request, f"{job.label} is cancelled.")
+    return redirect("compute:job", name=name)
+
+
+@require_POST
+def suspend(request: PageRequest, name: str) -> HttpResponse:
+    """Suspend a job and show it."""
+    job = selectors.get_job(actor=request.actor, name=name)
+    suspensions.suspend_job(actor=request.actor, job=job)
+    messages.success(request, f"{job.label} gives its resources back until it is resumed.")
+    return redirect("compute:job", name=name)
+
+
+@require_POST
+def resume(request: PageRequest, name: str) -> HttpResponse:
+    """Resume a suspended job and show it."""
+    job = selectors.get_job(actor=request.actor, name=name)
+    suspensions.resume_job(actor=request.actor, job=job)
+    messages.success(request, f"{job.label} is queued again.")
     return redirect("compute:job", name=name)

@@ -7,7 +7,7 @@ from django.http import HttpResponse, HttpResponseBase, JsonResponse
 
 from accounts.web.requests import PageRequest, text
 from compute.models import Job
-from compute.selectors import jobs, logs
+from compute.selectors import jobs, logs, stored_logs
 from core.errors import InvalidInput
 from core.streaming import stream
 
@@ -30,6 +30,7 @@ def read_log(request: PageRequest, name: str) -> HttpResponse:
             "next_offset": part.text.next_offset,
             "size_bytes": part.text.size_bytes,
             "is_complete": part.text.is_complete,
+            "stored_at": stored_logs.stored_at(job),
         }
     )
 

@@ -14,7 +14,7 @@ from web.search import Hit
 
 
 def _count_live(actor: Actor) -> int:
-    return jobs.list_jobs(actor=actor).filter(state__in=[JobState.STARTING, JobState.RUNNING]).count()
+    return jobs.in_states(jobs.list_jobs(actor=actor), {JobState.STARTING, JobState.RUNNING}).count()
 
 
 def _count_resources(actor: Actor) -> int:

@@ -47,6 +47,8 @@ class NodeView:
     memory_bytes: int
     memory_held_bytes: int
     gpu_model: str
+    gpu_memory_bytes: int
+    labels: Mapping[str, str]
     gpu_milli: int
     gpu_held_milli: int
     cells: list[Cell]
@@ -65,6 +67,12 @@ def list_node_views(actor: Actor, resource: str | None = None) -> list[NodeView]
     return [_view_of(node, hues) for node in found[:MAX_NODES]]
 
 
+def short_model(model: str) -> str:
+    """Return what people call a device: `Tesla V100-SXM2-32GB` is a `V100 32GB`."""
+    words = model.replace("-", " ").split()
+    return " ".join(word for word in words if word not in {"Tesla", "NVIDIA"} and not word.startswith(("SXM", "PCI")))
+
+
 def _view_of(node: "Node", hues: Mapping[str, tuple[int, str]]) -> NodeView:
     held = nodes.held_on(node)
     devices = sorted(node.gpus.all(), key=lambda gpu: gpu.index)
@@ -80,6 +88,8 @@ def _view_of(node: "Node", hues: Mapping[str, tuple[int, str]]) -> NodeView:
         memory_bytes=node.memory_bytes,
         memory_held_bytes=held.memory_bytes,
         gpu_model=devices[0].model if devices else "",
+        gpu_memory_bytes=devices[0].memory_bytes if devices else 0,
+        labels=node.labels,
         gpu_milli=units.ONE_GPU * len(devices),
         gpu_held_milli=sum(held.gpu_milli.values()),
         cells=[_cell_of(node, gpu.index, hues) for gpu in devices],

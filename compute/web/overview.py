@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Sum, Value
+from django.db.models import Count, F, Sum, Value
 from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -12,7 +12,7 @@ from django.shortcuts import render
 from accounts.actor import Actor
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import HOLDING, JobState
-from compute.selectors import data_waits, jobs, utilisation, waits
+from compute.selectors import data_waits, jobs, outlooks, utilisation, waits
 from compute.selectors import forecasts as durations
 from compute.web import node_cells
 from compute.web.progress import progress_of
@@ -37,22 +37,24 @@ def overview_page(request: PageRequest) -> HttpResponse:
     actor, project = request.actor, text(request, "project")
     nodes = node_cells.list_node_views(actor)
     waiting = jobs.list_jobs(actor=actor, project=project, state=JobState.PENDING)
-    running = jobs.list_jobs(actor=actor, project=project).filter(state__in=sorted(HOLDING))
+    running = jobs.in_states(jobs.list_jobs(actor=actor, project=project), HOLDING)
     shown = list(running[:_ROWS])
     forecasts = durations.forecast_durations(shown)
     oldest = list(waiting.order_by("pk").defer("spec")[:_WAITING_ROWS])
     expected, arrivals = waits.find_waits(actor=actor, jobs=oldest), data_waits.find_data_waits(oldest)
+    told = outlooks.find_outlooks(actor=actor, jobs=oldest)
+    gpu_milli = Sum(F("replica_count") * F("gpu_milli"))
     context = {
         "nodes": nodes,
         "nodes_ready": sum(node.is_ready for node in nodes),
         "gpu_total": sum(node.gpu_milli for node in nodes),
         "gpu_held": sum(node.gpu_held_milli for node in nodes),
-        "gpu_models": sorted({_short(node.gpu_model) for node in nodes if node.gpu_model}),
+        "gpu_models": sorted({node_cells.short_model(node.gpu_model) for node in nodes if node.gpu_model}),
         "has_simulated": any(node.is_simulated for node in nodes),
         "shares": _shares(actor),
-        "waiting_total": waiting.aggregate(jobs=Count("pk"), gpu_milli=Coalesce(Sum("gpu_milli"), Value(0))),
+        "waiting_total": waiting.aggregate(jobs=Count("pk"), gpu_milli=Coalesce(gpu_milli, Value(0))),
         "waiting": oldest,
-        "waits": [(job, expected.get(job.pk), arrivals.get(job.pk)) for job in oldest],
+        "waits": [(job, told.get(job.pk), expected.get(job.pk), arrivals.get(job.pk)) for job in oldest],
         "running_count": running.count(),
         "running": [(job, progress_of(job, forecasts.get(job.pk))) for job in shown],
         "utilisation": utilisation.measure_utilisation(list(running.defer("spec")[:_MEASURED])),
@@ -61,23 +63,21 @@ def overview_page(request: PageRequest) -> HttpResponse:
     return render(request, "compute/overview_live.html" if request.htmx else "compute/overview.html", context)
 
 
-def _short(model: str) -> str:
-    """Return what people call a device: `Tesla V100-SXM2-32GB` is a `V100 32GB`."""
-    words = model.replace("-", " ").split()
-    return " ".join(word for word in words if word not in {"Tesla", "NVIDIA"} and not word.startswith(("SXM", "PCI")))
-
-
 def _shares(actor: Actor) -> list[Share]:
     hues = node_cells.hues_of(actor)
+    shown = sorted(hues, key=lambda project_id: hues[project_id][1])[:_ROWS]
     # The amounts are annotations of the selector, which the model's type does not know.
-    found: Iterable[Any] = queues.list_queues(actor=actor).order_by("project__name")[:_ROWS]
+    found: Iterable[Any] = queues.list_queues(actor=actor, pool=None).filter(project__in=shown)
+    of_projects: dict[str, list[Any]] = {project_id: [] for project_id in shown}
+    for queue in found:
+        of_projects[queue.project_id].append(queue)
     return [
         Share(
-            queue.project.name,
-            hues[queue.project_id][0],
-            queue.gpu_held_milli,
-            queue.gpu_quota_milli,
-            queue.waiting_workloads,
+            hues[project_id][1],
+            hues[project_id][0],
+            sum(queue.gpu_held_milli for queue in members),
+            sum(queue.gpu_quota_milli for queue in members),
+            sum(queue.waiting_workloads for queue in members),
         )
-        for queue in found
+        for project_id, members in of_projects.items()
     ]

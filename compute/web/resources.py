@@ -15,7 +15,7 @@ from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
 from compute.adapters.form_fields import MOST_CORES, SizeField
 from compute.adapters.kinds import ResourceKind
-from compute.errors import InvalidResource, ResourceExists, ResourceUnreachable, TemplateExists
+from compute.errors import InvalidResource, ResourceUnreachable, TemplateExists
 from compute.models import Resource, Template
 from compute.selectors import failures
 from compute.selectors import resources as selectors
@@ -25,10 +25,10 @@ from compute.services.templates import Shape
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
 from core import hosts
-from core.errors import InvalidInput, PlatformError
+from core.errors import Conflict, InvalidInput, PlatformError
 from core.isolation import FailureView
 from core.units import ONE_GPU
-from datasets.errors import CacheSiteNotFound
+from datasets.errors import CacheSiteNotFound, CacheSiteUnavailable
 from datasets.selectors import caches
 from scheduler.selectors.nodes import get_node
 from scheduler.services import nodes
@@ -173,7 +173,7 @@ def attach_page(request: PageRequest) -> HttpResponse:
         fields = {name: form.cleaned_data[name] for name in names}
         try:
             resource = resources.attach_resource(actor=request.actor, **fields)
-        except (InvalidInput, InvalidName, InvalidResource, ResourceExists, ResourceUnreachable) as error:
+        except (InvalidInput, Conflict, ResourceUnreachable, CacheSiteUnavailable) as error:
             form.add_error(_field_of(error, form), f"{error.message} {error.hint}".strip())
         else:
             messages.success(
@@ -275,7 +275,7 @@ def slots_of(chosen: Sequence[str], choices: Sequence[object]) -> list[str]:
 
 def _field_of(error: PlatformError, form: forms.Form) -> str | None:
     """Return the field that an error is about; None: the form as a whole."""
-    name = error.details.get("field", "name" if isinstance(error, InvalidName | ResourceExists) else None)
+    name = error.details.get("field", "name" if isinstance(error, InvalidName | Conflict) else None)
     return str(name) if name in form.fields else None
 
 

@@ -16,7 +16,7 @@ from compute.models import Template
 from compute.selectors import templates
 from compute.services import submissions
 from compute.services.submissions import Submission
-from core import units
+from core import bounds, units
 from datasets.errors import CacheFull, CacheSiteUnavailable
 from datasets.selectors import caches, datasets
 
@@ -38,6 +38,13 @@ class JobForm(forms.Form):
     image = forms.CharField(max_length=300, required=False, help_text="For resources that run containers.")
     reads = forms.MultipleChoiceField(
         required=False, widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"})
+    )
+    replicas = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=bounds.MAX_REPLICAS,
+        initial=1,
+        help_text="More than one run together as a gang, on a cluster or simulated nodes.",
     )
     simulated_duration_s = forms.FloatField(
         required=False, min_value=0, initial=60, label="Seconds", help_text="How long it takes on a simulated node."
@@ -95,6 +102,7 @@ def _submission_of(form: JobForm) -> Submission:
         name=said["name"],
         image=said["image"],
         data=said["reads"],
+        replicas=said["replicas"] or 1,
         simulated_duration_s=Submission.simulated_duration_s if duration_s is None else duration_s,
         is_preemptible=said["is_preemptible"],
     )

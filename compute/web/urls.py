@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from compute.web import jobs, logs, overview, resources, submit
+from compute.web import jobs, logs, overview, resource_page, resources, submit
 
 app_name = "compute"
 urlpatterns = [
@@ -14,9 +14,13 @@ urlpatterns = [
     path("jobs/<str:name>/log/places/", logs.find_in_log, name="job_log_places"),
     path("jobs/<str:name>/log.txt", logs.download_log, name="job_log_file"),
     path("jobs/<str:name>/cancel/", jobs.cancel, name="cancel_job"),
+    path("jobs/<str:name>/suspend/", jobs.suspend, name="suspend_job"),
+    path("jobs/<str:name>/resume/", jobs.resume, name="resume_job"),
     path("compute/", resources.compute_page, name="compute"),
     path("compute/attach/", resources.attach_page, name="attach"),
     path("compute/nodes/<str:node_id>/drain/", resources.drain, name="drain"),
+    path("compute/<str:name>/", resource_page.resource_page, name="resource"),
+    path("compute/<str:name>/drain/", resource_page.drain, name="drain_resource"),
     path("compute/<str:name>/detach/", resources.detach, name="detach"),
     path("compute/<str:name>/credentials/", resources.credentials_page, name="credentials"),
     path("compute/<str:name>/sites/", resources.set_sites, name="set_sites"),

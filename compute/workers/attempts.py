@@ -10,7 +10,7 @@ from typing import Protocol
 from accounts.actor import Actor
 from accounts.errors import NotSignedIn
 from accounts.models import Project
-from compute.adapters.kubernetes.attempt_tokens import read_attempt
+from compute.adapters.attempt_tokens import read_attempt
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import Tree
 from compute.engine.states import HOLDING
@@ -61,7 +61,7 @@ def read_tree(*, job: Job, kind: str, name: str) -> Iterator[bytes]:
     mounts = {"code": [spec.code] if spec.code is not None else [], "data": spec.data, "input": spec.inputs}
     for mount in mounts.get(kind, ()):
         if mount.name == name and isinstance(mount.source, Tree):
-            tree = trees.get_tree(_SYSTEM, mount.source.dataset_id, mount.source.root)
+            tree = trees.get_mounted(_SYSTEM, mount.source.dataset_id, mount.source.root)
             return tree_archives.read_archive(actor=_SYSTEM, tree=tree)
     raise MountNotFound(f"The job {job.name} reads no tree called '{kind}/{name}'.")
 

@@ -1,4 +1,4 @@
-"""Files of jobs that ended long ago are deleted, and trees on this host that no job uses.
+"""Files of jobs that ended long ago are deleted, trees on this host that no job uses, and what jobs left that are gone.
 
 The jobs' rows, events and what flows collected from them stay.
 """
@@ -6,6 +6,7 @@ The jobs' rows, events and what flows collected from them stay.
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import structlog
 from django.conf import settings
 from django.db import transaction
 
@@ -14,10 +15,14 @@ from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import Tree
+from compute.engine.ports import KeepsLeftovers
 from compute.engine.states import JOB_STATES
 from compute.errors import ResourceUnreachable
-from compute.models import Job
-from core import clock, hosts, isolation
+from compute.models import Job, Resource
+from compute.selectors import failures
+from core import clock, hosts, isolation, orm
+
+log = structlog.get_logger(__name__)
 
 KEEP_TREES = timedelta(days=2)
 _AT_ONCE = 1000
@@ -45,6 +50,35 @@ def _delete_of_kind(kind: str, keep: timedelta) -> int:
     ids = list(ended.order_by("finished_at", "pk").values_list("pk", flat=True))
     isolation.for_each("compute.delete_files", ids, delete, on_failure=lambda job_id, _: _keep(job_id))
     return count
+
+
+def delete_orphans() -> int:
+    """Delete what resources of this host keep of runs whose job is gone or was cleaned before; return how many.
+
+    One that still runs is stopped by the next look at its resource, and deleted afterwards.
+    """
+    attached = Resource.objects.filter(detached_at=None, host__in=hosts.here())
+    return sum(isolation.for_each(failures.CLEAN, attached.order_by("pk"), _delete_orphans_of))
+
+
+def _delete_orphans_of(resource: Resource) -> int:
+    driver = drivers.driver_of(resource)
+    if not isinstance(driver, KeepsLeftovers):
+        return 0
+    try:
+        leftovers = driver.list_leftovers()
+        kept = {
+            job_id
+            for batch in orm.in_batches(sorted(leftovers))
+            for job_id in Job.objects.filter(pk__in=batch, files_deleted_at=None).values_list("pk", flat=True)
+        }
+        names = sorted(name for job_id in leftovers.keys() - kept for name in leftovers[job_id])
+        done = isolation.for_each("compute.delete_orphan", names, driver.delete, concerns_all=(ResourceUnreachable,))
+    except ResourceUnreachable:
+        return 0  # they are deleted once it answers
+    if done:
+        log.info("orphans.deleted", resource=resource.name, runs=names)
+    return len(done)
 
 
 def delete_idle_trees(*, keep: timedelta = KEEP_TREES) -> int:

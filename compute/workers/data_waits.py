@@ -7,30 +7,31 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 
-from compute import signals
-from compute.engine.states import JobState, ReasonCode
-from compute.models import Job, JobEvent
-from compute.services import journal, queueing
+from accounts.actor import Actor
+from compute.engine.states import Gate, JobState, ReasonCode
+from compute.models import Job
+from compute.services import jobs, journal
 from compute.services.submissions import HOLDER
 from core import clock, isolation
-from core.signals import send_on_commit
 from datasets.selectors import caches
 from datasets.selectors.caches import HeldCopy
+
+_SYSTEM = Actor.system("data waits")
 
 
 def find_waiting() -> list[QuerySet[Job]]:
     """Return the jobs that wait for their datasets."""
-    return [Job.objects.filter(workload=None, is_live=True, state=JobState.PENDING)]
+    return [Job.objects.filter(workload=None, is_live=True, state=JobState.PENDING, gate=Gate.DATA)]
 
 
 def queue_ready_jobs() -> None:
     """Queue the jobs whose datasets are ready, and end those that can never get one."""
     (waiting,) = find_waiting()
-    jobs = list(waiting.order_by("pk"))
-    copies = caches.list_held([HOLDER + job.name for job in jobs]) if jobs else {}
-    isolation.for_each("compute.queue_ready_jobs", jobs, partial(_proceed, copies=copies), key=lambda job: job.pk)
+    rows = list(waiting.order_by("pk"))
+    copies = caches.list_held([HOLDER + job.name for job in rows]) if rows else {}
+    isolation.for_each("compute.queue_ready_jobs", rows, partial(_proceed, copies=copies), key=lambda job: job.pk)
 
 
 def _proceed(job: Job, *, copies: Mapping[str, Sequence[HeldCopy]]) -> None:
@@ -39,7 +40,7 @@ def _proceed(job: Job, *, copies: Mapping[str, Sequence[HeldCopy]]) -> None:
     if faults := [fault for commit_id in commits if (fault := _find_fault(held.get(commit_id)))]:
         _fail(job, f"A dataset could not be brought to {job.template_name}: {faults[0]}")
     elif all(held[commit_id].is_ready for commit_id in commits):
-        _queue(job)
+        jobs.open_gates(actor=_SYSTEM, specs={job.pk: None})
 
 
 def _find_fault(copy: HeldCopy | None) -> str:
@@ -54,17 +55,3 @@ def _fail(job: Job, reason: str) -> None:
     ending = {"reason_code": ReasonCode.INFRASTRUCTURE, "reason": reason}
     step = journal.Step(job.pk, job.token, JobState.FAILED, reason, ending, {"finished_at": now})
     journal.record_steps([step], now=now)
-
-
-@transaction.atomic
-def _queue(waiting: Job) -> None:
-    """Queue a job, unless it was cancelled or somebody else has queued it."""
-    (rows,) = find_waiting()
-    job = rows.select_for_update().filter(pk=waiting.pk).first()
-    if job is None:
-        return
-    queueing.queue_jobs([job])
-    Job.objects.filter(pk=job.pk).update(workload=job.workload_id, reason="", event_seq=F("event_seq") + 1)
-    message = f"Its data is ready. It waits for {job.template_name}."
-    JobEvent.objects.create(job=job, seq=job.event_seq + 1, state=job.state, message=message, at=clock.now())
-    send_on_commit(signals.job_changed, job_ids=[job.pk])

@@ -4,45 +4,53 @@ A platform that dies in between leaves jobs that are `starting` with a lease. On
 does not know them, `observe` asks for them to be started again, which is harmless: starting is idempotent by name.
 """
 
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Any
 
 import structlog
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from accounts.errors import SecretNotFound
 from accounts.services import secrets
 from compute.adapters import drivers
 from compute.engine.job_spec import JobSpec
-from compute.engine.ports import GpuShare, Launch
+from compute.engine.ports import GpuShare, Launch, Replica
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import QuotaExceeded, ResourceUnconfined, ResourceUnreachable, StartRefused
 from compute.models import Job, Resource
 from compute.selectors import failures
 from compute.services import confinement, journal
-from core import clock, hosts, isolation, orm, units
+from core import clock, hosts, isolation, orm, tasks, units
+from core.prepared import prepared
 from scheduler.services import workloads
+from scheduler.services.workloads import ClaimedPlacement
 
 log = structlog.get_logger(__name__)
 
 LEASE = timedelta(seconds=30)
 _MOST_STARTS = 3
 _LAUNCHED = (
-    *("name", "spec", "token", "kind", "node_name", "cpu_millicores", "memory_bytes", "gpus", "evictions"),
+    *journal.LOCKED_FIELDS,
+    *("project_id", "name", "spec", "kind", "node_name", "cpu_millicores", "memory_bytes", "gpus", "evictions"),
+    *("replica_count", "replicas"),
     *("submitted_by", "resource__name", "resource__kind", "resource__host", "resource__unconfined_reason"),
     *("resource__credentials", "project__name"),
 )
-_SEVERAL_PODS = "The job has several pods. The drivers of this version start one pod a job."
 
 
 def start_placed_jobs() -> None:
     """Start all jobs whose workload was placed on a resource of this host."""
-    ours = Resource.objects.filter(host__in=hosts.here()).values("pk")
+    if claimed := list(_take_claimed()):
+        _start(claimed)
+        return  # what another process has placed meanwhile, the periodic run finds
     # Asked without a lock first: most ticks find nothing.
-    for placement_ids in orm.in_batches(workloads.list_unclaimed(resources=ours)):
-        for job_ids in isolation.in_batch(failures.CLAIM, placement_ids, _claim):
-            _start(job_ids)
+    for placement_ids in orm.in_batches(_unclaimed(hosts.here())):
+        for jobs in isolation.in_batch(failures.CLAIM, placement_ids, _claim):
+            _start(jobs)
 
 
 def start_again(job_ids: Collection[str]) -> None:
@@ -57,39 +65,96 @@ def start_again(job_ids: Collection[str]) -> None:
         journal.record_steps([_failure(job, ReasonCode.INFRASTRUCTURE, reason, now) for job in hopeless], now=now)
         ids = [job.pk for job in overdue if job.starts < _MOST_STARTS]
         Job.objects.filter(pk__in=ids).update(starts=F("starts") + 1, lease_expires_at=now + LEASE)
-    _start(ids)
+    _start(_launched().filter(pk__in=ids).order_by("pk"))
 
 
 def void_leases() -> None:
     """End the leases of jobs that a platform was starting or stopping when it died; their repair begins at once.
 
     A job's lease has no token: whoever sees the job on its resource renews it. A start in which the platform died says
-    nothing about the job, so it is not counted.
+    nothing about the job, so it is not counted. One without a lease has been taken off already: the platform died again
+    before the repair.
     """
-    Job.objects.filter(state=JobState.STARTING).update(starts=F("starts") - 1, lease_expires_at=None)
-    Job.objects.filter(state=JobState.STOPPING).update(lease_expires_at=None)
+    live = Job.objects.filter(is_live=True)
+    leased = live.filter(state=JobState.STARTING, lease_expires_at__isnull=False)
+    leased.update(starts=F("starts") - 1, lease_expires_at=None)
+    live.filter(state=JobState.STOPPING).update(lease_expires_at=None)
+
+
+def claim_placed(placement: ClaimedPlacement) -> bool:
+    """Claim a placement in the transaction that makes it, where a thread of this process starts its job next.
+
+    It is not claimed where the job runs on another host, or waits no more: then it is found as any other.
+    """
+    if not tasks.is_handing_over():
+        return False
+    jobs = _locked_pending([placement.workload_id])
+    if len(jobs) != 1 or not hosts.is_here(jobs[0].resource.host):
+        return False
+    _begin(jobs, {placement.workload_id: [placement]})
+    transaction.on_commit(lambda: _claimed.extend(jobs))
+    return True
+
+
+_claimed: deque[Job] = deque()
+"""Jobs that this process claimed as they were placed, and starts next."""
+
+
+def _take_claimed() -> Iterator[Job]:
+    with suppress(IndexError):
+        while True:
+            yield _claimed.popleft()
 
 
 @transaction.atomic
-def _claim(placement_ids: Sequence[str]) -> list[str]:
-    """Claim placements: the pending jobs of their workloads begin to start."""
+def _claim(placement_ids: Sequence[str]) -> list[Job]:
+    """Claim placements: the pending jobs of their workloads begin to start. Return these jobs."""
+    placements: dict[str, list[ClaimedPlacement]] = {}
+    for placement in workloads.claim_placements(placement_ids):
+        placements.setdefault(placement.workload_id, []).append(placement)
+    return _begin(_locked_pending(placements), placements)
+
+
+def _begin(pending: Sequence[Job], placements: Mapping[str, Sequence[ClaimedPlacement]]) -> list[Job]:
+    """Have the jobs of claimed placements begin to start, and return them."""
     now = clock.now()
-    placements = {placement.workload_id: placement for placement in workloads.claim_placements(placement_ids)}
-    pending = journal.lock_pending_jobs(placements)
     steps = []
     for job in pending:
-        place = placements[str(job.workload_id)]
-        if not place.is_only_pod:
-            steps.append(_failure(job, ReasonCode.INFRASTRUCTURE, _SEVERAL_PODS, now))
-            continue
-        fields = {"node_name": place.node_name, "gpus": place.gpus, "starts": 1, "lease_expires_at": now + LEASE}
-        message = f"Starts on {place.node_name}{_gpus_in_words(place.gpus)}."
-        steps.append(journal.Step(job.pk, job.token, JobState.STARTING, message, fields))
-    return journal.record_steps(steps, now=now, locked=pending)
+        places = placements[str(job.workload_id)]
+        fields = {**_placed(job, places), "starts": 1, "lease_expires_at": now + LEASE}
+        nodes = "; ".join(f"{place.node_name}{_gpus_in_words(place.gpus)}" for place in places)
+        steps.append(journal.Step(job.pk, job.token, JobState.STARTING, f"Starts on {nodes}.", fields))
+    journal.record_steps(steps, now=now, locked=pending)
+    return list(pending)
 
 
-def _start(job_ids: Sequence[str]) -> None:
-    jobs = Job.objects.filter(pk__in=job_ids).select_related("resource", "project").only(*_LAUNCHED).order_by("pk")
+def _placed(job: Job, places: Sequence[ClaimedPlacement]) -> dict[str, object]:
+    """Note in a job where it was placed, and return the columns that say so."""
+    fields: dict[str, object] = {"node_name": places[0].node_name, "gpus": places[0].gpus}
+    if job.replica_count > 1:
+        fields["replicas"] = [{"node": place.node_name, "gpus": place.gpus} for place in places]
+    for column, value in fields.items():
+        setattr(job, column, value)
+    return fields
+
+
+@prepared
+def _unclaimed(hosts_here: Collection[str]) -> QuerySet[Any, str]:
+    return workloads.find_unclaimed_on(Resource.objects.filter(host__in=hosts_here).values("pk"))
+
+
+@prepared
+def _locked_pending(workload_ids: Collection[str]) -> QuerySet[Job]:
+    pending = _launched().filter(workload_id__in=workload_ids, state=JobState.PENDING)
+    return pending.select_for_update(of=("self",)).order_by("pk")
+
+
+def _launched() -> QuerySet[Job]:
+    """Return jobs with what it takes to start them."""
+    return Job.objects.select_related("resource", "project").only(*_LAUNCHED)
+
+
+def _start(jobs: Iterable[Job]) -> None:
     # One that fails keeps its lease; once that has run out it is tried again, at most `_MOST_STARTS` times.
     ended = isolation.for_each(failures.START, jobs, _start_one)
     if refused := [step for step in ended if step is not None]:
@@ -128,10 +193,15 @@ def _launch_of(job: Job) -> Launch:
         node_name=job.node_name,
         cpu_millicores=job.cpu_millicores,
         memory_bytes=job.memory_bytes,
-        gpus=tuple(GpuShare(index, milli) for index, milli in job.gpus),
+        gpus=_shares(job.gpus),
         secrets=values,
         evictions=job.evictions,
+        peers=tuple(Replica(node, _shares(gpus)) for node, gpus in job.places[1:]),
     )
+
+
+def _shares(gpus: Sequence[Sequence[int]]) -> tuple[GpuShare, ...]:
+    return tuple(GpuShare(index, milli) for index, milli in gpus)
 
 
 def _failure(job: Job, code: ReasonCode, reason: str, now: datetime) -> journal.Step:

@@ -17,7 +17,7 @@ from compute.engine.failures import with_cause
 from compute.engine.log_excerpt import find_excerpt
 from compute.engine.ports import ComputeDriver, JobReport
 from compute.engine.reconcile import JobRecord, Record, Repairs, compare
-from compute.engine.states import JOB_STATES, JobState
+from compute.engine.states import IDLE, JOB_STATES, JobState
 from compute.errors import ResourceUnreachable
 from compute.models import Job, Resource, new_token
 from compute.selectors import failures
@@ -25,6 +25,7 @@ from compute.services import journal
 from compute.workers import launches, probes, stops
 from compute.workers.launches import LEASE
 from core import clock, hosts, isolation, orm
+from core.prepared import prepared
 
 log = structlog.get_logger(__name__)
 
@@ -32,13 +33,20 @@ log = structlog.get_logger(__name__)
 _RENEW_BELOW = LEASE * 2 / 3
 _BOOKED = ("name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes")
 _LOG_END_BYTES = 32 * 1024
-_RUN_OVER = JOB_STATES.final | {JobState.PENDING}
-_NO_RUN = {"node_name": "", "gpus": [], "starts": 0, "lease_expires_at": None, "started_at": None, "reason": ""}
+_RUN_OVER = JOB_STATES.final | IDLE
+_NO_RUN = {
+    "node_name": "",
+    "gpus": [],
+    "replicas": [],
+    "starts": 0,
+    "lease_expires_at": None,
+    "started_at": None,
+}
 
 
 def find_started() -> list[QuerySet[Job]]:
     """Return the jobs that a resource has or should have."""
-    return [Job.objects.filter(is_live=True).exclude(state=JobState.PENDING)]
+    return [Job.objects.filter(is_live=True).exclude(state__in=sorted(IDLE))]
 
 
 def observe_all() -> None:
@@ -54,8 +62,7 @@ def observe_each(resource_ids: Sequence[str]) -> None:
 
 def observe_resource(*, resource_id: str) -> None:
     """Look at one resource and repair what differs, unless that is for another host to do."""
-    ours = Resource.objects.filter(pk=resource_id, host__in=hosts.here())
-    resource = ours.defer("config").first()
+    resource = next(iter(_ours(resource_id, hosts.here())), None)
     if resource is None:
         return
     driver = drivers.driver_of(resource)
@@ -74,6 +81,7 @@ def observe_resource(*, resource_id: str) -> None:
         # An end that cannot be explained is recorded all the same.
         by_job = {record.job_id: record for record in explained}
         records = tuple(by_job.get(record.job_id, record) for record in repairs.records)
+        _note_replicas(resource, reports)
         ended = _write_changes(replace(repairs, records=records))
         stops.stop_jobs(driver, repairs.stop)
         over = [*repairs.forget, *_names_of(repairs, ended, reports)]
@@ -86,9 +94,18 @@ def observe_resource(*, resource_id: str) -> None:
             launches.start_again(repairs.restart)
 
 
+@prepared
+def _ours(resource_id: str, hosts_here: Sequence[str]) -> QuerySet[Resource]:
+    return Resource.objects.filter(pk=resource_id, host__in=hosts_here).defer("config", "facts")
+
+
+@prepared
+def _started_on(resource_id: str) -> QuerySet[Job]:
+    return Job.objects.filter(resource=resource_id, is_live=True).exclude(state__in=sorted(IDLE)).only(*_BOOKED)
+
+
 def _read_records(resource: Resource, reports: Sequence[JobReport]) -> list[JobRecord]:
-    live = Job.objects.filter(resource=resource, is_live=True).exclude(state=JobState.PENDING)
-    rows = {job.run_name: job for job in live.only(*_BOOKED)}
+    rows = {job.run_name: job for job in _started_on(resource.pk)}
     for names in orm.in_batches([report.name for report in reports if report.name not in rows]):
         rows.update((job.run_name, job) for job in Job.objects.filter(name__in=names).only(*_BOOKED))
     return [
@@ -123,14 +140,35 @@ def _write_changes(repairs: Repairs) -> Collection[str]:
         return journal.record_steps([_step_of(record) for record in records], now=now)
 
     changed = isolation.in_batch(failures.RECORD, repairs.records, write, key=lambda record: record.job_id)
+    isolation.in_batch(
+        failures.RECORD,
+        repairs.notes,
+        lambda notes: journal.record_reasons({note.job_id: (note.token, note.reason) for note in notes}, now=now),
+        key=lambda note: note.job_id,
+    )
     _renew_leases(repairs.renew, now)
     return {job_id for job_ids in changed for job_id in job_ids}
 
 
+def _note_replicas(resource: Resource, reports: Sequence[JobReport]) -> None:
+    """Note in the gangs of a resource how each of their replicas stands."""
+    replicas = {report.token: report.replicas for report in reports if report.replicas}
+    gangs = Job.objects.filter(resource=resource, is_live=True, replica_count__gt=1) if replicas else ()
+    for job in gangs:
+        states = [{"state": each.state, "reason": each.reason} for each in replicas.get(job.token, ())]
+        present = [{**place, **state} for place, state in zip(job.replicas, states, strict=False)]
+        if present and present != job.replicas:
+            Job.objects.filter(pk=job.pk, token=job.token).update(replicas=present)
+
+
 def _step_of(record: Record) -> journal.Step:
     fields: dict[str, object] = {}
-    if record.state is JobState.PENDING:
+    if record.state is JobState.RUNNING:
+        fields = {"reason": ""}
+    if record.state in IDLE:
         fields = {**_NO_RUN, "evictions": F("evictions") + 1, "token": new_token()}
+    if record.state is JobState.PENDING:
+        fields["reason"] = ""
     if record.state in JOB_STATES.final:
         fields = {
             "exit_code": record.exit_code,

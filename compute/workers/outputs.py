@@ -54,6 +54,8 @@ def store_output(job: Job, *, patterns: Sequence[str], find_changed: FindChanged
     """
     if job.output_state == OutputState.STORED:
         return Stored(job.output_files, job.output_error)
+    if job.files_deleted_at is not None:
+        return give_up_output(job.pk, "The outputs are lost: the files of the job are gone.")
     changed: frozenset[str] = frozenset()
     try:
         output = job_selectors.open_output(job)

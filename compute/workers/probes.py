@@ -5,16 +5,19 @@ from datetime import timedelta
 import structlog
 
 from compute.adapters import drivers
+from compute.engine.ports import DescribesCluster
 from compute.errors import ResourceUnreachable
 from compute.models import Resource, ResourceState
 from compute.selectors import failures
 from compute.services import node_reports
 from core import clock, hosts, isolation
+from core.encryption import CredentialsUnreadable
 from scheduler.services import nodes
 
 log = structlog.get_logger(__name__)
 
 _CONTACT_STEP = timedelta(seconds=10)
+_DESCRIBE_EVERY = timedelta(minutes=2)
 
 
 def probe_all() -> None:
@@ -41,11 +44,22 @@ def _describe_away(resource: Resource) -> str:
 def probe_resource(*, resource: Resource) -> None:
     """Ask a resource for its nodes and tell the scheduler; one that does not answer gets nothing new."""
     try:
-        found = drivers.driver_of(resource).probe()
+        driver = drivers.driver_of(resource)
+        found = driver.probe()
+        described = driver.describe() if isinstance(driver, DescribesCluster) and _is_due(resource) else None
+    except CredentialsUnreadable as error:
+        note_unreachable(resource=resource, error=ResourceUnreachable(f"{error.message} {error.hint}"))
+        return
     except ResourceUnreachable as error:
         note_unreachable(resource=resource, error=error)
         return
     node_reports.write(resource, found)
+    if described is not None:
+        node_reports.write_facts(resource, described)
+
+
+def _is_due(resource: Resource) -> bool:
+    return resource.facts_at is None or clock.now() - resource.facts_at >= _DESCRIBE_EVERY
 
 
 def note_contact(*, resource: Resource) -> None:

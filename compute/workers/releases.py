@@ -4,23 +4,32 @@ So are those of a job that was never created, because its submission was refused
 """
 
 from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
 
 from compute.engine.states import JOB_STATES
 from compute.models import Job
 from compute.services.submissions import HOLDER
 from core import clock, isolation
+from datasets.selectors import caches as cache_selectors
 from datasets.services import caches
 
 _SUBMISSION = timedelta(minutes=5)
 """The longest time from the first hold of a submission to its job."""
 
 
+def find_held() -> list[QuerySet[Any]]:
+    """Return what jobs hold of cached commits."""
+    return [cache_selectors.find_holds(prefix=HOLDER)]
+
+
 def release_data() -> None:
     """Release what ended jobs read."""
-    names = {holder.removeprefix(HOLDER) for holder in caches.list_holders(prefix=HOLDER)}
+    names = {holder.removeprefix(HOLDER) for holder in cache_selectors.list_holders(prefix=HOLDER)}
     jobs = Job.objects.filter(name__in=names)
     ended = set(jobs.filter(state__in=sorted(JOB_STATES.final)).values_list("name", flat=True))
-    settled = caches.list_holders(prefix=HOLDER, before=clock.now() - _SUBMISSION)
+    settled = cache_selectors.list_holders(prefix=HOLDER, before=clock.now() - _SUBMISSION)
     missing = {holder.removeprefix(HOLDER) for holder in settled} - set(jobs.values_list("name", flat=True))
     isolation.for_each(
         "compute.release_data", sorted(ended | missing), lambda name: caches.release_holds(HOLDER + name)

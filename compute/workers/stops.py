@@ -16,14 +16,17 @@ from core import clock, hosts, isolation, orm
 from scheduler.services import workloads
 
 GRACE_S = 10.0
+_ENDING = (JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING)
 
 
 def evict_jobs() -> None:
-    """Stop evicted jobs. They are requeued once they have stopped."""
+    """Stop evicted jobs. They are requeued once they have stopped, unless they have reached a time limit."""
     # Asked without a lock first: most ticks find nothing.
     reasons = workloads.list_terminating()
     if not reasons:
         return
+
+    overdue_ids = workloads.list_overdue()
 
     @transaction.atomic
     def evict(workload_ids: Sequence[str]) -> list[str]:
@@ -31,7 +34,8 @@ def evict_jobs() -> None:
         steps = []
         for job_id, token, workload_id in jobs.order_by("pk").values_list("pk", "token", "workload_id"):
             reason = reasons[str(workload_id)]
-            steps.append(journal.Step(job_id, token, JobState.LEAVING, reason, {"reason": reason}))
+            state = JobState.STOPPING if workload_id in overdue_ids else JobState.LEAVING
+            steps.append(journal.Step(job_id, token, state, reason, {"reason": reason}))
         return journal.record_steps(steps, now=clock.now())
 
     is_news = False
@@ -42,8 +46,8 @@ def evict_jobs() -> None:
 
 
 def stop_ending_jobs() -> None:
-    """Tell every job that is being cancelled or evicted to end. What cannot be reached now is told at a later look."""
-    ending = Job.objects.filter(state__in=(JobState.LEAVING, JobState.STOPPING), resource__host__in=hosts.here())
+    """Tell every job that is being cancelled, evicted or suspended to end. What cannot be reached is told later."""
+    ending = Job.objects.filter(state__in=_ENDING, resource__host__in=hosts.here())
     isolation.for_each(
         failures.STOP, ending.select_related("resource").order_by("pk"), _stop, key=lambda job: job.run_name
     )

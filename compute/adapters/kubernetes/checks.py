@@ -1,16 +1,18 @@
 """What is checked before a cluster is attached, each in words that say what to do."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compute.adapters.kubernetes import manifests
-from compute.adapters.kubernetes.gateway import Gateway, Refusal
 from compute.adapters.kubernetes.manifests import PodSettings
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import Launch
+from core.kubernetes.gateway import Gateway, Refusal
 
 Json = Mapping[str, Any]
 
+_LEADING_DIGITS = re.compile(r"[0-9]{1,6}")
 OLDEST = (1, 29)
 """The first version in which a pod's sidecar ends after its command."""
 _RBAC = "deploy/rbac/nearline.yaml holds all that is needed."
@@ -18,7 +20,9 @@ _RBAC = "deploy/rbac/nearline.yaml holds all that is needed."
 IN_NAMESPACE = (
     ("", "pods", ("get", "watch", "create", "patch", "delete")),
     ("", "pods/log", ("get",)),
-    ("", "secrets", ("get", "create", "patch", "delete")),
+    ("", "pods/exec", ("get", "create")),
+    ("", "secrets", ("get", "list", "create", "delete")),
+    ("", "services", ("create",)),
 )
 """What the account may do in the namespace of the jobs, as group, resource and verbs."""
 IN_CLUSTER = (
@@ -28,11 +32,26 @@ IN_CLUSTER = (
 )
 """What it may read of the whole cluster: nodes, and what pods of others hold of them."""
 
+FOR_VOLUMES_IN_NAMESPACE = (
+    ("", "persistentvolumeclaims", ("get", "list", "create", "patch", "delete")),
+    ("batch", "jobs", ("get", "create", "delete")),
+    ("", "events", ("list",)),
+)
+"""What it may do in the namespace where commits are cached on volumes too."""
+FOR_VOLUMES_IN_CLUSTER = (
+    ("storage.k8s.io", "storageclasses", ("get", "list")),
+    ("", "persistentvolumes", ("list",)),
+    ("trident.netapp.io", "tridentvolumes", ("list",)),
+)
+"""What it may read of the whole cluster then: classes, and whether the volume of a deleted claim is gone."""
 
-def find_problems(gateway: Gateway, settings: PodSettings) -> list[str]:
+
+def find_problems(gateway: Gateway, settings: PodSettings, *, with_volumes: bool = False) -> list[str]:
     """Return what keeps jobs from running on a cluster, as sentences; empty: nothing does.
 
-    Raises ResourceUnreachable when it does not answer, or its certificate is not the one that is expected.
+    `with_volumes`: commits are to be cached there on volumes too.
+
+    Raises ClusterUnreachable when it does not answer, or its certificate is not the one that is expected.
     """
     try:
         version = gateway.get("/version") or {}
@@ -41,27 +60,31 @@ def find_problems(gateway: Gateway, settings: PodSettings) -> list[str]:
     if problem := _check_version(version):
         return [problem]
     # What follows would only repeat in other words what a missing permission causes.
-    return list(_missing_permissions(gateway, settings)) or [
+    return list(_missing_permissions(gateway, settings.namespace, with_volumes=with_volumes)) or [
         *_check_namespace(gateway, settings),
         *_check_gpus(gateway, settings),
     ]
 
 
 def _check_version(version: Json) -> str:
-    digits = ["".join(filter(str.isdecimal, str(version.get(key, "")))) for key in ("major", "minor")]
-    numbers = tuple(int(text or 0) for text in digits)
+    if not version.get("gitVersion"):
+        return "What answers is no API server of Kubernetes. Check the address in the kubeconfig."
+    digits = [_LEADING_DIGITS.match(str(version.get(key, ""))) for key in ("major", "minor")]
+    numbers = tuple(int(match[0]) if match else 0 for match in digits)
     if numbers >= OLDEST:
         return ""
     wanted = ".".join(map(str, OLDEST))
     return f"The cluster runs Kubernetes {version.get('gitVersion')}; {wanted} is the oldest that works. Upgrade it."
 
 
-def _missing_permissions(gateway: Gateway, settings: PodSettings) -> Iterator[str]:
-    for rules, namespace in ((IN_NAMESPACE, settings.namespace), (IN_CLUSTER, "")):
+def _missing_permissions(gateway: Gateway, namespace: str, *, with_volumes: bool) -> Iterator[str]:
+    in_namespace = IN_NAMESPACE + (FOR_VOLUMES_IN_NAMESPACE if with_volumes else ())
+    in_cluster = IN_CLUSTER + (FOR_VOLUMES_IN_CLUSTER if with_volumes else ())
+    for rules, place in ((in_namespace, namespace), (in_cluster, "")):
         for group, resource, verbs in rules:
             for verb in verbs:
-                if not _is_allowed(gateway, group, resource, verb, namespace):
-                    where = f"in the namespace {namespace}" if namespace else "in the whole cluster"
+                if not _is_allowed(gateway, group, resource, verb, place):
+                    where = f"in the namespace {place}" if place else "in the whole cluster"
                     yield f"The account may not {verb} {resource} {where}. {_RBAC}"
 
 
@@ -77,7 +100,8 @@ def _is_allowed(gateway: Gateway, group: str, resource: str, verb: str, namespac
         answer = gateway.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review) or {}
     except Refusal:
         return False
-    return bool(answer.get("status", {}).get("allowed"))
+    status = answer.get("status")
+    return isinstance(status, Mapping) and status.get("allowed") is True
 
 
 def _check_namespace(gateway: Gateway, settings: PodSettings) -> Iterator[str]:
@@ -100,7 +124,7 @@ def _check_gpus(gateway: Gateway, settings: PodSettings) -> Iterator[str]:
         resource
         for node in gateway.list("/api/v1/nodes").items
         for resource, amount in (node.get("status", {}).get("allocatable") or {}).items()
-        if resource.endswith("/gpu") and amount != "0"
+        if (resource.endswith("/gpu") or resource == settings.gpu_resource) and amount != "0"
     }
     if offered and settings.gpu_resource not in offered:
         names = " and ".join(sorted(offered))

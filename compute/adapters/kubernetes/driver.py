@@ -1,38 +1,44 @@
 """Runs jobs as pods of a cluster. All that is known of a job is in its pod, so any process can ask and adopt.
 
-A pod stays, by its finalizer, until its job was recorded, forgotten and deleted: whoever deletes it before that ends it
-and does not make it vanish. Its Secret goes with it.
+A pod stays, by its finalizer, until its end was recorded: whoever deletes it before that ends it and does not make it
+vanish. Its Secret is made before it and deleted after it; of a gang, that Secret owns all but the pod of replica 0.
 """
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeVar
+from typing import TypeVar
 
 import structlog
 
-from compute.adapters.kubernetes import manifests, nodes, states
-from compute.adapters.kubernetes.gateway import Gateway, Json, Refusal
-from compute.adapters.kubernetes.manifests import FINALIZER, FORGOTTEN, VERDICT, PodSettings, object_name
+from compute.adapters.kubernetes import manifests, nodes, states, storage
+from compute.adapters.kubernetes.manifests import FORGOTTEN, VERDICT, PodSettings, object_name
 from compute.adapters.kubernetes.pod_cache import PodCache
 from compute.adapters.kubernetes.pod_logs import PodLogs
 from compute.adapters.kubernetes.states import Verdict
+from compute.adapters.stored_outputs import SentOutput, StoredOutputs
 from compute.engine.ports import (
+    ClusterFacts,
+    CommandOutput,
     EndCause,
     JobReport,
     Launch,
     LogChunk,
     NodeFacts,
-    OutputFile,
     OutputReader,
     UsageSample,
 )
 from compute.engine.secret_forms import forms_of
-from compute.errors import QuotaExceeded, ResourceUnreachable, StartRefused
+from compute.errors import CommandRefused, JobNotRunning, QuotaExceeded, ResourceUnreachable, StartRefused
 from core import clock
+from core.kubernetes import commands
+from core.kubernetes.connections import ClusterConnection
+from core.kubernetes.errors import ClusterUnreachable
+from core.kubernetes.gateway import Gateway, Json, Refusal
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -40,46 +46,8 @@ T = TypeVar("T")
 _GRACE_S = 10.0
 # After its grace a job is killed; so much later the last of its log is there.
 _LAST_LINES_S = 5.0
-
-
-class StoredOutputs(Protocol):
-    """Where the outputs of pods are, once their pods have sent them."""
-
-    def open(self, job_id: str, root: str) -> OutputReader:
-        """Return what reads the tree that a job sent. Raises OSError where it is not stored any more."""
-
-
-@dataclass(frozen=True)
-class PodOutput:
-    """The output of one run: nothing while it runs, then what its pod has sent to the store."""
-
-    name: str
-    find_pod: Callable[[str], Json | None]
-    stored: StoredOutputs
-    host_folder: Path | None = None
-
-    def list_files(self) -> Iterator[OutputFile]:
-        """Yield the stored files."""
-        reader = self._reader()
-        return iter(()) if reader is None else reader.list_files()
-
-    def open(self, path: str) -> BinaryIO:
-        """Open a stored file."""
-        reader = self._reader()
-        if reader is None:
-            raise FileNotFoundError(path)
-        return reader.open(path)
-
-    def _reader(self) -> OutputReader | None:
-        pod = self.find_pod(self.name)
-        if pod is None:
-            raise FileNotFoundError(f"The pod of {self.name} is gone.")
-        if not states.has_ended(pod):
-            return None
-        root = states.kept_root(pod)
-        if root is None:
-            raise FileNotFoundError(f"The output of {self.name} was not stored.")
-        return self.stored.open(pod["metadata"]["labels"][manifests.JOB_ID], root) if root else None
+_MOST_REMEMBERED = 10_000
+_NOT_FOUND = 404
 
 
 class KubernetesDriver:
@@ -106,8 +74,30 @@ class KubernetesDriver:
         self._sign_attempt = sign_attempt
         core = f"/api/v1/namespaces/{settings.namespace}"
         self._pods_path, self._secrets_path = f"{core}/pods", f"{core}/secrets"
-        self._cache = PodCache(gateway, self._pods_path, f"{manifests.selector(settings)},!{FORGOTTEN}")
+        self._services_path = f"{core}/services"
+        self._selector = manifests.selector(settings)
+        self._cache = PodCache(gateway, self._pods_path, f"{self._selector},!{FORGOTTEN}")
         self._logs = PodLogs(folder, gateway)
+        # What saves calls to the process that starts and follows a job: it asks for both again where it does not know.
+        self._secret_forms: dict[str, list[bytes]] = {}
+        self._forgotten: dict[str, int] = {}
+
+    @property
+    def connection(self) -> ClusterConnection:
+        """The cluster as others may use it. They share what this driver knows of whether it answers."""
+        settings = self._settings
+        return ClusterConnection(
+            gateway=self._gateway,
+            namespace=settings.namespace,
+            platform_url=settings.platform_url,
+            agent_image=settings.agent_image,
+            pull_policy=settings.pull_policy,
+            image_pull_secrets=settings.image_pull_secrets,
+            user_id=settings.user_id,
+            priority_class=settings.priority_class,
+            node_selector=settings.node_selector,
+            tolerations=settings.tolerations,
+        )
 
     def probe(self) -> Sequence[NodeFacts]:
         """Return the nodes, less what pods of others hold."""
@@ -123,43 +113,92 @@ class KubernetesDriver:
             tolerations=settings.tolerations,
         )
 
+    def describe(self) -> ClusterFacts:
+        """Return version and storage. What the account may not read is said, and hinders nothing else."""
+        version = self._ask(lambda: self._gateway.get("/version")) or {}
+        backends, no_backends = self._try_list("/apis/trident.netapp.io/v1/tridentbackends", "Trident's backends")
+        classes, no_classes = self._try_list("/apis/storage.k8s.io/v1/storageclasses", "storage classes")
+        found = storage.read_backends(backends)
+        return ClusterFacts(
+            version=str(version.get("gitVersion", "")),
+            storage=storage.read_classes(classes, found),
+            backends=found,
+            unreadable=" ".join(filter(None, (no_classes, no_backends))),
+        )
+
+    def _try_list(self, path: str, what: str) -> tuple[Sequence[Json], str]:
+        """Return a list, and why it cannot be read. A cluster that knows nothing of the kind has none of it."""
+        with unreachable_as_ours():
+            try:
+                return self._gateway.list(path).items, ""
+            except Refusal as error:
+                return [], "" if error.status == _NOT_FOUND else f"The account may not read {what}."
+
     def start(self, launch: Launch) -> None:
-        """Create the Secret and the pod, unless they exist."""
+        """Create the Secret and the pod, of a gang the Service and all pods, unless they exist."""
         manifests.check_launch(launch, self._settings)
         secret = manifests.build_secret(launch, self._settings, self._sign_attempt(launch))
-        try:
-            self._gateway.create(self._secrets_path, secret)
-            pod = self._gateway.create(self._pods_path, manifests.build_pod(launch, self._settings))
-        except Refusal as error:
-            if self._find_pod(launch.name) is None:
-                self._gateway.delete(self._path(self._secrets_path, launch.name))
-            raise _refused(error) from error
-        if pod is not None:
-            self._cache.put(pod)
-            self._gateway.patch(self._path(self._secrets_path, launch.name), manifests.owned_by(secret, pod))
+        with unreachable_as_ours():
+            try:
+                made = self._gateway.create(self._secrets_path, secret)
+                for manifest in self._build_pods(launch, made):
+                    if (pod := self._gateway.create(self._pods_path, manifest)) is not None:
+                        self._cache.put(pod)
+            except Refusal as error:
+                self._withdraw(launch)
+                raise _refused(error) from error
+        _remember(self._secret_forms, object_name(self._settings, launch.name), forms_of(launch.secrets.values()))
+
+    def _build_pods(self, launch: Launch, secret: Json | None) -> list[Json]:
+        """Return the pods of a launch; the Service of a gang is made first. `secret` is None where it existed."""
+        if not launch.peers:
+            return [manifests.build_pod(launch, self._settings)]
+        secret = secret or self._gateway.get(self._path(self._secrets_path, launch.name))
+        if secret is None:
+            return []  # deleted meanwhile; whoever finds the job not started starts it again
+        uid = secret["metadata"]["uid"]
+        self._gateway.create(self._services_path, manifests.build_service(launch, self._settings, uid))
+        return manifests.build_gang(launch, self._settings, uid)
+
+    def _withdraw(self, launch: Launch) -> None:
+        """Take back what was made of a launch that the cluster has refused in part."""
+        pods = self._find_run(launch.name)
+        for pod in pods if launch.peers else ():
+            if not states.has_ended(pod):
+                self._end(pod, Verdict(EndCause.NOT_STARTED), _GRACE_S)
+        if not pods:
+            self._gateway.delete(self._path(self._secrets_path, launch.name))
 
     def list_jobs(self) -> Sequence[JobReport]:
         """Return what all pods say that are not forgotten. Those that should not go on are ended."""
-        pods = self._ask(self._cache.list)
+        runs: dict[str, list[Json]] = {}
+        for pod in self._ask(self._cache.list):
+            runs.setdefault(states.name_of(pod), []).append(pod)
         now = clock.now()
-        for pod in pods:
-            if (verdict := states.judge(pod, now)) is not None:
+        for pods in runs.values():
+            for pod, verdict in states.judge_run(pods, now):
                 self._end(pod, verdict, _GRACE_S)
-        return sorted(map(states.report_of, pods), key=lambda report: report.name)
+        reports = filter(None, map(states.report_of_run, runs.values()))
+        return sorted(reports, key=lambda report: report.name)
 
     def stop(self, name: str, grace_s: float) -> None:
-        """Delete the pod with this grace. It stays listed until its end was recorded."""
-        pod = self._find_pod(name)
-        if pod is not None and not states.has_ended(pod):
-            self._end(pod, Verdict(EndCause.STOPPED), grace_s)
+        """Delete the pods with this grace. They stay listed until their end was recorded."""
+        for pod in self._find_run(name):
+            if not states.has_ended(pod):
+                self._end(pod, Verdict(EndCause.STOPPED), grace_s)
 
     def read_log(self, name: str, offset: int, limit: int) -> LogChunk:
         """Read from this host's copy, once that has what is new on the cluster."""
         pod_name = object_name(self._settings, name)
         if not self._logs.is_complete(pod_name):
-            pod = self._find_pod(name)
-            if pod is not None:
-                self._fetch_log(pod, has_ended=states.has_ended(pod))
+            pods = self._find_run(name) if pod_name not in self._forgotten else []
+            count = states.replicas_of(pods[0]) if pods else self._forgotten.get(pod_name, 0)
+            running = {pod["metadata"]["name"] for pod in pods if not states.has_ended(pod)}
+            names = [object_name(self._settings, name, rank) for rank in range(count)]
+            for replica in names:
+                self._fetch_log(replica, pod_name, has_ended=replica not in running, is_gang=count > 1)
+            if count > 1:
+                self._logs.join(pod_name, names, now=clock.now())
         return self._logs.read(pod_name, offset, limit)
 
     def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:  # noqa: ARG002
@@ -168,26 +207,63 @@ class KubernetesDriver:
 
     def open_output(self, name: str) -> OutputReader:
         """Read what the pod has sent to the store."""
-        return PodOutput(name, self._find_pod, self._outputs)
+        return SentOutput(lambda: self._find_output(name))
 
     def forget(self, name: str) -> None:
-        """Mark the pod, so that it is listed no more."""
-        label = {"metadata": {"labels": {FORGOTTEN: "true"}}}
-        self._ask(lambda: self._gateway.patch(self._path(self._pods_path, name), label))
-        self._cache.drop(object_name(self._settings, name))
+        """Mark the pods, so that they are listed no more, and let whoever deletes them do so."""
+        pod_name = object_name(self._settings, name)
+        known = self._cache.find(pod_name)
+        pods = [known] if known is not None else self._list_run(name)
+        count = max(map(states.replicas_of, pods), default=1)
+        # That of replica 0 is the last one: whoever is interrupted finds by it that there were several.
+        for rank in reversed(range(count)):
+            replica = object_name(self._settings, name, rank)
+            self._ask(partial(self._gateway.patch, f"{self._pods_path}/{replica}", manifests.FORGET, is_strategic=True))
+            self._cache.drop(replica)
+        _remember(self._forgotten, pod_name, count)
 
     def delete(self, name: str) -> None:
-        """Remove the pod of an ended, forgotten job, with its Secret and its log."""
-        pod = self._ask(lambda: self._gateway.get(self._path(self._pods_path, name)))
-        if pod is not None:
-            if not states.has_ended(pod) or FORGOTTEN not in pod["metadata"]["labels"]:
-                return
-            others = [item for item in pod["metadata"].get("finalizers") or [] if item != FINALIZER]
-            path, uid = self._path(self._pods_path, name), pod["metadata"]["uid"]
-            self._ask(lambda: self._gateway.patch(path, {"metadata": {"finalizers": others, "uid": uid}}))
-            self._ask(lambda: self._gateway.delete(path, uid=uid))
-        self._ask(lambda: self._gateway.delete(self._path(self._secrets_path, name)))
-        self._logs.remove(object_name(self._settings, name))
+        """Remove the pods of an ended, forgotten job, with its Secret, what that owns, and its log.
+
+        The Secret owns the pods of replicas too: those that a process before this one forgot go by that.
+        """
+        pod_name = object_name(self._settings, name)
+        if self._list_run(name):
+            return  # not forgotten
+        for rank in range(self._forgotten.get(pod_name, 1)):
+            replica = object_name(self._settings, name, rank)
+            self._ask(partial(self._gateway.delete, f"{self._pods_path}/{replica}"))
+        self._ask(lambda: self._gateway.delete(f"{self._secrets_path}/{pod_name}"))
+        self._logs.remove(pod_name)
+        self._forgotten.pop(pod_name, None)
+        self._secret_forms.pop(pod_name, None)
+
+    def list_leftovers(self) -> Mapping[str, Collection[str]]:
+        """Return the runs of which the cluster still has a pod or a Secret, by the ids of their jobs."""
+        names: dict[str, set[str]] = {}
+        pods = self._ask(lambda: self._gateway.list_metadata(self._pods_path, self._selector))
+        secrets = self._ask(lambda: self._gateway.list_metadata(self._secrets_path, self._selector))
+        for meta in (*pods, *secrets):
+            names.setdefault(meta["labels"].get(manifests.JOB_ID, ""), set()).add(states.name_of({"metadata": meta}))
+        return names
+
+    def run_command(self, name: str, rank: int, command: Sequence[str], stdin: bytes) -> Iterator[CommandOutput]:
+        """Run a command in the user's container of a pod."""
+        pod = self._find_pod(name, rank)
+        if pod is None or not states.is_running(pod):
+            raise JobNotRunning("The container of the job does not run.")
+        path = f"{self._pods_path}/{pod['metadata']['name']}/exec"
+        options = {"container": manifests.MAIN, "stdout": "true", "stderr": "true", "stdin": str(bool(stdin)).lower()}
+        query = [*(("command", part) for part in command), *options.items()]
+        with unreachable_as_ours():
+            try:
+                pieces = commands.follow(self._gateway.connect(path, query, commands.PROTOCOLS), stdin or None)
+            except Refusal as error:
+                raise CommandRefused(f"The cluster refuses the command: {error.message}") from error
+            except commands.InputNotSupported as error:
+                message = "This cluster cannot send an input to a command: that takes Kubernetes 1.30."
+                raise CommandRefused(message) from error
+        return (CommandOutput(piece.data, piece.is_error, piece.exit_code) for piece in pieces)
 
     def wait_for_news(self, timeout_s: float) -> bool:
         """Wait for the watch."""
@@ -197,7 +273,7 @@ class KubernetesDriver:
         """Write down why, then delete the pod, once."""
         meta = pod["metadata"]
         name, is_judged = states.name_of(pod), VERDICT in (meta.get("annotations") or {})
-        path = self._path(self._pods_path, name)
+        path = f"{self._pods_path}/{meta['name']}"
         if is_judged and "deletionTimestamp" in meta:
             return
         if not is_judged:
@@ -213,27 +289,55 @@ class KubernetesDriver:
         self._ask(lambda: self._gateway.delete(path, uid=meta["uid"], grace_s=grace))
 
     def _follow_log(self, pod: Json, grace_s: float) -> None:
+        run, follow_s = object_name(self._settings, states.name_of(pod)), grace_s + _LAST_LINES_S
+        is_gang = states.replicas_of(pod) > 1
         try:
-            self._fetch_log(pod, has_ended=False, follow_s=grace_s + _LAST_LINES_S)
+            self._fetch_log(pod["metadata"]["name"], run, has_ended=False, is_gang=is_gang, follow_s=follow_s)
         except ResourceUnreachable as error:
             log.warning("log.unreadable", job=states.name_of(pod), error=error.message)
 
-    def _fetch_log(self, pod: Json, *, has_ended: bool, follow_s: float = 0) -> None:
-        name = pod["metadata"]["name"]
+    def _fetch_log(self, name: str, run: str, *, has_ended: bool, is_gang: bool, follow_s: float = 0) -> None:
+        """Read on in the log of a pod, by the name of that, and of the objects of its run."""
 
         def read_secrets() -> list[bytes]:
-            secret = self._gateway.get(f"{self._secrets_path}/{name}") or {}
+            if run in self._secret_forms:
+                return self._secret_forms[run]
+            secret = self._gateway.get(f"{self._secrets_path}/{run}") or {}
             return forms_of(manifests.read_secret_values(secret))
 
         path = f"{self._pods_path}/{name}/log"
-        self._ask(lambda: self._logs.fetch(name, path, read_secrets, has_ended=has_ended, follow_s=follow_s))
+        fetch = partial(self._logs.fetch, name, path, read_secrets, has_ended=has_ended, follow_s=follow_s)
+        self._ask(partial(fetch, is_part=is_gang))
 
-    def _find_pod(self, name: str) -> Json | None:
-        pod_name = object_name(self._settings, name)
+    def _find_pod(self, name: str, rank: int = 0) -> Json | None:
+        pod_name = object_name(self._settings, name, rank)
         known = self._cache.find(pod_name)
         if known is not None:
             return known
-        return self._ask(lambda: self._gateway.get(self._path(self._pods_path, name)))
+        return self._ask(lambda: self._gateway.get(f"{self._pods_path}/{pod_name}"))
+
+    def _find_run(self, name: str) -> list[Json]:
+        """Return the pods of a run that there are, by rank."""
+        first = self._find_pod(name)
+        if first is None:  # of a gang it may be gone alone
+            return self._list_run(name)
+        peers = (self._find_pod(name, rank) for rank in range(1, states.replicas_of(first)))
+        return [first, *filter(None, peers)]
+
+    def _list_run(self, name: str) -> list[Json]:
+        """Return the pods of a run that are not forgotten, by rank."""
+        return sorted((pod for pod in self._ask(self._cache.list) if states.name_of(pod) == name), key=states.rank_of)
+
+    def _find_output(self, name: str) -> OutputReader | None:
+        pod = self._find_pod(name)
+        if pod is None:
+            raise FileNotFoundError(f"The pod of {name} is gone.")
+        if not states.has_ended(pod):
+            return None
+        root = states.kept_root(pod)
+        if root is None:
+            raise FileNotFoundError(f"The output of {name} was not stored.")
+        return self._outputs.open(pod["metadata"]["labels"][manifests.JOB_ID], root) if root else None
 
     def _is_ours(self, pod: Json) -> bool:
         labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
@@ -244,10 +348,27 @@ class KubernetesDriver:
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Ask the cluster. What it refuses, such as for want of a permission, is as if it did not answer."""
-        try:
-            return question()
-        except Refusal as error:
-            raise ResourceUnreachable(f"The cluster refuses: {error.message}") from error
+        with unreachable_as_ours():
+            try:
+                return question()
+            except Refusal as error:
+                raise ResourceUnreachable(f"The cluster refuses: {error.message}") from error
+
+
+def _remember(memory: dict[str, T], name: str, value: T) -> None:
+    """Note something about a pod, and give up what is known of the oldest one where that is too much."""
+    memory[name] = value
+    if len(memory) > _MOST_REMEMBERED:
+        memory.pop(next(iter(memory)), None)
+
+
+@contextmanager
+def unreachable_as_ours() -> Iterator[None]:
+    """Raise ResourceUnreachable where the cluster does not answer."""
+    try:
+        yield
+    except ClusterUnreachable as error:
+        raise ResourceUnreachable(error.message) from error
 
 
 def _refused(error: Refusal) -> StartRefused | ResourceUnreachable:

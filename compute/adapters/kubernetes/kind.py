@@ -10,21 +10,25 @@ from urllib.parse import urlsplit
 from django import forms
 from django.conf import settings as django_settings
 
+from compute.adapters.attempt_tokens import sign_attempt
 from compute.adapters.form_fields import SecretField
 from compute.adapters.kinds import Config, ConfigForm, Credentials, ResourceKind
 from compute.adapters.kubernetes import checks
-from compute.adapters.kubernetes.attempt_tokens import sign_attempt
-from compute.adapters.kubernetes.driver import KubernetesDriver
-from compute.adapters.kubernetes.gateway import Gateway
-from compute.adapters.kubernetes.kubeconfig import MAX_BYTES, read_kubeconfig
+from compute.adapters.kubernetes.driver import KubernetesDriver, unreachable_as_ours
 from compute.adapters.kubernetes.manifests import KEEP_ENDED, MOUNTABLE, PodSettings
-from compute.adapters.kubernetes.stored_outputs import StoredTreeOutputs
-from compute.errors import InvalidResource
+from compute.adapters.stored_outputs import StoredTreeOutputs
+from compute.errors import InvalidResource, ResourceUnreachable
 from compute.models import Resource
+from core import units
+from core.errors import InvalidInput
+from core.kubernetes.errors import InvalidKubeconfig
+from core.kubernetes.gateway import Gateway
+from core.kubernetes.kubeconfig import MAX_BYTES, Kubeconfig, own_account, read_kubeconfig
 
 _NAME = r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?"
 _LABEL = re.compile(r"([A-Za-z0-9._/-]{1,317})=([A-Za-z0-9._-]{0,63})")
 _TOLERATION = re.compile(r"([A-Za-z0-9._/-]{1,317})(?:=([A-Za-z0-9._-]{0,63}))?(?::(NoSchedule|NoExecute))?")
+_DEFAULT_CACHE_BYTES = 10**12
 _MOST_GRACE_MINUTES = 24 * 60
 
 
@@ -38,8 +42,14 @@ class KubernetesForm(ConfigForm):
     kubeconfig = SecretField(
         rows=6,
         max_length=MAX_BYTES,
+        required=False,
         label="Kubeconfig",
         help_text="With everything inside: no commands, no file names. It is kept encrypted and never shown again.",
+    )
+    own_account = forms.BooleanField(
+        required=False,
+        label="Own account",
+        help_text="Nearline runs in this cluster, and uses the account of its own pods in place of a kubeconfig.",
     )
     context = forms.CharField(max_length=253, required=False, help_text="Empty: the current one of the kubeconfig.")
     namespace = _name("Namespace", help_text="Where the pods of jobs are. Empty: that of the context.")
@@ -79,6 +89,32 @@ class KubernetesForm(ConfigForm):
     runtime_class = _name("Runtime class of GPUs")
     node_selector = forms.CharField(max_length=2000, required=False, help_text="Like pool=train, zone=a.")
     tolerations = forms.CharField(max_length=2000, required=False, help_text="Like gpu=only:NoSchedule, spot.")
+    storage_class = _name("Storage class", help_text="Commits are cached on volumes of it, which many nodes can mount.")
+    cache_bytes = forms.CharField(
+        max_length=30, required=False, label="Size of the cache", help_text="Of all volumes together. Empty: 1 TB."
+    )
+    skip_storage_probe = forms.BooleanField(
+        required=False,
+        label="Do not try the storage class",
+        help_text="Else a claim of 1 GiB is bound, written, cloned, read and deleted first: seconds to two minutes.",
+    )
+
+    def clean_cache_bytes(self) -> int | None:
+        """Read a size as people write it."""
+        text = self.cleaned_data["cache_bytes"]
+        try:
+            size_bytes = units.parse_bytes(text) if text else None
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from error
+        if size_bytes == 0:
+            raise forms.ValidationError("A cache of no size holds nothing. Leave the storage class out for none.")
+        return size_bytes
+
+    def clean(self) -> dict[str, Any]:
+        """Require one of the two ways to the cluster."""
+        if bool(self.cleaned_data.get("kubeconfig")) == self.cleaned_data["own_account"]:
+            self.add_error("kubeconfig", "Give a kubeconfig, or choose the own account of Nearline's pods.")
+        return self.cleaned_data
 
     def clean_node_selector(self) -> dict[str, str]:
         """Return labels and their values."""
@@ -106,23 +142,49 @@ class KubernetesForm(ConfigForm):
 
 def check(config: Config, credentials: Credentials) -> None:
     """Check what can be read, then ask the cluster. Raises InvalidResource and ResourceUnreachable."""
-    kubeconfig = read_kubeconfig(credentials.get("kubeconfig", ""), str(config.get("context", "")))
+    kubeconfig = _kubeconfig_of(config, credentials)
     settings = _settings(config, kubeconfig.namespace, "check")
     _check_platform_url(settings.platform_url)
-    if problems := checks.find_problems(Gateway(kubeconfig), settings):
+    with unreachable_as_ours():
+        problems = checks.find_problems(Gateway(kubeconfig), settings, with_volumes=bool(config.get("storage_class")))
+    if problems:
         raise InvalidResource(" ".join(problems))
 
 
+def site_of(resource: Resource) -> Mapping[str, object] | None:
+    """Return the config of the cache site on volumes of a cluster; None where no storage class was chosen."""
+    storage_class = resource.config.get("storage_class")
+    if not storage_class:
+        return None
+    size_bytes = resource.config.get("cache_bytes") or _DEFAULT_CACHE_BYTES
+    return {"resource": resource.pk, "storage_class": storage_class, "size_bytes": size_bytes}
+
+
 def open_driver(resource: Resource, home: Path, credentials: Credentials) -> KubernetesDriver:
-    """Return the driver."""
-    kubeconfig = read_kubeconfig(credentials["kubeconfig"], str(resource.config.get("context", "")))
+    """Return the driver. Raises ResourceUnreachable where the pod has no account any more."""
+    try:
+        kubeconfig = _kubeconfig_of(resource.config, credentials)
+    except InvalidResource as error:
+        raise ResourceUnreachable(error.message) from error
     return KubernetesDriver(
-        Gateway(kubeconfig),
+        Gateway(kubeconfig, is_attended=True),
         _settings(resource.config, kubeconfig.namespace, resource.pk),
         folder=home / "kubernetes" / resource.pk,
         outputs=StoredTreeOutputs(),
         sign_attempt=sign_attempt,
     )
+
+
+def _kubeconfig_of(config: Config, credentials: Credentials) -> Kubeconfig:
+    """Return how the cluster is reached. Raises InvalidResource."""
+    if config.get("own_account") and credentials:
+        raise InvalidResource("This resource uses the account of Nearline's own pods, and takes no kubeconfig.")
+    try:
+        if config.get("own_account"):
+            return own_account()
+        return read_kubeconfig(credentials.get("kubeconfig", ""), str(config.get("context", "")))
+    except InvalidKubeconfig as error:
+        raise InvalidResource(error.message) from error
 
 
 def _settings(config: Mapping[str, Any], namespace: str, resource: str) -> PodSettings:
@@ -171,5 +233,8 @@ KIND = ResourceKind(
     check=check,
     open=open_driver,
     mountable=MOUNTABLE,
+    site_of=site_of,
     keep_ended=KEEP_ENDED,
+    runs_gangs=True,
+    shares_gpus=False,
 )

@@ -2,6 +2,8 @@
 
 A pod has the user's container as it is, and two of ours around it: `bring` writes code and inputs before the command
 starts, `keep` sends the output to the platform once the command has ended. No user's container holds a token.
+Each replica of a gang is a pod, under the host name that a headless Service gives it; before its command starts,
+`meet` waits until all these names are known. Only replica 0 has `keep`.
 """
 
 import base64
@@ -9,11 +11,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from compute.engine.environment import JobPaths, job_environment
+from compute.engine.gangs import rank_variables, write_hostfile
 from compute.engine.mounts import NfsExport, SourceKind, Tree, Volume, describe_kinds
 from compute.engine.ports import Launch
 from compute.errors import StartRefused
@@ -25,10 +28,14 @@ DOMAIN = "nearline.dev"
 RESOURCE, FORGOTTEN = f"{DOMAIN}/resource", f"{DOMAIN}/forgotten"
 NAME, TOKEN, VERDICT, TIMEOUT = f"{DOMAIN}/name", f"{DOMAIN}/token", f"{DOMAIN}/verdict", f"{DOMAIN}/timeout"
 JOB_ID, PROJECT = f"{DOMAIN}/job", f"{DOMAIN}/project"
+GANG, REPLICA, REPLICAS = f"{DOMAIN}/gang", f"{DOMAIN}/replica", f"{DOMAIN}/replicas"
 KEEP_ENDED = timedelta(hours=1)
 """So long an ended pod stays once its log is in the store; its output is there before it ends."""
 FINALIZER = f"{DOMAIN}/end-not-recorded"
-MAIN, BRING, KEEP = "main", "bring", "keep"
+FORGET: Json = {"metadata": {"labels": {FORGOTTEN: "true"}, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+"""The patch (a strategic one) of a pod whose end was recorded."""
+MAIN, BRING, MEET, KEEP = "main", "bring", "meet", "keep"
+HOSTFILE = "/nearline/hostfile"
 PATHS = JobPaths(
     work="/work",
     data="/data",
@@ -39,6 +46,7 @@ PATHS = JobPaths(
 )
 _WHOLE = 1000
 _SCRATCH = "scratch"
+_HOSTFILE_KEY = "hostfile"
 # Written before the signal that the agent may not be ready for.
 _SAY_OVER = {"exec": {"command": ["python3", "-I", "-S", "-c", "open('/scratch/over', 'w').close()"]}}
 _AGENT_RESOURCES = {
@@ -71,11 +79,14 @@ class PodSettings:
     tolerations: tuple[Mapping[str, str], ...] = ()
 
 
-def object_name(settings: PodSettings, name: str) -> str:
-    """Return the name of the objects of one run of a job: the same each time, and unlike that of any other."""
+def object_name(settings: PodSettings, name: str, replica: int = 0) -> str:
+    """Return the name of the objects of one run of a job: the same each time, and unlike that of any other.
+
+    Only the pods of the replicas 1, 2, ... have names of their own.
+    """
     text = f"{settings.resource}/{name}"
     readable = re.sub("[^a-z0-9]+", "-", name.lower())[:40].strip("-")
-    return f"nl-{readable}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return f"nl-{readable}-{hashlib.sha256(text.encode()).hexdigest()[:12]}" + (f"-{replica}" if replica else "")
 
 
 def selector(settings: PodSettings) -> str:
@@ -93,7 +104,7 @@ def check_launch(launch: Launch, settings: PodSettings) -> None:
             f"The job asks for the working directory {launch.spec.working_directory} of this machine, which pods do "
             f"not have."
         )
-    if any(share.milli != _WHOLE for share in launch.gpus):
+    if any(share.milli != _WHOLE for replica in launch.replicas for share in replica.gpus):
         raise StartRefused("The job asks for a part of a GPU. Clusters give whole GPUs only: choose another template.")
     if not (launch.spec.image or settings.default_image):
         raise StartRefused("The job names no image, and this cluster has no default one. Give the job an image.")
@@ -112,6 +123,9 @@ def build_secret(launch: Launch, settings: PodSettings, attempt_token: str) -> J
             **secrets,
             "attempt-token": attempt_token,
             "parameters.json": json.dumps(dict(launch.spec.parameters)),
+            **(
+                {_HOSTFILE_KEY: write_hostfile(_hosts(launch, settings), gpus=len(launch.gpus))} if launch.peers else {}
+            ),
         },
     }
 
@@ -122,10 +136,49 @@ def read_secret_values(secret: Json) -> list[str]:
     return [base64.b64decode(value).decode() for key, value in data.items() if key.startswith("secret-")]
 
 
-def owned_by(secret: Json, pod: Json) -> Json:
-    """Return a patch that lets a Secret go when its pod does."""
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
-    return {"metadata": {"name": secret["metadata"]["name"], "ownerReferences": [owner]}}
+def build_service(launch: Launch, settings: PodSettings, secret_uid: str) -> Json:
+    """Return the Service that gives the replicas of a gang their host names. It goes when the Secret goes."""
+    metadata = _metadata(launch, settings)
+    metadata["ownerReferences"] = [_owned_by(metadata["name"], secret_uid)]
+    # They are to find each other before their commands run, and after one has ended.
+    names = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {GANG: metadata["name"]}}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": names}
+
+
+def build_gang(launch: Launch, settings: PodSettings, secret_uid: str) -> list[Json]:
+    """Return the pods of the replicas of a gang, by rank. All but that of replica 0 go when the Secret goes."""
+    gang, count = object_name(settings, launch.name), len(launch.replicas)
+    hosts = _hosts(launch, settings)
+    pods = []
+    for rank, place in enumerate(launch.replicas):
+        pod = build_pod(replace(launch, node_name=place.node_name, gpus=place.gpus), settings)
+        metadata, spec = pod["metadata"], pod["spec"]
+        metadata["labels"][GANG] = gang
+        metadata["annotations"] |= {REPLICA: str(rank), REPLICAS: str(count)}
+        spec["hostname"], _, spec["subdomain"] = hosts[rank].partition(".")
+        containers = {container["name"]: container for container in spec["initContainers"]}
+        containers[MEET] = _agent(settings, launch, MEET, json.dumps(hosts))
+        if rank:
+            metadata["name"] = object_name(settings, launch.name, rank)
+            metadata["ownerReferences"] = [_owned_by(gang, secret_uid)]
+            del containers[KEEP]
+        spec["initContainers"] = [containers[name] for name in (BRING, MEET, KEEP) if name in containers]
+        variables = rank_variables(rank, hosts, gpus=len(place.gpus), hostfile=HOSTFILE)
+        (main,) = spec["containers"]
+        own = {variable["name"] for variable in main["env"]}
+        main["env"] += [{"name": name, "value": value} for name, value in variables.items() if name not in own]
+        pods.append(pod)
+    return pods
+
+
+def _hosts(launch: Launch, settings: PodSettings) -> list[str]:
+    """Return the host names of the replicas, as the pods of their namespace know them."""
+    gang = object_name(settings, launch.name)
+    return [f"replica-{rank}.{gang}" for rank in range(len(launch.replicas))]
+
+
+def _owned_by(secret: str, uid: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Secret", "name": secret, "uid": uid}
 
 
 def build_pod(launch: Launch, settings: PodSettings) -> Json:
@@ -154,8 +207,9 @@ def build_pod(launch: Launch, settings: PodSettings) -> Json:
         },
         "affinity": _pin_to(launch.node_name),
         "initContainers": [
-            *([_agent(settings, launch, BRING)] if trees else []),
-            _agent(settings, launch, KEEP) | {"restartPolicy": "Always", "lifecycle": {"preStop": _SAY_OVER}},
+            *([_agent(settings, launch, BRING, json.dumps(_targets(launch)))] if trees else []),
+            _agent(settings, launch, KEEP, "/scratch/output")
+            | {"restartPolicy": "Always", "lifecycle": {"preStop": _SAY_OVER}},
         ],
         "containers": [_main(launch, settings)],
         "volumes": _volumes(launch, settings),
@@ -196,14 +250,15 @@ def _pin_to(node_name: str) -> Json:
 def _main(launch: Launch, settings: PodSettings) -> Json:
     cpu, memory = f"{launch.cpu_millicores}m", str(launch.memory_bytes)
     limits: Json = {"memory": memory}
+    argv = launch.spec.argv()
     if launch.gpus:
         limits[settings.gpu_resource] = str(len(launch.gpus))
     return {
         "name": MAIN,
         "image": launch.spec.image or settings.default_image,
         "imagePullPolicy": settings.pull_policy,
-        "command": [_literal(part) for part in launch.spec.argv()],
-        "workingDir": PATHS.work,
+        # Without a command the image's own entry point runs, where the image says.
+        **({"command": [_literal(part) for part in argv], "workingDir": PATHS.work} if argv else {}),
         "env": _environment(launch, settings),
         "resources": {"requests": {"cpu": cpu, **limits}, "limits": limits},
         "securityContext": _confined(),
@@ -256,7 +311,8 @@ def _source_mounts(launch: Launch) -> list[Json]:
 
 def _volumes(launch: Launch, settings: PodSettings) -> list[Json]:
     secret = object_name(settings, launch.name)
-    items = [{"key": "parameters.json", "path": "parameters.json"}]
+    keys = ["parameters.json", *([_HOSTFILE_KEY] if launch.peers else [])]
+    items = [{"key": key, "path": key} for key in keys]
     volumes: list[Json] = [
         {"name": _SCRATCH, "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.memory_bytes)}},
@@ -274,8 +330,7 @@ def _volumes(launch: Launch, settings: PodSettings) -> list[Json]:
     return volumes
 
 
-def _agent(settings: PodSettings, launch: Launch, duty: str) -> Json:
-    task = json.dumps(_targets(launch)) if duty == BRING else "/scratch/output"
+def _agent(settings: PodSettings, launch: Launch, duty: str, task: str) -> Json:
     token = {"secretKeyRef": {"name": object_name(settings, launch.name), "key": "attempt-token"}}
     return {
         "name": duty,

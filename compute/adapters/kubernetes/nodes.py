@@ -5,10 +5,13 @@ list: which devices they have is known to their node alone.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from compute.engine.ports import GpuFacts, NodeFacts
+from compute.engine.node_faults import MOST_GPUS
+from compute.engine.ports import ForeignUse, GpuFacts, NodeFacts
+from core import bounds
 
 Json = Mapping[str, Any]
 
@@ -21,6 +24,8 @@ _UNITS = {
     "u": Decimal("0.000001"),
     "n": Decimal("0.000000001"),
 }
+# Kubernetes' own limit. A sum of a thousand of them is still written down quickly.
+_MOST = Decimal(2**63 - 1)
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
@@ -28,9 +33,10 @@ def parse_quantity(text: str) -> Decimal:
     """Return a quantity of Kubernetes as a number: `500m`, `16Gi`, `1e3`. What cannot be read is 0."""
     number = text.rstrip("numkKMGTPEi") if not text[-1:].isdecimal() else text
     try:
-        return Decimal(number) * _UNITS[text[len(number) :]]
+        quantity = Decimal(number) * _UNITS[text[len(number) :]]
     except (InvalidOperation, KeyError):
         return Decimal(0)
+    return min(quantity, _MOST) if quantity.is_finite() else Decimal(0)
 
 
 def read_nodes(
@@ -38,14 +44,23 @@ def read_nodes(
 ) -> list[NodeFacts]:
     """Return what each node has left once the pods of others have what they ask for, by the nodes' names."""
     foreign: dict[str, dict[str, Decimal]] = {}
+    holders: dict[str, list[str]] = {}
     for pod in pods:
         node = pod.get("spec", {}).get("nodeName")
         if node and pod.get("status", {}).get("phase") not in _ENDED and not is_ours(pod):
             used = foreign.setdefault(node, {})
             for resource, amount in requests_of(pod).items():
                 used[resource] = used.get(resource, Decimal(0)) + amount
+                if resource == gpu_resource and amount:
+                    meta = pod["metadata"]
+                    holders.setdefault(node, []).append(f"{meta.get('namespace', '')}/{meta.get('name', '')}")
     facts = [_facts(node, foreign.get(node["metadata"]["name"], {}), gpu_resource, tolerations) for node in nodes]
-    return sorted(facts, key=lambda node: node.name)
+    named = [_with_holders(node, holders.get(node.name, ())) for node in facts]
+    return sorted(named, key=lambda node: node.name)
+
+
+def _with_holders(node: NodeFacts, holders: Iterable[str]) -> NodeFacts:
+    return replace(node, foreign=replace(node.foreign, holders=tuple(sorted(holders))))
 
 
 def requests_of(pod: Json) -> dict[str, Decimal]:
@@ -79,19 +94,31 @@ def _facts(node: Json, foreign: Mapping[str, Decimal], gpu_resource: str, tolera
     def left(resource: str) -> Decimal:
         return max(Decimal(0), allocatable.get(resource, Decimal(0)) - foreign.get(resource, Decimal(0)))
 
-    memory = labels.get(_MEMORY_MIB, "")
+    # A slice of a GPU has labels of its own, named after its resource.
+    memory = labels.get(f"{gpu_resource}.memory") or labels.get(_MEMORY_MIB, "")
     gpu_bytes = int(memory) * _MIB if memory.isdecimal() else 0
-    model = labels.get(_MODEL, gpu_resource)
+    model = labels.get(f"{gpu_resource}.product") or labels.get(_MODEL, gpu_resource)
     return NodeFacts(
         name=meta["name"],
         cpu_millicores=int(left("cpu") * 1000),
         memory_bytes=int(left("memory")),
         gpus=tuple(
-            GpuFacts(index, f"{meta['uid']}-{index}", model, gpu_bytes) for index in range(int(left(gpu_resource)))
+            GpuFacts(index, f"{meta['uid']}-{index}", model, gpu_bytes)
+            for index in range(min(int(left(gpu_resource)), MOST_GPUS + 1))  # one more, so that it is found out
         ),
         labels=labels,
         is_ready=_is_ready(node, tolerations),
+        foreign=ForeignUse(
+            cpu_millicores=_whole(foreign.get("cpu", Decimal(0)) * 1000),
+            memory_bytes=_whole(foreign.get("memory", Decimal(0))),
+            gpus=_whole(foreign.get(gpu_resource, Decimal(0))),
+        ),
     )
+
+
+def _whole(amount: Decimal) -> int:
+    """Return an amount as we write it down: many pods may ask for more than fits."""
+    return int(min(amount, Decimal(bounds.MAX_QUANTITY)))
 
 
 def _is_ready(node: Json, tolerations: Sequence[Json]) -> bool:

@@ -1,23 +1,23 @@
 """The pods of a cluster as this process knows them: listed once, then watched, and listed anew now and then.
 
-The watch runs in a thread that ends when nobody has asked for a while. It is never trusted alone: when it breaks off,
-the next reader lists.
+The watch runs in a thread that ends when nobody has asked for a while, or when it breaks off: then the next reader
+lists and has another one watch. What was known before the cluster was away is listed anew as well.
 """
 
 import threading
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 
 import structlog
 
 from compute.adapters.kubernetes import states
-from compute.adapters.kubernetes.gateway import Expired, Gateway, Json, Refusal
-from compute.errors import ResourceUnreachable
+from core.kubernetes.errors import ClusterUnreachable
+from core.kubernetes.gateway import Expired, Gateway, Json, Refusal
 
 log = structlog.get_logger(__name__)
 
 _IDLE_S = 120.0
-_PAUSE_S = 1.0
 
 
 class PodCache:
@@ -27,21 +27,19 @@ class PodCache:
         self._gateway, self._path, self._selector = gateway, path, selector
         self._now = now
         self._changed = threading.Condition()
+        self._listing = threading.Lock()
         self._pods: dict[str, Json] = {}
         self._version = ""
+        # The number of the present watch: the events of an earlier one, which may hang, count no more.
+        self._watch_number = 0
         self._is_synced = False
-        self._is_watched = False
+        self._outages = 0
         self._has_news = False
         self._used_at = now()
 
     def list(self) -> Collection[Json]:
-        """Return all pods. Raises ResourceUnreachable and Refusal."""
-        with self._changed:
-            self._used_at = self._now()
-            if self._is_synced:
-                return list(self._pods.values())
-        self._list()
-        self._watch_in_background()
+        """Return all pods. Raises ClusterUnreachable and Refusal."""
+        self._sync()
         with self._changed:
             return list(self._pods.values())
 
@@ -62,59 +60,57 @@ class PodCache:
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until a pod begins or ends, at most so long; say whether one has since the last call."""
-        with self._changed:
-            self._used_at = self._now()
-            is_synced = self._is_synced
-        if not is_synced:
-            self.list()
+        self._sync()
         with self._changed:
             has_news = self._changed.wait_for(lambda: self._has_news, timeout_s)
             self._has_news = False
         return has_news
 
-    def _list(self) -> None:
+    def _sync(self) -> None:
+        """Have the pods listed and watched."""
+        self._gateway.check()
+        with self._listing:
+            with self._changed:
+                self._used_at = self._now()
+                if self._is_synced and self._outages == self._gateway.outages:
+                    return
+                self._watch_number += 1
+                number = self._watch_number
+            outages = self._gateway.outages
+            self._list(number)
+            with self._changed:
+                self._is_synced, self._outages = True, outages
+            threading.Thread(
+                target=self._watch_while_used, args=(number,), name=f"watch {self._path}", daemon=True
+            ).start()
+
+    def _list(self, number: int) -> None:
         listed = self._gateway.list(self._path, labelSelector=self._selector)
         with self._changed:
+            if number != self._watch_number:
+                return
             known, self._pods = self._pods, {pod["metadata"]["name"]: pod for pod in listed.items}
             self._version = listed.version
             if {_state(pod) for pod in known.values()} != {_state(pod) for pod in self._pods.values()}:
                 self._tell()
 
-    def _watch_in_background(self) -> None:
-        with self._changed:
-            if self._is_watched:
-                return
-            self._is_watched = self._is_synced = True
-        threading.Thread(target=self._watch_while_used, name=f"watch {self._path}", daemon=True).start()
-
-    def _watch_while_used(self) -> None:
+    def _watch_while_used(self, number: int) -> None:
         try:
-            while self._now() - self._used_at < _IDLE_S:
-                try:
-                    self._watch()
-                except Expired:
-                    pass
-                except (ResourceUnreachable, Refusal) as error:
-                    log.warning("watch.interrupted", path=self._path, error=error.message)
-                    self._set_synced(is_synced=False)
-                    time.sleep(_PAUSE_S)
-                self._relist()
+            while number == self._watch_number and self._now() - self._used_at < _IDLE_S:
+                with suppress(Expired):
+                    self._watch(number)
+                self._list(number)
+        except (ClusterUnreachable, Refusal) as error:
+            log.warning("watch.interrupted", path=self._path, error=error.message)
         finally:
             with self._changed:
-                self._is_watched = self._is_synced = False
+                self._is_synced = self._is_synced and number != self._watch_number
 
-    def _relist(self) -> None:
-        try:
-            self._list()
-        except (ResourceUnreachable, Refusal):
-            self._set_synced(is_synced=False)
-            time.sleep(_PAUSE_S)
-        else:
-            self._set_synced(is_synced=True)
-
-    def _watch(self) -> None:
+    def _watch(self, number: int) -> None:
         for kind, pod in self._gateway.watch(self._path, self._version, labelSelector=self._selector):
             with self._changed:
+                if number != self._watch_number:
+                    return
                 self._version = pod["metadata"]["resourceVersion"]
                 if kind == "DELETED":
                     self._pods.pop(pod["metadata"]["name"], None)
@@ -138,10 +134,6 @@ class PodCache:
     def _tell(self) -> None:
         self._has_news = True
         self._changed.notify_all()
-
-    def _set_synced(self, *, is_synced: bool) -> None:
-        with self._changed:
-            self._is_synced = is_synced
 
 
 def _state(pod: Json) -> tuple[str, str]:

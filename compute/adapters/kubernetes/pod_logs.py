@@ -1,41 +1,51 @@
 """Logs of pods by byte offsets, which the cluster's API does not know: what was read once is kept in a file here.
 
 A node keeps the last 10 MiB of a log or so, hence a log is read while it is written. The files are a cache: whoever
-has none reads from the beginning of what the node still has.
+has none reads from the beginning of what the node still has. The logs of a gang's replicas become one log, in the order
+of time, so that it is the same wherever it is joined.
 """
 
 import fcntl
+import heapq
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO
 
 import structlog
 
-from compute.adapters.kubernetes.gateway import Gateway, Refusal
 from compute.engine.job_spec import DEFAULT_LOG_LIMIT_BYTES
 from compute.engine.masking import mask
 from compute.engine.ports import LogChunk
+from core.kubernetes.gateway import Gateway, Refusal
 
 log = structlog.get_logger(__name__)
 
 _STAMP = len("2026-01-01T00:00:00.000000000Z")
 _FOLLOWER_ENDS_S, _LOCK_PAUSE_S = 3.0, 0.05
 _SECOND = len("2026-01-01T00:00:00")
+# So long a line may take to be read here: until then an earlier one of another replica may still come.
+_SETTLED = timedelta(seconds=5)
+_BARE = b"", b""
 _CUT = b"[nearline] The log is cut here, as it is longer than %d MiB.\n" % (DEFAULT_LOG_LIMIT_BYTES >> 20)
 
 
 @dataclass(frozen=True)
 class _Position:
-    """How far a log was read: the file's size, and how many lines have the last time stamp."""
+    """How far a log was read: the file's size, and how many lines have the last time stamp.
+
+    `taken` is how many bytes of each part a joined log has.
+    """
 
     size: int = 0
     stamp: str = ""
     lines: int = 0
     is_complete: bool = False
+    taken: Sequence[int] = ()
 
 
 class PodLogs:
@@ -63,12 +73,21 @@ class PodLogs:
         return self._position(name).is_complete
 
     def fetch(
-        self, name: str, path: str, read_secrets: Callable[[], list[bytes]], *, has_ended: bool, follow_s: float = 0
+        self,
+        name: str,
+        path: str,
+        read_secrets: Callable[[], list[bytes]],
+        *,
+        has_ended: bool,
+        follow_s: float = 0,
+        is_part: bool = False,
     ) -> None:
         """Read on in the log at a path of the API. `has_ended`: what it has now is all of it.
 
-        With `follow_s` what is printed in the next so many seconds is read too. Raises ResourceUnreachable.
+        With `follow_s` what is printed in the next so many seconds is read too. One that `is_part` of a joined log is
+        kept with its time stamps. Raises ClusterUnreachable.
         """
+        name = _part_of(name) if is_part else name
         # Who follows a log stops soon after its command has.
         with self._lock(name, wait_s=_FOLLOWER_ENDS_S if has_ended else 0) as is_mine:
             position = self._position(name)
@@ -81,17 +100,59 @@ class PodLogs:
                 query["follow"] = "true"
             try:
                 lines = _lines(self._gateway.stream(path, read_s=10 + follow_s, **query), is_whole=has_ended)
-                position = self._append(name, position, lines, read_secrets())
+                position = self._append(name, position, lines, read_secrets(), with_stamps=is_part)
             except Refusal as error:  # it has not started yet, or its node has removed it
                 log.debug("log.refused", pod=name, error=error.message)
             self._keep(name, replace(position, is_complete=has_ended))
 
-    def remove(self, name: str) -> None:
-        """Remove what is known of a log."""
-        for suffix in ("", ".position", ".lock"):
-            self._file(name, suffix).unlink(missing_ok=True)
+    def join(self, name: str, parts: Sequence[str], *, now: datetime) -> None:
+        """Append to the log of a gang what those of its replicas have, by rank, as far as nothing earlier can come.
 
-    def _append(self, name: str, position: _Position, lines: Iterator[bytes], needles: list[bytes]) -> _Position:
+        Lines of all replicas but the first say whose they are.
+        """
+        with self._lock(name, wait_s=0) as is_mine, ExitStack() as files:
+            known = [self._position(_part_of(part)) for part in parts]
+            position = self._position(name)
+            if not is_mine or position.is_complete:
+                return
+            is_complete = all(part.is_complete for part in known)
+            until = "~" if is_complete else (now - _SETTLED).strftime("%Y-%m-%dT%H:%M:%S")
+            taken, size = list(position.taken) or [0] * len(parts), position.size
+            lines = [
+                _stamped_lines(files.enter_context(self._open_part(part)), rank, taken[rank], known[rank].size, until)
+                for rank, part in enumerate(parts)
+            ]
+            target = files.enter_context(self._file(name).open("ab"))
+            target.truncate(size)
+            for _, rank, stamped in heapq.merge(*lines, key=lambda line: line[:2]):
+                taken[rank] += len(stamped)
+                line = (b"[%d] " % rank if rank else b"") + stamped[_STAMP + 1 :]
+                if size < DEFAULT_LOG_LIMIT_BYTES:
+                    is_cut = size + len(line) > DEFAULT_LOG_LIMIT_BYTES
+                    target.write(_CUT if is_cut else line)
+                    size = DEFAULT_LOG_LIMIT_BYTES if is_cut else size + len(line)
+            target.flush()
+            self._keep(name, _Position(size, is_complete=is_complete, taken=taken))
+
+    def remove(self, name: str) -> None:
+        """Remove what is known of a log, and of those of which it was joined."""
+        for file in self._folder.glob(f"{name}*.log*"):
+            file.unlink(missing_ok=True)
+
+    def _open_part(self, name: str) -> IO[bytes]:
+        file = self._file(_part_of(name))
+        file.touch()
+        return file.open("rb")
+
+    def _append(
+        self,
+        name: str,
+        position: _Position,
+        lines: Iterator[bytes],
+        needles: list[bytes],
+        *,
+        with_stamps: bool,
+    ) -> _Position:
         """Append the lines that are new to the file, and return how far it goes."""
         seen = 0
         with self._file(name).open("ab") as file:
@@ -104,14 +165,17 @@ class PodLogs:
                     continue
                 if position.size >= DEFAULT_LOG_LIMIT_BYTES:
                     break
-                line = mask(line, needles)
-                if position.size + len(line) > DEFAULT_LOG_LIMIT_BYTES:
-                    line = _CUT
-                file.write(line)
+                # What is kept with stamps is joined with others, line by line.
+                before, after = (
+                    (stamped[: _STAMP + 1], b"" if line.endswith(b"\n") else b"\n") if with_stamps else _BARE
+                )
+                line = before + mask(line, needles) + after
+                is_cut = position.size + len(line) > DEFAULT_LOG_LIMIT_BYTES
+                file.write(before + _CUT if is_cut else line)
                 file.flush()
                 lines_of_stamp = position.lines + 1 if stamp == position.stamp else 1
                 seen = lines_of_stamp
-                size = DEFAULT_LOG_LIMIT_BYTES if line is _CUT else position.size + len(line)
+                size = DEFAULT_LOG_LIMIT_BYTES if is_cut else position.size + len(line)
                 position = _Position(size, stamp, lines_of_stamp)
         return position
 
@@ -138,6 +202,18 @@ class PodLogs:
 
     def _file(self, name: str, suffix: str = "") -> Path:
         return self._folder / f"{name}.log{suffix}"
+
+
+def _part_of(name: str) -> str:
+    """Return the name of a replica's own log, whichever replica it is."""
+    return f"{name}.part"
+
+
+def _stamped_lines(file: IO[bytes], rank: int, start: int, end: int, until: str) -> Iterator[tuple[bytes, int, bytes]]:
+    """Yield the whole lines of a part between two offsets that were printed before a moment, with stamp and rank."""
+    file.seek(start)
+    while file.tell() < end and (line := file.readline()).endswith(b"\n") and line[: len(until)] < until.encode():
+        yield line[:_STAMP], rank, line
 
 
 def _lines(pieces: Iterator[bytes], *, is_whole: bool) -> Iterator[bytes]:

@@ -1,27 +1,33 @@
 """From what a cluster says about a pod to a report about its job: pure, one table a question.
 
 A pod of ours has a finalizer, so that it stays until its end was recorded, whoever deletes it. A job has ended only
-when nothing of it can run any more: a pod on a node that does not answer is said to run until the cluster knows better.
+when nothing of it can run any more: a pod on a node that does not answer is said to run until the cluster knows better,
+or until somebody who knows it removes the pod by force.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from compute.adapters.kubernetes.manifests import BRING, KEEP, MAIN, NAME, TIMEOUT, TOKEN, VERDICT
+from compute.adapters.kubernetes.manifests import BRING, KEEP, MAIN, NAME, REPLICA, REPLICAS, TIMEOUT, TOKEN, VERDICT
+from compute.engine.gangs import find_failed, has_succeeded, join_reports
 from compute.engine.ports import EndCause, JobReport, ReportState
 
 Json = Mapping[str, Any]
+Pod = dict[str, Any]
 
 START_PATIENCE = timedelta(minutes=2)
 """So long may a cluster fail to place a pod, or to bring its image, until it is given up."""
+END_PATIENCE = timedelta(seconds=10)
+"""So long may the other replicas of a gang go on once replica 0 has ended."""
 _NEVER = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 _IMAGE = _NEVER | {"ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable"}
 _CONTAINER = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError", "CrashLoopBackOff"}
 )
+_NEVER_BEGAN = frozenset({"StartError", "ContainerCannotRun"})
 _PENDING = {
     "ContainerCreating": "The node prepares the pod.",
     "PodInitializing": "Code and inputs are brought to the pod.",
@@ -57,8 +63,25 @@ def has_ended(pod: Json) -> bool:
     """Whether nothing of a pod runs or can run."""
     if pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}:
         return True
+    if "deletionTimestamp" not in pod["metadata"]:
+        return False
     # One that was deleted before it came to a node never comes to one.
-    return "deletionTimestamp" in pod["metadata"] and not pod.get("spec", {}).get("nodeName")
+    return not pod.get("spec", {}).get("nodeName") or _is_removed_by_force(pod)
+
+
+def _is_removed_by_force(pod: Json) -> bool:
+    return pod["metadata"].get("deletionGracePeriodSeconds") == 0 and _is_node_away(pod)
+
+
+def _is_node_away(pod: Json) -> bool:
+    """Whether the cluster has lost the node of a pod. It then says that the pod is not ready; a node would say why."""
+    ready = _condition(pod, "Ready")
+    return ready.get("status") == "False" and not ready.get("reason")
+
+
+def is_running(pod: Json) -> bool:
+    """Whether the user's command runs in a pod."""
+    return "running" in _container(pod, MAIN).get("state", {})
 
 
 def kept_root(pod: Json) -> str | None:
@@ -81,7 +104,7 @@ def report_of(pod: Json) -> JobReport:
     if not has_ended(pod):
         if not (running or ended):
             return JobReport(name, token, ReportState.STARTING, reason=_explain_pending(pod))
-        return JobReport(name, token, ReportState.RUNNING, started_at=started_at)
+        return JobReport(name, token, ReportState.RUNNING, started_at=started_at, reason=_explain_silence(pod))
     finished_at = _time((ended or {}).get("finishedAt")) or _end_of(pod)
     exit_code = ended.get("exitCode") if ended else None
     cause, reason = _explain_end(pod, ended)
@@ -95,6 +118,85 @@ def report_of(pod: Json) -> JobReport:
         finished_at=finished_at,
         reason=reason,
     )
+
+
+def rank_of(pod: Json) -> int:
+    """Return which replica a pod is; 0 where it is no gang's."""
+    return int(_annotations(pod).get(REPLICA, 0))
+
+
+def replicas_of(pod: Json) -> int:
+    """Return how many replicas the run of a pod has; 1 where it is no gang's."""
+    return int(_annotations(pod).get(REPLICAS, 1))
+
+
+def report_of_run(pods: Collection[Json]) -> JobReport | None:
+    """Return what the pods of one run say about their job; None while some of them have yet to be made.
+
+    Who finds a start that was interrupted then starts the job again, which makes the missing ones.
+    """
+    first = next(iter(pods))
+    if replicas_of(first) == 1:
+        return report_of(first)
+    if _is_partly_made(pods):
+        return None
+    return join_reports(_reports_by_rank(pods))
+
+
+def judge_run(pods: Collection[Pod], now: datetime) -> Iterator[tuple[Pod, Verdict]]:
+    """Yield the pods of one run that should be ended by us, and why."""
+    judged = set()
+    for pod in pods:
+        if (verdict := judge(pod, now)) is not None:
+            judged.add(rank_of(pod))
+            yield pod, verdict
+    count = replicas_of(next(iter(pods)))
+    if count > 1 and (verdict := _judge_gang(pods, now)) is not None:
+        for pod in pods:
+            if rank_of(pod) not in judged and not has_ended(pod) and "deletionTimestamp" not in pod["metadata"]:
+                yield pod, verdict
+
+
+def _judge_gang(pods: Collection[Json], now: datetime) -> Verdict | None:
+    """Return why the pods of a gang should be ended that run; None: they should not."""
+    if _is_partly_made(pods):
+        made_at = max(filter(None, (_time(pod["metadata"]["creationTimestamp"]) for pod in pods)))
+        reason = "Not all pods of the gang could be made."
+        return Verdict(EndCause.NOT_STARTED, reason) if now - made_at >= START_PATIENCE else None
+    reports = _reports_by_rank(pods)
+    if has_succeeded(reports):
+        is_over = now - (reports[0].finished_at or now) >= END_PATIENCE
+        return Verdict(EndCause.STOPPED, "Replica 0 has ended.") if is_over else None
+    ending = [rank_of(pod) for pod in pods if "deletionTimestamp" in pod["metadata"]]
+    rank = min(ending, default=None) if (failed := find_failed(reports)) is None else failed
+    return None if rank is None else Verdict(EndCause.STOPPED, f"Replica {rank} has ended.")
+
+
+def _is_partly_made(pods: Collection[Json]) -> bool:
+    """Whether a gang lacks pods, and none of those that it has was ended or has begun its command."""
+    if len(pods) >= replicas_of(next(iter(pods))):
+        return False
+    return not any(
+        "deletionTimestamp" in pod["metadata"]
+        or VERDICT in _annotations(pod)
+        or report_of(pod).state is not ReportState.STARTING
+        for pod in pods
+    )
+
+
+def _reports_by_rank(pods: Collection[Json]) -> Sequence[JobReport]:
+    """Return what the pods of a gang say. One that is gone was removed by force: it has failed."""
+    first = next(iter(pods))
+    reports = {rank_of(pod): report_of(pod) for pod in pods}
+    gone = replace(
+        report_of(first),
+        state=ReportState.FAILED,
+        exit_code=None,
+        cause=EndCause.DELETED,
+        finished_at=_end_of(first),
+        reason="Its pod was removed by force.",
+    )
+    return [reports.get(rank, gone) for rank in range(replicas_of(first))]
 
 
 def judge(pod: Json, now: datetime) -> Verdict | None:
@@ -123,7 +225,7 @@ def judge(pod: Json, now: datetime) -> Verdict | None:
 
 def _explain_end(pod: Json, ended: Json | None) -> tuple[EndCause, str]:
     """Return the cause and the reason of an end; the first that applies."""
-    if ended and ended.get("exitCode") == 0 and kept_root(pod) is not None:
+    if ended and ended.get("exitCode") == 0 and (rank_of(pod) or kept_root(pod) is not None):
         return EndCause.EXITED, ""
     if verdict := _annotations(pod).get(VERDICT):
         said = json.loads(verdict)
@@ -141,6 +243,8 @@ def _explain_disruption(pod: Json) -> tuple[EndCause, str] | None:
     if disruption.get("status") == "True" and disruption.get("reason") in _DISRUPTIONS:
         cause, sentence = _DISRUPTIONS[disruption["reason"]]
         return cause, f"{sentence.format(node=node)} {_sentence(disruption)}".strip()
+    if _is_removed_by_force(pod):
+        return EndCause.NODE_LOST, f"The node {node} did not answer any more, and the pod was removed by force."
     if status.get("reason") == "Evicted":
         return EndCause.EVICTED, f"The node {node} evicted it: {_sentence(status)}"
     if status.get("reason") == "NodeLost":
@@ -154,6 +258,8 @@ def _explain_containers(pod: Json, ended: Json | None) -> tuple[EndCause, str]:
     if ended and ended.get("exitCode") == 0:
         why = _container(pod, KEEP).get("state", {}).get("terminated") or {}
         return EndCause.OUTPUT_LOST, f"The command succeeded, but its output was not stored: {_sentence(why)}"
+    if ended and ended.get("reason") in _NEVER_BEGAN:
+        return EndCause.EXITED, f"The command cannot be started in its image: {_sentence(ended)}"
     if ended:
         return EndCause.EXITED, ""
     brought = _container(pod, BRING).get("state", {}).get("terminated") or {}
@@ -172,6 +278,17 @@ def _explain_pending(pod: Json) -> str:
             return f"{reason}: {_sentence(waiting)}"
     is_bringing = "running" in _container(pod, BRING).get("state", {})
     return _PENDING["PodInitializing" if is_bringing else "ContainerCreating"]
+
+
+def _explain_silence(pod: Json) -> str:
+    """Return why nobody knows whether a pod still runs; empty: its node answers."""
+    if not _is_node_away(pod):
+        return ""
+    node = pod.get("spec", {}).get("nodeName")
+    return (
+        f"The node {node} does not answer the cluster. The job may still run there, so it is started again only when "
+        "the cluster has given the node up, or its pod was removed by force."
+    )
 
 
 def _waiting(pod: Json) -> Iterator[tuple[Json, Json]]:

@@ -5,6 +5,7 @@ read and write what that user can. Their environment is made from nothing (see e
 """
 
 import json
+import logging
 import os
 import select
 import shutil
@@ -18,8 +19,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import structlog
 
 from compute.adapters.local import binds, shim
 from compute.adapters.local.folders import JobFolder, write_json
@@ -37,7 +36,8 @@ from compute.errors import StartRefused
 from core.errors import NotFound, PlatformError
 from datasets.errors import HydrationStopped
 
-log = structlog.get_logger(__name__)
+# Not structlog: this module also runs on hosts that have only Python.
+log = logging.getLogger(__name__)
 
 _GRACE_S = 10.0
 _LATE_USAGE_BYTES = 16 * 1024
@@ -53,10 +53,12 @@ class LocalDriver:
         *,
         unconfined_reason: str = "",
         trees: TreeFolders | None = None,
+        shim_module: str = shim.__name__,
     ) -> None:
         """Keep jobs in a folder. `views` says what they see; None: they are not confined, for that reason.
 
-        With `trees`, jobs mount trees of the store too, as folders of this host.
+        With `trees`, jobs mount trees of the store too, as folders of this host. `shim_module` has the `main` of the
+        process that starts shims.
         """
         self.mountable = frozenset({SourceKind.HOST_FOLDER, *([SourceKind.TREE] if trees else [])})
         self._trees = trees
@@ -68,7 +70,7 @@ class LocalDriver:
         self._news = self._jobs / ".news"
         self._listener: int | None = None
         self._guard = threading.Lock()
-        self._spawner = ShimSpawner(self._jobs)
+        self._spawner = ShimSpawner(self._jobs, shim_module)
         self._cores: dict[str, list[int]] | None = None
 
     def probe(self) -> Sequence[NodeFacts]:
@@ -87,7 +89,7 @@ class LocalDriver:
         is_handed_on = False
         try:
             if not folder.has_begun():
-                missing = self._open_missing_trees(launch.spec)
+                missing = self._open_missing_trees(launch)
                 if missing:
                     self._bring_and_start(folder, launch, missing, lock)
                     is_handed_on = True
@@ -99,13 +101,13 @@ class LocalDriver:
             if not is_handed_on:
                 os.close(lock)
 
-    def _open_missing_trees(self, spec: JobSpec) -> Mapping[Tree, TreeSource]:
+    def _open_missing_trees(self, launch: Launch) -> Mapping[Tree, TreeSource]:
         """Return the trees that a job mounts and that are not on this host."""
         if self._trees is None:
             return {}
-        trees = {mount.source for mount in spec.mounts if isinstance(mount.source, Tree)}
+        trees = _trees_of(launch)
         try:
-            return {tree: self._trees.open_tree(tree) for tree in trees if self._trees.find(tree) is None}
+            return {tree: self._trees.open_tree(tree, launch) for tree in trees if self._trees.find(tree) is None}
         except NotFound as error:
             raise StartRefused(error.message) from error
 
@@ -181,7 +183,7 @@ class LocalDriver:
             return self._read_report(name)
         except (KeyError, TypeError, ValueError) as error:
             # A job without a sandbox can spoil its own records; nobody else's are to suffer.
-            log.warning("job.records_unreadable", job=name, error=repr(error))
+            log.warning("job.records_unreadable job=%s error=%r", name, error)
             return None
 
     def _read_report(self, name: str) -> JobReport | None:
@@ -292,7 +294,13 @@ class LocalDriver:
 
 def _facts(launch: Launch, cores: Sequence[int]) -> Mapping[str, object]:
     """Return what is written down of a launch: no environment and no secrets."""
-    return {"token": launch.token, "job_id": launch.job_id, "cores": cores, "argv": launch.spec.argv()}
+    roots = sorted(tree.root for tree in _trees_of(launch))
+    facts = {"token": launch.token, "job_id": launch.job_id, "cores": cores, "argv": launch.spec.argv()}
+    return facts | {"roots": roots}
+
+
+def _trees_of(launch: Launch) -> set[Tree]:
+    return {mount.source for mount in launch.spec.mounts if isinstance(mount.source, Tree)}
 
 
 def _has_order(control: int) -> bool:

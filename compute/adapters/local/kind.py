@@ -12,7 +12,7 @@ from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.tree_folders import TreeFolders
 from compute.adapters.local.views import Views
 from compute.engine.mounts import SourceKind, Tree
-from compute.engine.ports import ComputeDriver
+from compute.engine.ports import ComputeDriver, Launch
 from compute.errors import InvalidResource
 from compute.models import Resource
 from core import hosts
@@ -43,7 +43,7 @@ def open_tree_folders(home: Path) -> TreeFolders:
     return TreeFolders(home / "trees", _open_tree)
 
 
-def _open_tree(tree: Tree) -> tree_sources.TreeSource:
+def _open_tree(tree: Tree, _launch: Launch) -> tree_sources.TreeSource:
     return tree_sources.open_tree(tree.dataset_id, tree.root)
 
 

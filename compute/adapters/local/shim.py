@@ -514,7 +514,7 @@ def tell_news(folder: str) -> None:
         pass
 
 
-def main() -> None:
+def main(shim: type[Shim] = Shim) -> None:
     """Fork a shim for each message (a job's folder, with descriptors) until the platform closes the channel or dies."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the shims
@@ -525,7 +525,7 @@ def main() -> None:
         if os.fork() == 0:
             try:
                 channel.close()
-                watch_over(os.fsdecode(folder), *descriptors)
+                watch_over(shim, os.fsdecode(folder), descriptors)
             except BaseException:  # noqa: BLE001 (goes into the job's log; a fork must not return to the loop)
                 sys.excepthook(*sys.exc_info())
             finally:
@@ -534,8 +534,9 @@ def main() -> None:
             os.close(descriptor)
 
 
-def watch_over(folder: str, lock: int, control: int, log: int, order: int) -> None:
+def watch_over(shim: type[Shim], folder: str, descriptors: list[int]) -> None:
     """Be the shim of a job: take its order and see it through."""
+    lock, control, log, order = descriptors
     os.setsid()
     os.chdir(folder)
     os.dup2(log, 2)
@@ -548,5 +549,5 @@ def watch_over(folder: str, lock: int, control: int, log: int, order: int) -> No
         data += piece
     read = read_order(data)
     if read is not None:
-        Shim(folder, read, control).run()
+        shim(folder, read, control).run()
         tell_news(folder)

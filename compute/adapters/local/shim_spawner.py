@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[3]
-_PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from compute.adapters.local.shim import main; main()"
+_PROGRAM = "import sys; sys.path.append(sys.argv.pop(1)); from {} import main; main()"
 _TRIAL = "import sys; sys.path.append(sys.argv.pop(1)); from compute.adapters.local.sandbox import try_out; try_out()"
 _TIMEOUT_S = 30
 
@@ -21,8 +21,9 @@ _TIMEOUT_S = 30
 class ShimSpawner:
     """Starts shims. Begins with the first of them, and again when its process was killed."""
 
-    def __init__(self, jobs: Path) -> None:
+    def __init__(self, jobs: Path, module: str) -> None:
         self._jobs = jobs
+        self._program = _PROGRAM.format(module)
         self._guard = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
@@ -48,7 +49,7 @@ class ShimSpawner:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_ROOT), str(theirs.fileno())],
+                [sys.executable, "-I", "-S", "-c", self._program, str(_ROOT), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from compute.engine.mounts import Tree
+from compute.engine.ports import Launch
 from core import clock
 from core.sealed_folder import SealedFolder
 from datasets.errors import HydrationStopped
@@ -39,11 +40,12 @@ class TreeSource(Protocol):
 class TreeFolders:
     """The folder of these folders. Any number of threads and processes may use it at once.
 
-    `open_tree` finds a tree in the store. It may ask the database, so only the caller's own thread calls it.
+    `open_tree` finds a tree that a launch mounts in the store. It may ask the database, so only the caller's own
+    thread calls it.
     """
 
     home: Path
-    open_tree: Callable[[Tree], TreeSource]
+    open_tree: Callable[[Tree, Launch], TreeSource]
 
     def find(self, tree: Tree) -> Path | None:
         """Return the folder of a tree, from now on in use; None where it is not here, or was changed."""

@@ -7,13 +7,23 @@ stands follows from its row (`SimulatedJob`) and the clock, so any process on an
 import math
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
 from compute.engine.mounts import SourceKind
-from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, OutputFile, ReportState, UsageSample
+from compute.engine.ports import (
+    EndCause,
+    JobReport,
+    Launch,
+    LogChunk,
+    NodeFacts,
+    OutputFile,
+    ReplicaReport,
+    ReportState,
+    UsageSample,
+)
 from compute.models import Resource, SimulatedJob
 from core import clock, units
 
@@ -68,8 +78,12 @@ class SimulatedDriver:
             resource_id=self._resource_id,
             name=launch.name,
             token=launch.token,
-            node=launch.node_name,
-            gpus=", ".join(f"{share.index} ({units.format_gpus(share.milli)})" for share in launch.gpus),
+            node=", ".join(replica.node_name for replica in launch.replicas),
+            gpus="; ".join(
+                ", ".join(f"{share.index} ({units.format_gpus(share.milli)})" for share in replica.gpus)
+                for replica in launch.replicas
+            ).strip("; "),
+            replicas=len(launch.replicas),
             command=spec.command if isinstance(spec.command, str) else " ".join(spec.command),
             cpu_millicores=launch.cpu_millicores,
             memory_bytes=launch.memory_bytes,
@@ -172,6 +186,13 @@ def _end_of(job: SimulatedJob) -> tuple[datetime, EndCause]:
 
 
 def _report(job: SimulatedJob, now: datetime) -> JobReport:
+    """Return how a job stands. The replicas of a gang begin and end at the same moment."""
+    report = _report_of_one(job, now)
+    replicas = job.replicas if job.replicas > 1 else 0
+    return replace(report, replicas=(ReplicaReport(report.state),) * replicas)
+
+
+def _report_of_one(job: SimulatedJob, now: datetime) -> JobReport:
     end, cause = _end_of(job)
     if now < end:
         return JobReport(job.name, job.token, ReportState.RUNNING, started_at=job.started_at)

@@ -72,4 +72,5 @@ KIND = ResourceKind(
     mountable=frozenset(SourceKind),
     open=open_driver,
     is_simulated=True,
+    runs_gangs=True,
 )

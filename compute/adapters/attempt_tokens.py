@@ -1,4 +1,4 @@
-"""Tokens for the pods of jobs: each names one run of one job, and holds no right of its own."""
+"""Tokens for jobs that run elsewhere: each names one run of one job, and holds no right of its own."""
 
 from django.core import signing
 

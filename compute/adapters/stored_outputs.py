@@ -1,20 +1,50 @@
-"""The outputs that pods have sent: trees in the store of their project, read as any output is."""
+"""The outputs that jobs have sent to the platform: trees in the store of their project, read as any output is."""
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from accounts.actor import Actor
-from compute.engine.ports import OutputFile
+from compute.engine.ports import OutputFile, OutputReader
 from compute.models import Job
 from datasets.errors import FileNotInCommit, TreeNotFound
 from datasets.selectors import files, trees
 
-_SYSTEM = Actor.system("outputs of pods")
+_SYSTEM = Actor.system("outputs of jobs")
+
+
+class StoredOutputs(Protocol):
+    """Where the outputs of jobs are, once their pods or hosts have sent them."""
+
+    def open(self, job_id: str, root: str) -> OutputReader:
+        """Return what reads the tree that a job sent. Raises OSError where it is not stored any more."""
+
+
+@dataclass(frozen=True)
+class SentOutput:
+    """The output of one run: nothing while it runs, then what its pod or host has sent to the store.
+
+    `find` returns what reads it, None where there is no file yet. It raises OSError for an output that is lost.
+    """
+
+    find: Callable[[], OutputReader | None]
+    host_folder: Path | None = None
+
+    def list_files(self) -> Iterator[OutputFile]:
+        """Yield the stored files."""
+        reader = self.find()
+        return iter(()) if reader is None else reader.list_files()
+
+    def open(self, path: str) -> BinaryIO:
+        """Open a stored file."""
+        reader = self.find()
+        if reader is None:
+            raise FileNotFoundError(path)
+        return reader.open(path)
 
 
 @dataclass(frozen=True)

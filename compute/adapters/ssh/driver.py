@@ -1,0 +1,100 @@
+"""Runs jobs as processes of a host that is reached by SSH. What is known of a job is on the host, so anybody can adopt.
+
+Our program there (see host) does the work of the local driver. Code and inputs come from the store and the output goes
+there, by the platform's address and a token for that run of the job alone.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from compute.adapters.local import questions
+from compute.adapters.ssh import wire
+from compute.adapters.ssh.connection import HostConnection
+from compute.adapters.stored_outputs import SentOutput, StoredOutputs
+from compute.engine.mounts import SourceKind, describe_kinds
+from compute.engine.ports import JobReport, Launch, LogChunk, NodeFacts, OutputReader, UsageSample
+from compute.errors import StartRefused
+
+MOUNTABLE = frozenset({SourceKind.TREE})
+_NEWS_S = 10.0
+
+
+class SshDriver:
+    """The driver of kind `ssh`."""
+
+    mountable = MOUNTABLE
+
+    def __init__(
+        self,
+        connection: HostConnection,
+        *,
+        platform_url: str,
+        outputs: StoredOutputs,
+        sign_attempt: Callable[[Launch], str],
+    ) -> None:
+        """Take what speaks with the host. `sign_attempt` returns the token that a launch shows to the platform."""
+        self._connection = connection
+        self._platform_url = platform_url
+        self._outputs = outputs
+        self._sign_attempt = sign_attempt
+
+    def close(self) -> None:
+        """End the connection. The next question opens another."""
+        self._connection.close()
+
+    def probe(self) -> Sequence[NodeFacts]:
+        """Return the host."""
+        return wire.nodes_from_json(self._connection.call("probe", patience_s=20.0))
+
+    def start(self, launch: Launch) -> None:
+        """Hand the job to the host. It is brought what it reads, then it starts."""
+        kinds = {mount.source.kind for mount in launch.spec.mounts} - MOUNTABLE
+        if kinds:
+            raise StartRefused(f"The job reads {describe_kinds(kinds)}, which cannot be mounted on this host.")
+        if launch.spec.working_directory is not None:
+            raise StartRefused(
+                f"The job asks for the working directory {launch.spec.working_directory} of the platform's machine, "
+                "which this host does not have."
+            )
+        self._connection.call(
+            "start", launch=wire.launch_to_json(launch), url=self._platform_url, token=self._sign_attempt(launch)
+        )
+
+    def list_jobs(self) -> Sequence[JobReport]:
+        """Return what the host says."""
+        return list(map(wire.report_from_json, self._connection.call("list_jobs")))
+
+    def stop(self, name: str, grace_s: float) -> None:
+        """Have the job ended by the host."""
+        self._connection.call("stop", name=name, grace_s=grace_s)
+
+    def read_log(self, name: str, offset: int, limit: int) -> LogChunk:
+        """Read from the log on the host."""
+        return questions.chunk_from_json(self._connection.call("read_log", name=name, offset=offset, limit=limit))
+
+    def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:
+        """Read from the samples on the host."""
+        moment = None if after is None else after.isoformat()
+        return questions.samples_from_json(self._connection.call("read_usage", name=name, after=moment))
+
+    def open_output(self, name: str) -> OutputReader:
+        """Read what the host has sent to the store."""
+        return SentOutput(lambda: self._find_output(name))
+
+    def forget(self, name: str) -> None:
+        """Have it no longer listed."""
+        self._connection.call("forget", name=name)
+
+    def delete(self, name: str) -> None:
+        """Have its files removed."""
+        self._connection.call("delete", name=name)
+
+    def wait_for_news(self, timeout_s: float) -> bool:
+        """Wait for the host to have news."""
+        return bool(self._connection.call("wait_for_news", patience_s=timeout_s + _NEWS_S, timeout_s=timeout_s))
+
+    def _find_output(self, name: str) -> OutputReader | None:
+        output = self._connection.call("describe_output", name=name)
+        if "error" in output:
+            raise FileNotFoundError(f"The output of {name} was not stored: {output['error']}")
+        return self._outputs.open(output["job_id"], output["root"]) if output["root"] else None

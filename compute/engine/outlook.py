@@ -1,0 +1,254 @@
+"""The outlook of a waiting job in one sentence: why it waits, until when, where its data is, where else it could go.
+
+Its facts are made in the background and read for each person, who may not see the names of strangers' work.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from core.units import ONE_GPU, format_bytes, format_cpu, format_duration, format_gpus
+
+STRANGER = "another project"
+_NOW_S, _SOON_S, _SAME_S = 5.0, 60.0, 60.0
+_GPU, _CPU = "gpu", "cpu"
+
+
+@dataclass(frozen=True)
+class HeldShare:
+    """What a project holds of what decides about a job, and may hold: thousandths of GPUs, or of CPU cores.
+
+    `quota` None: without bound.
+    """
+
+    project: str
+    held: int
+    quota: int | None
+    fair: int
+    resource: str
+
+
+@dataclass(frozen=True)
+class HolderEnd:
+    """A job that holds what another one waits for, and when it gives it back. `is_ahead`: it waits, and goes first.
+
+    `job` and `project` are those of a stranger where the reader may not see them.
+    """
+
+    job: str
+    project: str
+    gpu_milli: int
+    ends_at: datetime | None
+    is_borrowing: bool
+    is_ahead: bool
+
+
+@dataclass(frozen=True)
+class StoppedJob:
+    """A job that is stopped for another one, at `at`; `code` says by which rule. It is queued again."""
+
+    job: str
+    project: str
+    code: str
+    at: datetime | None
+
+
+@dataclass(frozen=True)
+class DataState:
+    """The datasets of a job at one place. `ready_at` None: no rate is known, and nothing of it where all is ready."""
+
+    total_bytes: int
+    missing_bytes: int
+    site: str
+    ready_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a job could run: when it would start and be done there, in one half of all cases; None: not known.
+
+    `is_chosen`: it waits there. `is_fallback`: its step names it.
+    """
+
+    template: str
+    resource: str
+    starts_at: datetime | None
+    late_at: datetime | None
+    run_s: float | None
+    finishes_at: datetime | None
+    is_chosen: bool
+    is_fallback: bool
+    data: DataState | None
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Why a job waits (`wait_class`, a name for programs), and when it starts. `text` says all of it in one sentence.
+
+    `likely_at` and `late_at` are when it has started in one half and in nine tenths of all cases; None: not known.
+    `line` is its place in line, from 1. `stops` are the jobs that are stopped for it.
+    """
+
+    wait_class: str
+    made_at: datetime
+    likely_at: datetime | None
+    late_at: datetime | None
+    line: int | None
+    nodes: Sequence[str]
+    asked: HeldShare | None
+    asked_milli: int
+    holders: Sequence[HolderEnd]
+    stops: Sequence[StoppedJob]
+    places: Sequence[Place]
+    text: str = ""
+
+    @property
+    def chosen(self) -> Place | None:
+        """The place where it waits."""
+        return next((place for place in self.places if place.is_chosen), None)
+
+    @property
+    def runner_up(self) -> Place | None:
+        """The best of the other places: where it would be done first."""
+        known = [place for place in self.places if not place.is_chosen and place.finishes_at is not None]
+        return min(known, key=lambda place: (place.finishes_at, place.template), default=None)
+
+
+def in_words(outlook: Outlook, *, now: datetime) -> Outlook:
+    """Return an outlook with its sentence."""
+    parts = [_why(outlook, now), _when(outlook, now), *_data(outlook, now), *_elsewhere(outlook, now)]
+    text = "; ".join(part for part in parts if part)
+    return replace(outlook, text=f"{text[0].upper()}{text[1:]}.")
+
+
+def in_words_of_trial(outlook: Outlook, *, now: datetime) -> Outlook:
+    """Return the outlook of a job that is only tried, with its sentence."""
+    if outlook.likely_at is None or outlook.likely_at > now:
+        text = in_words(outlook, now=now).text
+        return replace(outlook, text=f"It would not start now: {text[0].lower()}{text[1:]}")
+    places = f" on {', '.join(outlook.nodes)}"
+    stopped = [f"{stop.job} ({stop.project})" for stop in outlook.stops]
+    if not stopped:
+        return replace(outlook, text=f"It would start now{places}.")
+    verb = "is" if len(stopped) == 1 else "are"
+    return replace(outlook, text=f"It would start{places} as soon as {', '.join(stopped)} {verb} stopped for it.")
+
+
+_WHY = {
+    "data": "this job waits for its data",
+    "over_share": "this job is beyond the share of its project{own} and waits for {asked}{held}",
+    "limit": "this job waits for {asked} within the limit of its project{held}",
+    "affinity": "this job waits for {asked} on nodes where it may run{held}",
+    "guard": "this job waits for {asked} that are reserved for a bigger job",
+    "stopping": "this job waits for {asked} of jobs that are being stopped",
+    "nodes": "this job waits for {asked} on nodes that take no work now",
+    "never": "no node can ever give this job {asked}",
+    "next_cycle": "this job waits for the next cycle, as {asked} have just become free",
+    "fragmented": "this job waits for {asked} on one node, and as many are free but not together{held}",
+    "starved": "this job waits for {asked}{held}, though {project} is below its quota",
+    "by_right": "this job waits for {asked}{held}",
+    "borrowed": "this job waits for {asked}{held}",
+}
+
+
+def _why(outlook: Outlook, now: datetime) -> str:
+    own = outlook.asked
+    words = {
+        "asked": _amount(outlook.asked_milli, own.resource if own is not None else _GPU),
+        "own": _own(own) if own is not None else "",
+        "project": own.project if own is not None else "its project",
+        "held": _held_by(outlook, now),
+    }
+    return _WHY[outlook.wait_class].format(**words)
+
+
+def _own(own: HeldShare) -> str:
+    quota = "" if own.quota is None else f" of its quota of {_number(own.quota, own.resource)}"
+    fair = f", its fair share is {_number(own.fair, own.resource)}" if own.quota is None or own.fair > own.quota else ""
+    return f" ({own.project} holds {_amount(own.held, own.resource)}{quota}{fair})"
+
+
+def _held_by(outlook: Outlook, now: datetime) -> str:
+    """Name who holds what is waited for, by which right, and until when; how much of it, where that is a part."""
+    if not outlook.holders:
+        return ""
+    last = outlook.holders[0]
+    same = [holder for holder in outlook.holders if (holder.project, holder.is_ahead) == (last.project, last.is_ahead)]
+    others = len({(holder.project, holder.is_ahead) for holder in outlook.holders}) - 1
+    jobs = "" if last.project == STRANGER else f" ({', '.join(holder.job for holder in same[:2])})"
+    who = last.project + jobs + (f" and {others} more" if others else "")
+    end = "" if others else "s"
+    held = sum(holder.gpu_milli for holder in outlook.holders)
+    is_part = 0 < held < outlook.asked_milli and (outlook.asked is None or outlook.asked.resource == _GPU)
+    that, part = (f", of which {who}", f" {_number(held, _GPU)}") if is_part else (f" that {who}", "")
+    until = f" until {_about(last.ends_at, now)}" if last.ends_at is not None else ""
+    if last.is_ahead:
+        return f"{that} get{end}{part} first and keep{end}{until}"
+    if outlook.stops:
+        return f"{that} borrow{end}{part} and give{end} back now"
+    if last.is_borrowing:
+        back = _about(last.ends_at, now) if last.ends_at is not None else "at its end"
+        return f"{that} borrow{end}{part} and give{end} back {back}"
+    own = outlook.asked.project if outlook.asked is not None else ""
+    return f"{that} hold{end}{part}{'' if last.project == own else ' by right'}{until}"
+
+
+def _when(outlook: Outlook, now: datetime) -> str:
+    if outlook.wait_class == "never":
+        return ""
+    if outlook.likely_at is None:
+        return "when it starts is not known, as there is no history of how long those before it run"
+    text = f"it starts {_about(outlook.likely_at, now)}"
+    if outlook.late_at is None:
+        return f"{text}, and at the latest nobody knows"
+    if (outlook.late_at - outlook.likely_at).total_seconds() < _SAME_S:
+        return text
+    return f"{text}, in nine of ten cases by {_clock(outlook.late_at, now)}"
+
+
+def _data(outlook: Outlook, now: datetime) -> list[str]:
+    place = outlook.chosen
+    if place is None or place.data is None or not place.data.total_bytes:
+        return []
+    data = place.data
+    if not data.missing_bytes:
+        return [f"its {format_bytes(data.total_bytes)} are already on {data.site}"]
+    there = format_bytes(data.total_bytes - data.missing_bytes)
+    arrival = f"and will be there {_about(data.ready_at, now)}" if data.ready_at is not None else "at no known rate"
+    return [f"{there} of its data are on {data.site}, {format_bytes(data.missing_bytes)} still move {arrival}"]
+
+
+def _elsewhere(outlook: Outlook, now: datetime) -> list[str]:
+    other, here = outlook.runner_up, outlook.chosen
+    if other is None or other.starts_at is None or other.finishes_at is None:
+        return []
+    text = f"on {other.template} it would start {_about(other.starts_at, now)}"
+    if here is None or here.finishes_at is None:
+        return [f"{text} and be done {_about(other.finishes_at, now)}"]
+    later_s = (other.finishes_at - here.finishes_at).total_seconds()
+    joint = "but" if (other.starts_at < (here.starts_at or now)) == (later_s > 0) else "and"
+    if abs(later_s) < _NOW_S:
+        return [f"{text} and be done at the same time"]
+    return [f"{text} {joint} be done {format_duration(abs(later_s))} {'later' if later_s > 0 else 'sooner'}"]
+
+
+def _about(moment: datetime | None, now: datetime) -> str:
+    if moment is None:
+        return "at an unknown time"
+    left_s = (moment - now).total_seconds()
+    if _NOW_S <= left_s < _SOON_S:  # a minute would be too coarse
+        return f"about {moment:%H:%M:%S} UTC"
+    return "now" if left_s < _NOW_S else f"about {_clock(moment, now)}"
+
+
+def _clock(moment: datetime, now: datetime) -> str:
+    return f"{moment:%H:%M} UTC" if moment.date() == now.date() else f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _number(milli: int, resource: str) -> str:
+    return format_gpus(milli) if resource == _GPU else format_cpu(milli)
+
+
+def _amount(milli: int, resource: str) -> str:
+    unit = ("GPU" if milli == ONE_GPU else "GPUs") if resource == _GPU else "CPU"
+    return f"{_number(milli, resource)} {unit}"

@@ -1,0 +1,92 @@
+"""What waiting jobs are told: the stored forecasts, with the names that the reader may see. One query."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from accounts.actor import Actor
+from compute.engine.outlook import STRANGER, DataState, HeldShare, HolderEnd, Outlook, Place, StoppedJob, in_words
+from compute.engine.states import JobState
+from compute.models import Job
+from core import clock
+from scheduler.selectors.forecasts import StoredForecast, find_forecasts
+
+__all__ = ["Outlook", "find_outlooks", "read"]
+
+_STRANGERS_JOB = "a job of another project"
+
+
+def find_outlooks(*, actor: Actor, jobs: Sequence[Job]) -> Mapping[str, Outlook]:
+    """Return by id what is known about the waits of these jobs, which the actor may see; others are left out."""
+    waiting = [job for job in jobs if job.state == JobState.PENDING]
+    stored = find_forecasts([job.name for job in waiting]) if waiting else {}
+    now = clock.now()
+    told = {job.pk: read(actor, stored[job.name]) for job in waiting if job.name in stored}
+    # A job in the queue has its data, also where that arrived since its forecast was made.
+    queued = {job.pk for job in waiting if job.workload_id is not None}
+    return {pk: in_words(_with_data(outlook) if pk in queued else outlook, now=now) for pk, outlook in told.items()}
+
+
+def _with_data(outlook: Outlook) -> Outlook:
+    """Return the outlook of a job whose data is where it waits."""
+    places = [
+        replace(place, data=replace(place.data, missing_bytes=0, ready_at=None))
+        if place.is_chosen and place.data is not None
+        else place
+        for place in outlook.places
+    ]
+    return replace(outlook, places=places)
+
+
+def read(actor: Actor, stored: StoredForecast) -> Outlook:
+    """Return a forecast as the actor may read it, without its sentence."""
+    facts = dict(stored.facts)
+    return Outlook(
+        wait_class=facts["wait_class"],
+        made_at=stored.made_at,
+        likely_at=stored.likely_at,
+        late_at=stored.late_at,
+        line=facts["line"],
+        nodes=facts["nodes"],
+        asked=None if facts["asked"] is None else HeldShare(**facts["asked"]),
+        asked_milli=facts["asked_milli"],
+        holders=[_holder(actor, each) for each in facts["holders"]],
+        stops=[_stopped(actor, each) for each in facts["stops"]],
+        places=[_place(each) for each in facts["places"]],
+    )
+
+
+def _names(actor: Actor, facts: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the names of a job and its project as the actor may read them."""
+    is_known = actor.level_in(facts["project_id"]) is not None
+    return (facts["job"], facts["project"]) if is_known else (_STRANGERS_JOB, STRANGER)
+
+
+def _stopped(actor: Actor, facts: Mapping[str, Any]) -> StoppedJob:
+    job, project = _names(actor, facts)
+    return StoppedJob(job, project, facts["code"], _moment(facts["at"]))
+
+
+def _holder(actor: Actor, facts: Mapping[str, Any]) -> HolderEnd:
+    job, project = _names(actor, facts)
+    return HolderEnd(
+        job=job,
+        project=project,
+        gpu_milli=facts["gpu_milli"],
+        ends_at=_moment(facts["ends_at"]),
+        is_borrowing=facts["is_borrowing"],
+        is_ahead=facts["is_ahead"],
+    )
+
+
+def _place(facts: Mapping[str, Any]) -> Place:
+    times = {name: _moment(facts[name]) for name in ("starts_at", "late_at", "finishes_at")}
+    data = facts["data"]
+    if data is not None:
+        data = DataState(**{**data, "ready_at": _moment(data["ready_at"])})
+    return Place(**{**facts, **times, "data": data})
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

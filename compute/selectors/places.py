@@ -1,0 +1,108 @@
+"""Where jobs that are not submitted yet would start and be done: what flows choose templates by.
+
+One run of the engine forward answers for all templates; what is stored in the background answers for jobs that wait.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from compute.engine.states import JobState
+from compute.models import Template
+from compute.selectors import start_forecasts
+from compute.selectors.start_forecasts import Forecaster, JobFacts, shape_of
+from core import clock
+from scheduler.selectors.forecasts import find_forecasts
+
+
+@dataclass(frozen=True)
+class NewJob:
+    """What decides about a job of which `count` equal ones would be submitted now, wherever it goes.
+
+    `flow` and `step` say what it is for, None for a job submitted by hand; so does its command. `commits` are the ids
+    of those that it reads. `simulated_duration_s` is how long it takes on nodes that do not exist.
+    """
+
+    project_id: str
+    project: str
+    command: str
+    simulated_duration_s: float
+    flow: str | None = None
+    step: str | None = None
+    commits: Sequence[str] = ()
+    name: str = ""
+    count: int = 1
+    replicas: int = 1
+    is_preemptible: bool = True
+    timeout_s: float | None = None
+
+    def facts_at(self, template: Template) -> JobFacts:
+        """Return what forecasts read of a job, as it would be on a template."""
+        return {
+            **shape_of(template),
+            "pk": "",
+            "name": self.name,
+            "title": "",
+            "project_id": self.project_id,
+            "project__name": self.project,
+            "state": JobState.PENDING,
+            "workload_id": None,
+            "started_at": None,
+            "created_at": clock.now(),
+            "evictions": 0,
+            "replica_count": self.replicas,
+            "priority": 50,
+            "is_preemptible": self.is_preemptible,
+            "template_id": template.pk,
+            "spec__command": self.command,
+            "spec__env__NEARLINE_FLOW": self.flow,
+            "spec__env__NEARLINE_STEP": self.step,
+            "spec__timeout_s": self.timeout_s,
+            "spec__simulated_duration_s": self.simulated_duration_s,
+            "spec__commits": list(self.commits),
+            "spec__fallbacks": (),
+        }
+
+
+@dataclass(frozen=True)
+class ForecastPlace:
+    """When jobs start on a template, in seconds and ascending (infinite: not known), and how long each runs there."""
+
+    starts_in_s: Sequence[float]
+    run_s: float
+
+
+def forecast_places(jobs: Mapping[str, tuple[NewJob, Sequence[Template]]]) -> dict[tuple[str, str], ForecastPlace]:
+    """Return what each of these jobs may expect on each of its templates, by its key and the template's full name.
+
+    For callers that have checked who may know.
+    """
+    facts = {key: job.facts_at(templates[0]) for key, (job, templates) in jobs.items()}
+    forecaster = Forecaster([*facts.values(), *start_forecasts.list_live_jobs()])
+    found = {}
+    for key, (job, templates) in jobs.items():
+        for template in templates:
+            if (place := forecaster.starts_at(facts[key], template, job.count)) is not None:
+                found[key, template.full_name] = ForecastPlace(*place)
+    return found
+
+
+def find_stored_places(job_names: Collection[str], *, made_after: datetime) -> dict[str, dict[str, ForecastPlace]]:
+    """Return by name and template what jobs that wait may expect there and elsewhere, as it was last forecast.
+
+    Forecasts that are as old as `made_after` are left out. For callers that have checked who may know.
+    """
+    now = clock.now()
+
+    def seconds_until(text: str | None) -> float:
+        return float("inf") if text is None else max(0.0, (datetime.fromisoformat(text) - now).total_seconds())
+
+    def place_of(facts: Mapping[str, Any]) -> ForecastPlace:
+        return ForecastPlace((seconds_until(facts["starts_at"]),), facts["run_s"] or float("inf"))
+
+    return {
+        name: {facts["template"]: place_of(facts) for facts in stored.facts["places"]}
+        for name, stored in find_forecasts(job_names).items()
+        if stored.made_at > made_after
+    }

@@ -1,0 +1,262 @@
+"""The forecasts of one moment: why each waiting job waits, when it starts, and where else it would be done.
+
+All comes from one run of the engine forward over what is known of run times, and from where the data lies.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from compute.engine.states import JobState
+from compute.models import Job, Template
+from compute.selectors import run_times
+from compute.selectors.locality import sites_by_resource
+from compute.selectors.run_times import RunHistory
+from core import clock
+from datasets.selectors import locality
+from datasets.selectors.locality import DataArrival, Locality
+from scheduler.selectors.forecasts import HeldBy, Outlook, Outlooks, Probe, Share, StartForecast
+
+_MOST_PLACED = 20
+"""Of so many waiting jobs, the oldest, other places are looked at."""
+
+_MOST_PLACES = 4
+_MOST_HOLDERS = 8
+_COLUMNS = (
+    *run_times.COLUMNS,
+    *("name", "title", "workload_id", "resource_id", "resource__name", "template_id", "project__name", "created_at"),
+    *("cpu_millicores", "memory_bytes", "gpu_milli", "priority", "is_preemptible", "evictions", "replica_count"),
+    *("spec__commits", "spec__fallbacks"),
+)
+
+
+JobFacts = Mapping[str, Any]
+"""What is read of a job."""
+
+
+@dataclass(frozen=True)
+class JobForecast:
+    """When a job starts, in seconds; None is unknown. `facts` are what is told of its wait, as JSON."""
+
+    likely_s: float | None
+    late_s: float | None
+    facts: Mapping[str, Any]
+
+
+def list_live_jobs() -> list[JobFacts]:
+    """Return what forecasts need to know of all jobs that have not ended, the oldest first."""
+    return list(Job.objects.filter(is_live=True).order_by("pk").values(*_COLUMNS))
+
+
+class Forecaster:
+    """All that the forecasts of one moment are made of."""
+
+    def __init__(self, jobs: Sequence[JobFacts], *, is_exact: bool = False) -> None:
+        self._jobs = {_id_of(job): job for job in jobs}
+        waiting = [job for job in jobs if job["state"] == JobState.PENDING]
+        self._history = RunHistory({job["project_id"] for job in jobs})
+        self._places = _Places(waiting)
+        self._outlooks = Outlooks(
+            {id_: self._history.predict(job) for id_, job in self._jobs.items()},
+            project_ids={job["project_id"] for job in waiting},
+            arrivals=self._arrivals([job for job in waiting if job["workload_id"] is None and job["pk"]]),
+            is_exact=is_exact,
+        )
+        self.now = self._outlooks.now
+        self._compared = {job["pk"] for job in waiting[:_MOST_PLACED]}
+
+    @cached_property
+    def _known(self) -> Mapping[str, Outlook]:
+        return {outlook.workload_id: outlook for outlook in self._outlooks.of_waiting()}
+
+    def _arrivals(self, jobs: Sequence[JobFacts]) -> list[Probe]:
+        """Return the jobs that join the queue, with their place in line, at the known time when their data is ready."""
+        probes = [self._probe(job, job, self._places.arrival(job, job["resource_id"])) for job in jobs]
+        return [replace(probe, id=str(probe.instead_of), instead_of=None) for probe in probes if probe.in_s < math.inf]
+
+    def forecast(self, job: JobFacts) -> JobForecast:
+        """Return the forecast of a waiting job."""
+        arrival = self._places.arrival(job, job["resource_id"])
+        known = self._known.get(_id_of(job))
+        outlook = known or self._at_place(job, job, arrival)
+        start = outlook.start
+        here = self._place(job, job, start, arrival, is_chosen=True)
+        others = self._elsewhere(job) if job["pk"] in self._compared else ()
+        facts = {
+            "wait_class": str(outlook.wait_class),
+            "line": start.ahead + 1 if start.likely_s < math.inf else None,
+            "nodes": list(outlook.nodes),
+            "asked": self._share_of(job, outlook.own),
+            "asked_milli": job["replica_count"] * (job["gpu_milli"] or job["cpu_millicores"]),
+            "holders": [self._holder(holder) for holder in outlook.holders[:_MOST_HOLDERS]],
+            "stops": [
+                self._who(stop.job_id) | {"code": str(stop.code), "at": self._at(stop.in_s)} for stop in start.stops
+            ],
+            "places": [here, *others],
+        }
+        return JobForecast(_known(start.likely_s), _known(start.late_s), facts)
+
+    def _share_of(self, job: JobFacts, share: Share) -> dict[str, Any]:
+        return {
+            "project": job["project__name"],
+            "held": share.held,
+            "quota": share.quota,
+            "fair": share.fair,
+            "resource": "gpu" if job["gpu_milli"] else "cpu",
+        }
+
+    def _holder(self, holder: HeldBy) -> dict[str, Any]:
+        return self._who(holder.workload_id) | {
+            "gpu_milli": holder.gpu_milli,
+            "ends_at": self._at(holder.ends_in_s),
+            "is_borrowing": holder.share.is_borrowing,
+            "is_ahead": holder.is_ahead,
+        }
+
+    def _who(self, workload_id: str) -> dict[str, Any]:
+        job = self._jobs.get(workload_id)
+        if job is None:
+            return {"project_id": "", "project": "", "job": ""}
+        return {"project_id": job["project_id"], "project": job["project__name"], "job": job["title"] or job["name"]}
+
+    # --- places
+
+    def starts_at(self, job: JobFacts, template: Template, count: int) -> tuple[Sequence[float], float] | None:
+        """Return in how many seconds so many equal jobs would start on a template, and how long each then runs.
+
+        None where its datasets would have to be copied for each job, for which no time is known.
+        """
+        arrival = self._places.arrival(job, template.resource_id)
+        if _needs_own_copy(job, template, arrival):
+            return None
+        probe = self._probe(job, {**job, **shape_of(template)}, arrival)
+        return self._outlooks.starts_of_probe(probe, count), probe.run_times.left_s(0.5)
+
+    def _elsewhere(self, job: JobFacts) -> Iterator[dict[str, Any]]:
+        for template in self._places.others(job):
+            there = {**job, **shape_of(template)}
+            arrival = self._places.arrival(job, template.resource_id)
+            # Simulated steps run without their data where there is no site; nothing else can be submitted there.
+            is_named = template.full_name in (job["spec__fallbacks"] or ())
+            if _needs_own_copy(job, template, arrival) or (arrival is None and job["spec__commits"] and not is_named):
+                continue
+            start = self._at_place(job, there, arrival).start
+            yield self._place(job, there, start, arrival, is_chosen=False)
+
+    def _at_place(self, job: JobFacts, there: JobFacts, arrival: DataArrival | None) -> Outlook:
+        """Return the outlook of a job at a place, queued there once its data is ready."""
+        return self._outlooks.of_probe(self._probe(job, there, arrival))
+
+    def _probe(self, job: JobFacts, there: JobFacts, arrival: DataArrival | None) -> Probe:
+        ready_in_s = 0.0 if arrival is None or arrival.is_ready else arrival.ready_in_s
+        return Probe(
+            project_id=job["project_id"],
+            resource_id=there["resource_id"],
+            cpu_millicores=there["cpu_millicores"],
+            memory_bytes=there["memory_bytes"],
+            gpu_milli=there["gpu_milli"],
+            # Elsewhere it would be submitted anew.
+            enqueued_at=job["created_at"] if there is job else clock.now(),
+            run_times=self._history.predict(there, there["template_name"]),
+            replicas=job["replica_count"],
+            priority=job["priority"],
+            is_preemptible=job["is_preemptible"],
+            instead_of=_id_of(job),
+            in_s=math.inf if ready_in_s is None else ready_in_s,
+        )
+
+    def _place(
+        self,
+        job: JobFacts,
+        there: JobFacts,
+        start: StartForecast,
+        arrival: DataArrival | None,
+        *,
+        is_chosen: bool,
+    ) -> dict[str, Any]:
+        run_s = self._history.predict(there, there["template_name"]).left_s(0.5)
+        return {
+            "template": there["template_name"],
+            "resource": there["resource__name"],
+            "starts_at": self._at(start.likely_s),
+            "late_at": self._at(start.late_s),
+            "run_s": _known(run_s),
+            "finishes_at": self._at(start.likely_s + run_s),
+            "is_chosen": is_chosen,
+            "is_fallback": there["template_name"] in (job["spec__fallbacks"] or ()),
+            "data": None
+            if arrival is None
+            else {
+                "total_bytes": arrival.total_bytes,
+                "missing_bytes": arrival.missing_bytes,
+                "site": arrival.site,
+                "ready_at": None if arrival.ready_in_s is None else self._at(arrival.ready_in_s),
+            },
+        }
+
+    def moment(self, seconds: float | None) -> datetime | None:
+        """Return the moment in so many seconds; None where that is not known."""
+        return None if seconds is None or seconds == math.inf else self.now + timedelta(seconds=seconds)
+
+    def _at(self, seconds: float) -> str | None:
+        moment = self.moment(seconds)
+        return None if moment is None else moment.isoformat()
+
+
+class _Places:
+    """Where waiting jobs could go, and how far their data is there."""
+
+    def __init__(self, waiting: Sequence[JobFacts]) -> None:
+        self._sites = sites_by_resource()
+        commits = {id_ for job in waiting for id_ in job["spec__commits"] or ()}
+        sites = {site for names in self._sites.values() for site in names}
+        self._locality: Locality | None = locality.read_locality(commits, sites) if commits else None
+        rows = Template.objects.filter(resource__detached_at=None).select_related("resource")
+        self._templates = {row.full_name: row for row in rows.order_by("gpu_milli", "cpu_millicores", "pk")}
+
+    def arrival(self, job: JobFacts, resource_id: str) -> DataArrival | None:
+        """Return how far the data of a job is at a resource; None where it reads none, or the resource has no site."""
+        commits, sites = job["spec__commits"], self._sites.get(resource_id)
+        return self._locality.arrival(commits, sites) if self._locality is not None and commits and sites else None
+
+    def others(self, job: JobFacts) -> list[Template]:
+        """Return the templates that its step names besides, then of each other resource the smallest that holds it."""
+        named = [self._templates[name] for name in job["spec__fallbacks"] or () if name in self._templates]
+        found = {row.full_name: row for row in named if row.full_name != job["template_name"]}
+        seen = {job["resource_id"], *(row.resource_id for row in found.values())}
+        for row in self._templates.values():
+            if row.resource_id not in seen and all(
+                getattr(row, name) >= job[name] for name in ("cpu_millicores", "memory_bytes", "gpu_milli")
+            ):
+                seen.add(row.resource_id)
+                found[row.full_name] = row
+        return list(found.values())[:_MOST_PLACES]
+
+
+def shape_of(template: Template) -> JobFacts:
+    """Return what jobs have of their template."""
+    return {
+        "resource_id": template.resource_id,
+        "resource__name": template.resource.name,
+        "resource__is_simulated": template.resource.is_simulated,
+        "template_name": template.full_name,
+        "cpu_millicores": template.cpu_millicores,
+        "memory_bytes": template.memory_bytes,
+        "gpu_milli": template.gpu_milli,
+    }
+
+
+def _needs_own_copy(job: JobFacts, template: Template, arrival: DataArrival | None) -> bool:
+    return arrival is None and bool(job["spec__commits"]) and not template.resource.is_simulated
+
+
+def _id_of(job: JobFacts) -> str:
+    """Return the name of a job in forecasts: that of its workload, once it has one."""
+    return str(job["workload_id"] or job["pk"])
+
+
+def _known(seconds: float) -> float | None:
+    return seconds if seconds < math.inf else None

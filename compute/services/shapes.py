@@ -1,0 +1,167 @@
+"""The shape of a job that names no template: how much of a node it gets, and on which resource it may run.
+
+A job that says only how many GPUs it needs gets the smallest template with exactly so many; where a resource has none,
+the share of CPU and memory that belongs to these GPUs on its nodes. Such a shape is a template that is not stored.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from accounts.actor import Actor
+from compute.adapters import drivers
+from compute.engine.holders import Amounts, fits
+from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
+from compute.models import Resource, Template
+from compute.selectors import capacity, templates
+from compute.selectors import resources as resource_selectors
+from compute.services import confinement
+from core import units
+from core.units import ONE_GPU
+from scheduler.selectors import pools
+
+_CPU_MILLICORES, _MEMORY_BYTES = 1000, 2**30
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a job needs of the resource that runs it, and where to look: on one resource, or in a pool.
+
+    `cpu_millicores` and `memory_bytes` None: what belongs to the GPUs. `volumes` and `ports` are only taken where
+    nothing is real: no kind of resource gives them to jobs.
+    """
+
+    gpu_milli: int = 0
+    cpu_millicores: int | None = None
+    memory_bytes: int | None = None
+    resource: str = ""
+    pool: str = pools.DEFAULT
+    replicas: int = 1
+    needs_image: bool = False
+    reads_data: bool = False
+    ports: Sequence[int] = ()
+    volumes: Sequence[str] = ()
+
+
+def find_template(*, actor: Actor, ask: Ask) -> Template:
+    """Return the template for a job, stored or not.
+
+    Of several resources one whose nodes exist goes first, then one that could start the job now. Raises InvalidJobSpec,
+    ResourceNotFound, PoolNotFound, and NoResourceFits, which says of each resource why it cannot run the job.
+    """
+    if ask.gpu_milli > ONE_GPU and ask.gpu_milli % ONE_GPU:
+        raise InvalidJobSpec("More than one GPU must be whole ones.")
+    if ask.cpu_millicores == 0 or ask.memory_bytes == 0:
+        raise InvalidJobSpec("A job needs some CPU and some memory.")
+    resources = _list_resources(actor, ask)
+    nodes = capacity.nodes_of(actor, {resource.pk for resource in resources})
+    fitting: list[Template] = []
+    faults: list[str] = []
+    for resource in resources:
+        found = _fit(actor, ask, resource, [amounts for _, amounts in nodes[resource.pk]])
+        if isinstance(found, str):
+            faults.append(found)
+        else:
+            fitting.append(found)
+    if not fitting:
+        where = ask.resource or f"the pool {ask.pool}"
+        raise NoResourceFits(" ".join([f"No resource of {where} can run the job.", *faults[:_MOST_NAMED]]))
+    ready = capacity.find_with_capacity(fitting)
+    return min(fitting, key=lambda each: (each.resource.is_simulated, each.pk not in ready, each.resource.name))
+
+
+def get_template(*, actor: Actor, full_name: str, ports: Sequence[int] = (), volumes: Sequence[str] = ()) -> Template:
+    """Return the template that a job names.
+
+    Raises TemplateNotFound, ResourceUnconfined, and NoResourceFits for ports and volumes that its resource lacks.
+    """
+    template = templates.get_template(actor=actor, full_name=full_name)
+    confinement.require_use(actor=actor, resources=[template.resource])
+    if fault := _missing_offer(template.resource, ports, volumes):
+        raise NoResourceFits(fault)
+    return template
+
+
+def _list_resources(actor: Actor, ask: Ask) -> list[Resource]:
+    if ask.resource:
+        return [resource_selectors.get_resource(actor=actor, name=ask.resource)]
+    pools.require_pool(actor=actor, name=ask.pool)
+    rows = pools.list_pools(actor=actor).filter(name=ask.pool)
+    names = {name for view in pools.view_pools(rows) for name in view.resources}
+    return [each for each in resource_selectors.list_resources(actor=actor) if each.name in names]
+
+
+def _fit(actor: Actor, ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -> Template | str:
+    """Return the template that a job has on a resource, or why it has none there."""
+    if fault := next(_faults(actor, ask, resource), ""):
+        return fault
+    template = _stored(ask, resource) or _made(ask, resource, nodes)
+    amounts = Amounts(template.cpu_millicores, template.memory_bytes, template.gpu_milli)
+    if not any(fits(amounts, node, []) for node in nodes):
+        return f"{resource.name} has no node with {_in_words(amounts)}."
+    return template
+
+
+def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
+    kind = drivers.get_kind(resource.kind)
+    if ask.replicas > 1 and not kind.runs_gangs:
+        yield f"{resource.name} runs each job on one node."
+    if ask.needs_image and kind.ignores_images:
+        yield f"{resource.name} runs no containers."
+    if ask.gpu_milli % ONE_GPU and not kind.shares_gpus:
+        yield f"{resource.name} gives whole GPUs only."
+    if ask.reads_data and not resource.sites:
+        yield f"{resource.name} has no cache site."
+    if fault := _missing_offer(resource, ask.ports, ask.volumes):
+        yield fault
+    try:
+        confinement.require_use(actor=actor, resources=[resource])
+    except ResourceUnconfined as error:
+        yield error.message
+
+
+def _missing_offer(resource: Resource, ports: Sequence[int], volumes: Sequence[str]) -> str:
+    asked = [*(f"port {port}" for port in ports), *(f"volume {volume}" for volume in volumes)]
+    if not asked or resource.is_simulated:
+        return ""
+    return f"{resource.name} gives jobs no ports and no volumes; this one asks for {', '.join(asked[:_MOST_NAMED])}."
+
+
+def _stored(ask: Ask, resource: Resource) -> Template | None:
+    """Return the smallest template with exactly as many GPUs, where the job says nothing else."""
+    if not ask.gpu_milli or ask.cpu_millicores is not None or ask.memory_bytes is not None:
+        return None
+    same = [template for template in resource.templates.all() if template.gpu_milli == ask.gpu_milli]
+    return min(same, key=lambda each: (each.cpu_millicores, each.memory_bytes, each.pk), default=None)
+
+
+def _made(ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -> Template:
+    cpu_millicores, memory_bytes = _share_of(ask.gpu_milli, nodes)
+    template = Template(
+        resource=resource,
+        cpu_millicores=cpu_millicores if ask.cpu_millicores is None else ask.cpu_millicores,
+        memory_bytes=memory_bytes if ask.memory_bytes is None else ask.memory_bytes,
+        gpu_milli=ask.gpu_milli,
+    )
+    parts = [f"{ask.gpu_milli / ONE_GPU:g}-gpu"]
+    if ask.cpu_millicores is not None:
+        parts.append(f"{ask.cpu_millicores / 1000:g}-cpu")
+    if ask.memory_bytes is not None:
+        parts.append(units.format_memory(ask.memory_bytes).replace(" ", "-"))
+    template.name = "-".join(parts)
+    return template
+
+
+def _share_of(gpu_milli: int, nodes: Sequence[Amounts]) -> tuple[int, int]:
+    """Return the CPU and memory that go with GPUs: on the node that has the least of them for each GPU."""
+    with_gpus = [node for node in nodes if node.gpu_milli]
+    if not gpu_milli or not with_gpus:
+        return _CPU_MILLICORES, _MEMORY_BYTES
+    cpu_millicores = min(node.cpu_millicores * gpu_milli // node.gpu_milli for node in with_gpus)
+    memory_bytes = min(node.memory_bytes * gpu_milli // node.gpu_milli for node in with_gpus)
+    return max(1, cpu_millicores), max(1, memory_bytes)
+
+
+def _in_words(amounts: Amounts) -> str:
+    parts = [f"{units.format_cpu(amounts.cpu_millicores)} CPU", units.format_memory(amounts.memory_bytes)]
+    return ", ".join([*parts, *([f"{units.format_gpus(amounts.gpu_milli)} GPU"] if amounts.gpu_milli else [])])

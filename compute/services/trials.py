@@ -1,0 +1,53 @@
+"""A job that is only tried: whether it would start now, or when and where, and whom it would stop. Nothing changes."""
+
+from dataclasses import dataclass
+
+from accounts.actor import Actor
+from accounts.models import Project
+from compute.engine.outlook import Outlook, in_words_of_trial
+from compute.errors import InvalidJobSpec
+from compute.selectors import outlooks, start_forecasts
+from compute.selectors.places import NewJob
+from compute.selectors.start_forecasts import Forecaster
+from compute.services import submissions
+from compute.services.submissions import Submission
+from datasets.selectors import datasets
+from scheduler.selectors.forecasts import StoredForecast
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What would become of a job if it was submitted now. `starts_now`: nothing has to end or to be stopped before."""
+
+    starts_now: bool
+    outlook: Outlook
+
+
+def try_job(*, actor: Actor, project: Project, wanted: Submission) -> Trial:
+    """Return what would become of a job.
+
+    Raises TemplateNotFound, ResourceUnconfined, NoResourceFits and InvalidJobSpec as submitting it would.
+    """
+    submissions.require_submit(actor=actor, project=project)
+    template = submissions.find_template(actor=actor, wanted=wanted)
+    if wanted.data and not template.resource.sites:
+        raise InvalidJobSpec(f"{template.resource.name} has no cache site, so its jobs cannot read datasets.")
+    commits = [datasets.resolve(actor, reference).commit.pk for reference in wanted.data]
+    job = NewJob(
+        project_id=project.pk,
+        project=project.name,
+        name=wanted.name,
+        command=wanted.command,
+        simulated_duration_s=wanted.simulated_duration_s,
+        commits=commits,
+        replicas=wanted.replicas,
+        is_preemptible=wanted.is_preemptible,
+    ).facts_at(template)
+    # First among those that wait, so that its other places are looked at.
+    forecaster = Forecaster([job, *start_forecasts.list_live_jobs()], is_exact=True)
+    told = forecaster.forecast(job)
+    made = StoredForecast(
+        "", forecaster.now, forecaster.moment(told.likely_s), forecaster.moment(told.late_s), told.facts
+    )
+    outlook = in_words_of_trial(outlooks.read(actor, made), now=forecaster.now)
+    return Trial(outlook.likely_at == forecaster.now and not outlook.stops, outlook)
