@@ -291,6 +291,28 @@ class CacheSiteFull(CacheSiteUnavailable):
     hint = "Free space on that disk, or lower the site's capacity; then ask again, what is done is kept."
 
 
+class VolumeRefused(CacheSiteUnavailable):
+    """A cluster makes or mounts no volume for a copy, or its pods cannot fill it. The message says why."""
+
+    code = "datasets.volume_refused"
+    hint = "Put right what the message names, then ask for the commit again."
+
+
+class StorageUnfit(InvalidInput):
+    """A storage class was tried, and does not do what caching needs. The message says what."""
+
+    code = "datasets.storage_unfit"
+    hint = "Put right what the message names, or attach the cluster without the probe: --no-probe."
+
+
+class RemovalHeldUp(DatasetError):
+    """A copy cannot be removed yet. The message is what it waits for; it is tried again."""
+
+    code = "datasets.removal_held_up"
+    kind = ErrorKind.CONFLICT
+    hint = "The removal goes on by itself once that is gone."
+
+
 class StagingLost(DatasetError):
     """Another worker has taken over the making of a copy. Nothing is lost: that worker goes on."""
 

@@ -1,26 +1,25 @@
 """Background tasks of datasets: ids in, one service or worker, done."""
 
 from core.tasks import Queue, task
-from datasets.services import datasets, stores, uploads
-from datasets.workers import cache_hydration, collection, evictions, scrubs
+from datasets.workers import cache_hydration, collection, evictions, purges, scrubs, unfinished
 
 
 @task("datasets.expire_uploads", queue=Queue.WATCH, every_s=300)
 def expire_uploads() -> None:
     """End upload sessions whose time is over."""
-    uploads.expire_uploads()
+    unfinished.expire_uploads()
 
 
 @task("datasets.sweep_stores", queue=Queue.TIDY, every_s=3600)
 def sweep_stores() -> None:
     """Remove what killed uploads left in folder stores."""
-    stores.sweep_unfinished()
+    unfinished.sweep_unfinished()
 
 
 @task("datasets.purge_deleted", queue=Queue.TIDY, every_s=60)
 def purge_deleted() -> None:
     """Remove the bytes of deleted datasets."""
-    datasets.purge_deleted()
+    purges.purge_deleted()
 
 
 @task("datasets.collect_packs", queue=Queue.TIDY, every_s=600)

@@ -4,9 +4,9 @@ import json
 from functools import lru_cache
 from pathlib import Path
 
-from cryptography.fernet import Fernet
 from django.conf import settings
 
+from core import encryption
 from datasets.adapters.folder import FolderStore
 from datasets.adapters.scoped import ScopedStore
 from datasets.engine.layout import dataset_prefix, pack_key
@@ -50,7 +50,7 @@ def open_manifests(dataset: Dataset) -> ScopedStore:
 
 def encrypt_credentials(credentials: dict[str, str]) -> bytes:
     """Return what `Store.credentials` holds."""
-    return _cipher().encrypt(json.dumps(credentials, sort_keys=True).encode()) if credentials else b""
+    return encryption.encrypt(json.dumps(credentials, sort_keys=True)) if credentials else b""
 
 
 def credentials_of(store: Store) -> dict[str, str]:
@@ -75,9 +75,5 @@ def _open_s3(location: str, ciphertext: bytes, put_proof: str) -> BlobStore:
 def _decrypt(ciphertext: bytes) -> dict[str, str]:
     if not ciphertext:
         return {}
-    credentials: dict[str, str] = json.loads(_cipher().decrypt(ciphertext))
+    credentials: dict[str, str] = json.loads(encryption.decrypt(ciphertext, "The keys of the store"))
     return credentials
-
-
-def _cipher() -> Fernet:
-    return Fernet(settings.NEARLINE.secrets_key)

@@ -94,7 +94,7 @@ def request_cache(
     """Ask for a commit on a site. Asking again changes nothing; a failed one is tried again."""
     commit = _get_commit(request, project, name, ref)
     site = cache_reads.get_site(actor=request.actor, name=body.site if body else "")
-    row = caches.request_cache(request.actor, commit, site)
+    row = caches.request_cache(actor=request.actor, commit=commit, site=site)
     return Status(202, _describe(request, row.pk))
 
 
@@ -107,21 +107,21 @@ def clear_cache(
     row = cache_reads.find_cached(
         actor=request.actor, commit=commit, site=cache_reads.get_site(actor=request.actor, name=site)
     )
-    caches.uncache(request.actor, row.pk)
+    caches.uncache(actor=request.actor, cached_commit_id=row.pk)
     return Status(202, _describe(request, row.pk))
 
 
 @router.post(f"{_CACHED}/pin", response=schemas.CachedCommitOut, operation_id="cache_pin")
 def pin(request: ApiRequest, cached_commit_id: str, body: schemas.PinIn) -> schemas.CachedCommitOut:
     """Pin a copy, so that it is never evicted, or unpin it."""
-    caches.set_pinned(request.actor, cached_commit_id, is_pinned=body.pinned)
+    caches.set_pinned(actor=request.actor, cached_commit_id=cached_commit_id, is_pinned=body.pinned)
     return _describe(request, cached_commit_id)
 
 
 @router.post(f"{_CACHED}/scrub", response={202: schemas.CachedCommitOut}, operation_id="cache_scrub")
 def scrub(request: ApiRequest, cached_commit_id: str) -> Status[schemas.CachedCommitOut]:
     """Ask that every file of a copy is read and compared, and healed where it is damaged."""
-    caches.scrub(request.actor, cached_commit_id)
+    caches.scrub(actor=request.actor, cached_commit_id=cached_commit_id)
     return Status(202, _describe(request, cached_commit_id))
 
 

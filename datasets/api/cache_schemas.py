@@ -6,12 +6,13 @@ from typing import Annotated, Any
 from ninja import Field, Schema
 
 from core import bounds
+from core.bodies import BodySchema
 from datasets.engine.eviction import Copy, EvictionPlan
 from datasets.models import CachedCommit, CachedCommitEvent, CacheSite
 from datasets.selectors import caches
 
 
-class CacheSiteIn(Schema):
+class CacheSiteIn(BodySchema):
     """A new site. Kind `folder` needs `root`, a folder of the server.
 
     Where there are several hosts, it needs their `host` too, and a capacity unless that is the host which answers.
@@ -28,7 +29,7 @@ class CacheSiteIn(Schema):
     idle_days: bounds.Days = 1
 
 
-class CacheSiteChangeIn(Schema):
+class CacheSiteChangeIn(BodySchema):
     """What to change; what is left out stays. `idle_days` of 0: idleness never evicts."""
 
     capacity_bytes: bounds.Bytes | None = None
@@ -76,13 +77,13 @@ class CacheSitesOut(Schema):
     next_cursor: str | None
 
 
-class CacheIn(Schema):
+class CacheIn(BodySchema):
     """Where to cache a commit; without a site on the local one."""
 
     site: bounds.Name = ""
 
 
-class PinIn(Schema):
+class PinIn(BodySchema):
     """Whether a copy is kept, whoever needs space."""
 
     pinned: bool

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ninja import Field, Schema
 
+from core.bodies import BodySchema
 from core.pagination import decode_cursor, encode_cursor
 from datasets.api.schemas import Hash
 from datasets.services.upload_parts import ArrivedPart, ReceivedPart
@@ -83,7 +84,7 @@ def read_cursor(cursor: str | None) -> int:
     return decode_cursor(cursor, int) if cursor else -1
 
 
-class PartsCommitIn(Schema):
+class PartsCommitIn(BodySchema):
     """The end of an upload by parts: the commit that the branch is expected to be at; null: none."""
 
     expected_head: Hash | None

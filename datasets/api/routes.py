@@ -17,7 +17,7 @@ from datasets.models import Branch, Dataset, Tag
 from datasets.selectors import commits as commit_reads
 from datasets.selectors import damage as damage_reads
 from datasets.selectors import datasets as dataset_reads
-from datasets.selectors import files
+from datasets.selectors import differences, files
 from datasets.selectors import uploads as upload_reads
 from datasets.selectors.last_changes import find_last_changes
 from datasets.services import branches, commits, damage, datasets, downloads, uploads
@@ -200,7 +200,7 @@ def get_diff(
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
     before = commit_reads.get_commit(request.actor, dataset, base)
     after = commit_reads.get_commit(request.actor, dataset, ref)
-    return schemas.DiffOut.of(files.list_differences(request.actor, before, after, cursor=cursor, limit=limit))
+    return schemas.DiffOut.of(differences.get_differences(request.actor, before, after, cursor=cursor, limit=limit))
 
 
 @router.post(f"{_DATASET}/uploads", response={201: schemas.UploadOut}, operation_id="datasets_start_upload")

@@ -2,19 +2,21 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from django.conf import settings
 from ninja import Schema
 from pydantic import Field, SkipValidation
 
 from core import bounds
+from core.bodies import BodySchema
 from datasets.engine.browse import FolderItem
 from datasets.engine.ports import PutProof, SignedRequest
 from datasets.models import Branch, CommitSource, Dataset, Tag, UploadSession
 from datasets.selectors.commits import CommitView
 from datasets.selectors.damage import Damage
-from datasets.selectors.files import DiffPage, kind_of
+from datasets.selectors.differences import DiffPage
+from datasets.selectors.files import kind_of
 from datasets.selectors.last_changes import LastChange
 from datasets.services.downloads import Download
 from datasets.services.uploads import Answer, ObjectKind
@@ -93,7 +95,7 @@ class CommitsOut(Schema):
     next_cursor: str | None
 
 
-class DatasetIn(Schema):
+class DatasetIn(BodySchema):
     """A new dataset."""
 
     project: bounds.Name
@@ -102,7 +104,7 @@ class DatasetIn(Schema):
     kind: DatasetKind = ""
 
 
-class DatasetChangeIn(Schema):
+class DatasetChangeIn(BodySchema):
     """What to change. `idle_days`: days unused after which a cached copy may go; 0: never; null: as the site says."""
 
     description: Description | None = None
@@ -161,7 +163,7 @@ class DatasetsOut(Schema):
     next_cursor: str | None
 
 
-class BranchIn(Schema):
+class BranchIn(BodySchema):
     """A new branch, at a branch, a tag, a commit or `latest`."""
 
     name: Label
@@ -188,7 +190,7 @@ class BranchesOut(Schema):
     next_cursor: str | None
 
 
-class TagIn(Schema):
+class TagIn(BodySchema):
     """A new tag on a branch's head, a commit, or `latest`."""
 
     name: Label
@@ -343,7 +345,7 @@ class SignedRequestOut(Schema):
         return cls(method=request.method, url=request.url, headers=dict(request.headers), expires_at=request.expires_at)
 
 
-class UploadIn(Schema):
+class UploadIn(BodySchema):
     """The beginning of an upload. `client_id` is a name that the client gives itself."""
 
     branch: bounds.Name
@@ -389,7 +391,7 @@ class UploadOut(Schema):
         )
 
 
-class PackIn(Schema):
+class PackIn(BodySchema):
     """A pack that the client has. `md5` (base64) is of use only where the session's `put_proof` is `content-md5`."""
 
     sha256: Hash
@@ -397,7 +399,7 @@ class PackIn(Schema):
     md5: str | None = Field(default=None, max_length=24)
 
 
-class PacksIn(Schema):
+class PacksIn(BodySchema):
     """Packs that the client has."""
 
     packs: list[PackIn] = Field(min_length=1, max_length=32)
@@ -423,29 +425,29 @@ class PacksOut(Schema):
     items: list[PackOut]
 
 
-class PackNamesIn(Schema):
+class PackNamesIn(BodySchema):
     """Packs that were sent."""
 
     packs: list[Hash] = Field(min_length=1, max_length=1000)
 
 
-class DamagedPacksIn(Schema):
+class DamagedPacksIn(BodySchema):
     """Packs whose content was not what their name says. Each is read whole, so a few at a time."""
 
     packs: list[Hash] = Field(min_length=1, max_length=8)
 
 
-class ManifestIn(Schema):
+class ManifestIn(BodySchema):
     """A range or a root that the client has."""
 
-    kind: ObjectKind
+    kind: Literal[ObjectKind.RANGE, ObjectKind.ROOT]
     id: Hash
     size_bytes: bounds.Bytes = Field(gt=0)
     sha256: Hash
     md5: str | None = Field(default=None, max_length=24)
 
 
-class ManifestsIn(Schema):
+class ManifestsIn(BodySchema):
     """Ranges and roots that the client has."""
 
     objects: list[ManifestIn] = Field(min_length=1, max_length=64)
@@ -472,7 +474,7 @@ class ManifestsOut(Schema):
     items: list[ObjectOut]
 
 
-class CommitIn(Schema):
+class CommitIn(BodySchema):
     """The end of an upload: the tree to commit, and the commit that the branch is expected to be at."""
 
     root: Hash
@@ -483,14 +485,14 @@ class CommitIn(Schema):
     allow_collisions: bool = False
 
 
-class WantedIn(Schema):
+class WantedIn(BodySchema):
     """An object to be read."""
 
     kind: ObjectKind
     id: Hash
 
 
-class DownloadsIn(Schema):
+class DownloadsIn(BodySchema):
     """Objects to be read."""
 
     objects: list[WantedIn] = Field(min_length=1, max_length=64)
@@ -539,7 +541,7 @@ class DownloadsOut(Schema):
     items: list[DownloadOut]
 
 
-class RevertIn(Schema):
+class RevertIn(BodySchema):
     """Which version shall be the newest one of which branch again."""
 
     commit: bounds.Name

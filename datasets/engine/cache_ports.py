@@ -4,7 +4,7 @@
 a POSIX folder that holds copies: what a driver is built on where this host, or the host that runs it, has one.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -100,6 +100,14 @@ What is there with the right bytes is kept. Raises what `hydrate` raises.
 
 
 @dataclass(frozen=True)
+class ProbeStep:
+    """A step of the trial of a storage class, and how long it took."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True)
 class CopyProgress:
     """How far a copy is, and where its bytes came from.
 
@@ -172,6 +180,18 @@ class CopyLease(Protocol):
         """Note how far the copy is. Cheap: it is written now and then."""
 
 
+class Verifier(Protocol):
+    """Compares copies with their commits and heals them where no host has the folder."""
+
+    def verify(self, copy_id: str, *, part: tuple[int, int] | None) -> Sequence[Damage] | None:
+        """Return what was damaged in a ready copy and is healed by now; None while that is being found out: ask again.
+
+        Of `part`, the number of a part and how many there are, every file is read; of the others only those whose size,
+        time or mode shows that someone wrote to them. None: all are read. Raises what reading the store raises, and
+        CacheSiteUnavailable.
+        """
+
+
 class CacheSiteDriver(Protocol):
     """Keeps copies of commits on one site. Level-triggered: a call says what shall be, and can be repeated at will.
 
@@ -185,6 +205,10 @@ class CacheSiteDriver(Protocol):
     @property
     def folder(self) -> "CopyFolder | None":
         """The folder through which this host reads and repairs the copies; None when it has none."""
+
+    @property
+    def verifier(self) -> Verifier | None:
+        """What looks after copies that no host has in a folder; None: the folder is read, or there is nothing."""
 
     def usage(self) -> SiteUsage:
         """Return the size of the storage behind the site and what is free in it."""

@@ -8,6 +8,7 @@ from django.db.models.functions import Least
 
 from core import clock
 from core.orm import BaseModel, Leased
+from datasets.engine import volumes
 from datasets.engine.cache_states import CURRENT, CacheState
 from datasets.models.commit import Commit
 from datasets.models.dataset import Dataset
@@ -18,6 +19,7 @@ class CacheSiteKind(StrEnum):
 
     FOLDER = "folder"
     SIMULATED = "simulated"
+    VOLUME = "volume"
 
 
 class CacheSite(BaseModel):
@@ -49,6 +51,11 @@ class CacheSite(BaseModel):
         return self.name
 
     @property
+    def cluster(self) -> str:
+        """The id of the attached cluster whose jobs alone can read it; empty: it is on none."""
+        return str(self.config["resource"]) if self.kind == CacheSiteKind.VOLUME else ""
+
+    @property
     def is_simulated(self) -> bool:
         """Whether the site and what lies on it do not exist."""
         return self.kind == CacheSiteKind.SIMULATED
@@ -62,6 +69,9 @@ class CachedCommit(Leased, BaseModel):
     `base`, `bytes_copied` from `donor`, a copy of the commit on another site. `started_at` is when its filling began.
     `settled_ns` is the site's own clock when the platform last changed files of this copy. `is_weighed` says that what
     its removal frees is settled.
+
+    `is_for_holders`: only those who hold it have asked for it, so it is cancelled if none of them is left before it is
+    ready.
 
     Who holds `lease_token` works on it until `lease_expires_at`; a write under another token changes nothing.
     `attempts` counts the workers that took it up since it last got on.
@@ -79,6 +89,7 @@ class CachedCommit(Leased, BaseModel):
     base = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+")
     donor = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+")
     requested_by = models.CharField(max_length=200)
+    is_for_holders = models.BooleanField(default=False)
     waits_for = models.CharField(max_length=300, blank=True)
 
     files_total = models.BigIntegerField()
@@ -131,6 +142,8 @@ class CachedCommit(Leased, BaseModel):
             return None
         if self.site.is_simulated:  # its files are in the store alone
             return {"kind": "tree", "dataset_id": self.dataset_id, "root": self.commit.root}
+        if self.site.kind == CacheSiteKind.VOLUME:
+            return volumes.source_of(self.pk)
         return {"kind": "host_folder", "path": self.path}
 
     @property

@@ -69,6 +69,17 @@ def find_holds(*, prefix: str) -> QuerySet[CacheHold]:
     return CacheHold.objects.filter(holder__startswith=prefix)
 
 
+def list_holders(*, prefix: str, before: datetime | None = None) -> list[str]:
+    """Return who holds cached commits, among the holders whose name begins so. For the app that gave the names.
+
+    With `before` only those who have held something since before that time.
+    """
+    holds = find_holds(prefix=prefix)
+    if before is not None:
+        holds = holds.filter(created_at__lt=before)
+    return sorted(set(holds.values_list("holder", flat=True)))
+
+
 def list_sites(*, actor: Actor) -> QuerySet[CacheSite]:  # noqa: ARG001 (every signed-in person may see the sites)
     """Return the cache sites by name."""
     return CacheSite.objects.order_by("name")

@@ -1,5 +1,6 @@
 """Reads about datasets, limited to the projects that the actor may see."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from django.db.models import F, Prefetch, Q, QuerySet
@@ -48,6 +49,16 @@ def resolve(actor: Actor, reference: str) -> ResolvedCommit:
     parsed = parse_reference(reference)
     dataset = get_dataset(actor=actor, project=parsed.project, name=parsed.dataset)
     return ResolvedCommit(dataset, commits.get_commit(actor, dataset, parsed.ref))
+
+
+def references_of(*, actor: Actor, commit_ids: Collection[str]) -> dict[str, str]:
+    """Return what names each of these commits for good: `project/dataset@commit`. Raises DatasetNotFound."""
+    rows = Commit.objects.filter(pk__in=commit_ids, dataset__in=_visible(actor).values("pk"))
+    rows = rows.select_related("dataset__project").order_by("pk")
+    found = {row.pk: f"{row.dataset.project.name}/{row.dataset.name}@{row.pk}" for row in rows}
+    if len(found) < len(set(commit_ids)):
+        raise DatasetNotFound("A dataset is gone, or you are not a member of its project.")
+    return found
 
 
 def newest_commit_of(dataset: Dataset) -> Commit | None:

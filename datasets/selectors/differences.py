@@ -7,7 +7,7 @@ from itertools import islice
 from accounts.actor import Actor
 from accounts.permissions import require
 from core.errors import InvalidInput
-from core.pagination import Page, decode_path, encode_cursor
+from core.pagination import MAX_LIMIT, Page, decode_path, encode_cursor
 from datasets import permissions
 from datasets.models import Commit
 from datasets.selectors import files
@@ -33,9 +33,29 @@ class Counts:
         return self.added + self.removed + self.changed
 
 
+@dataclass(frozen=True)
+class DiffPage:
+    """What differs between two commits: how much in all, and some of it."""
+
+    added: int
+    removed: int
+    changed: int
+    page: Page[Change]
+
+
+def get_differences(actor: Actor, base: Commit, other: Commit, *, cursor: str | None, limit: int) -> DiffPage:
+    """Return what changed from `base` to `other`, both of one dataset, in the order of paths."""
+    limit = max(1, min(limit, MAX_LIMIT))
+    page = list_differences(actor, base, other, cursor=cursor, limit=limit)
+    counts = count_differences(actor, base, other)
+    return DiffPage(counts.added, counts.removed, counts.changed, page)
+
+
 def count_differences(actor: Actor, base: Commit | None, other: Commit) -> Counts:
     """Return how much changed from `base` (None: the empty tree) to `other`."""
     require(actor, permissions.VIEW, other.dataset.project_id)
+    if other.parent_id == (base.pk if base is not None else None):
+        return Counts(other.added, other.removed, other.changed)
     key = (base.root if base is not None else "", other.root)
     known = _counts.get(key)
     if known is None:

@@ -1,7 +1,6 @@
 """Looking into a tree: folders page by page, files by pattern, one file's bytes, and what differs between commits."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 
 from accounts.actor import Actor
@@ -15,23 +14,12 @@ from datasets.engine.globs import compile_glob
 from datasets.engine.layout import pack_key
 from datasets.engine.ports import BlobStore
 from datasets.errors import ContentCorrupt, FileNotInCommit
-from datasets.models import Commit
 from datasets.selectors import trees
 from datasets.selectors.trees import FileTree, TreeReader, open_tree
 from nearline.content.diff import Change, diff_roots
 from nearline.content.hashing import file_id, new_hasher
 from nearline.content.manifest import Entry, EntryKind, RootRange
 from nearline.content.patterns import MAX_LENGTH
-
-
-@dataclass(frozen=True)
-class DiffPage:
-    """What differs between two commits: how much in all, and some of it."""
-
-    added: int
-    removed: int
-    changed: int
-    page: Page[Change]
 
 
 class FileContent:
@@ -106,22 +94,6 @@ def open_file(actor: Actor, tree: FileTree, *, path: bytes) -> FileContent:
     if entry is None:
         raise FileNotInCommit(f"The {tree.label} has no file '{_show(path)}'.")
     return FileContent(entry, open_dataset_store(tree.dataset))
-
-
-def list_differences(actor: Actor, base: Commit, other: Commit, *, cursor: str | None, limit: int) -> DiffPage:
-    """Return what changed from `base` to `other`, both of one dataset, in the order of paths."""
-    require(actor, permissions.VIEW, other.dataset.project_id)
-    reader = TreeReader(other.dataset)
-    after, limit = _position(cursor) or b"", _bounded(limit)
-    counts = {"added": 0, "removed": 0, "changed": 0}
-    found: list[Change] = []
-    for change in diff_roots(reader.read_root(base.root), reader.read_root(other.root), reader.load_range):
-        counts[kind_of(change)] += 1
-        if change.path > after and len(found) <= limit:
-            found.append(change)
-    items = found[:limit]
-    next_cursor = _cursor(items[-1].path) if len(found) > limit else None
-    return DiffPage(**counts, page=Page(items, next_cursor))
 
 
 def count_changes(reader: TreeReader, base: Sequence[RootRange], other: Sequence[RootRange]) -> tuple[int, int, int]:

@@ -88,6 +88,16 @@ def get_tree(actor: Actor, dataset_id: str, root: str) -> StoredTree:
     return tree
 
 
+def get_mounted(actor: Actor, dataset_id: str, root: str) -> FileTree:
+    """Return what a job mounts: a commit or a stored tree with these files. Raises TreeNotFound as `get_tree` does."""
+    commits = Commit.objects.filter(dataset=dataset_id, dataset__deleted_at=None, root=root)
+    commit = commits.select_related("dataset__store").first()
+    if commit is None or actor.level_in(commit.dataset.project_id) is None:
+        return get_tree(actor, dataset_id, root)
+    require(actor, permissions.VIEW, commit.dataset.project_id)
+    return commit
+
+
 def get_tree_of(actor: Actor, project_id: str, root: str) -> StoredTree:
     """Return a stored tree of a project. Raises TreeNotFound."""
     require(actor, permissions.VIEW, project_id)

@@ -1,7 +1,8 @@
 """Cache sites: made, changed, and the one that exists from the first start on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -12,6 +13,9 @@ from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from core import hosts
 from datasets.adapters.sites.registry import get_kind, open_site
+from datasets.adapters.sites.volume.kind import read_class
+from datasets.adapters.sites.volume.probe import StorageProbe
+from datasets.engine.cache_ports import ProbeStep
 from datasets.errors import CacheSiteExists, InvalidCacheSite
 from datasets.models import CacheSite, CacheSiteKind
 from datasets.selectors.caches import LOCAL_SITE
@@ -75,6 +79,33 @@ def create_site(
     except IntegrityError as error:
         raise CacheSiteExists(f"There is a cache site called '{name}' already.") from error
     return site
+
+
+def have_volume_site(*, actor: Actor, name: str, config: Mapping[str, object]) -> CacheSite:
+    """Return the site of this name on volumes of a cluster, made if it is not there.
+
+    One that is there is that of the cluster's earlier attachment; its copies are found again. Raises what `create_site`
+    raises.
+    """
+    require_manage(actor=actor)
+    found = CacheSite.objects.filter(name=name, kind=CacheSiteKind.VOLUME).first()
+    if found is None:
+        return create_site(actor=actor, name=name, kind=CacheSiteKind.VOLUME, config=config)
+    found.config, found.root = dict(config), ""
+    get_kind(found.kind).check(found)
+    found.save(update_fields=["config", "root"])
+    audit.record(actor, "datasets.move_cache_site", found)
+    return found
+
+
+def probe_storage(*, actor: Actor, connection: Any, storage_class: str) -> Sequence[ProbeStep]:
+    """Try a storage class of a cluster with a small claim, and return how long each step took. Nothing is left there.
+
+    `connection` is the cluster's, which need not be attached. Takes seconds, with a slow provisioner minutes. Raises
+    StorageUnfit, InvalidCacheSite for a class that is not there, and CacheSiteUnavailable.
+    """
+    require_manage(actor=actor)
+    return StorageProbe(connection, read_class(connection.gateway, storage_class)).run()
 
 
 @transaction.atomic

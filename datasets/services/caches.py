@@ -5,7 +5,7 @@ Asked for twice, or by many at once, a commit is cached once: at most one row of
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.db import transaction
 
@@ -34,12 +34,13 @@ _TOUCH_STEP = timedelta(minutes=1)
 
 
 def request_cache(
-    actor: Actor, commit: Commit, site: CacheSite, holder: str | None = None, why: str = ""
+    *, actor: Actor, commit: Commit, site: CacheSite, holder: str | None = None, why: str = ""
 ) -> CachedCommit:
     """Ask for a commit on a site and return its cached commit, which may be ready, on its way, or new.
 
     A failed one is tried again, going on where it failed. With a `holder` it is held for that one from now on (`why`
-    says so in words). Raises CacheFull when there is no capacity and nothing may be evicted, and CacheSiteUnavailable.
+    says so in words). What nobody asked for without one is cancelled if its holders release it before it is ready.
+    Raises CacheFull when there is no capacity and nothing may be evicted, and CacheSiteUnavailable.
     """
     require(actor, permissions.CACHE, commit.dataset.project_id)
     found = _join(actor, commit, site, holder, why)
@@ -82,14 +83,14 @@ def request_nearest(
                     return joined
     for site in sites:
         try:
-            return request_cache(actor, commit, site, holder, why)
+            return request_cache(actor=actor, commit=commit, site=site, holder=holder, why=why)
         except (CacheFull, CacheSiteUnavailable) as error:
             refusals.append(error)
     raise refusals[0]
 
 
 @transaction.atomic
-def uncache(actor: Actor, cached_commit_id: str) -> CachedCommit:
+def uncache(*, actor: Actor, cached_commit_id: str) -> CachedCommit:
     """Let a cached commit leave now; it is gone from view at once. One that is leaving already is no error.
 
     Raises CacheInUse, CachePinned and CachedCommitNotFound.
@@ -108,18 +109,18 @@ def uncache(actor: Actor, cached_commit_id: str) -> CachedCommit:
     return row
 
 
-def pin(actor: Actor, cached_commit_id: str) -> CachedCommit:
+def pin(*, actor: Actor, cached_commit_id: str) -> CachedCommit:
     """Keep a cached commit until it is unpinned, whoever needs space."""
-    return set_pinned(actor, cached_commit_id, is_pinned=True)
+    return set_pinned(actor=actor, cached_commit_id=cached_commit_id, is_pinned=True)
 
 
-def unpin(actor: Actor, cached_commit_id: str) -> CachedCommit:
+def unpin(*, actor: Actor, cached_commit_id: str) -> CachedCommit:
     """Let idleness and need of space decide again; the clock starts now."""
-    return set_pinned(actor, cached_commit_id, is_pinned=False)
+    return set_pinned(actor=actor, cached_commit_id=cached_commit_id, is_pinned=False)
 
 
 @transaction.atomic
-def set_pinned(actor: Actor, cached_commit_id: str, *, is_pinned: bool) -> CachedCommit:
+def set_pinned(*, actor: Actor, cached_commit_id: str, is_pinned: bool) -> CachedCommit:
     """Pin or unpin. Raises CacheNotReady for one that is leaving or gone."""
     row = _lock(actor, cached_commit_id)
     if row.state not in CURRENT:
@@ -132,7 +133,7 @@ def set_pinned(actor: Actor, cached_commit_id: str, *, is_pinned: bool) -> Cache
 
 
 @transaction.atomic
-def hold(actor: Actor, cached_commit_id: str, holder: str, why: str) -> CacheHold:
+def hold(*, actor: Actor, cached_commit_id: str, holder: str, why: str) -> CacheHold:
     """Keep a cached commit for `holder` until it releases it; again is no error. Raises CacheNotReady.
 
     What is held is never evicted nor cleared, whether it is ready or still on its way.
@@ -145,25 +146,23 @@ def hold(actor: Actor, cached_commit_id: str, holder: str, why: str) -> CacheHol
 
 @transaction.atomic
 def release_holds(holder: str) -> int:
-    """End all holds of `holder` and return how many there were; the idle clocks start now."""
+    """End all holds of `holder` and return how many there were; the idle clocks start now.
+
+    What was on its way for holders only, and has none left, is cancelled.
+    """
     ids = list(CacheHold.objects.filter(holder=holder).values_list("cached_commit_id", flat=True))
     if not ids:
         return 0
     list(CachedCommit.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
     CacheHold.objects.filter(holder=holder).delete()
-    CachedCommit.objects.filter(pk__in=ids).update(last_used_at=clock.now())
+    rows = CachedCommit.objects.filter(pk__in=ids)
+    rows.update(last_used_at=clock.now())
+    unneeded = rows.filter(is_for_holders=True, is_pinned=False, state__in=sorted(UNFINISHED), holds=None)
+    for row in unneeded.order_by("pk"):
+        message = "Cancelled: nothing that needed it is left."
+        if change_state(row, CacheState.EVICTING, message=message, lease_token="", lease_expires_at=None):
+            enqueue_on_commit("datasets.evict", cached_commit_id=row.pk)
     return len(ids)
-
-
-def list_holders(*, prefix: str, before: datetime | None = None) -> list[str]:
-    """Return who holds cached commits, among the holders whose name begins so. For the app that gave the names.
-
-    With `before` only those who have held something since before that time.
-    """
-    holds = CacheHold.objects.filter(holder__startswith=prefix)
-    if before is not None:
-        holds = holds.filter(created_at__lt=before)
-    return sorted(set(holds.values_list("holder", flat=True)))
 
 
 def touch(cached_commit_id: str, by: str) -> None:
@@ -181,7 +180,7 @@ def touch_commit(commit_id: str, by: str) -> None:
 
 
 @transaction.atomic
-def scrub(actor: Actor, cached_commit_id: str) -> CachedCommit:
+def scrub(*, actor: Actor, cached_commit_id: str) -> CachedCommit:
     """Ask that every file of a ready copy is read, compared and healed where damaged. Raises CacheNotReady."""
     row = _lock(actor, cached_commit_id)
     if row.state != CacheState.READY:
@@ -245,6 +244,7 @@ class _Request:
             commit=self.commit,
             location=f"{dataset.project.name}/{dataset.name}/{self.commit.id}",
             requested_by=self.actor.name[:200],
+            is_for_holders=self.holder is not None,
             last_used_by=self.actor.name[:200],
             files_total=self.commit.files,
             bytes_total=self.commit.size_bytes,
@@ -260,6 +260,7 @@ class _Request:
             CacheState.QUEUED,
             message=f"Asked for again by {self.actor.name}.",
             reserved_bytes=max(need_bytes, row.reserved_bytes),
+            is_for_holders=row.is_for_holders and self.holder is not None,
             error_code="",
             error="",
             error_hint="",
@@ -279,9 +280,11 @@ def _join(actor: Actor, commit: Commit, site: CacheSite, holder: str | None, why
         return None
     if holder is not None:
         try:
-            hold(actor, row.pk, holder, why)
+            hold(actor=actor, cached_commit_id=row.pk, holder=holder, why=why)
         except CacheNotReady:
             return None
+    elif row.is_for_holders:
+        CachedCommit.objects.filter(pk=row.pk).update(is_for_holders=False)
     touch(row.pk, actor.name)
     return row
 

@@ -142,7 +142,7 @@ def _commit_root(
 ) -> Commit:
     dataset = branch.dataset
     for _ in range(_CHECKS):
-        tree = manifests.check_tree(dataset, root)
+        tree = manifests.check_tree(dataset, root, parent=branch.head)
         if branch.head is not None and branch.head.root == root:
             return branch.head
         row = _describe(

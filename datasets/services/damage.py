@@ -107,7 +107,7 @@ def _ask_for_copies(dataset_id: str) -> None:
 
 def _ask_for_copy(row: CachedCommit) -> None:
     try:
-        caches.request_cache(Actor.system("healing"), row.commit, row.site)
+        caches.request_cache(actor=Actor.system("healing"), commit=row.commit, site=row.site)
     except PlatformError:
         # There is no space for it now. It stays failed, with its reason, until someone asks for it.
         log.info("cache.not_asked_for_again", cached_commit_id=row.pk, exc_info=True)

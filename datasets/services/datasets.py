@@ -1,4 +1,4 @@
-"""Datasets: made, described, deleted; and the bytes of deleted ones removed from the store."""
+"""Datasets: made, described, deleted."""
 
 import structlog
 from django.db import IntegrityError, transaction
@@ -8,15 +8,13 @@ from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
 from accounts.services.projects import check_name
-from core import clock, isolation, tasks
+from core import clock, tasks
 from core.errors import InvalidInput
 from datasets import permissions
-from datasets.adapters.opening import open_dataset_store
-from datasets.engine.cache_states import LIVE, CacheState
 from datasets.engine.names import check_label
-from datasets.errors import CacheInUse, DatasetExists
-from datasets.models import Branch, CachedCommit, Dataset, Pack, UploadSession, UploadState
-from datasets.services import caches, stores
+from datasets.errors import DatasetExists
+from datasets.models import Branch, Dataset, UploadSession, UploadState
+from datasets.services import stores
 
 log = structlog.get_logger(__name__)
 
@@ -25,9 +23,6 @@ INTERNAL_NAME = "~trees"
 """The name of internal datasets: one that nobody can choose."""
 _LONGEST_DESCRIPTION = 2000
 _LONGEST_KIND = 30
-_PURGED_AT_A_TIME = 10
-PURGE = "datasets.purge"
-"""The kind of failures; items are datasets."""
 
 
 def create_dataset(*, actor: Actor, project: Project, name: str, description: str = "", kind: str = "") -> Dataset:
@@ -95,57 +90,6 @@ def delete_dataset(*, actor: Actor, dataset: Dataset) -> None:
         UploadSession.objects.filter(dataset=dataset, state=UploadState.OPEN).update(state=UploadState.CANCELLED)
         audit.record(actor, "datasets.delete", dataset)
         tasks.enqueue_on_commit("datasets.purge_deleted")
-
-
-def purge_deleted() -> int:
-    """Let the cached copies of deleted datasets go, and remove the objects of those whose copies are gone.
-
-    A copy that a job still reads is left to it, and tried again at the next tick. Objects stay until no address that
-    was signed before the deletion is good any more, or what is sent to it would be left behind. Returns how many
-    datasets are done.
-    """
-    _clear_copies()
-    unreachable_since = clock.now() - stores.SIGNED_LIFETIME
-    waiting = Dataset.objects.filter(deleted_at__lt=unreachable_since, purged_at=None).select_related("store")
-    held = CachedCommit.objects.filter(state__in=LIVE).values("dataset_id")
-    lending = Pack.objects.filter(lender__isnull=False).values("lender__dataset_id")
-    done = 0
-
-    def purge(dataset: Dataset) -> None:
-        nonlocal done
-        if done < _PURGED_AT_A_TIME:
-            _purge(dataset)
-            done += 1
-
-    isolation.for_each(PURGE, waiting.exclude(pk__in=held).exclude(pk__in=lending).order_by("pk"), purge)
-    return done
-
-
-def _purge(dataset: Dataset) -> None:
-    store = open_dataset_store(dataset)
-    store.delete(blob.key for blob in store.list_blobs(""))
-    with transaction.atomic():
-        if Dataset.objects.filter(pk=dataset.pk, purged_at=None).update(purged_at=clock.now()):
-            dataset.stored_trees.all().delete()
-            dataset.ranges.all().delete()
-            dataset.packs.all().delete()
-            audit.record(Actor.system("deleted datasets"), "datasets.purge", dataset)
-    log.info("dataset.purged", dataset_id=dataset.id)
-
-
-def _clear_copies() -> None:
-    copies = CachedCommit.objects.filter(dataset__deleted_at__isnull=False, state__in=LIVE - {CacheState.EVICTING})
-    isolation.for_each("datasets.clear_copy", copies.filter(holds=None).order_by("pk"), _clear_copy)
-
-
-def _clear_copy(copy: CachedCommit) -> None:
-    system = Actor.system("deleted datasets")
-    if copy.is_pinned:
-        caches.unpin(system, copy.pk)
-    try:
-        caches.uncache(system, copy.pk)
-    except CacheInUse:
-        log.info("dataset.purge_waits", cached_commit_id=copy.pk)
 
 
 def _check_texts(description: str, kind: str) -> None:

@@ -22,7 +22,7 @@ from datasets.selectors.trees import TreeReader
 from datasets.services import packs
 from nearline.content.collisions import collision_details, describe_collisions
 from nearline.content.errors import ContentError
-from nearline.content.manifest import Entry, RootRange, check_range, decode_root, root_id
+from nearline.content.manifest import Entry, RangeEntries, RootRange, check_range, decode_root, root_id
 from nearline.content.paths import find_collisions
 
 # So many ranges are fetched ahead of the one being checked.
@@ -57,9 +57,10 @@ class ReadRange:
     reach: dict[str, int]
 
 
-def check_tree(dataset: Dataset, root: str) -> CheckedTree:
+def check_tree(dataset: Dataset, root: str, *, parent: Commit | None = None) -> CheckedTree:
     """Read a root and those of its ranges that are new, and return the tree if it may be committed.
 
+    What is known of the names in the ranges of `parent` is not worked out again where the names are the same.
     Raises ManifestRejected when something is damaged, out of order, illegal or missing, and PackMissing naming the
     packs that are not complete. Talks to the store, so it is called outside transactions.
     """
@@ -67,7 +68,8 @@ def check_tree(dataset: Dataset, root: str) -> CheckedTree:
     ranges = _read_root(store, root)
     known = _known_ranges(dataset, ranges)
     missing: set[str] = set()
-    reading = _read_ranges(dataset, store, [row for row in ranges if row.range_id not in known])
+    before = TreeReader(dataset).read_root(parent.root) if parent else []
+    reading = _read_ranges(dataset, store, [row for row in ranges if row.range_id not in known], before)
     # What is right is kept part by part: a client that gave up waiting and asks again finds that much done.
     while read := list(islice(reading, _KEPT_AT_ONCE)):
         reach = _reach_of(read)
@@ -149,8 +151,11 @@ def _known_ranges(dataset: Dataset, ranges: Sequence[RootRange]) -> set[str]:
     return known
 
 
-def _read_ranges(dataset: Dataset, store: ScopedStore, rows: Sequence[RootRange]) -> Iterator[ReadRange]:
+def _read_ranges(
+    dataset: Dataset, store: ScopedStore, rows: Sequence[RootRange], before: Sequence[RootRange]
+) -> Iterator[ReadRange]:
     reader = TreeReader(dataset)
+    twins = {_span(row): row.range_id for row in before}
     waiting = iter(rows)
     with ThreadPoolExecutor(_FETCH_AHEAD, thread_name_prefix="ranges") as pool:
 
@@ -161,10 +166,26 @@ def _read_ranges(dataset: Dataset, store: ScopedStore, rows: Sequence[RootRange]
         while ahead:
             row, future = ahead.pop(0)
             ahead += [fetch(later) for later in islice(waiting, 1)]
-            yield _read_range(reader, row, future)
+            entries = _read_range(reader, row, future)
+            twin = twins.get(_span(row))
+            names = _find_names(dataset, reader, entries, twin) if twin else b""
+            reach = {pack.hex(): end for pack, end in entries.pack_ends().items()}
+            yield ReadRange(row, names or collisions.fingerprints(entries), reach)
 
 
-def _read_range(reader: TreeReader, row: RootRange, data: Future[bytes]) -> ReadRange:
+def _span(row: RootRange) -> tuple[bytes, bytes, int]:
+    return row.first_path, row.last_path, row.files
+
+
+def _find_names(dataset: Dataset, reader: TreeReader, entries: RangeEntries, twin: str) -> bytes:
+    """Return the fingerprints of these names if another range has the same; empty if not."""
+    if reader.load_range(twin).paths != entries.paths:
+        return b""
+    kept = ManifestRange.objects.filter(dataset=dataset, range_id=twin).values_list("names", flat=True).first()
+    return bytes(kept or b"")
+
+
+def _read_range(reader: TreeReader, row: RootRange, data: Future[bytes]) -> RangeEntries:
     try:
         entries = check_range(row, data.result())
     except BlobMissing as error:
@@ -172,7 +193,7 @@ def _read_range(reader: TreeReader, row: RootRange, data: Future[bytes]) -> Read
     except ContentError as error:
         raise ManifestRejected(f"The range {row.range_id[:12]} is not valid: {error}", range=row.range_id) from error
     reader.keep_range(row.range_id, entries)
-    return ReadRange(row, collisions.fingerprints(entries), reach_of_entries(entries))
+    return entries
 
 
 def reach_of_entries(entries: Iterable[Entry]) -> dict[str, int]:

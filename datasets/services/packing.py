@@ -12,9 +12,10 @@ def store_pack(dataset: Dataset, pack: PackBytes) -> Pack:
 
     Raises PackLeaving and StoreUnreachable.
     """
-    row = packs.claim(dataset, {pack.name: len(pack.data)}).rows[pack.name]
+    data = pack.data
+    row = packs.claim(dataset, {pack.name: len(data)}).rows[pack.name]
     if row.state != PackState.COMPLETE:
-        open_dataset_store(dataset).put(pack_key(pack.name), bytes(pack.data))
+        open_dataset_store(dataset).put(pack_key(pack.name), data)
         confirm_pack(dataset, row)
     return row
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
-from core import clock, isolation
+from core import clock
 from datasets.adapters import store_grants
 from datasets.adapters.folder import FolderStore
 from datasets.adapters.growing_file import GrowingFile
@@ -113,15 +113,6 @@ def find_signed(*, signed: str) -> StoreDownload:
     if found is None:
         raise BlobMissing(f"The store has no object {grant.key}.", key=grant.key)
     return StoreDownload(store.path_of(grant.key), found.size_bytes)
-
-
-def sweep_unfinished() -> int:
-    """Remove what killed uploads left in folder stores, once no signed address can go on with it."""
-    before = clock.now() - 4 * SIGNED_LIFETIME
-    stores = Store.objects.filter(kind=StoreKind.FOLDER).order_by("pk")
-    return sum(
-        isolation.for_each("datasets.sweep_store", stores, lambda store: open_folder(store).sweep(before=before))
-    )
 
 
 def _open_granted(grant: StoreGrant) -> FolderStore:

@@ -9,9 +9,13 @@ from typing import IO, Any, BinaryIO
 
 from accounts.actor import Actor
 from accounts.models import Project
+from accounts.permissions import require
+from datasets import permissions
+from datasets.adapters.opening import open_dataset_store
 from datasets.errors import ArchiveUnreadable
 from datasets.models import StoredTree
-from datasets.selectors import files, trees
+from datasets.selectors import trees
+from datasets.selectors.files import FileContent
 from datasets.services.trees import SourceFile, store_tree
 from nearline.content import archives
 from nearline.content.errors import BadPath
@@ -23,13 +27,15 @@ _MOST_FILES = 1_000_000
 
 def read_archive(*, actor: Actor, tree: trees.FileTree) -> Iterator[bytes]:
     """Yield the archive of a tree; every byte is verified before it is handed on."""
+    require(actor, permissions.VIEW, tree.dataset.project_id)
+    store = open_dataset_store(tree.dataset)
     for entry in trees.list_entries(tree):
         name = os.fsdecode(entry.path)
         if entry.kind is EntryKind.SYMLINK:
             yield archives.header(name, 0o777, 0, entry.mtime_ns, os.fsdecode(entry.target))
             continue
         yield archives.header(name, entry.mode, entry.size, entry.mtime_ns)
-        yield from archives.padded(files.open_file(actor, tree, path=entry.path).read(), entry.size)
+        yield from archives.padded(FileContent(entry, store).read(), entry.size)
     yield archives.end()
 
 

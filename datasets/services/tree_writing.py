@@ -183,11 +183,12 @@ class TreeWriter:
             return
         self._settle(_PACKS_UNDER_WAY - 1)
         pack = self._builder.finish()
-        row = packs.claim(self._dataset, {pack.name: len(pack.data)}).rows[pack.name]
+        data = pack.data
+        row = packs.claim(self._dataset, {pack.name: len(data)}).rows[pack.name]
         future = None
         if row.state != PackState.COMPLETE:
-            future = self._pool.submit(self._store.put, pack_key(pack.name), bytes(pack.data))
-        self._sending.append((row, pack._replace(data=b""), future))
+            future = self._pool.submit(self._store.put, pack_key(pack.name), data)
+        self._sending.append((row, pack._replace(parts=()), future))
         growing, self._growing = self._growing, {}
         for blob in pack.blobs:
             place = BlobRef(blob.content_id, pack.sha256, blob.offset, blob.size)

@@ -25,7 +25,6 @@ from datasets.models import (
     Dataset,
     ManifestRange,
     PackState,
-    UploadPart,
     UploadSession,
     UploadState,
 )
@@ -165,14 +164,6 @@ def cancel_upload(*, actor: Actor, upload: UploadSession) -> None:
         audit.record(
             actor, "datasets.cancel_upload", upload, project_id=upload.dataset.project_id, dataset=upload.dataset.name
         )
-
-
-def expire_uploads() -> int:
-    """End the sessions whose time is over and forget the parts of all that ended; return how many ended now."""
-    late = UploadSession.objects.filter(state=UploadState.OPEN, expires_at__lte=clock.now())
-    ended = late.update(state=UploadState.EXPIRED)
-    UploadPart.objects.exclude(upload__state=UploadState.OPEN).delete()
-    return ended
 
 
 def head_of(actor: Actor, upload: UploadSession) -> Commit | None:

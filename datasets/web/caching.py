@@ -52,7 +52,7 @@ def cache(request: PageRequest, project: str, name: str, commit_id: str) -> Http
     """Ask for a cached copy and go where its progress shows."""
     commit = commit_of(request, project, name, commit_id)
     site = caches.get_site(actor=request.actor, name=request.POST.get("site", ""))
-    services.request_cache(request.actor, commit, site)
+    services.request_cache(actor=request.actor, commit=commit, site=site)
     return go_to(request, reverse("datasets:commits", args=[project, name]))
 
 
@@ -60,7 +60,7 @@ def clear(request: PageRequest, cached_commit_id: str) -> HttpResponse:
     """Ask whether a cached copy shall leave, and say what that means; a POST lets it leave now."""
     if request.method != "POST":
         return _ask_to_clear(request, cached_commit_id)
-    copy = services.uncache(request.actor, cached_commit_id)
+    copy = services.uncache(actor=request.actor, cached_commit_id=cached_commit_id)
     messages.success(request, f"{caches.label_of(copy)} leaves {copy.site.name}.")
     return go_to(request, _back(request))
 
@@ -69,7 +69,7 @@ def clear(request: PageRequest, cached_commit_id: str) -> HttpResponse:
 def pin(request: PageRequest, cached_commit_id: str) -> HttpResponse:
     """Pin a cached copy, or unpin it."""
     is_pinned = request.POST.get("pinned") == "1"
-    copy = services.set_pinned(request.actor, cached_commit_id, is_pinned=is_pinned)
+    copy = services.set_pinned(actor=request.actor, cached_commit_id=cached_commit_id, is_pinned=is_pinned)
     words = "stays until it is unpinned" if is_pinned else "may leave again"
     messages.success(request, f"{caches.label_of(copy)} {words}.")
     return go_to(request, _back(request))
@@ -78,7 +78,7 @@ def pin(request: PageRequest, cached_commit_id: str) -> HttpResponse:
 @require_POST
 def scrub(request: PageRequest, cached_commit_id: str) -> HttpResponse:
     """Have every file of a copy read and compared."""
-    copy = services.scrub(request.actor, cached_commit_id)
+    copy = services.scrub(actor=request.actor, cached_commit_id=cached_commit_id)
     messages.success(request, f"Every file of {caches.label_of(copy)} is being read and compared.")
     return go_to(request, _back(request))
 

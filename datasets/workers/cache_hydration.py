@@ -40,6 +40,7 @@ log = structlog.get_logger(__name__)
 
 # So often may workers take a copy up without getting any further before it counts as failed.
 _MAX_ATTEMPTS = 10
+_HELD_UP_AT_ONCE = 10
 _LONGEST_REASON = 300
 
 
@@ -80,13 +81,18 @@ def reap(*, limit: int = 100) -> int:
     """Enqueue copies that need work and have no worker, dead ones' included; return how many.
 
     Copies that wait for something come after the others: the oldest, and some by chance, so that each has its turn.
+    Removals that others hold up are few at a time, all by chance: they must leave time for all other copies.
     """
     unfinished, to_scrub = find_unattended()
     evicting = unfinished.filter(state=CacheState.EVICTING)
     rest = unfinished.exclude(state=CacheState.EVICTING)
     waiting = rest.exclude(waits_for="")
     orders = (rest.filter(waits_for="").order_by("pk"), waiting.order_by("pk"), waiting.order_by("?"))
-    to_evict = {row.pk for row in isolation.take(failures.REMOVE, evicting.order_by("pk"), limit)}
+    held_up = isolation.take(failures.REMOVE, evicting.exclude(waits_for="").order_by("?"), _HELD_UP_AT_ONCE)
+    to_evict = {
+        row.pk
+        for row in [*isolation.take(failures.REMOVE, evicting.filter(waits_for="").order_by("pk"), limit), *held_up]
+    }
     to_hydrate = {row.pk for rows in orders for row in isolation.take(failures.HYDRATE, rows, limit)}
     due_scrubs = {row.pk for row in isolation.take(failures.SCRUB, to_scrub.order_by("pk"), limit)}
     for id_ in sorted(to_evict):
@@ -296,7 +302,7 @@ class _Hydration:
         row = self._row
         now = clock.now()
         # A predecessor that published and died has counted where the bytes came from; then this attempt brought none.
-        shared = progress.bytes_shared or row.bytes_shared
+        shared = progress.bytes_shared if self._works_alone else progress.bytes_shared or row.bytes_shared
         is_ours = change_state(
             row,
             CacheState.READY,

@@ -15,7 +15,7 @@ from core.tasks import enqueue, enqueue_on_commit
 from datasets.adapters.sites.registry import open_site
 from datasets.engine import eviction
 from datasets.engine.cache_states import CURRENT, LIVE, CacheState
-from datasets.errors import StagingLost
+from datasets.errors import RemovalHeldUp, StagingLost
 from datasets.models import CachedCommit, CacheSite
 from datasets.selectors import caches, failures
 from datasets.services import cache_space
@@ -82,6 +82,9 @@ def remove_copy(*, cached_commit_id: str) -> None:
             )
     except StagingLost:
         is_gone = False
+    except RemovalHeldUp as error:
+        _note_reason(row, error.message)
+        return
     if is_gone:
         change_state(
             row,
@@ -89,10 +92,17 @@ def remove_copy(*, cached_commit_id: str) -> None:
             token=row.lease_token,
             reserved_bytes=0,
             settled_ns=driver.now_ns(),
+            waits_for="",
             lease_token="",
             lease_expires_at=None,
         )
         _enqueue_waiting(row)
+
+
+def _note_reason(row: CachedCommit, reason: str) -> None:
+    """Say what a removal waits for, and let the next worker look again."""
+    rows = CachedCommit.objects.filter(pk=row.pk, lease_token=row.lease_token)
+    rows.update(waits_for=reason[:300], lease_token="", lease_expires_at=None)
 
 
 def sweep_leftovers() -> int:

@@ -5,7 +5,7 @@ Where copies share a damaged file, each is told and each is healed, by a new fil
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -19,7 +19,7 @@ from core.tasks import enqueue_reliably
 from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.sites.registry import open_site
-from datasets.engine.cache_ports import CopyFolder, Damage, DamageKind
+from datasets.engine.cache_ports import CopyFolder, Damage, DamageKind, Verifier
 from datasets.engine.cache_states import CacheState
 from datasets.models import CachedCommit, CachedCommitEventKind
 from datasets.selectors import caches, failures
@@ -59,9 +59,10 @@ def scrub_cached_commit(*, cached_commit_id: str) -> None:
     row = rows.filter(pk=cached_commit_id, state=CacheState.READY, site__host__in=hosts.here()).first()
     if row is None or not _is_due(row):
         return
-    folder = open_site(row.site).folder
+    driver = open_site(row.site)
+    folder = driver.folder
     if folder is None:
-        _note_scrubbed(row, clock.now())  # what does not exist has no files that could be damaged
+        _verify(row, driver.verifier)
         return
     token = leases.new_token()
     name = f"scrub:{row.pk}"
@@ -71,6 +72,28 @@ def scrub_cached_commit(*, cached_commit_id: str) -> None:
         _Scrub(row, folder, token).run()
     finally:
         leases.release_named(name, holder=token)
+
+
+def _verify(row: CachedCommit, verifier: Verifier | None) -> None:
+    """Have the site compare and heal a copy by itself, as far as there is one. Called again until it has."""
+    began_at = clock.now()
+    if verifier is None:
+        _note_scrubbed(row, began_at)
+        return
+    part = None if row.scrub_requested_at is not None else (began_at.toordinal() % _SAMPLES, _SAMPLES)
+    try:
+        found = verifier.verify(row.pk, part=part)
+    except PlatformError as error:
+        damage.record_failure(row.dataset, error)
+        _note([row], CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
+        raise
+    if found is None:
+        return
+    if found:
+        files = [{"path": _show(item.path), "kind": str(item.kind), "shared_with": []} for item in found]
+        _record_damage(row, files)
+        _note([row], CachedCommitEventKind.HEALED, "Healed from the store.", None)
+    _note_scrubbed(row, began_at)
 
 
 def heal_changes(*, cached_commit_id: str, since: datetime) -> list[str]:
@@ -170,11 +193,11 @@ class _Scrub:
             self._heal(findings, strays)
         except PlatformError as error:
             damage.record_failure(self._row.dataset, error)
-            self._note(told, CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
+            _note(told, CachedCommitEventKind.NOT_HEALED, f"Not healed: {error.message}", error)
             raise
         settled_ns = self._folder.now_ns()
         CachedCommit.objects.filter(pk__in=[row.pk for row in told]).update(settled_ns=settled_ns)
-        self._note(told, CachedCommitEventKind.HEALED, "Healed from the store.", None)
+        _note(told, CachedCommitEventKind.HEALED, "Healed from the store.", None)
 
     def _find_places(self, damages: Sequence[Damage]) -> list[_Finding]:
         by_path = {damage.path: damage for damage in damages}
@@ -203,17 +226,7 @@ class _Scrub:
             files[self._row.location].append({"path": _show(stray), "kind": str(DamageKind.STRAY), "shared_with": []})
         told = [self._siblings[location] for location in sorted(files)]
         for row in told:
-            found = files[row.location]
-            named = ", ".join(f"{item['path']} ({item['kind']})" for item in found[:3])
-            more = f" and {len(found) - 3} more" if found[3:] else ""
-            record(
-                row,
-                CachedCommitEventKind.DAMAGED,
-                f"Not as the commit says: {named}{more}.",
-                count=len(found),
-                files=found[:_NAMED_FILES],
-            )
-            log.warning("cache.damage_found", cached_commit_id=row.pk, files=len(found))
+            _record_damage(row, files[row.location])
         return told
 
     def _heal(self, findings: Sequence[_Finding], strays: Sequence[bytes]) -> None:
@@ -230,17 +243,29 @@ class _Scrub:
         finally:
             self._folder.remove(work, keep_going=lambda: True)
 
-    @transaction.atomic
-    def _note(
-        self, rows: Sequence[CachedCommit], kind: CachedCommitEventKind, message: str, error: PlatformError | None
-    ) -> None:
-        for row in rows:
-            record(row, kind, message)
-            CachedCommit.objects.filter(pk=row.pk).update(
-                error_code=error.code if error else "",
-                error=error.message if error else "",
-                error_hint=error.hint if error else "",
-            )
+
+def _record_damage(row: CachedCommit, files: Sequence[Mapping[str, object]]) -> None:
+    named = ", ".join(f"{item['path']} ({item['kind']})" for item in files[:3])
+    more = f" and {len(files) - 3} more" if files[3:] else ""
+    record(
+        row,
+        CachedCommitEventKind.DAMAGED,
+        f"Not as the commit says: {named}{more}.",
+        count=len(files),
+        files=list(files[:_NAMED_FILES]),
+    )
+    log.warning("cache.damage_found", cached_commit_id=row.pk, files=len(files))
+
+
+@transaction.atomic
+def _note(rows: Sequence[CachedCommit], kind: CachedCommitEventKind, message: str, error: PlatformError | None) -> None:
+    for row in rows:
+        record(row, kind, message)
+        CachedCommit.objects.filter(pk=row.pk).update(
+            error_code=error.code if error else "",
+            error=error.message if error else "",
+            error_hint=error.hint if error else "",
+        )
 
 
 def _show(path: bytes) -> str:

@@ -2,14 +2,15 @@
 
 from argparse import ArgumentParser
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from accounts.actor import Actor
+from core.commands import PlatformCommand
 from datasets.selectors import datasets
 from datasets.services import damage
 
 
-class Command(BaseCommand):
+class Command(PlatformCommand):
     """Compare the packs of a dataset with their names."""
 
     help = "Read every pack of a dataset from its store and say which are damaged. Takes as long as a download of all."

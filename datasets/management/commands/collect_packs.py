@@ -2,15 +2,14 @@
 
 from argparse import ArgumentParser
 
-from django.core.management.base import BaseCommand
-
+from core.commands import PlatformCommand
 from core.units import format_bytes
 from datasets.selectors import garbage
 from datasets.selectors.garbage import Amount
 from datasets.workers import collection
 
 
-class Command(BaseCommand):
+class Command(PlatformCommand):
     """Show, or collect, packs that nothing refers to."""
 
     help = "Say which packs no commit needs and when they leave the store. The platform removes them by itself."

@@ -25,6 +25,8 @@ _REPORT_EVERY = 256
 class FolderSite:
     """A cache site in a folder of this host."""
 
+    verifier = None
+
     def __init__(self, folder: CopyFolder) -> None:
         self.folder = folder
 

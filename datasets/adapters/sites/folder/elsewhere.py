@@ -15,7 +15,7 @@ from datasets.models import BYTES_ON_DISK, CachedCommit, CacheSite
 class ElsewhereSite:
     """Stands for the driver of a site of kind `folder` in processes of other hosts."""
 
-    folder = None
+    folder = verifier = None
     # What can be shared is found out on its host; until then the best is expected.
     sharing = Sharing.REFLINK
 

@@ -6,9 +6,10 @@ host sees the same, and there is nothing to lose. What lies on the site is what 
 
 from collections.abc import Callable, Mapping
 
-from django.db.models import Max, Sum
+from django.db.models import Sum
 
 from core import clock
+from datasets.adapters.sites import charges
 from datasets.engine.cache_ports import CacheSiteDriver, CopyLease, CopyProgress, CopyRequest, Sharing, SiteUsage
 from datasets.engine.cache_states import LIVE, CacheState
 from datasets.models import BYTES_ON_DISK, CachedCommit, CacheSite
@@ -17,7 +18,7 @@ from datasets.models import BYTES_ON_DISK, CachedCommit, CacheSite
 class SimulatedSite:
     """A cache site that does not exist."""
 
-    folder = None
+    folder = verifier = None
     # As a volume that is cloned: what both copies have is stored once.
     sharing = Sharing.REFLINK
 
@@ -68,10 +69,8 @@ class SimulatedSite:
         keep_going: Callable[[], bool],  # noqa: ARG002 (it takes no time)
     ) -> bool:
         """Free what the copy is charged for, less what was cloned from it and stays."""
-        charged: int = self._copies.filter(pk=copy_id).aggregate(total=Sum("reserved_bytes"))["total"] or 0
-        cloned: int = self._copies.filter(base=copy_id).aggregate(most=Max("bytes_shared"))["most"] or 0
         if settle is not None:
-            settle(max(0, charged - cloned))
+            settle(charges.freed_bytes(self._copies, copy_id))
         return True
 
     def list(self) -> Mapping[str, str]:

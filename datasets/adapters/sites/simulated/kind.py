@@ -13,7 +13,7 @@ from datasets.models import CacheSite
 class SimulatedForm(forms.Form):
     """What the site pretends to be."""
 
-    size_bytes = forms.CharField(max_length=30, required=False, label="Size", help_text="As 2 TB; simulated only.")
+    size_bytes = forms.CharField(max_length=30, required=False, label="Size", help_text="As 2 TB; not for folders.")
     rate_bytes_s = forms.CharField(
         max_length=30, required=False, label="Bytes a second", help_text="As 500 MB; simulated only."
     )

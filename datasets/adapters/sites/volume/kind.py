@@ -1,0 +1,97 @@
+"""Cache sites of kind `volume`: a claim for each commit, of any storage class whose volumes many nodes can mount."""
+
+from django import forms
+
+from core import bounds, units
+from core.errors import InvalidInput
+from core.kubernetes.connections import ClusterNotAttached, open_connection
+from core.kubernetes.errors import ClusterUnreachable
+from core.kubernetes.gateway import Gateway, Json, Refusal
+from datasets.adapters.sites.kinds import SiteKind
+from datasets.adapters.sites.volume.driver import VolumeSite
+from datasets.adapters.sites.volume.manifests import TRIDENT
+from datasets.errors import CacheSiteUnavailable, InvalidCacheSite
+from datasets.models import CacheSite
+
+_KEYS = {"resource", "storage_class", "size_bytes", "clones", "provisioner", "binds_late"}
+
+
+class VolumeForm(forms.Form):
+    """Which cluster, which class, and how much of it."""
+
+    resource = forms.CharField(
+        max_length=63, required=False, label="Cluster", help_text="The id of an attached cluster; volumes only."
+    )
+    storage_class = forms.CharField(
+        max_length=253, required=False, help_text="Volumes of it are mounted by many nodes; volumes only."
+    )
+    size_bytes = forms.CharField(max_length=30, required=False, label="Size", help_text="As 2 TB; not for folders.")
+
+    def clean_size_bytes(self) -> int | None:
+        """Read a size as people write it."""
+        text = self.cleaned_data["size_bytes"]
+        try:
+            return units.parse_bytes(text) if text else None
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from error
+
+
+def check(site: CacheSite) -> None:
+    """Require a cluster that answers, a storage class that it has, and a size. Raises InvalidCacheSite.
+
+    Whether the class can clone is known of Trident's; for others the site's `clones` says so.
+    """
+    config = site.config
+    unknown = sorted(set(config) - _KEYS)
+    if unknown:
+        raise InvalidCacheSite(f"A site on volumes has no setting '{unknown[0]}'.")
+    for key, words in (("resource", "the id of an attached cluster"), ("storage_class", "the name of a class")):
+        if not isinstance(config.get(key), str) or not config[key]:
+            raise InvalidCacheSite(f"A site on volumes needs '{key}': {words}.")
+    size = config.get("size_bytes")
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= bounds.MAX_QUANTITY:
+        raise InvalidCacheSite("A site on volumes needs 'size_bytes': how much its claims may ask for together.")
+    if site.root:
+        raise InvalidCacheSite("A site on volumes has no folder.")
+    try:
+        found = read_class(open_connection(config["resource"]).gateway, config["storage_class"])
+    except ClusterNotAttached as error:
+        raise InvalidCacheSite(error.message) from error
+    binds_late = found.get("volumeBindingMode") == "WaitForFirstConsumer"
+    facts = {"provisioner": found["provisioner"], "binds_late": binds_late}
+    site.config = {"clones": found["provisioner"] == TRIDENT, **config, **facts}
+    site.root = f"volume://{site.name}"
+
+
+def open_driver(site: CacheSite) -> VolumeSite:
+    """Return the driver."""
+    try:
+        return VolumeSite(site, open_connection(str(site.config["resource"])))
+    except ClusterNotAttached as error:
+        raise CacheSiteUnavailable(f"The cluster of {site.name} cannot be reached: {error.message}") from error
+
+
+def read_class(gateway: Gateway, storage_class: str) -> Json:
+    """Return a storage class of a cluster. Raises InvalidCacheSite where there is none, and CacheSiteUnavailable."""
+    try:
+        found = gateway.get(f"/apis/storage.k8s.io/v1/storageclasses/{storage_class}")
+        if found is None:
+            listed = gateway.list("/apis/storage.k8s.io/v1/storageclasses").items
+            names = ", ".join(sorted(item["metadata"]["name"] for item in listed)) or "none"
+            raise InvalidCacheSite(f"The cluster has no storage class '{storage_class}'. It has: {names}.")
+    except ClusterUnreachable as error:
+        raise CacheSiteUnavailable(error.message) from error
+    except Refusal as error:
+        raise InvalidCacheSite(f"The cluster does not tell its storage classes: {error.message}") from error
+    return found
+
+
+KIND = SiteKind(
+    name="volume",
+    label="volume: a claim for each commit, on an attached cluster",
+    form=VolumeForm,
+    check=check,
+    open=open_driver,
+    default_part=1.0,
+    works_alone=True,
+)

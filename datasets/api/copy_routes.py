@@ -1,0 +1,79 @@
+"""Routes for the pods that fill and verify cached commits. A token of a person opens none of them."""
+
+from django.http import HttpRequest
+from ninja import Router, Schema, Status
+
+from core import bounds
+from core.bodies import BodySchema
+from datasets.api import schemas
+from datasets.models import CachedCommit
+from datasets.services.downloads import Wanted
+from datasets.workers import copies
+
+
+class CopyPodRequest(HttpRequest):
+    """A request of a pod that works on a copy."""
+
+    copy: CachedCommit
+
+
+def authenticate_copy(request: HttpRequest) -> CachedCommit:
+    """Return the copy whose pod is calling and note it on the request. Raises NotSignedIn.
+
+    Refusals are not counted: nobody can guess what we have signed, and pods of evicted copies call from few addresses.
+    """
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    copy = copies.authenticate(secret.strip() if scheme.lower() == "bearer" else "")
+    request.copy = copy  # type: ignore[attr-defined]
+    return copy
+
+
+router = Router(auth=authenticate_copy)
+
+
+class CopyOut(Schema):
+    """The commit whose files are to be in a copy."""
+
+    commit: str
+    root: str
+    files: int
+    size_bytes: int
+
+
+class CopyProgressIn(BodySchema):
+    """How far a copy is, and where its bytes came from: a cloned volume, a mounted one, the store."""
+
+    files_done: bounds.Offset
+    bytes_done: bounds.Bytes
+    bytes_shared: bounds.Bytes
+    bytes_copied: bounds.Bytes
+    bytes_moved: bounds.Bytes
+    rate_bytes_s: bounds.Finite
+
+
+@router.get("/copy", response=CopyOut, operation_id="cache_get_copy")
+def get_copy(request: CopyPodRequest) -> CopyOut:
+    """Return what the calling pod's copy is to hold."""
+    commit = request.copy.commit
+    return CopyOut(commit=commit.pk, root=commit.root, files=commit.files, size_bytes=commit.size_bytes)
+
+
+@router.post("/copy/downloads", response=schemas.DownloadsOut, operation_id="cache_sign_copy_downloads")
+def sign_downloads(request: CopyPodRequest, body: schemas.DownloadsIn) -> schemas.DownloadsOut:
+    """Return requests by which objects of the copy's dataset can be read straight from the store."""
+    signed = copies.sign_downloads(copy=request.copy, wanted=[Wanted(one.kind, one.id) for one in body.objects])
+    return schemas.DownloadsOut(items=[schemas.DownloadOut.of(one) for one in signed])
+
+
+@router.post("/copy/progress", response={204: None}, operation_id="cache_report_copy_progress")
+def report_progress(request: CopyPodRequest, body: CopyProgressIn) -> Status[None]:
+    """Say how far the calling pod's copy is."""
+    copies.report_progress(copy=request.copy, **body.model_dump())
+    return Status(204, None)
+
+
+@router.post("/copy/damage", response={204: None}, operation_id="cache_report_copy_damage")
+def report_damage(request: CopyPodRequest, body: schemas.DamagedPacksIn) -> Status[None]:
+    """Say which packs the calling pod found damaged; the server reads them and decides."""
+    copies.report_damage(copy=request.copy, packs=body.packs)
+    return Status(204, None)

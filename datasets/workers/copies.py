@@ -1,0 +1,58 @@
+"""What the pods that fill and verify a cached copy ask of the platform, with a token that is good for that copy alone.
+
+They may read objects of the dataset that the copy is of, and say how far the copy is: nothing else. An object is asked
+for by its hash, and a token tells the root of one commit only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from django.conf import settings
+
+from accounts.actor import Actor
+from accounts.errors import NotSignedIn
+from datasets.adapters.copy_tokens import read_copy
+from datasets.engine.cache_states import WORKING, CacheState
+from datasets.models import CachedCommit
+from datasets.services import damage, downloads
+from datasets.services.downloads import Download, Wanted
+
+_SYSTEM = Actor.system("pods of cached commits")
+
+
+def authenticate(secret: str) -> CachedCommit:
+    """Return the copy that a token is for. Raises NotSignedIn when that is neither made nor there any more."""
+    copy_id = read_copy(secret)
+    if copy_id is None:
+        raise NotSignedIn("This is no token of a cached commit.")
+    rows = CachedCommit.objects.select_related("commit", "dataset__project", "dataset__store")
+    row = rows.filter(pk=copy_id, state__in=[*WORKING, CacheState.READY]).first()
+    if row is None:
+        raise NotSignedIn("The cached commit that this token is for is not wanted any more.")
+    return row
+
+
+def sign_downloads(*, copy: CachedCommit, wanted: Sequence[Wanted]) -> list[Download]:
+    """Sign a GET for each object of the copy's dataset.
+
+    What the platform itself serves is given as a path: pods may know the platform under another address than people.
+    """
+    signed = downloads.sign_downloads(actor=_SYSTEM, dataset=copy.dataset, wanted=wanted)
+    ours = str(settings.NEARLINE.url).rstrip("/") + "/"
+    return [
+        replace(one, request=replace(one.request, url="/" + one.request.url.removeprefix(ours)))
+        if one.request.url.startswith(ours)
+        else one
+        for one in signed
+    ]
+
+
+def report_progress(*, copy: CachedCommit, rate_bytes_s: float, **counts: int) -> None:
+    """Note how far a copy is that is being filled. Of one that is ready nothing changes."""
+    rows = CachedCommit.objects.filter(pk=copy.pk, state__in=WORKING)
+    rows.update(rate_bytes_s=rate_bytes_s, attempts=0, waits_for="", **counts)
+
+
+def report_damage(*, copy: CachedCommit, packs: Sequence[str]) -> None:
+    """Read packs that a pod found damaged, and note which are."""
+    damage.report_packs(actor=_SYSTEM, dataset=copy.dataset, names=packs)

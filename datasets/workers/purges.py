@@ -1,0 +1,70 @@
+"""Deleted datasets: their cached copies and objects go once nobody uses them."""
+
+import structlog
+from django.db import transaction
+
+from accounts import audit
+from accounts.actor import Actor
+from core import clock, isolation
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.cache_states import LIVE, CacheState
+from datasets.errors import CacheInUse
+from datasets.models import CachedCommit, Dataset, Pack
+from datasets.services import caches, stores
+
+log = structlog.get_logger(__name__)
+
+PURGE = "datasets.purge"
+"""The kind of failures; items are datasets."""
+_PURGED_AT_A_TIME = 10
+
+
+def purge_deleted() -> int:
+    """Let the cached copies of deleted datasets go, and remove the objects of those whose copies are gone.
+
+    A copy that a job still reads is left to it, and tried again at the next tick. Objects stay until no address that
+    was signed before the deletion is good any more, or what is sent to it would be left behind. Returns how many
+    datasets are done.
+    """
+    _clear_copies()
+    unreachable_since = clock.now() - stores.SIGNED_LIFETIME
+    waiting = Dataset.objects.filter(deleted_at__lt=unreachable_since, purged_at=None).select_related("store")
+    held = CachedCommit.objects.filter(state__in=LIVE).values("dataset_id")
+    lending = Pack.objects.filter(lender__isnull=False).values("lender__dataset_id")
+    done = 0
+
+    def purge(dataset: Dataset) -> None:
+        nonlocal done
+        if done < _PURGED_AT_A_TIME:
+            _purge(dataset)
+            done += 1
+
+    isolation.for_each(PURGE, waiting.exclude(pk__in=held).exclude(pk__in=lending).order_by("pk"), purge)
+    return done
+
+
+def _purge(dataset: Dataset) -> None:
+    store = open_dataset_store(dataset)
+    store.delete(blob.key for blob in store.list_blobs(""))
+    with transaction.atomic():
+        if Dataset.objects.filter(pk=dataset.pk, purged_at=None).update(purged_at=clock.now()):
+            dataset.stored_trees.all().delete()
+            dataset.ranges.all().delete()
+            dataset.packs.all().delete()
+            audit.record(Actor.system("deleted datasets"), "datasets.purge", dataset)
+    log.info("dataset.purged", dataset_id=dataset.id)
+
+
+def _clear_copies() -> None:
+    copies = CachedCommit.objects.filter(dataset__deleted_at__isnull=False, state__in=LIVE - {CacheState.EVICTING})
+    isolation.for_each("datasets.clear_copy", copies.filter(holds=None).order_by("pk"), _clear_copy)
+
+
+def _clear_copy(copy: CachedCommit) -> None:
+    system = Actor.system("deleted datasets")
+    if copy.is_pinned:
+        caches.unpin(actor=system, cached_commit_id=copy.pk)
+    try:
+        caches.uncache(actor=system, cached_commit_id=copy.pk)
+    except CacheInUse:
+        log.info("dataset.purge_waits", cached_commit_id=copy.pk)
