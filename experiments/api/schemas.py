@@ -7,6 +7,7 @@ from ninja import Schema
 from pydantic import Field
 
 from core import bounds
+from core.bodies import BodySchema
 from core.times import Times
 from experiments.engine.recorded import MAX_TEXT, MAX_VALUES
 
@@ -96,7 +97,7 @@ class ExperimentOut(Schema):
     url: str
 
 
-class MetricIn(Schema):
+class MetricIn(BodySchema):
     """A measurement. Without `step` it follows the last one of its key; without `at` it was made now."""
 
     key: bounds.Name
@@ -105,7 +106,7 @@ class MetricIn(Schema):
     at: bounds.Moment | None = None
 
 
-class RecordsIn(Schema):
+class RecordsIn(BodySchema):
     """What is recorded together; a parameter or tag that is there gets its new value."""
 
     parameters: dict[bounds.Name, Scalar] = Field({}, max_length=MAX_VALUES)
@@ -120,7 +121,7 @@ class ExperimentIn(RecordsIn):
     title: bounds.Name
 
 
-class FinishIn(Schema):
+class FinishIn(BodySchema):
     """How an experiment ended."""
 
     state: Literal["succeeded", "failed", "cancelled"] = "succeeded"
@@ -175,7 +176,7 @@ class ComparisonOut(Schema):
     tags: dict[str, list[object]]
 
 
-class NoteIn(Schema):
+class NoteIn(BodySchema):
     """What to write about an experiment. `seen_at` is `note_at` as it was read; null: there was no note."""
 
     note: bounds.Text
@@ -190,7 +191,7 @@ class NoteOut(Schema):
     note_at: datetime | None
 
 
-class ExperimentTagIn(Schema):
+class ExperimentTagIn(BodySchema):
     """The value of a tag; an empty one is that of a tag that says all by its name."""
 
     value: bounds.Line = ""
@@ -202,7 +203,7 @@ class ExperimentTagsOut(Schema):
     tags: dict[str, object]
 
 
-class ViewIn(Schema):
+class ViewIn(BodySchema):
     """A view of a project's experiments: the query of its page's address, such as `q=tags.best&sort=-took`."""
 
     project: bounds.Name

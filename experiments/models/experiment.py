@@ -66,8 +66,9 @@ class Experiment(BaseModel):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["source_kind", "source_id"], name="one_experiment_per_source")]
         indexes = [
+            models.Index(fields=["project", "id"], name="experiments_of_project"),
             models.Index(fields=["run_id"], name="artifacts_to_store", condition=models.Q(artifacts_wanted=True)),
-            models.Index(fields=["project"], name="recorded_experiments", condition=models.Q(is_recorded=True)),
+            models.Index(fields=["project", "id"], name="recorded_experiments", condition=models.Q(is_recorded=True)),
             models.Index(fields=["state", "source_kind"], name="live_experiments", condition=models.Q(is_live=True)),
         ]
 

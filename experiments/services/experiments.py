@@ -1,6 +1,6 @@
 """Creating the experiments of sources, and following the sources' states, inside the transaction that changes those."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -11,6 +11,7 @@ from django.db.models import Case, F, QuerySet, Value, When
 from accounts.actor import Actor
 from accounts.permissions import require
 from core import orm
+from core.prepared import insert, prepared
 from experiments import permissions
 from experiments.engine.states import ExperimentState
 from experiments.models import Experiment
@@ -74,7 +75,8 @@ def create_experiments(*, actor: Actor, kind: str, experiments: Sequence[NewExpe
         )
         for each in experiments
     ]
-    facts.write_given(Experiment.objects.bulk_create(rows, batch_size=orm.BATCH_ROWS))
+    insert(rows)
+    facts.write_given(rows)
 
 
 Field = Literal["state", "reason", "started_at", "finished_at", "job_id", "artifacts_wanted"]
@@ -91,8 +93,8 @@ def update_experiments(*, actor: Actor, kind: str, changes: Mapping[str, Mapping
         for source_id in batch:
             for name, value in changes[source_id].items():
                 values.setdefault(name, {})[source_id] = value
-        rows = _writable(actor).filter(source_kind=kind, source_id__in=batch)
-        rows.update(**{name: _by_source(name, each, batch) for name, each in values.items()})
+        columns = {name: _by_source(name, each, batch) for name, each in values.items()}
+        _of_sources.update(columns, kind, batch, None if actor.sees_everything else _writable_projects(actor))
 
 
 def cancel_experiments(*, actor: Actor, run_id: str, reason: str, at: datetime) -> None:
@@ -102,19 +104,29 @@ def cancel_experiments(*, actor: Actor, run_id: str, reason: str, at: datetime) 
     rows.filter(is_live=True).update(state=ExperimentState.CANCELLED, reason=reason, finished_at=at)
 
 
+@prepared
+def _of_sources(kind: str, source_ids: Collection[str], project_ids: Collection[str] | None) -> QuerySet[Experiment]:
+    """Return the experiments of sources, in some projects only where these are named."""
+    is_wanted = Case(When(is_simulated=False, then=Value(value=True)), default=F("artifacts_wanted"))
+    rows = Experiment.objects.filter(source_kind=kind, source_id__in=source_ids).annotate(is_wanted=is_wanted)
+    return rows if project_ids is None else rows.filter(project_id__in=project_ids)
+
+
 def _writable(actor: Actor) -> QuerySet[Experiment]:
     rows = Experiment.objects.all()
-    if actor.sees_everything:
-        return rows
-    return rows.filter(project_id__in=[key for key, level in actor.levels.items() if level >= permissions.RECORD.level])
+    return rows if actor.sees_everything else rows.filter(project_id__in=_writable_projects(actor))
+
+
+def _writable_projects(actor: Actor) -> list[str]:
+    return [key for key, level in actor.levels.items() if level >= permissions.RECORD.level]
 
 
 def _by_source(name: str, values: Mapping[str, object], batch: Sequence[str]) -> object:
     """Return what to write to a field: one value where all sources get the same, else the value of each."""
     conditions = {"is_simulated": False} if name == "artifacts_wanted" else {}
     first = next(iter(values.values()))
-    if not conditions and len(values) == len(batch) and all(value == first for value in values.values()):
-        return first
+    if len(values) == len(batch) and all(value == first for value in values.values()):
+        return F("is_wanted") if conditions and first else first
     column = next(field for field in Experiment._meta.concrete_fields if field.attname == name)
     field = column.target_field if isinstance(column, models.ForeignKey) else column
     cases = [

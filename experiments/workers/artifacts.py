@@ -35,8 +35,11 @@ def store_artifacts(run_id: str | None = None) -> None:
         waiting = waiting.filter(run_id=run_id)
     rows = list(waiting.only("run_id", "job_id", "output_patterns").order_by("run_id", "pk"))
     jobs = job_selectors.list_by_id([row.job_id for row in rows if row.job_id is not None])
-    # An output in a folder of another host is stored there.
-    rows = [row for row in rows if row.job_id not in jobs or hosts.is_here(jobs[row.job_id].resource.host)]
+    # An output in a folder of another host is stored there, if it is there.
+    elsewhere = {
+        job.pk for job in jobs.values() if job.files_deleted_at is None and not hosts.is_here(job.resource.host)
+    }
+    rows = [row for row in rows if row.job_id not in elsewhere]
     isolation.for_each(
         failures.STORE_OUTPUTS,
         rows,

@@ -20,6 +20,7 @@ from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
 from core import clock, isolation, orm
 from core.models import Failure
+from core.prepared import prepared
 from experiments.engine import log_tags, recorded
 from experiments.engine.columns import Kind
 from experiments.engine.log_tags import Problem, Problems, Record, RecordKind
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _SYSTEM = Actor.system("experiments")
-_RUNNING_JOBS = ("running", "leaving", "stopping")
+_RUNNING_JOBS = ("running", "leaving", "suspending", "stopping")
 _READ_FIELDS = ("project_id", "job_id", "log_offset", "log_problems")
 # How long after its job ended a log that cannot be read still holds its run up.
 _PATIENCE = timedelta(minutes=5)
@@ -107,12 +108,21 @@ def _logs_of(job_ids: Sequence[str], known: Mapping[str, "Job"] = MappingProxyTy
     """Return the logs of these jobs that were not read to their end, and that can be read on this host."""
     rows: list[Experiment] = []
     for batch in orm.in_batches(job_ids):
-        unread = Experiment.objects.filter(job__in=batch, harvested_at__isnull=True)
-        rows += unread.only(*_READ_FIELDS)
+        rows += _unread(batch)
     missing = [row.job_id for row in rows if row.job_id is not None and row.job_id not in known]
     jobs = {**known, **(job_selectors.list_by_id(missing) if missing else {})}
     readable = {job_id: job for job_id, job in jobs.items() if job_selectors.is_readable(job)}
     return [_Log(row, readable[row.job_id]) for row in sorted(rows, key=lambda row: row.pk) if row.job_id in readable]
+
+
+@prepared
+def _unread(job_ids: Collection[str]) -> QuerySet[Experiment]:
+    return Experiment.objects.filter(job__in=job_ids, harvested_at__isnull=True).only(*_READ_FIELDS)
+
+
+@prepared
+def _with_ids(experiment_ids: Collection[str]) -> QuerySet[Experiment]:
+    return Experiment.objects.filter(pk__in=experiment_ids)
 
 
 def _harvest(logs: Sequence[_Log]) -> list[_Reading]:
@@ -174,7 +184,7 @@ def _write(readings: Sequence[_Reading], now: datetime) -> list[_Reading]:
     """Write what pieces of logs recorded; return the pieces that no other worker wrote before."""
     silent = [reading for reading in readings if reading.is_silent and reading.is_done]
     for batch in orm.in_batches(silent):
-        Experiment.objects.filter(pk__in=[reading.experiment.pk for reading in batch]).update(harvested_at=now)
+        _with_ids.update({"harvested_at": now}, [reading.experiment.pk for reading in batch])
     recording = [reading for reading in readings if not (reading.is_silent and reading.is_done)]
     return [*silent, *(_write_records(recording, now) if recording else ())]
 

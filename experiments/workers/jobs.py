@@ -25,6 +25,8 @@ _STATES: Mapping[str, ExperimentState] = {
     "starting": ExperimentState.QUEUED,
     "running": ExperimentState.RUNNING,
     "leaving": ExperimentState.RUNNING,
+    "suspending": ExperimentState.RUNNING,
+    "suspended": ExperimentState.QUEUED,
     "stopping": ExperimentState.RUNNING,
     "succeeded": ExperimentState.SUCCEEDED,
     "failed": ExperimentState.FAILED,

@@ -7,6 +7,7 @@ from ninja import Schema
 from pydantic import Field
 
 from core import bounds
+from core.bodies import BodySchema
 from flows.engine import arrange
 
 Pixels = Annotated[float, Field(ge=-1_000_000, le=1_000_000)]
@@ -14,7 +15,7 @@ Pixels = Annotated[float, Field(ge=-1_000_000, le=1_000_000)]
 Place = tuple[Pixels, Pixels]
 
 
-class WritingIn(Schema):
+class WritingIn(BodySchema):
     """What somebody has written. `key` is the flow's name, or one that starts with '~' for a new flow.
 
     `layout` holds the left upper corners of the nodes in pixels; `base_version` is the number of the version that the
@@ -64,7 +65,7 @@ class PublishedOut(Schema):
     newest_version: int
 
 
-class GraphIn(Schema):
+class GraphIn(BodySchema):
     """The parents of every node."""
 
     parents: dict[bounds.Name, Annotated[list[bounds.Name], Field(max_length=arrange.MAX_EDGES)]] = Field(

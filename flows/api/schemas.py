@@ -6,15 +6,17 @@ from typing import Literal
 from ninja import Schema
 from pydantic import Field
 
+from compute.selectors.outlooks import Outlook
 from compute.selectors.waits import Wait
 from core import bounds
+from core.bodies import BodySchema
 from core.times import Times
 from experiments.api.schemas import DecisionOut, LogProblemsOut
 
 Scalar = bool | bounds.Whole | bounds.Finite | bounds.Text
 
 
-class FlowIn(Schema):
+class FlowIn(BodySchema):
     """A flow file. `bundle` names code that was sent to /flows/bundles before."""
 
     project: bounds.Name
@@ -23,7 +25,7 @@ class FlowIn(Schema):
     bundle: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
 
 
-class ValidateIn(Schema):
+class ValidateIn(BodySchema):
     """A flow file to check."""
 
     project: bounds.Name
@@ -51,7 +53,7 @@ class ValidationOut(Schema):
     problems: list[ProblemOut]
 
 
-class CodeUploadIn(Schema):
+class CodeUploadIn(BodySchema):
     """The beginning of an upload of code. `client_id` is a name that the client gives itself."""
 
     project: bounds.Name
@@ -70,7 +72,7 @@ class CodeUploadOut(Schema):
     put_proof: str
 
 
-class CodeTreeIn(Schema):
+class CodeTreeIn(BodySchema):
     """The end of an upload of code: the root of its tree."""
 
     upload: bounds.Name = Field(description="The upload session that brought the tree.")
@@ -147,7 +149,7 @@ class FlowVersionPageOut(Schema):
     next_cursor: str | None
 
 
-class CodeIn(Schema):
+class CodeIn(BodySchema):
     """Which code a run is started from. `diff_hash` None: everything was committed."""
 
     commit: str = Field(default="", max_length=100)
@@ -156,7 +158,7 @@ class CodeIn(Schema):
     remote: str | None = Field(default=None, max_length=1000)
 
 
-class RunIn(Schema):
+class RunIn(BodySchema):
     """What a run is given. `version` is a hash, the beginning of one, or a number; without it the newest.
 
     `data` names other commits, branches or tags for dataset references of the flow: `{"demo/digits@main": "3d468961"}`.
@@ -168,14 +170,14 @@ class RunIn(Schema):
     data: dict[bounds.Name, bounds.Name] = Field({}, max_length=1000)
 
 
-class RetryIn(Schema):
+class RetryIn(BodySchema):
     """From which step on to try again, `index` naming one try of a grid; without a step, whatever did not succeed."""
 
     step: bounds.Name = ""
     index: bounds.Count | None = None
 
 
-class KeepIn(Schema):
+class KeepIn(BodySchema):
     """In which dataset of the run's project to keep an output: its name, or `project/name`. `index` names one try."""
 
     dataset: bounds.Name
@@ -235,6 +237,7 @@ class AttemptOut(Schema):
     last_lines: str
     experiment_id: str
     is_simulated: bool
+    is_unknown: bool
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -246,7 +249,7 @@ class StepOut(Schema):
     """One instance of a step; `label` is its name with its values of the grid, `train C=10`.
 
     `index` is null for a step that is no grid; while it waits, `advice`
-    says what would let it start, and `wait` when.
+    says what would let it start, `wait` when, and `outlook` why, when and where else.
     """
 
     key: str
@@ -257,6 +260,7 @@ class StepOut(Schema):
     reason: str
     advice: str
     wait: Wait | None
+    outlook: Outlook | None
     depends_on: list[str]
     parameters: dict[str, object]
     template: str | None
@@ -264,6 +268,7 @@ class StepOut(Schema):
     attempts: list[AttemptOut]
     experiment_id: str | None
     is_simulated: bool
+    is_unknown: bool
     started_at: datetime | None
     finished_at: datetime | None
     times: Times | None

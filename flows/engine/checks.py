@@ -19,6 +19,7 @@ from flows.engine.names import variable_name
 from flows.engine.problems import Finding, Path, Problem
 from flows.engine.spec import (
     MAX_INSTANCES,
+    MAX_TITLE,
     DataInput,
     FlowSpec,
     GridRange,
@@ -125,7 +126,10 @@ def _findings(data: Mapping[str, object], steps: Sequence[Draft]) -> tuple[FlowS
     except ValidationError as error:
         findings.extend(_translate_errors(error.errors()[:_MOST_FINDINGS], data))
     parameters = drafts.read_parameters(data)
-    others = chain(_check_graph(steps), _check_parameters(parameters), _check_steps(steps, parameters))
+    titles = [((), data.get("title")), *((step.path, step.read.title) for step in steps)]
+    others = chain(
+        _check_titles(titles), _check_graph(steps), _check_parameters(parameters), _check_steps(steps, parameters)
+    )
     findings.extend(islice(others, _MOST_FINDINGS))
     return spec, findings
 
@@ -247,6 +251,13 @@ def _check_cycles(arrows: Sequence[tuple[str, str]], places: Mapping[str, Path])
 # --- parameters and what refers to them
 
 
+def _check_titles(titles: Iterable[tuple[Path, object]]) -> Iterator[Finding]:
+    for path, title in titles:
+        if isinstance(title, str) and len(title) > MAX_TITLE:
+            text = f"A title has at most {MAX_TITLE} characters; this one has {len(title)}."
+            yield Finding((*path, "title"), "too_long", text)
+
+
 def _check_parameters(parameters: Mapping[str, ParameterSpec]) -> Iterator[Finding]:
     for key, parameter in parameters.items():
         bare = parameter.model_copy(update={"choices": ()})
@@ -270,6 +281,7 @@ def _check_steps(steps: Sequence[Draft], parameters: Mapping[str, ParameterSpec]
         yield from _check_references(step, parameters)
         yield from _check_condition(step, by_name, parameters)
         yield from _check_grid((*step.path, "grid"), step.read)
+        yield from _check_waits(step)
         folders = Counter(item.folder for item in step.read.data)
         for position, item in enumerate(step.read.data):
             if folders[item.folder] > 1:
@@ -281,6 +293,17 @@ def _check_steps(steps: Sequence[Draft], parameters: Mapping[str, ParameterSpec]
     if total > MAX_INSTANCES:
         text = f"The grids multiply into {total} tries; at most {MAX_INSTANCES} are allowed."
         yield Finding(("steps",), "too_many", text)
+
+
+def _check_waits(step: Draft) -> Iterator[Finding]:
+    if step.read.fallback == "order":
+        return
+    for position, choice in enumerate(step.read.compute):
+        if choice.wait is not None:
+            text = (
+                f"With `fallback: {step.read.fallback}` forecasts decide how long the step waits; remove this `wait`."
+            )
+            yield Finding((*step.path, "compute", position, "wait"), "wrong_value", text)
 
 
 def _check_outputs(path: Path, patterns: Sequence[str]) -> Iterator[Finding]:

@@ -55,6 +55,7 @@ class Needs:
     takes_default: bool
     reads_steps: bool
     has_image: bool
+    replicas: int = 1
 
 
 def read_steps(data: Mapping[str, object]) -> list[Draft]:
@@ -93,6 +94,7 @@ def needs_of(draft: Draft) -> Needs:
         takes_default=not raw.get("compute"),
         reads_steps=bool(draft.read.after),
         has_image=bool(draft.read.image),
+        replicas=draft.read.replicas,
     )
 
 

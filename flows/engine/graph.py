@@ -6,21 +6,21 @@ from functools import cached_property
 
 from flows.engine import expressions
 from flows.engine.expressions import Expression
-from flows.engine.spec import DEFAULT_WAIT_S, FlowSpec, StepSpec
+from flows.engine.places import Fallback
+from flows.engine.spec import FlowSpec, StepSpec
 from flows.engine.states import FailureKind
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One template of a step, and how long its job may wait there before the next one is tried."""
+    """One template of a step, and how long its job may wait there before the next one is tried.
+
+    `has_own_wait`: the step says how long to prefer it to those after it.
+    """
 
     template: str
     wait_s: float
-
-    @property
-    def has_own_wait(self) -> bool:
-        """Whether the step says how long to prefer it to those after it."""
-        return self.wait_s != DEFAULT_WAIT_S
+    has_own_wait: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,12 @@ class Node:
     budgets: Mapping[FailureKind, int] = field(default_factory=dict)
     condition: Expression | None = None
     has_data: bool = False
+    fallback: Fallback = "order"
+
+    @property
+    def uses_forecasts(self) -> bool:
+        """Whether forecasts decide among its templates."""
+        return self.fallback != "order" and len(self.choices) > 1
 
 
 @dataclass(frozen=True)
@@ -72,14 +78,15 @@ def build(spec: FlowSpec, default_template: str) -> Graph:
 
 
 def _node(step: StepSpec, default_template: str) -> Node:
-    choices = tuple(Choice(choice.template, choice.wait) for choice in step.compute)
+    choices = tuple(Choice(choice.template, choice.wait_s, choice.wait is not None) for choice in step.compute)
     return Node(
         key=step.name,
         after=step.after,
         choices=choices or (Choice(default_template, 0),),
-        budgets={kind: getattr(step.retries, kind.value, 0) for kind in FailureKind},
+        budgets={kind: step.retries.budget_of(kind) for kind in FailureKind},
         condition=expressions.parse(step.when) if step.when else None,
         has_data=bool(step.data),
+        fallback=step.fallback,
     )
 
 

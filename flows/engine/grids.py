@@ -2,10 +2,11 @@
 
 import itertools
 import math
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core import units
+from core import bounds, units
 from flows.engine import references
 from flows.engine.cnvrg_keys import suggest
 from flows.engine.expressions import Value
@@ -44,6 +45,38 @@ def require_size(instances: Iterable[Instance]) -> None:
                 f"The parameters of all tries of this run are more than {units.format_bytes(MAX_RUN_BYTES)} together."
                 " Put long values into a dataset or into the code."
             )
+
+
+def require_arguments(spec: FlowSpec, instances: Iterable[Instance]) -> None:
+    """Raise InvalidParameters when a command or variable of an instance is longer than a program can be given."""
+    most_bytes = bounds.MAX_ARGUMENT_BYTES
+    steps = {step.name: step for step in spec.steps}
+    run: Mapping[str, Value] = {"id": "run_" + 20 * "0", "number": bounds.MAX_COUNT}  # as long as any
+    for instance in instances:
+        step = steps[instance.key]
+        values: dict[str, Mapping[str, Value]] = {
+            "parameters": instance.parameters,
+            "run": run,
+            "step": {"name": step.name, "index": instance.index},
+        }
+        options_bytes = sum(map(_option_bytes, instance.parameters.items())) if step.append_parameters else 0
+        if references.is_longer(step.command, most_bytes - options_bytes, values, shlex.quote):
+            raise _too_long("command", step.name)
+        for name, text in step.env.items():
+            if references.is_longer(f"{name}={text}", most_bytes, values):
+                raise _too_long(f"variable {name}", step.name)
+
+
+def _option_bytes(parameter: tuple[str, Value]) -> int:
+    key, value = parameter
+    return len(f" --{key} {shlex.quote(references.value_text(value))}".encode())
+
+
+def _too_long(what: str, step: str) -> InvalidParameters:
+    return InvalidParameters(
+        f"With its parameters the {what} of step '{step}' has more than {bounds.MAX_ARGUMENT_BYTES:,} bytes, which no"
+        " program can be given. Put long values into a dataset or into the code."
+    )
 
 
 def count(step: StepSpec) -> int:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from core.units import format_bytes, format_duration
-from flows.engine import expressions
+from flows.engine import expressions, places
 from flows.engine.expressions import Results, Value
 from flows.engine.graph import Graph, Node
+from flows.engine.places import PlaceForecast
 from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, RunState, StepState
 from flows.engine.transitions import (
     Bring,
@@ -35,7 +36,11 @@ from flows.engine.transitions import (
 _POLL = timedelta(seconds=2)
 _INPUT_POLL = timedelta(seconds=5)
 _LONGEST_BACKOFF_S = 60.0
+_LEAST_GAIN_S, _LEAST_GAIN = 60.0, 0.1
+"""A waiting job moves where it is done sooner by this time at least, and by this part of what is left."""
+
 _NAMED = 3
+_RUN_CANCELLED = "The run was cancelled."
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,10 @@ class InputsNow:
 
 @dataclass(frozen=True)
 class AttemptNow:
-    """A live attempt about which there may be news. `is_harvested`: all it recorded in its log is in the database."""
+    """A live attempt about which there may be news. `is_harvested`: all it recorded in its log is in the database.
+
+    `forecasts` say by template what its waiting job may expect, where it waits and elsewhere; empty: nothing is known.
+    """
 
     id: str
     number: int
@@ -110,6 +118,7 @@ class AttemptNow:
     inputs: InputsNow = InputsNow()
     job: JobNow | None = None
     is_harvested: bool = True
+    forecasts: Mapping[str, PlaceForecast] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -135,7 +144,8 @@ class Snapshot:
     `steps` may leave out instances that have not ended and that this plan can do nothing about (see `within_reach`);
     `idle` counts those. `to_reset` are the ended steps that a retry opens again (as if they were pending); they are in
     `steps` too. `data` says where the datasets of a step with several templates are, by step and template; a template
-    whose jobs read no cache site is left out.
+    whose jobs read no cache site is left out. `forecasts` say what jobs of a step may expect at its templates, where
+    these decide (`Node.uses_forecasts`).
     """
 
     graph: Graph
@@ -145,6 +155,7 @@ class Snapshot:
     parameters: Mapping[str, Value]
     templates: Mapping[str, TemplateNow]
     data: Mapping[tuple[str, str], DataNow] = field(default_factory=dict)
+    forecasts: Mapping[tuple[str, str], PlaceForecast] = field(default_factory=dict)
     is_cancelled: bool = False
     to_reset: tuple[str, ...] = ()
     is_storing: bool = False
@@ -188,6 +199,7 @@ class _Planner:
         self._open = Counter(step.key for step in snapshot.steps) + Counter(snapshot.idle)
         self._waiting: dict[str, list[StepNow]] = {key: [] for key in snapshot.graph.by_key}
         self._is_storing = snapshot.is_storing
+        self._sent: Counter[tuple[str, str]] = Counter()
         self.transitions: list[Transition] = []
 
     def run(self) -> None:
@@ -205,19 +217,19 @@ class _Planner:
     def _look_at(self, step: StepNow) -> None:
         if step.state is StepState.PENDING:
             if self._snapshot.is_cancelled:
-                self._settle(step, StepState.CANCELLED, "The run was cancelled.")
+                self._settle(step, StepState.CANCELLED, _RUN_CANCELLED)
             else:
                 self._waiting[step.key].append(step)
         elif step.state is StepState.BACKOFF:
             if self._snapshot.is_cancelled:
-                self._settle(step, StepState.CANCELLED, "The run was cancelled.")
+                self._settle(step, StepState.CANCELLED, _RUN_CANCELLED)
             elif step.not_before is None or step.not_before <= self._now:
                 self._start(self._graph.by_key[step.key], step)
         elif step.attempt is not None:
             self._follow(self._graph.by_key[step.key], step, step.attempt)
 
     def _follow(self, node: Node, step: StepNow, attempt: AttemptNow) -> None:
-        if attempt.state is AttemptState.PREPARING:
+        if attempt.state is AttemptState.PREPARING and (attempt.job is None or attempt.job.end is None):
             self._follow_preparing(node, step, attempt)
         elif attempt.job is None:
             self._fail(node, step, attempt, FailureKind.INFRASTRUCTURE, "The job of this attempt is gone.")
@@ -225,7 +237,7 @@ class _Planner:
             self._follow_end(node, step, attempt, attempt.job)
         elif self._snapshot.is_cancelled:
             if not attempt.job.is_stopping:
-                self.transitions.append(Cancel(attempt.id))
+                self.transitions.append(Cancel(attempt.id, _RUN_CANCELLED))
         elif attempt.state is AttemptState.QUEUED:
             if attempt.job.is_placed:
                 self.transitions.append(Observe(step.id, attempt.id, node.choices[attempt.choice].template))
@@ -237,17 +249,25 @@ class _Planner:
 
     def _follow_preparing(self, node: Node, step: StepNow, attempt: AttemptNow) -> None:
         if self._snapshot.is_cancelled:
-            self.transitions.append(End(step.id, attempt.id, AttemptState.CANCELLED, None, "The run was cancelled."))
-            self._settle(step, StepState.CANCELLED, "The run was cancelled.")
+            self._cancel_gated(attempt, _RUN_CANCELLED)
+            self.transitions.append(End(step.id, attempt.id, AttemptState.CANCELLED, None, _RUN_CANCELLED))
+            self._settle(step, StepState.CANCELLED, _RUN_CANCELLED)
         elif self._templates[node.choices[attempt.choice].template].is_unknown:
             gone = f"The template {node.choices[attempt.choice].template} does not exist any more."
+            self._cancel_gated(attempt, gone)
             self._fail(node, step, attempt, FailureKind.INFRASTRUCTURE, gone)
         elif attempt.inputs.error:
+            self._cancel_gated(attempt, attempt.inputs.error)
             self._fail(node, step, attempt, FailureKind.INFRASTRUCTURE, attempt.inputs.error)
         elif attempt.inputs.is_ready:
             self.transitions.append(Submit(step.id, attempt.id, self._reminder(node, step, attempt, self._now)))
         else:
             self.transitions.append(Remind(attempt.id, self._now + _INPUT_POLL))
+
+    def _cancel_gated(self, attempt: AttemptNow, reason: str) -> None:
+        """Cancel the job of an attempt that ends before its datasets are there. Older attempts have none yet."""
+        if attempt.job is not None:
+            self.transitions.append(Cancel(attempt.id, reason))
 
     def _follow_end(self, node: Node, step: StepNow, attempt: AttemptNow, job: JobNow) -> None:
         if not attempt.is_harvested:
@@ -259,27 +279,30 @@ class _Planner:
             self._is_storing = self._is_storing or not is_simulated
             self._settle(step, StepState.SUCCEEDED, "", chosen=attempt.id)
         elif job.end is AttemptState.CANCELLED:
-            reason = "The run was cancelled." if self._snapshot.is_cancelled else job.reason or "The job was cancelled."
+            reason = _RUN_CANCELLED if self._snapshot.is_cancelled else job.reason or "The job was cancelled."
             self.transitions.append(End(step.id, attempt.id, AttemptState.CANCELLED, None, reason))
             self._settle(step, StepState.CANCELLED, reason, chosen=attempt.id)
         else:
             self._fail(node, step, attempt, job.failure or FailureKind.USER_ERROR, job.reason)
 
     def _follow_waiting(self, node: Node, step: StepNow, attempt: AttemptNow, job: JobNow) -> None:
-        """Stay with a template within its budget; then, or where it cannot work at all, try the next one."""
-        choice = node.choices[attempt.choice]
-        now_there = self._templates[choice.template]
+        """Stay with a template within its budget; then, or where it cannot work at all, try the next one.
+
+        Where forecasts decide there is no budget: it goes where it is done sooner by much.
+        """
+        choice, left = node.choices[attempt.choice], self._left(node, step, attempt.choice)
         waited = self._now - attempt.since
-        why, is_patient = "", False  # patient: its place in line is worth keeping
-        if now_there.obstacle:
-            why = now_there.obstacle
-        elif job.never_fits:
-            why = f"can never run it: {job.never_fits}"
-        elif waited >= timedelta(seconds=choice.wait_s):
-            is_patient = True
+        why = self._templates[choice.template].obstacle
+        if job.never_fits:
+            why = why or f"can never run it: {job.never_fits}"
+        following, is_patient = None, not why  # patient: its place in line is worth keeping
+        if not why and node.uses_forecasts:
+            following, why = self._find_better(node, left, attempt)
+        elif not why and waited >= timedelta(seconds=choice.wait_s):
             why = f"could not start within {format_duration(choice.wait_s)}"
             why += f" ({job.reason})" if job.reason else ""
-        following = self._next_usable(node, self._left(node, step, attempt.choice)) if why else None
+        if why and following is None:
+            following = self._next_usable(node, left)
         if following is None:
             self.transitions.append(Remind(attempt.id, self._reminder(node, step, attempt, attempt.since)))
         elif is_patient and not self._is_data_ready(node, following):
@@ -290,6 +313,31 @@ class _Planner:
             tried += self._skipped(node, self._left(node, step, attempt.choice), following)
             start = self._start_at(node, step, following, tried)
             self.transitions.append(Supersede(step.id, attempt.id, why, start))
+
+    def _find_better(self, node: Node, left: Sequence[int], attempt: AttemptNow) -> tuple[int | None, str]:
+        """Return the choice where a job that waits is done sooner by so much that it moves, and why; else None.
+
+        Of a step one job a plan goes to a template, as all others would find its capacity taken.
+        """
+        usable = [attempt.choice, *(number for number in left if not self._obstacle(node, number))]
+        known = {
+            number: attempt.forecasts[node.choices[number].template]
+            for number in usable
+            if node.choices[number].template in attempt.forecasts
+        }
+        here = known.get(attempt.choice)
+        decision = places.choose("soonest", known, {}) if node.fallback == "soonest" and here is not None else None
+        if here is None or decision is None or decision.chosen == attempt.choice:
+            return None, ""
+        template, stays_s = node.choices[decision.chosen].template, here.finish_of(0)
+        gain_s = stays_s - known[decision.chosen].finish_of(0)
+        is_worth_it = gain_s >= max(_LEAST_GAIN_S, _LEAST_GAIN * stays_s) or stays_s == math.inf
+        if not is_worth_it or self._sent[node.key, template]:
+            return None, ""
+        self._sent[node.key, template] += 1
+        if stays_s == math.inf:
+            return decision.chosen, f"has no forecast of when it is done, and {template} has one"
+        return decision.chosen, f"is forecast to be done with it {format_duration(gain_s)} later than {template}"
 
     def _reminder(self, node: Node, step: StepNow, attempt: AttemptNow, since: datetime) -> datetime | None:
         """Return when to look again at a job that waits; None where there is nothing else to try."""
@@ -338,21 +386,37 @@ class _Planner:
     def _start(self, node: Node, step: StepNow) -> None:
         """Begin an attempt at the first template that can work and is left to try, else where it can wait.
 
-        The place of the data decides between templates for which the step states no wait of its own (`_nearest`).
+        Forecasts decide where the step says so. Else the place of the data decides between templates for which it has
+        no wait of its own (`_nearest`).
         """
         left = self._left(node, step)
-        first = self._next_usable(node, left)
+        first, why = self._next_usable(node, left), ""
         if first is None:
             known = [number for number in left if not self._templates[node.choices[number].template].is_unknown]
             chosen = known[-1] if known else None
         else:
-            chosen = self._nearest(node, left, first)
+            chosen, why = self._prefer(node, left, first)
         tried = step.tried + self._skipped(node, left, chosen if first is None else first)
         if chosen is None:
             reasons = "; ".join(f"{item.template} {item.why}" for item in tried)
             self._settle(step, StepState.FAILED, f"None of its templates can run it: {reasons}.")
         else:
-            self.transitions.append(self._start_at(node, step, chosen, tried, passed_over=first))
+            self.transitions.append(self._start_at(node, step, chosen, tried, passed_over=first, reason=why))
+
+    def _prefer(self, node: Node, left: Sequence[int], first: int) -> tuple[int, str]:
+        """Return the choice to begin with, and why it is not the first that can start; empty: the data says it."""
+        names = {number: node.choices[number].template for number in left if not self._obstacle(node, number)}
+        forecasts = {
+            number: self._snapshot.forecasts[node.key, name]
+            for number, name in names.items()
+            if (node.key, name) in self._snapshot.forecasts
+        }
+        taken = {number: self._sent[node.key, name] for number, name in names.items()}
+        decision = places.choose(node.fallback, forecasts, taken) if node.uses_forecasts else None
+        if decision is None:
+            return self._nearest(node, left, first), ""
+        self._sent[node.key, names[decision.chosen]] += 1
+        return decision.chosen, places.explain(node.fallback, decision, forecasts, taken, names)
 
     def _left(self, node: Node, step: StepNow, current: int | None = None) -> list[int]:
         """Return the choices that were not tried yet, in their order, without the current one."""
@@ -395,12 +459,21 @@ class _Planner:
         return data is None or data.is_ready
 
     def _start_at(
-        self, node: Node, step: StepNow, choice: int, tried: tuple[Tried, ...], *, passed_over: int | None = None
+        self,
+        node: Node,
+        step: StepNow,
+        choice: int,
+        tried: tuple[Tried, ...],
+        *,
+        passed_over: int | None = None,
+        reason: str = "",
     ) -> Start:
         template = node.choices[choice].template
         facts = self._templates[template]
         why = f"{tried[-1].template} {tried[-1].why}." if tried else "It is the first choice."
-        if passed_over is not None and passed_over != choice:
+        if reason:
+            why = reason
+        elif passed_over is not None and passed_over != choice:
             why = f"{template} has its data sooner than {node.choices[passed_over].template}."
         if facts.obstacle:
             why += f" {template} {facts.obstacle}, but nothing else is left to try."
@@ -473,9 +546,7 @@ class _Planner:
             names = ", ".join(f"'{key}'" for key in failed[:_NAMED])
             return Finish(RunState.FAILED, f"{names}{' and others' if failed[_NAMED:] else ''} failed.")
         if total[StepState.CANCELLED]:
-            return Finish(
-                RunState.CANCELLED, "The run was cancelled." if self._snapshot.is_cancelled else "A job was cancelled."
-            )
+            return Finish(RunState.CANCELLED, _RUN_CANCELLED if self._snapshot.is_cancelled else "A job was cancelled.")
         skipped = total[StepState.SKIPPED]
         return Finish(RunState.SUCCEEDED, f"{skipped} skipped." if skipped else "")
 

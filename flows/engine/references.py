@@ -45,6 +45,19 @@ def fill_command(text: str, values: Mapping[str, Mapping[str, Value]]) -> str:
     return _replace(text, lambda inner: shlex.quote(value_text(_look_up(inner, values))))
 
 
+def is_longer(
+    text: str, most_bytes: int, values: Mapping[str, Mapping[str, Value]], write: Callable[[str], str] = str
+) -> bool:
+    """Whether a text with its values has more than `most_bytes`; no more than those are written to find out."""
+    size_bytes = 0
+    for before, inner in _split(text):
+        filled = before if inner is None else before + write(value_text(_look_up(inner, values)))
+        size_bytes += len(filled.encode())
+        if size_bytes > most_bytes:
+            return True
+    return False
+
+
 def fill_value(value: Value, values: Mapping[str, Mapping[str, Value]]) -> Value:
     """Put the values into a parameter. A text that is one reference and nothing else takes the value with its type."""
     if not isinstance(value, str):

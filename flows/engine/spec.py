@@ -26,10 +26,15 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from core import bounds
 from core.errors import InvalidInput
 from core.units import parse_duration
+from flows.engine.places import Fallback
+from flows.engine.states import FailureKind
 
 DEFAULT_WAIT_S = 300.0
+MAX_TITLE = 200
+"""The most characters of a title that a flow is saved with."""
 MAX_INSTANCES = 10_000
 """How many tries the grids of one flow may multiply into."""
 
@@ -133,22 +138,45 @@ class DataInput(_Model):
 
 
 class TemplateChoice(_Model):
-    """A compute template to try, and how long to wait there before the next one is tried. The last has no limit."""
+    """A compute template to try, and how long to wait there before the next one is tried. The last has no limit.
+
+    Where a step states no `wait`, the place of its data decides between templates.
+    """
 
     template: Annotated[
         str,
         AfterValidator(_matching(TEMPLATE, "is not a template; write resource.template, such as this-machine.small.")),
     ]
-    wait: Seconds = DEFAULT_WAIT_S
+    wait: Seconds | None = None
+
+    @property
+    def wait_s(self) -> float:
+        """How long to wait there."""
+        return DEFAULT_WAIT_S if self.wait is None else self.wait
 
 
 class Retries(_Model):
-    """How often a step is tried again after each kind of failure."""
+    """How often a step is tried again after each kind of failure; None: as often as after `infrastructure`."""
 
     user_error: NonNegativeInt = 0
     infrastructure: NonNegativeInt = 3
     out_of_memory: NonNegativeInt = 0
     timeout: NonNegativeInt = 0
+    image_unavailable: NonNegativeInt | None = None
+    unschedulable: NonNegativeInt | None = None
+    quota_exceeded: NonNegativeInt | None = None
+    evicted: NonNegativeInt | None = None
+    preempted: NonNegativeInt | None = None
+    node_lost: NonNegativeInt | None = None
+    deleted: NonNegativeInt | None = None
+    output_lost: NonNegativeInt | None = None
+
+    def budget_of(self, kind: FailureKind) -> int:
+        """Return how often a step is tried again after one kind of failure."""
+        if kind is FailureKind.INPUT_CHANGED:
+            return 0
+        count: int | None = getattr(self, kind.value)
+        return self.infrastructure if count is None else count
 
 
 class GridRange(_Model):
@@ -210,12 +238,13 @@ _TEMPLATES_SCHEMA = {
 _COUNT_SCHEMA = {"type": "integer", "minimum": 0}
 _RETRIES_SCHEMA = {
     "title": "Retries",
-    "description": "How often the step is tried again: one number for every kind of failure, or one for each.",
+    "description": "How often the step is tried again: one number for every kind of failure, or one for each. "
+    "Those that a cluster causes are tried as often as `infrastructure`, unless they have a number of their own.",
     "anyOf": [
         _COUNT_SCHEMA,
         {
             "type": "object",
-            "properties": dict.fromkeys(("user_error", "infrastructure", "out_of_memory", "timeout"), _COUNT_SCHEMA),
+            "properties": dict.fromkeys(Retries.model_fields, _COUNT_SCHEMA),
             "additionalProperties": False,
         },
     ],
@@ -255,6 +284,10 @@ class StepSpec(_Model):
         tuple[TemplateChoice, ...], BeforeValidator(template_entries), WithJsonSchema(_TEMPLATES_SCHEMA)
     ] = ()
     """Templates in the order in which they are tried; each may say how long to wait there."""
+    fallback: Fallback = "order"
+    """How it chooses among its templates: in turn, where it is forecast to be done first, or where it costs least."""
+    replicas: PositiveInt = Field(1, le=bounds.MAX_REPLICAS)
+    """How many replicas of the command run together as a gang, each as large as the template. All start, or none."""
     retries: Annotated[Retries, BeforeValidator(_retries), WithJsonSchema(_RETRIES_SCHEMA)] = Retries()
     """How often it is tried again: one number for every kind of failure, or one for each."""
     timeout: Seconds | None = None

@@ -44,6 +44,7 @@ class AttemptState(StrEnum):
 class FailureKind(StrEnum):
     """Why an attempt failed; each kind has a retry budget of its own.
 
+    From IMAGE_UNAVAILABLE on it was the cluster's doing, and INFRASTRUCTURE's budget counts where none is given.
     INPUT_CHANGED: the command succeeded, but what it read was changed meanwhile; it is not tried again by itself.
     """
 
@@ -52,6 +53,14 @@ class FailureKind(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     TIMEOUT = "timeout"
     INPUT_CHANGED = "input_changed"
+    IMAGE_UNAVAILABLE = "image_unavailable"
+    UNSCHEDULABLE = "unschedulable"
+    QUOTA_EXCEEDED = "quota_exceeded"
+    EVICTED = "evicted"
+    PREEMPTED = "preempted"
+    NODE_LOST = "node_lost"
+    DELETED = "deleted"
+    OUTPUT_LOST = "output_lost"
 
 
 RUN_ENDS = frozenset({RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED})

@@ -25,7 +25,7 @@ class Reset:
 
 @dataclass(frozen=True)
 class Start:
-    """Begin an attempt. `prepares`: its datasets are staged first; otherwise its job is submitted at once."""
+    """Begin an attempt and submit its job. `prepares`: that is queued once its datasets are staged."""
 
     step_id: str
     number: int
@@ -39,7 +39,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Submit:
-    """Submit the job of an attempt whose datasets are in place."""
+    """Queue the job of an attempt whose datasets are in place."""
 
     step_id: str
     attempt_id: str
@@ -113,6 +113,7 @@ class Cancel:
     """Ask an attempt's job to end."""
 
     attempt_id: str
+    reason: str
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,8 @@ class Run(Leased, BaseModel):
         constraints = [models.UniqueConstraint(fields=["flow", "number"], name="one_run_per_number")]
         indexes = [
             models.Index(fields=["wake_at"], name="live_runs", condition=models.Q(is_live=True)),
-            models.Index(fields=["project", "state"], name="runs_of_project"),
+            models.Index(fields=["project", "id"], name="runs_of_project"),
+            models.Index(fields=["project", "state"], name="runs_of_project_by_state"),
         ]
 
     def __str__(self) -> str:

@@ -12,8 +12,9 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.selectors import get_project
 from compute.selectors import jobs as job_selectors
-from compute.selectors import logs, waits
+from compute.selectors import logs, outlooks, waits
 from compute.selectors.jobs import JobStatus
+from compute.selectors.outlooks import Outlook
 from compute.selectors.waits import Wait
 from core import clock
 from core.errors import InvalidInput
@@ -40,6 +41,8 @@ _BRINGS_DATA = "Its data is being brought to the compute."
 class AttemptView:
     """One try of a step as people see it. While it waits, `advice` says what would let it start.
 
+    `is_unknown`: the resource of its job does not answer, so that `state` is the last that was known.
+
     `started_at` and `finished_at` are its job's own; `last_lines` those of its log that say why it failed.
     """
 
@@ -58,7 +61,13 @@ class AttemptView:
     started_at: datetime | None
     finished_at: datetime | None
     advice: str = ""
+    is_unknown: bool = False
     log_problems: Problems = field(default_factory=Problems)
+
+    @property
+    def state_shown(self) -> str:
+        """Its state as people see it."""
+        return "unknown" if self.is_unknown else self.state
 
     @property
     def times(self) -> Times | None:
@@ -74,6 +83,8 @@ class AttemptView:
 @dataclass(frozen=True)
 class StepView:
     """One instance of a step with its tries. `index` None: the step is no grid. `label` is what people call it.
+
+    `title` is what pages show in its place: the title that the flow gives it, with the values of its grid.
 
     `is_simulated`: the nodes of its newest try do not exist.
     """
@@ -95,6 +106,17 @@ class StepView:
     finished_at: datetime | None
     advice: str = ""
     wait: Wait | None = None
+    outlook: Outlook | None = None
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the resource of its newest try does not answer, so that `state` is the last that was known."""
+        return bool(self.attempts) and self.attempts[-1].is_unknown
+
+    @property
+    def state_shown(self) -> str:
+        """Its state as people see it."""
+        return "unknown" if self.is_unknown else self.state
 
     @property
     def times(self) -> Times | None:
@@ -159,13 +181,16 @@ def list_steps(*, actor: Actor, run: Run) -> list[StepView]:
         attempts.setdefault(row.step_id, []).append(_attempt_view(row, job, records[row.pk], arrivals.get(row.pk, "")))
         if row.state == "queued" and job is not None:
             waiting[row.step_id] = job.id
-    found = waits.find_waits(actor=actor, jobs=job_selectors.list_many(waiting.values())) if waiting else {}
+    pending = job_selectors.list_many(waiting.values()) if waiting else []
+    found = waits.find_waits(actor=actor, jobs=pending)
+    told = outlooks.find_outlooks(actor=actor, jobs=pending)
     return [
         _step_view(
             step,
             spec.get(step.key, {}),
             attempts.get(step.pk, []),
-            found.get(waiting[step.pk]) if step.pk in waiting else None,
+            found.get(waiting.get(step.pk, "")),
+            told.get(waiting.get(step.pk, "")),
         )
         for step in Step.objects.filter(run=run)
     ]
@@ -244,11 +269,12 @@ def _attempt_view(row: Attempt, job: JobStatus | None, record: LogRecord, arriva
     waits_for = (arrival or _BRINGS_DATA) if row.state == "preparing" else wait.reason
     if row.state == "queued" and arrival:
         waits_for = f"{waits_for.removesuffix('.')}. Meanwhile {arrival}"
+    unknown_reason = job.unknown_reason if job is not None and row.state == "running" else ""
     return AttemptView(
         number=row.number,
         state=row.state,
         template=row.template,
-        reason=row.reason or waits_for,
+        reason=row.reason or waits_for or unknown_reason,
         failure=row.failure,
         job_name=row.job_name,
         node=job.node_name if job else "",
@@ -256,6 +282,7 @@ def _attempt_view(row: Attempt, job: JobStatus | None, record: LogRecord, arriva
         last_lines=job.last_lines if job else "",
         experiment_id=record.experiment_id,
         is_simulated=job is not None and job.is_simulated,
+        is_unknown=bool(unknown_reason),
         created_at=row.created_at,
         started_at=(job.started_at if job else None) or row.started_at,
         finished_at=(job.finished_at if job else None) or row.finished_at,
@@ -264,13 +291,15 @@ def _attempt_view(row: Attempt, job: JobStatus | None, record: LogRecord, arriva
     )
 
 
-def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView], wait: Wait | None) -> StepView:
+def _step_view(
+    step: Step, said: Mapping[str, Any], attempts: list[AttemptView], wait: Wait | None, outlook: Outlook | None
+) -> StepView:
     is_grid = bool(said.get("grid"))
     return StepView(
         key=step.key,
         index=step.index if is_grid else None,
         label=step.label,
-        title=said.get("title") or step.key,
+        title=f"{said.get('title') or step.key}{step.label.removeprefix(step.key)}",
         state=step.state,
         reason=step.reason
         or (attempts[-1].reason if attempts and not step.has_ended else "")
@@ -286,6 +315,7 @@ def _step_view(step: Step, said: Mapping[str, Any], attempts: list[AttemptView],
         finished_at=step.finished_at,
         advice=attempts[-1].advice if attempts else "",
         wait=wait,
+        outlook=outlook,
     )
 
 

@@ -71,7 +71,7 @@ def save_version(
     flow, _ = Flow.objects.get_or_create(
         project=project,
         name=said.flow,
-        defaults={"title": said.title[:200], "description": said.description, "updated_at": now},
+        defaults={"title": said.title, "description": said.description, "updated_at": now},
     )
     Flow.objects.select_for_update().get(pk=flow.pk)
     name = spec.version_hash(said, bundle)
@@ -88,7 +88,7 @@ def save_version(
         bundle=bundle,
         created_by=actor.name,
     )
-    Flow.objects.filter(pk=flow.pk).update(title=said.title[:200], description=said.description, updated_at=now)
+    Flow.objects.filter(pk=flow.pk).update(title=said.title, description=said.description, updated_at=now)
     audit.record(actor, "flows.save_version", version, project_id=project.pk, flow=flow.name, hash=name)
     return version
 
@@ -143,6 +143,8 @@ def _check_mounts(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[Fin
         for path, what, sources in reads:
             if fault := templates.describe_mismatch(template, what, sources):
                 yield Finding(path, "unmountable", f"{fault} Choose a template of another resource.")
+        if fault := templates.describe_gang_mismatch(template, needs.replicas):
+            yield Finding((*needs.path, "replicas"), "no_gangs", f"{fault} Choose a template of a cluster.")
 
 
 def _dataset_fault(actor: Actor, reference: str) -> str:

@@ -60,6 +60,7 @@ def start_run(
     values = grids.complete(spec.parameters, parameters)
     instances = grids.expand(spec, values)
     grids.require_size(instances)
+    grids.require_arguments(spec, instances)
     datasets = _resolve_datasets(actor, spec, data or {})
     now = clock.now()
     Flow.objects.select_for_update().get(pk=version.flow_id)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
-from flows.web.graph_view import Box, GraphView
+from flows.web.graph_view import MOST_LETTERS_OF_NAME, Box, GraphView, cut
 from web.assets import asset_url
 from web.looks import look_of
 
@@ -40,7 +40,11 @@ def _box(graph: GraphView, box: Box, link: str, sprite: str, *, is_shown: bool) 
         icon = f'<svg class="icon" role="img" aria-label="{look.word}"><use href="{sprite}#{look.icon}"></use></svg>'
         parts.append(f'<g class="{look.css}"><path class="side" d="{side}"></path>')
         parts.append(f'<svg x="{width - 25}" y="11" width="14" height="14">{icon}</svg></g>')
-    parts.append(_text("name", _LEFT, 21, box.name))
+    # An inner drawing clips what is wider than its letters lead to expect.
+    parts.append(f'<svg width="{width - 28}" height="{height}">')
+    parts.append(_text("name", _LEFT, 21, cut(box.name, MOST_LETTERS_OF_NAME)))
+    parts.append("</svg>")
+    parts.append(f'<svg width="{width - 10}" height="{height}">')
     parts.append(_text("line", _LEFT, 37, box.first_line))
     if box.bar:
         parts += [
@@ -50,7 +54,7 @@ def _box(graph: GraphView, box: Box, link: str, sprite: str, *, is_shown: bool) 
         ]
     else:
         parts.append(_text("line", width - 12, 51, box.second_line, ' text-anchor="end"'))
-    return "".join(parts) + "</a>"
+    return "".join(parts) + "</svg></a>"
 
 
 def _text(css: str, x: int, y: int, text: str, more: str = "") -> str:

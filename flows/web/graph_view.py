@@ -10,6 +10,8 @@ from flows.engine.spec import FlowSpec, StepSpec
 from flows.selectors.specs import DEFAULT_TEMPLATE
 
 _MOST_LETTERS = 30
+MOST_LETTERS_OF_NAME = 22
+"""How many letters of a name fit into a box that is drawn without script, beside the icon of its state."""
 _WIDEST_SHRUNK = 1180 / 0.7
 
 
@@ -81,7 +83,11 @@ def draw_flow(spec: FlowSpec, places: Mapping[str, Sequence[int]] | None = None)
         parents = [*step.after, *(f"data:{item.dataset}" for item in step.data)]
         tries = f"{count(step):,} times" if step.grid else ""
         parts.append(
-            Part(step.name, list(dict.fromkeys(parents)), Box(cut(step.name), "", cut(compute_of(step)), tries))
+            Part(
+                step.name,
+                list(dict.fromkeys(parents)),
+                Box(cut(step.title or step.name), "", cut(compute_of(step)), tries, note=step.name),
+            )
         )
     return place(parts, places)
 
@@ -109,6 +115,6 @@ def compute_of(said: StepSpec) -> str:
     return ", then ".join(choice.template for choice in said.compute) or DEFAULT_TEMPLATE
 
 
-def cut(text: str) -> str:
+def cut(text: str, most: int = _MOST_LETTERS) -> str:
     """Shorten a line to what a box holds."""
-    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…"
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -154,12 +154,12 @@ def _box_of(said: StepSpec, step: StepView, *, is_critical: bool) -> Box:
     tried = step.decision.get("tried")
     if isinstance(tried, list) and tried:
         where = f"{tried[-1]['template']} → {where}"
-    second = "" if step.state in {"succeeded", "running"} else step.reason
+    second = "" if step.state_shown in {"succeeded", "running"} else step.reason
     if step.state == "pending" and not second and step.depends_on:
         second = f"waits for {', '.join(step.depends_on)}"
     second = second or ("simulated" if step.is_simulated else "")
     return Box(
-        name=cut(step.label),
+        name=cut(step.title),
         state=step.state,
         first_line=cut(" · ".join(part for part in (where, ran) if part)),
         second_line=cut(second),

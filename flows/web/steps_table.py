@@ -46,7 +46,8 @@ def table_of(request: PageRequest, steps: Sequence[StepView], links: RunLinks) -
     found = [
         line
         for line in lines
-        if (state is None or line.step.state == state) and wanted.casefold() in line.step.label.casefold()
+        if (state is None or line.step.state == state)
+        and wanted.casefold() in f"{line.step.title}\n{line.step.label}".casefold()
     ]
     key_of = _KEYS[sort.word]
     found.sort(key=lambda line: (key_of(line), line.place), reverse=sort.descending)
@@ -55,7 +56,7 @@ def table_of(request: PageRequest, steps: Sequence[StepView], links: RunLinks) -
 
 _KEYS: Mapping[str, Callable[[Line], str | float]] = {
     "place": lambda line: line.place,
-    "name": lambda line: line.step.label,
+    "name": lambda line: line.step.title,
     "state": lambda line: WORST_FIRST.index(line.step.state),
     "template": lambda line: line.step.template or "",
     "tries": lambda line: len(line.step.attempts),

@@ -103,7 +103,7 @@ def draw_timeline(
             bars = [bar for attempt in step.attempts for bar in _bars_of(attempt, scale)]
             is_critical = (step.key, step.index or 0) in critical
             href = links.step(step.key, step.index)
-            rows.append(Row(step.label, href, step.state, bars, step, is_critical=is_critical))
+            rows.append(Row(step.title, href, step.state, bars, step, is_critical=is_critical))
     return Timeline(rows, scale.ticks(), len(rows))
 
 

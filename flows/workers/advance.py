@@ -5,15 +5,15 @@ periodic run finds the work of a lost message, because the rows say what there i
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Q, QuerySet
 from prometheus_client import Histogram
 
-from compute.selectors import jobs as job_selectors
 from core import clock, isolation, leases
 from core.models import Failure
+from core.prepared import prepared
 from experiments.workers import harvest
 from flows.engine import planner
 from flows.engine.transitions import Finish
@@ -23,17 +23,20 @@ from flows.selectors import failures, specs
 from flows.workers import apply, handover, snapshots, staging
 from flows.workers.snapshots import Ended, News
 
+_FORECAST_LEASE_S = 60.0
+
 ADVANCE_SECONDS = Histogram("nearline_flow_advance_seconds", "Time that one call of advance took")
 
 
 def advance_run(run_id: str) -> None:
     """Do all that can be done for a run now. Can be called by anybody at any time, also twice at once."""
-    if (token := _take(run_id)) is None:
+    if (run := _take(run_id)) is None:
         return
+    token = run.lease_token
     try:
         with ADVANCE_SECONDS.time():
-            while _advance_once(run_id, token):
-                pass
+            while _advance_once(run, token):
+                run = snapshots.get_run(run_id)
     except LeaseLost:
         return
     except BaseException:
@@ -41,20 +44,21 @@ def advance_run(run_id: str) -> None:
         raise
 
 
-def _advance_once(run_id: str, token: str) -> bool:
+def _advance_once(run: Run, token: str) -> bool:
     """Make one plan and write it. Return whether to look again, which the lease is kept for; else it is released.
 
     A plan follows all consequences by itself; only new inputs to stage, and news meanwhile, need another look.
     """
-    run = snapshots.get_run(run_id)
     if run.has_ended:
-        leases.release(Run.objects.filter(pk=run_id), token)
+        leases.release(Run.objects.filter(pk=run.pk), token)
         return False
     has_data = any(step.data for step in specs.spec_of(run.version_id).steps)
     if has_data:
-        staging.reconcile_inputs(run_id)
+        staging.reconcile_inputs(run.pk)
     now = clock.now()
     news = snapshots.read_news(run, now)
+    if snapshots.may_forecast(run):
+        leases.renew(Run.objects.filter(pk=run.pk), token, for_s=_FORECAST_LEASE_S)
     loaded = snapshots.load(run, now, news, _settle(run, news))
     transitions = planner.plan(loaded.snapshot, now)
     if refused := staging.bring_ahead(run, loaded, transitions):
@@ -68,12 +72,11 @@ def _advance_once(run_id: str, token: str) -> bool:
 
 def _settle(run: Run, news: News) -> Ended:
     """Do what must be done before the ends of jobs count: read their logs, and look at what they read and wrote."""
-    ended = news.ended_job_ids
-    if not ended:
+    jobs = news.ended_jobs
+    if not jobs:
         return Ended()
-    jobs = job_selectors.list_for_reading(ended)
-    read = harvest.read_ended(ended, jobs)
-    return Ended(jobs, read, handover.inspect_ended(run.pk, news.attempts, jobs))
+    read = harvest.read_ended(sorted(jobs), jobs)
+    return Ended(jobs, read, handover.inspect_ended(run, news.attempts, jobs))
 
 
 def advance_all() -> None:
@@ -88,9 +91,10 @@ def advance_each(run_ids: Sequence[str]) -> None:
 
 def _end_cancelled(run_id: str, _failure: Failure) -> None:
     """End a run that was cancelled and cannot be advanced: its jobs are stopped, and nothing is planned any more."""
-    token = _take(run_id)
-    if token is None:
+    taken = _take(run_id)
+    if taken is None:
         return
+    token = taken.lease_token
     try:
         if apply.end_cancelled(run_id, token=token, now=clock.now()):
             isolation.forget(failures.ADVANCE, [run_id])
@@ -100,14 +104,25 @@ def _end_cancelled(run_id: str, _failure: Failure) -> None:
         leases.release(Run.objects.filter(pk=run_id), token)
 
 
-def _take(run_id: str) -> str | None:
-    """Take the lease of a live run. Where another worker holds it, return None and have that one look again."""
-    live = Run.objects.filter(pk=run_id, is_live=True)
-    token = leases.take(live, for_s=apply.LEASE_S)
-    if token is None and live.update(wake_at=clock.now()):
+def _take(run_id: str) -> Run | None:
+    """Take the lease of a live run, and return the run. Where another worker holds it, have that one look again."""
+    run = _take_free(run_id)
+    if run is None and Run.objects.filter(pk=run_id, is_live=True).update(wake_at=clock.now()):
         # Whoever held it may have let go of it before it could see that.
-        token = leases.take(live, for_s=apply.LEASE_S)
-    return token
+        run = _take_free(run_id)
+    return run
+
+
+def _take_free(run_id: str) -> Run | None:
+    now = clock.now()
+    held = {"lease_token": leases.new_token(), "lease_expires_at": now + timedelta(seconds=apply.LEASE_S)}
+    rows = _free.update_returning(held, snapshots.RUN_COLUMNS, run_id, now)
+    return snapshots.run_of(rows[0]) if rows else None
+
+
+@prepared
+def _free(run_id: str, now: datetime) -> QuerySet[Run]:
+    return Run.objects.filter(leases.is_free(now), pk=run_id, is_live=True)
 
 
 def find_work() -> list[QuerySet[Any]]:

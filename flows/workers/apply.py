@@ -4,20 +4,21 @@ The jobs of new attempts are created in the same transaction (compute keeps them
 without its job, or a job without its attempt, cannot exist: the job's row is the outbox.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import Max, OuterRef, Subquery
+from django.db.models import F, Max, OuterRef, QuerySet, Subquery
 
 from accounts.actor import Actor
 from compute.services import jobs
-from compute.services.jobs import JobRequest
+from compute.services.jobs import Gate, JobRequest
 from core import clock, leases, orm, tasks
 from core.orm import MomentById
+from core.prepared import insert, prepared
 from core.signals import send_on_commit
 from experiments.services import experiments
 from experiments.services.experiments import Field, Labels, NewExperiment
@@ -42,7 +43,7 @@ from flows.engine.transitions import (
 )
 from flows.errors import LeaseLost
 from flows.models import Attempt, AttemptInput, Run, RunEvent, Step
-from flows.workers import job_specs
+from flows.workers import job_specs, news
 from flows.workers.snapshots import Loaded
 
 _SYSTEM = Actor.system("flow runs")
@@ -72,16 +73,7 @@ def apply(
         writer.note(transition)
     writer.prepare()
     with transaction.atomic():
-        # The row is held from here on: who wakes or cancels the run later finds its lease released.
-        held = Run.objects.select_for_update().filter(pk=loaded.run.pk, lease_token=token)
-        row = held.only("cancel_requested_at", "wake_at").first()
-        if row is None:
-            raise LeaseLost(_LOST)
-        is_cancelled = row.cancel_requested_at is not None and loaded.run.cancel_requested_at is None
-        has_news = is_cancelled or row.wake_at != loaded.run.wake_at
-        looks_again = has_news or (looks_again_on_change and writer.has_changed)
-        writer.write(has_news=has_news, lease_for_s=LEASE_S if looks_again else 0)
-    return looks_again
+        return writer.write(token, looks_again=looks_again_on_change and writer.has_changed)
 
 
 def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:
@@ -118,6 +110,44 @@ def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:
     return True
 
 
+@prepared
+def _attempts(attempt_ids: Collection[str]) -> QuerySet[Attempt]:
+    return Attempt.objects.filter(pk__in=attempt_ids)
+
+
+@prepared
+def _steps(step_ids: Collection[str]) -> QuerySet[Step]:
+    return Step.objects.filter(pk__in=step_ids)
+
+
+@prepared
+def _held(run_id: str, token: str) -> QuerySet[Run]:
+    return Run.objects.filter(pk=run_id, lease_token=token)
+
+
+@prepared
+def _without_news(
+    run_id: str,
+    token: str,
+    wake_at: datetime | None,
+    is_cancelled: bool,  # noqa: FBT001 (a prepared query takes no names)
+    look_at: datetime | None,
+) -> QuerySet[Run]:
+    """Return a run as it was loaded by the holder of its lease, with when it is to be looked at.
+
+    `next_wake_at` is a moment, or an earlier one that a row of it names; NULL: only on news.
+    """
+    attempts = Attempt.objects.filter(run=OuterRef("pk"), is_live=True, remind_at__isnull=False)
+    steps = Step.objects.filter(run=OuterRef("pk"), state=StepState.BACKOFF, not_before__isnull=False)
+    next_wake_at = orm.earliest(
+        Subquery(attempts.order_by("remind_at").values("remind_at")[:1]),
+        Subquery(steps.order_by("not_before").values("not_before")[:1]),
+        models.Value(look_at, output_field=models.DateTimeField()),
+    )
+    held = Run.objects.filter(pk=run_id, lease_token=token, wake_at=wake_at)
+    return held.filter(cancel_requested_at__isnull=not is_cancelled).annotate(next_wake_at=next_wake_at)
+
+
 def _fence(run_id: str, token: str) -> None:
     """Hold the run until the caller's transaction ends. Raises LeaseLost."""
     if not leases.renew(Run.objects.filter(pk=run_id), token, for_s=LEASE_S):
@@ -136,7 +166,7 @@ class _Writer:
         self._starts: list[Start] = []
         self._submits: list[Submit] = []
         self._supersedes: list[Supersede] = []
-        self._cancels: list[str] = []
+        self._cancels: dict[str, str] = {}
         self._ended: dict[str, datetime] = {}
         self._has_succeeded = False
         self._events: list[RunEvent] = []
@@ -156,7 +186,7 @@ class _Writer:
             Supersede: self._supersedes.append,
             End: self._note_end,
             Settle: self._note_settled,
-            Cancel: lambda cancel: self._cancels.append(cancel.attempt_id),
+            Cancel: lambda cancel: self._cancels.update({cancel.attempt_id: cancel.reason}),
             Remind: lambda remind: self._change_attempt(remind.attempt_id, remind_at=remind.at),
             Finish: self._note_finish,
         }
@@ -168,23 +198,23 @@ class _Writer:
         for key in {self._loaded.steps[item.step_id].key for item in starting}:
             self._specs.gather_inputs(key)
 
-    def write(self, *, has_news: bool, lease_for_s: float) -> None:
-        """Write all, in an order in which each statement sees what it builds on.
+    def write(self, token: str, *, looks_again: bool) -> bool:
+        """Write all, in an order in which each statement sees what it builds on; return whether to look again.
 
-        With `has_news` the run is to be looked at again at once; the lease is held for so many seconds more.
+        That is so too when the run has news; then the lease is kept. Raises LeaseLost.
         """
         self._starts.extend(self._withdraw())
-        _update_grouped(Attempt.objects.all(), self._attempt_changes)
-        _update_grouped(Step.objects.all(), self._step_changes)
+        _update_grouped(_attempts, self._attempt_changes)
+        _update_grouped(_steps, self._step_changes)
         self._begin_attempts()
         self._update_experiments()
         self._cancel_jobs()
         self._close_attempts()
-        self._write_run(has_news=has_news, lease_for_s=lease_for_s)
+        return self._write_run(token, looks_again=looks_again)
 
     @cached_property
     def _specs(self) -> job_specs.JobSpecs:
-        return job_specs.JobSpecs(self._run, self._loaded.spec, self._run.version.bundle, self._loaded.ended_jobs)
+        return job_specs.JobSpecs(self._loaded)
 
     # --- what each transition means
 
@@ -286,26 +316,28 @@ class _Writer:
     def _begin_attempts(self) -> None:
         steps = self._loaded.steps
         attempts = [self._new_attempt(steps[start.step_id], start) for start in self._starts]
-        inputs = [
-            self._new_input(attempt, data)
-            for start, attempt in zip(self._starts, attempts, strict=True)
+        new = [(steps[start.step_id], attempt) for start, attempt in zip(self._starts, attempts, strict=True)]
+        inputs = {
+            attempt.pk: [
+                self._new_input(attempt, data)
+                for data in sorted(self._loaded.spec.step(step.key).data, key=lambda data: data.folder)
+            ]
+            for (step, attempt), start in zip(new, self._starts, strict=True)
             if start.prepares
-            for data in self._loaded.spec.step(steps[start.step_id].key).data
-        ]
-        ready = [
-            (steps[start.step_id], attempt)
-            for start, attempt in zip(self._starts, attempts, strict=True)
-            if not start.prepares
-        ]
+        }
         prepared = list(self._prepared())
-        self._submit([*ready, *prepared])
-        Attempt.objects.bulk_create(attempts, batch_size=orm.BATCH_ROWS)
+        staged = job_specs.read_inputs([attempt.pk for _, attempt in prepared])
+        # An attempt that an earlier release began has no job before its datasets are there.
+        late = [item for item in prepared if item[1].job_id is None]
+        self._submit([*new, *late], inputs | staged, gated=inputs)
+        self._open_gates([item for item in prepared if item not in late], staged)
+        insert(attempts)
         Attempt.objects.bulk_update(
             [attempt for _, attempt in prepared], ["job", "state", "queued_at", "remind_at"], 200
         )
         # Their rows are written; their experiments follow.
         self._attempt_changes |= {each.pk: {"state": each.state, "job_id": each.job_id} for _, each in prepared}
-        AttemptInput.objects.bulk_create(inputs, batch_size=orm.BATCH_ROWS)
+        insert([row for rows in inputs.values() for row in rows])
         self._create_experiments(attempts)
         changes: dict[str, dict[str, Any]] = {}
         for start in self._starts:
@@ -328,7 +360,7 @@ class _Writer:
         for submit in self._submits:
             changes[submit.step_id] = {"state": StepState.QUEUED}
             self._event("step.queued", submit.step_id, "Its data is in place; its job is queued.")
-        _update_grouped(Step.objects.all(), changes)
+        _update_grouped(_steps, changes)
 
     def _new_attempt(self, step: Step, start: Start) -> Attempt:
         return Attempt(
@@ -355,29 +387,48 @@ class _Writer:
 
     def _prepared(self) -> Iterable[tuple[Step, Attempt]]:
         reminders = {submit.attempt_id: submit.remind_at for submit in self._submits}
-        for attempt in Attempt.objects.filter(pk__in=reminders).order_by("pk"):
+        for attempt in Attempt.objects.filter(pk__in=reminders).order_by("pk") if reminders else ():
             attempt.state, attempt.queued_at = AttemptState.QUEUED, self._now
             attempt.remind_at = reminders[attempt.pk]
             yield self._loaded.steps[attempt.step_id], attempt
 
-    def _submit(self, ready: Sequence[tuple[Step, Attempt]]) -> None:
+    def _submit(
+        self,
+        ready: Sequence[tuple[Step, Attempt]],
+        inputs: Mapping[str, Sequence[AttemptInput]],
+        *,
+        gated: Collection[str],
+    ) -> None:
+        """Submit the jobs of attempts, whose `inputs` are given by attempt; the `gated` ones wait for their data."""
         if not ready:
             return
+        templates = self._loaded.templates
         requests = [
             JobRequest(
                 project_id=self._run.project_id,
                 name=attempt.job_name,
                 title=self._label(step, attempt),
                 kind="experiment",
-                template_id=self._loaded.template_ids[attempt.template],
-                spec=self._specs.build(step, attempt),
+                template_id=templates[attempt.template].pk,
+                spec=self._specs.build(step, attempt, inputs.get(attempt.pk, ())),
                 on_behalf_of=self._run.created_by,
+                gate=Gate.CALLER if attempt.pk in gated else None,
             )
             for step, attempt in ready
         ]
-        submitted = jobs.submit_many(actor=_SYSTEM, requests=requests)
+        known = {template.pk: template for template in templates.values()}
+        submitted = jobs.submit_many(actor=_SYSTEM, requests=requests, known_templates=known)
         for (_, attempt), job in zip(ready, submitted, strict=True):
             attempt.job = job
+            news.note_run(job.pk, self._run.pk)
+
+    def _open_gates(
+        self, prepared: Sequence[tuple[Step, Attempt]], inputs: Mapping[str, Sequence[AttemptInput]]
+    ) -> None:
+        """Have the jobs of attempts queued, with their datasets, which are in place now."""
+        specs = {str(each.job_id): self._specs.build(step, each, inputs[each.pk]) for step, each in prepared}
+        if specs:
+            jobs.open_gates(actor=_SYSTEM, specs=specs)
 
     def _create_experiments(self, attempts: Sequence[Attempt]) -> None:
         if attempts:
@@ -424,9 +475,12 @@ class _Writer:
     def _cancel_jobs(self) -> None:
         if not self._cancels:
             return
-        rows = Attempt.objects.filter(pk__in=self._cancels, job__isnull=False)
-        job_ids = list(rows.values_list("job_id", flat=True))
-        jobs.cancel_many(job_ids=[str(job_id) for job_id in job_ids], reason="The run was cancelled.")
+        rows = Attempt.objects.filter(pk__in=self._cancels, job__isnull=False).values_list("pk", "job_id")
+        job_ids: dict[str, list[str]] = {}
+        for attempt_id, job_id in rows:
+            job_ids.setdefault(self._cancels[attempt_id], []).append(str(job_id))
+        for reason, ids in job_ids.items():
+            jobs.cancel_many(job_ids=ids, reason=reason)
 
     def _close_attempts(self) -> None:
         """Let go of what ended attempts held, and have the outputs of those that succeeded stored."""
@@ -440,11 +494,10 @@ class _Writer:
             if not self._starts:
                 tasks.enqueue_on_commit("experiments.store_artifacts", run_id=self._run.pk)
 
-    def _write_run(self, *, has_news: bool, lease_for_s: float) -> None:
-        changes: dict[str, Any] = {
-            "wake_at": self._now if has_news else self._next_wake(),
-            "lease_expires_at": clock.now() + timedelta(seconds=lease_for_s),
-        }
+    def _write_run(self, token: str, *, looks_again: bool) -> bool:
+        """Write the run last, while its lease is held: who wakes or cancels it later finds it released."""
+        wake_at: datetime | F | None = F("next_wake_at")
+        changes: dict[str, Any] = {}
         if self._loaded.is_retry:
             changes.update(retry_requested_at=None, retry_key="", retry_index=None)
         if self._run.state == RunState.PENDING:
@@ -453,15 +506,29 @@ class _Writer:
         if self._finish is not None:
             last = Attempt.objects.filter(run=self._run).aggregate(at=Max("finished_at"))["at"]
             reason = self._why_failed() or self._finish.reason
-            changes.update(state=self._finish.state, reason=reason, finished_at=last or self._now, wake_at=None)
+            changes.update(state=self._finish.state, reason=reason, finished_at=last or self._now)
+            wake_at = None
             self._event(f"run.{self._finish.state}", None, reason)
         for number, event in enumerate(self._events, start=self._run.event_seq + 1):
             event.seq = number
         changes["event_seq"] = self._run.event_seq + len(self._events)
-        RunEvent.objects.bulk_create(self._events, batch_size=orm.BATCH_ROWS)
-        Run.objects.filter(pk=self._run.pk).update(**changes)
+        insert(self._events)
+        run, look_at = self._run, self._now + _STORING_POLL if self._is_storing else None
+        is_cancelled = run.cancel_requested_at is not None
+        changes |= {"wake_at": wake_at, "lease_expires_at": self._lease_end(looks_again=looks_again)}
+        if not _without_news.update(changes, run.pk, token, run.wake_at, is_cancelled, look_at):
+            # Somebody woke or cancelled the run since it was loaded; or its lease is lost, and nothing is written.
+            looks_again = True
+            news_now = {"wake_at": self._now if wake_at is not None else None, "lease_expires_at": self._lease_end()}
+            if not _held.update({**changes, **news_now}, run.pk, token):
+                raise LeaseLost(_LOST)
         if self._events:
-            send_on_commit(signals.run_changed, run_id=self._run.pk)
+            send_on_commit(signals.run_changed, run_id=run.pk)
+        return looks_again
+
+    @staticmethod
+    def _lease_end(*, looks_again: bool = True) -> datetime:
+        return clock.now() + timedelta(seconds=LEASE_S if looks_again else 0)
 
     def _why_failed(self) -> str:
         """Say which steps failed and why, the first few of them; empty when none did."""
@@ -469,18 +536,6 @@ class _Writer:
         told = [f"{label}: {reason}" for label, reason in failed.values_list("label", "reason")[:_MOST_FAILED]]
         more = failed.count() - len(told)
         return "\n".join([*told, *([f"{more} more failed."] if more else [])])
-
-    def _next_wake(self) -> datetime | None:
-        attempts = Attempt.objects.filter(run=OuterRef("pk"), is_live=True, remind_at__isnull=False)
-        steps = Step.objects.filter(run=OuterRef("pk"), state=StepState.BACKOFF, not_before__isnull=False)
-        times = Run.objects.filter(pk=self._run.pk).values_list(
-            Subquery(attempts.order_by("remind_at").values("remind_at")[:1]),
-            Subquery(steps.order_by("not_before").values("not_before")[:1]),
-        )
-        wakes = [moment for moment in times.get() if moment is not None]
-        if self._is_storing:
-            wakes.append(self._now + _STORING_POLL)
-        return min(wakes, default=None)
 
     def _label(self, step: Step, attempt: Attempt) -> str:
         return names.attempt_label(self._run.flow.name, self._run.number, step.label, attempt.number)
@@ -507,7 +562,7 @@ class _Writer:
         self._events.insert(0 if first else len(self._events), event)
 
 
-def _update_grouped(rows: models.QuerySet[Any], changes: dict[str, dict[str, Any]]) -> None:
+def _update_grouped(rows: prepared[[Collection[str]], Any], changes: dict[str, dict[str, Any]]) -> None:
     """Write changes by row; equal ones share a statement, as they mostly are in a fan of a thousand steps.
 
     They are equal but for the moments at which rows began and ended.
@@ -523,4 +578,4 @@ def _update_grouped(rows: models.QuerySet[Any], changes: dict[str, dict[str, Any
                 for name in _MOMENTS & change.keys()
                 if len(batch) > 1
             }
-            rows.filter(pk__in=batch).update(**{**change, **moments})
+            rows.update({**change, **moments}, batch)

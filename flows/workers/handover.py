@@ -15,7 +15,6 @@ from typing import Any
 
 import structlog
 from blake3 import blake3
-from django.conf import settings
 
 from compute.selectors import jobs as job_selectors
 from compute.selectors import templates
@@ -38,13 +37,13 @@ _NAMED = 3
 _PIECE_BYTES = 1 << 20
 
 
-def inspect_ended(run_id: str, attempts: Iterable[Attempt], jobs: Mapping[str, Any]) -> Mapping[str, str]:
+def inspect_ended(run: Run, attempts: Iterable[Attempt], jobs: Mapping[str, Any]) -> Mapping[str, str]:
     """Seal the outputs of attempts whose jobs have succeeded, and return why others cannot count, by attempt.
 
     Called before their success is recorded, so that nothing reads outputs that are not sealed. `jobs` are theirs, by
     id; attempts whose jobs are not among them have not ended.
     """
-    inspection, is_spread = _Inspection(run_id), _is_spread(run_id)
+    inspection, is_spread = _Inspection(run.pk), _is_spread(run)
     faults: dict[str, str] = {}
     for attempt in attempts:
         job = jobs.get(str(attempt.job_id))
@@ -54,20 +53,20 @@ def inspect_ended(run_id: str, attempts: Iterable[Attempt], jobs: Mapping[str, A
             log.warning("inputs.changed", attempt=attempt.pk, fault=fault)
             faults[attempt.pk] = fault
         elif (folder := job_selectors.open_output(job).host_folder) is not None:
-            _sealed(run_id, folder).seal()
+            _sealed(run.pk, folder).seal()
             if is_spread:
                 artifact_storing.store_output_of(job)
                 job.refresh_from_db(fields=["output_state", "output_root"])
     return faults
 
 
-def _is_spread(run_id: str) -> bool:
-    """Whether steps of a run may start on other hosts, which read outputs from the store."""
-    if settings.NEARLINE.is_embedded:
+def _is_spread(run: Run) -> bool:
+    """Whether steps of a run may start where this host's folders cannot be mounted, and outputs come from the store."""
+    names = {choice.template for node in specs.graph_of(run.version_id).nodes for choice in node.choices}
+    if len({name.partition(".")[0] for name in names}) == 1:  # what ran there is read there
         return False
-    graph = specs.graph_of(Run.objects.values_list("version_id", flat=True).get(pk=run_id))
-    choices = {choice.template for node in graph.nodes for choice in node.choices}
-    return not all(hosts.is_here(host) for template, host in templates.list_hosts().items() if template in choices)
+    known = templates.find_templates(names).values()
+    return not all(templates.reads_folders(template, hosts.this_host()) for template in known)
 
 
 def find_changed_outputs(run_id: str, folder: Path | None) -> tuple[str, ...]:

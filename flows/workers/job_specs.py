@@ -1,66 +1,67 @@
 """What an attempt's job is told: command, parameters, datasets, its parents' outputs and measurements, the code."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
-
-from django.conf import settings
-from django.db.models import F
 
 from compute.selectors import jobs as job_selectors
 from compute.selectors import outputs as output_selectors
 from compute.selectors import templates
+from compute.selectors.states import JobState
 from compute.services.jobs import HostFolder, JobSpec, Mount, Tree, source_from_json
 from core import hosts
 from flows.engine import names, references
 from flows.engine.expressions import Value
-from flows.engine.spec import FlowSpec, StepSpec
-from flows.models import Attempt, AttemptInput, Run, Step
+from flows.engine.spec import StepSpec
+from flows.models import Attempt, AttemptInput, Step
 from flows.selectors import measurements
+from flows.selectors.measurements import NewestAttempt
 from flows.workers import code, handover
+from flows.workers.snapshots import Loaded
 
 
 class JobSpecs:
-    """Makes the job specs of one run. What many steps share (a parent's outputs) is read once.
+    """Makes the job specs of one run. What many steps share (a parent's outputs) is read once."""
 
-    `jobs` are rows of jobs that are known already, by id.
-    """
-
-    def __init__(self, run: Run, spec: FlowSpec, bundle: str, jobs: Mapping[str, Any]) -> None:
-        self._run = run
-        self._jobs = jobs
-        self._said = {step.name: step for step in spec.steps}
-        self._code = Mount("code", code.get_tree(run.project_id, bundle)) if bundle else None
+    def __init__(self, loaded: Loaded) -> None:
+        self._run = loaded.run
+        self._attempts = loaded.attempts
+        self._jobs = loaded.ended_jobs
+        self._templates = loaded.templates
+        self._said = {step.name: step for step in loaded.spec.steps}
+        bundle = loaded.run.version.bundle
+        self._code = Mount("code", code.get_tree(loaded.run.project_id, bundle)) if bundle else None
         self._outputs: dict[str, Mapping[int, _Output]] = {}
         self._variables: dict[str, Mapping[str, str]] = {}
+        self._newest: dict[str, Sequence[NewestAttempt]] = {}
 
     def gather_inputs(self, key: str) -> None:
         """Find what a step's inputs are. Called before a transaction, which then waits for no files."""
         for parent in self._said[key].after:
             self._outputs_of(parent)
 
-    def build(self, step: Step, attempt: Attempt) -> JobSpec:
-        """Return what the attempt's job is told."""
+    def build(self, step: Step, attempt: Attempt, inputs: Sequence[AttemptInput]) -> JobSpec:
+        """Return what the attempt's job is told. Of its inputs only those that are staged can be mounted."""
         said = self._said[step.key]
         values: dict[str, Mapping[str, Value]] = {
             "parameters": step.parameters,
             "run": {"id": self._run.pk, "number": self._run.number},
             "step": {"name": step.key, "index": step.index},
         }
-        inputs = self._inputs_of(attempt) if said.data else []
         return JobSpec(
             name=attempt.job_name,
             command=references.fill_command(said.command, values).rstrip(),
             image=said.image or None,
             env=self._environment(said, step, values),
             secret_names=said.secrets,
-            data=tuple(Mount(row.name, source_from_json(row.source)) for row in inputs),
+            data=tuple(Mount(row.name, source_from_json(row.source)) for row in inputs if row.source),
             commits=tuple(row.commit_id for row in inputs),
+            fallbacks=tuple(choice.template for choice in said.compute),
             inputs=tuple(mount for parent in said.after for mount in self._inputs(parent, attempt.template)),
             parameters=step.parameters,
             append_parameters=said.append_parameters,
             timeout_s=said.timeout or None,
+            replicas=said.replicas,
             simulated_duration_s=said.simulated_duration,
             code=self._code,
         )
@@ -82,24 +83,33 @@ class JobSpecs:
     def _measured(self, parent: str) -> Mapping[str, str]:
         if parent not in self._variables:
             is_grid = bool(self._said[parent].grid)
-            tries = measurements.of_step(self._run.pk, parent)
+            tries = measurements.of_step(self._run.pk, parent, self._newest_attempts(parent))
             self._variables[parent] = names.result_variables(parent, tries, is_grid=is_grid)
         return self._variables[parent]
 
-    def _inputs_of(self, attempt: Attempt) -> list[AttemptInput]:
-        return list(AttemptInput.objects.filter(attempt=attempt).order_by("name"))
+    def _newest_attempts(self, parent: str) -> Sequence[NewestAttempt]:
+        if parent not in self._newest:
+            known = self._find_only(parent)
+            self._newest[parent] = measurements.newest_attempts(self._run.pk, parent) if known is None else [known]
+        return self._newest[parent]
+
+    def _find_only(self, parent: str) -> NewestAttempt | None:
+        """Return the newest attempt of a step without a grid whose job has just ended; None where it is to be read."""
+        if self._said[parent].grid:
+            return None
+        for attempt in self._attempts:
+            job, step = self._jobs.get(attempt.job_id or ""), attempt.step
+            if step.key == parent and attempt.number == step.attempt_count and job is not None:
+                has_succeeded = job.state == JobState.SUCCEEDED
+                return NewestAttempt(attempt.pk, step.index, attempt.job_id, attempt.state, has_succeeded)
+        return None
 
     def _inputs(self, parent: str, template: str) -> Iterator[Mount]:
         """Yield the parent's output; of a grid that of each instance under its index."""
         is_grid = bool(self._said[parent].grid)
         for index, output in self._outputs_of(parent).items():
-            if source := output.source_on(self._hosts.get(template, hosts.ANY)):
+            if source := output.source_for(self._templates[template]):
                 yield Mount(f"{parent}/{index}" if is_grid else parent, source)
-
-    @cached_property
-    def _hosts(self) -> Mapping[str, str]:
-        """The hosts of templates; where there is only one host, none need be told apart."""
-        return {} if settings.NEARLINE.is_embedded else templates.list_hosts()
 
     def _outputs_of(self, parent: str) -> Mapping[int, "_Output"]:
         """Return what the newest attempts left, by index.
@@ -107,9 +117,8 @@ class JobSpecs:
         A step starts when all its parents succeeded, so these did.
         """
         if parent not in self._outputs:
-            newest = Attempt.objects.filter(run=self._run, step__key=parent, number=F("step__attempt_count"))
-            rows = newest.filter(job__isnull=False).order_by("step__index")
-            job_ids = dict(rows.values_list("step__index", "job_id"))
+            newest = self._newest_attempts(parent)
+            job_ids = {attempt.step_index: attempt.job_id for attempt in newest if attempt.job_id is not None}
             jobs = {job_id: self._jobs[job_id] for job_id in job_ids.values() if job_id in self._jobs}
             jobs |= job_selectors.list_for_reading(set(job_ids.values()) - jobs.keys())
             folders = {job_id: job_selectors.open_output(job).host_folder for job_id, job in jobs.items()}
@@ -121,6 +130,14 @@ class JobSpecs:
                 if job_id in jobs
             }
         return self._outputs[parent]
+
+
+def read_inputs(attempt_ids: Collection[str]) -> dict[str, list[AttemptInput]]:
+    """Return the datasets that attempts read, by attempt."""
+    found: dict[str, list[AttemptInput]] = {attempt_id: [] for attempt_id in attempt_ids}
+    for row in AttemptInput.objects.filter(attempt__in=attempt_ids).order_by("name") if attempt_ids else ():
+        found[row.attempt_id].append(row)
+    return found
 
 
 def _folder_elsewhere(job: Any) -> str:
@@ -135,8 +152,8 @@ class _Output:
     job: Any
     folder: str
 
-    def source_on(self, host: str) -> HostFolder | Tree | None:
-        """Return from where a job on a host reads it: another host's from the store. None where that holds no file."""
-        if self.folder and host in {hosts.ANY, self.job.resource.host}:
+    def source_for(self, template: Any) -> HostFolder | Tree | None:
+        """Return from where jobs of a template read it: its folder, or the store. None where that holds no file."""
+        if self.folder and templates.reads_folders(template, self.job.resource.host):
             return HostFolder(self.folder)
         return output_selectors.find_trees([self.job.pk]).get(self.job.pk)

@@ -6,19 +6,23 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
-from django.db.models import Count, Q, QuerySet
+from django.db import DEFAULT_DB_ALIAS
+from django.db.models import Count, Max, Q, QuerySet
 
-from compute.selectors import capacity, jobs, templates
+from compute.selectors import capacity, jobs, places, templates
 from compute.selectors.jobs import JobStatus
+from compute.selectors.places import NewJob
 from compute.selectors.states import JobState
+from core.prepared import prepared
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival
 from experiments.selectors import artifacts
 from flows.engine import planner
 from flows.engine.expressions import Value
 from flows.engine.graph import Graph, Node
+from flows.engine.places import PlaceForecast
 from flows.engine.planner import AttemptNow, DataNow, InputsNow, JobNow, Snapshot, StepNow, TemplateNow
-from flows.engine.spec import FlowSpec
+from flows.engine.spec import FlowSpec, StepSpec
 from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, StepState
 from flows.engine.transitions import Tried
 from flows.models import Attempt, InputState, Run, Step
@@ -35,9 +39,14 @@ _JOB_ENDS: Mapping[JobState, AttemptState] = {
 _NOT_PLANNED_ON = ("template", "reason", "failure", "job_name", "remind_at", "started_at", "finished_at")
 _NEVER_FITS = "never_fits"
 _UNREACHABLE = "unreachable"
+_MOST_FORECAST = 32
+"""Of so many equal jobs at most the starts are forecast; more are taken to go on as steadily."""
+
 # There is something to do: the job's state is ahead of the attempt's, or the job is gone.
-_JOB_MOVED = Q(state="queued") & ~Q(jobs.is_in({JobState.PENDING})) | Q(state="running") & Q(
-    jobs.is_in({*_JOB_ENDS, JobState.PENDING})
+_JOB_MOVED = (
+    Q(state="queued") & ~Q(jobs.is_in({JobState.PENDING}))
+    | Q(state="running") & Q(jobs.is_in({*_JOB_ENDS, JobState.PENDING}))
+    | Q(state="preparing") & Q(jobs.is_in({*_JOB_ENDS}))
 )
 _JOB_GONE = Q(state__in=("queued", "running"), job__isnull=True)
 
@@ -48,29 +57,33 @@ JobTimes = tuple[datetime | None, datetime | None]
 
 @dataclass(frozen=True)
 class Loaded:
-    """A snapshot, and the rows that applying a plan needs: steps by id, and the times of jobs by attempt."""
+    """A snapshot, and the rows that applying a plan needs: steps by id, templates by name, job times by attempt."""
 
     run: Run
     spec: FlowSpec
     snapshot: Snapshot
     steps: Mapping[str, Step]
-    template_ids: Mapping[str, str]
+    templates: Mapping[str, Any]
     is_retry: bool
     job_times: Mapping[str, JobTimes]
+    attempts: Sequence[Attempt]
     ended_jobs: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class News:
-    """The live attempts of a run about which there is news, and the status of their jobs by id."""
+    """The live attempts of a run about which there is news, and their jobs and the status of these, by id."""
 
     attempts: Sequence[Attempt]
+    jobs: Mapping[str, Any]
     statuses: Mapping[str, JobStatus]
 
     @property
-    def ended_job_ids(self) -> list[str]:
+    def ended_jobs(self) -> Mapping[str, Any]:
         """The jobs that have ended. What a job left is looked at on its host before its end counts."""
-        return sorted(job_id for job_id, status in self.statuses.items() if status.has_ended and status.is_here)
+        return {
+            job_id: job for job_id, job in self.jobs.items() if (at := self.statuses[job_id]).has_ended and at.is_here
+        }
 
 
 @dataclass(frozen=True)
@@ -91,19 +104,44 @@ def live_attempts_with_news(now: datetime) -> QuerySet[Attempt]:
     return Attempt.objects.filter(is_live=True).filter(_JOB_MOVED | _JOB_GONE | due)
 
 
+RUN_COLUMNS = tuple(field.attname for field in Run._meta.concrete_fields)
+
+
+def run_of(columns: tuple[Any, ...]) -> Run:
+    """Return the row of a run from its `RUN_COLUMNS`, with what belongs to it at hand."""
+    run = Run.from_db(DEFAULT_DB_ALIAS, RUN_COLUMNS, columns)
+    run.version = specs.version_of(run.version_id)
+    run.flow = run.version.flow
+    return run
+
+
 def get_run(run_id: str) -> Run:
     """Return the row of a run, with what belongs to it at hand."""
-    return Run.objects.select_related("flow", "version").defer("version__text", "version__spec").get(pk=run_id)
+    (run,) = _runs(run_id)
+    return run
+
+
+@prepared
+def _runs(run_id: str) -> QuerySet[Run]:
+    return Run.objects.select_related("flow", "version").defer("version__text", "version__spec").filter(pk=run_id)
+
+
+@prepared
+def _live_attempts(run_id: str) -> QuerySet[Attempt]:
+    return Attempt.objects.filter(run=run_id, is_live=True).select_related("step").defer(*_NOT_PLANNED_ON)
+
+
+@prepared
+def _attempts_with_news(run_id: str, now: datetime) -> QuerySet[Attempt]:
+    live = Attempt.objects.filter(run=run_id, is_live=True).select_related("step").defer(*_NOT_PLANNED_ON)
+    return live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
 
 
 def read_news(run: Run, now: datetime) -> News:
     """Return the live attempts of a run with news; all of them when the run is cancelled."""
-    live = Attempt.objects.filter(run=run, is_live=True)
-    if run.cancel_requested_at is None:
-        live = live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
-    attempts = list(live.select_related("step").defer(*_NOT_PLANNED_ON))
-    job_ids = [attempt.job_id for attempt in attempts if attempt.job_id is not None]
-    return News(attempts, jobs.states_of(job_ids) if job_ids else {})
+    attempts = _attempts_with_news(run.pk, now) if run.cancel_requested_at is None else _live_attempts(run.pk)
+    rows = jobs.list_for_reading([attempt.job_id for attempt in attempts if attempt.job_id is not None])
+    return News(attempts, rows, jobs.states_of_jobs(rows.values()))
 
 
 def load(run: Run, now: datetime, news: News, ended: Ended) -> Loaded:
@@ -114,7 +152,7 @@ def load(run: Run, now: datetime, news: News, ended: Ended) -> Loaded:
     spec, graph = specs.spec_of(run.version_id), specs.graph_of(run.version_id)
     is_retry = run.retry_requested_at is not None
     counts = _count_steps(run)
-    attempts, job_times = _attempts(news, ended)
+    attempts, job_times = _attempts(news, ended, _stored_forecasts(run, graph, news))
     found = _steps(run, now, counts, news)
     reopened = {step.pk: step for step in found if is_retry and _is_reopened(run, graph, step)}
     rows = {step.pk: step for step in found if step.pk in reopened or not step.has_ended}
@@ -133,12 +171,13 @@ def load(run: Run, now: datetime, news: News, ended: Ended) -> Loaded:
         parameters=cast("Mapping[str, Value]", run.parameters),
         templates=facts,
         data=data,
+        forecasts=_forecast(run, spec, graph, steps, found_templates),
         is_cancelled=run.cancel_requested_at is not None,
         to_reset=tuple(reopened),
         idle=_live(counts) - Counter(step.key for step in rows.values() if step.pk not in reopened),
     )
-    template_ids = {name: template.pk for name, (template, _) in found_templates.items()}
-    return Loaded(run, spec, snapshot, rows, template_ids, is_retry, job_times, ended.jobs)
+    template_rows = {name: template for name, (template, _) in found_templates.items()}
+    return Loaded(run, spec, snapshot, rows, template_rows, is_retry, job_times, news.attempts, ended.jobs)
 
 
 def with_storing(loaded: Loaded) -> Loaded:
@@ -155,10 +194,20 @@ def with_refusals(loaded: Loaded, refused: Mapping[tuple[str, str], str]) -> Loa
 
 def _count_steps(run: Run) -> dict[str, Counter[StepState]]:
     counts: dict[str, Counter[StepState]] = {}
-    found = Step.objects.filter(run=run).order_by().values_list("key", "state")
-    for key, state, count in found.annotate(count=Count("pk")):
+    for key, state, count in _step_counts(run.pk):
         counts.setdefault(key, Counter())[StepState(state)] = count
     return counts
+
+
+@prepared
+def _step_counts(run_id: str) -> QuerySet[Step, tuple[str, str, int]]:
+    found = Step.objects.filter(run=run_id).order_by().values("key", "state")
+    return found.annotate(count=Count("pk")).values_list("key", "state", "count")
+
+
+@prepared
+def _pending_steps(run_id: str, keys: Collection[str]) -> QuerySet[Step]:
+    return Step.objects.filter(run=run_id, state=StepState.PENDING, key__in=keys)
 
 
 def _live(counts: Mapping[str, Counter[StepState]]) -> Counter[str]:
@@ -167,20 +216,19 @@ def _live(counts: Mapping[str, Counter[StepState]]) -> Counter[str]:
 
 def _steps(run: Run, now: datetime, counts: Mapping[str, Counter[StepState]], news: News) -> list[Step]:
     """Return the steps that something can happen to; all that are live, or all, when the run is to end or reopen."""
-    steps = Step.objects.filter(run=run)
     if run.retry_requested_at is not None:
-        return list(steps)
-    live = steps.exclude(state__in=_ENDED_STEPS)
+        return list(Step.objects.filter(run=run))
     if run.cancel_requested_at is not None:
-        return list(live)
+        return list(Step.objects.filter(run=run).exclude(state__in=_ENDED_STEPS))
     found = [attempt.step for attempt in news.attempts]
     if any(states[StepState.BACKOFF] for states in counts.values()):
-        found += live.filter(Q(not_before__isnull=True) | Q(not_before__lte=now), state=StepState.BACKOFF)
+        is_due = Q(not_before__isnull=True) | Q(not_before__lte=now)
+        found += Step.objects.filter(is_due, run=run, state=StepState.BACKOFF)
     pending = {key: states[StepState.PENDING] for key, states in counts.items() if states[StepState.PENDING]}
     moving = Counter(step.key for step in found)
     reached = planner.within_reach(specs.graph_of(run.version_id), _live(counts), moving, pending) & pending.keys()
     if reached:
-        found += live.filter(state=StepState.PENDING, key__in=reached)
+        found += _pending_steps(run.pk, reached)
     return sorted(found, key=lambda step: (step.position, step.index))
 
 
@@ -201,13 +249,18 @@ def _ended(
     return ended
 
 
-def _attempts(news: News, ended: Ended) -> tuple[dict[str, AttemptNow], dict[str, JobTimes]]:
+def _attempts(
+    news: News, ended: Ended, forecasts: Mapping[str, Mapping[str, PlaceForecast]]
+) -> tuple[dict[str, AttemptNow], dict[str, JobTimes]]:
     """Return the attempts with news by step; and the times of their jobs."""
     statuses = news.statuses
     preparing = [attempt.pk for attempt in news.attempts if attempt.state == AttemptState.PREPARING]
     inputs = _inputs(preparing)
     attempts = {
-        attempt.step_id: _attempt_now(attempt, statuses.get(attempt.job_id or ""), inputs, ended)
+        attempt.step_id: replace(
+            _attempt_now(attempt, statuses.get(attempt.job_id or ""), inputs, ended),
+            forecasts=forecasts.get(attempt.pk, {}),
+        )
         for attempt in news.attempts
     }
     known = {each.pk: status for each in news.attempts if (status := statuses.get(each.job_id or "")) is not None}
@@ -331,6 +384,73 @@ def _locate_data(
         for node in choosing
         for choice in node.choices
         if commits[node.key] and choice.template in found and found[choice.template][1]
+    }
+
+
+def may_forecast(run: Run) -> bool:
+    """Whether reading a run may forecast where its steps are done first, which can take seconds."""
+    return any(node.uses_forecasts for node in specs.graph_of(run.version_id).nodes)
+
+
+def _forecast(
+    run: Run, spec: FlowSpec, graph: Graph, steps: Sequence[StepNow], found: Mapping[str, _Template]
+) -> dict[tuple[str, str], PlaceForecast]:
+    """Return what the jobs of steps that may start now may expect at their templates, where that decides."""
+    if run.cancel_requested_at is not None:
+        return {}
+    counts = Counter(step.key for step in steps if step.state in {StepState.PENDING, StepState.BACKOFF})
+    asked = {}
+    for node in graph.nodes:
+        templates_known = [found[choice.template][0] for choice in node.choices if choice.template in found]
+        if node.uses_forecasts and counts[node.key] and templates_known:
+            asked[node.key] = (
+                _new_job(run, spec.step(node.key), min(counts[node.key], _MOST_FORECAST)),
+                templates_known,
+            )
+    prices = {name: template.price_per_hour for name, (template, _) in found.items()}
+    return {
+        (key, name): PlaceForecast(
+            tuple(place.starts_in_s), place.run_s, None if (price := prices[name]) is None else float(price)
+        )
+        for (key, name), place in (places.forecast_places(asked) if asked else {}).items()
+    }
+
+
+def _new_job(run: Run, said: StepSpec, count: int) -> NewJob:
+    return NewJob(
+        project_id=run.project_id,
+        project=run.project.name,
+        command=said.command,
+        flow=run.flow.name,
+        step=said.name,
+        commits=[run.datasets[data.dataset]["commit"] for data in said.data],
+        count=count,
+        replicas=said.replicas,
+        timeout_s=said.timeout,
+        simulated_duration_s=said.simulated_duration,
+    )
+
+
+def _stored_forecasts(run: Run, graph: Graph, news: News) -> dict[str, dict[str, PlaceForecast]]:
+    """Return, by attempt and template, what was forecast of jobs that wait since the run's newest attempt began.
+
+    An older forecast does not know where that one went.
+    """
+    waiting = {
+        job.name: attempt.pk
+        for attempt in news.attempts
+        if attempt.state == AttemptState.QUEUED
+        and (job := news.jobs.get(attempt.job_id or "")) is not None
+        and graph.by_key[attempt.step.key].uses_forecasts
+    }
+    if not waiting:
+        return {}
+    newest = Attempt.objects.filter(run=run).aggregate(at=Max("created_at"))["at"]
+    return {
+        waiting[name]: {
+            template: PlaceForecast(tuple(place.starts_in_s), place.run_s) for template, place in stored.items()
+        }
+        for name, stored in places.find_stored_places(waiting, made_after=newest).items()
     }
 
 

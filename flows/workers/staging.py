@@ -7,7 +7,7 @@ cached commit from being evicted; it carries the attempt's id and is released wh
 import secrets
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -201,9 +201,9 @@ def _look(row: AttemptInput) -> None:
 def _bring(row: AttemptInput) -> None:
     template = _template_of(row.attempt)
     mountable = templates.list_mountable(template) if template is not None else DATA_SOURCES
-    sites = template.resource.sites if template is not None else []
-    if row.is_cached and not (sites and SourceKind.HOST_FOLDER in mountable):
-        # The resource has no cache site, so the attempt gets a copy of its own.
+    sites = _list_sites(template, mountable) if template is not None else []
+    if row.is_cached and not sites:
+        # The resource has no cache site that its jobs can read, so the attempt gets a copy of its own.
         AttemptInput.objects.filter(pk=row.pk).update(is_cached=False)
         row.is_cached = False
     if not row.is_cached:
@@ -221,7 +221,13 @@ def _bring(row: AttemptInput) -> None:
         _settle(row, InputState.FAILED, error=cached.error or "It could not be cached.")
 
 
-def _request(row: AttemptInput, sites: Sequence[str]) -> Any:
+def _list_sites(template: Any, mountable: Collection[SourceKind]) -> list[Any]:
+    """Return the cache sites of a template's resource whose copies its jobs can mount, the nearest first."""
+    sites = [cache_selectors.get_site(actor=_SYSTEM, name=name) for name in template.resource.sites]
+    return [site for site in sites if (SourceKind.VOLUME if site.cluster else SourceKind.HOST_FOLDER) in mountable]
+
+
+def _request(row: AttemptInput, sites: Sequence[Any]) -> Any:
     """Return the cached commit that was asked for before; ask for it when that was never done, or it is gone."""
     if row.cached_commit_id:
         cached = cache_selectors.get_cached_commit(actor=_SYSTEM, cached_commit_id=row.cached_commit_id)
@@ -230,7 +236,7 @@ def _request(row: AttemptInput, sites: Sequence[str]) -> Any:
     cached = caches.request_nearest(
         actor=_SYSTEM,
         commit=_commit_of(row),
-        sites=[cache_selectors.get_site(actor=_SYSTEM, name=name) for name in sites],
+        sites=sites,
         holder=row.attempt_id,
         why=f"read by {_label(row.attempt)}",
     )
