@@ -18,6 +18,7 @@ def render(table: Table) -> str:
         facts = [*_facts(kind), _mounts(kind)]
         facts += ["It can be attached once."] * getattr(kind, "is_single", False)
         facts += ["Its jobs run without the image that they name."] * kind.ignores_images
+        facts += ["Its jobs can have several replicas, on several nodes."] * kind.runs_gangs
         parts += _section(kind.name, kind.label, facts, kind.form, table)
     parts.append("## Kinds of cache sites\n")
     for kind in SITES.values():
@@ -29,7 +30,8 @@ def render(table: Table) -> str:
 
 def _section(name: str, label: str, facts: list[str], form: type[forms.Form], table: Table) -> Iterator[str]:
     yield f"### `{name}`\n"
-    yield f"{label.partition(': ')[2].capitalize()}.\n"
+    what = label.partition(": ")[2]
+    yield f"{what[:1].upper()}{what[1:]}.\n"
     yield "".join(f"- {fact}\n" for fact in facts)
     rows = [_row(key, field) for key, field in form().fields.items()]
     yield table(("Field", "Name", "Default", "What it is"), rows) if rows else "It asks for nothing.\n"
