@@ -18,10 +18,12 @@ help: ## List these targets
 up: $(VENV)/.run $(DIST)/.built ## Set up and run the product on http://127.0.0.1:$${PORT:-8000}
 	@exec $(BIN)/python manage.py up
 
-test: $(VENV)/.dev $(DIST)/.built ## Set up and pass every test that can run on this machine
+test: $(VENV)/.dev $(DIST)/.built ## Set up and pass every test that can run on this machine, or TESTS
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore=tests/browser --ignore=tests/kubernetes $(TESTS)
+ifndef TESTS
 	cd $(UI) && PATH="$(NODE)/bin:$$PATH" $(NPM) test --silent
 	$(BIN)/python -m pytest -q tests/browser  # a process of its own: the browser's event loop bars Django's database calls
+endif
 
 check: $(VENV)/.dev $(UI)/node_modules/.installed ## Format, lint, types, import contracts, docs, types of the UI
 	$(BIN)/ruff check .

@@ -17,7 +17,7 @@ from django.db.backends.signals import connection_created
 
 _SIZE = 8
 _guard = threading.Lock()
-_count: mmap.mmap | None = None
+_counts: dict[int, mmap.mmap] = {}
 
 
 def read_counts(folder: Path) -> int:
@@ -26,13 +26,13 @@ def read_counts(folder: Path) -> int:
 
 
 def _count_of_this_process() -> mmap.mmap:
-    global _count  # noqa: PLW0603 (a process has one count)
-    path = Path(os.environ["BENCH_COUNTS"]) / str(os.getpid())
-    if _count is None or not path.exists():  # a forked child has a file of its own
+    pid = os.getpid()
+    if pid not in _counts:  # a forked child has a file of its own
+        path = Path(os.environ["BENCH_COUNTS"]) / str(pid)
         path.write_bytes(bytes(_SIZE))
         with path.open("r+b") as file:
-            _count = mmap.mmap(file.fileno(), _SIZE)
-    return _count
+            _counts[pid] = mmap.mmap(file.fileno(), _SIZE)
+    return _counts[pid]
 
 
 def _note(execute, sql, params, many, context):

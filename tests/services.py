@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,33 +16,38 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.ports import reserve_port  # noqa: E402 (the path must be set first)
+from tests.folders import open_folder  # noqa: E402 (the path must be set first)
+from tests.ports import reserve_port  # noqa: E402
 
 SUITES = ["tests/apps", "tests/fuzz", "tests/contracts", "tests/journeys", "tests/drills"]
 BUCKET = "nearline-tests"
 
 
 def main() -> int:
-    tools = {
-        "postgres": _find("postgres", *sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), reverse=True)),
-        "redis-server": _find("redis-server"),
-        "versitygw": _find("versitygw", Path(os.environ.get("NEARLINE_TEST_VERSITYGW", "/nowhere"))),
-    }
+    tools = find_tools()
     missing = [name for name, path in tools.items() if path is None]
     if missing:
         print(f"`make services` needs {', '.join(missing)}; see CONTRIBUTING.md.", file=sys.stderr)  # noqa: T201
         return 1
-    with tempfile.TemporaryDirectory(prefix="nearline-services-") as folder, contextlib.ExitStack() as stack:
-        base = Path(folder)
-        base.chmod(0o755)
+    with open_folder() as base, contextlib.ExitStack() as stack:
         environment = {
             **os.environ,
             **stack.enter_context(postgres(tools["postgres"].parent, base)),
             **stack.enter_context(redis(tools["redis-server"], base)),
             **stack.enter_context(s3(tools["versitygw"], base)),
         }
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *(sys.argv[1:] or SUITES)]
+        options = ["-q", "-p", "tests.on_services", "-n", "2", "--dist", "loadfile"]
+        command = [sys.executable, "-m", "pytest", *options, *(sys.argv[1:] or SUITES)]
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+def find_tools() -> dict[str, Path | None]:
+    """Return where the servers are; None for one that is not there."""
+    return {
+        "postgres": _find("postgres", *sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), reverse=True)),
+        "redis-server": _find("redis-server"),
+        "versitygw": _find("versitygw", Path(os.environ.get("NEARLINE_TEST_VERSITYGW", "/nowhere"))),
+    }
 
 
 def _find(name: str, *candidates: Path) -> Path | None:

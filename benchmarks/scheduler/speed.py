@@ -10,16 +10,20 @@ import os
 import resource
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.scheduler import openb
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.explain import explain
 from scheduler.engine.placing import place
 from scheduler.engine.resources import Quota
+from scheduler.engine.rules.packing import price_capacity
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
+    Fill,
     GroupView,
     JobView,
     NodeView,
@@ -129,6 +133,43 @@ def allocate() -> Iterator[Result]:
         )
 
 
+def mixed_allocate() -> Iterator[Result]:
+    """Place jobs that ask for different things on 1,000 idle nodes; the openb trace comes with learnt prices."""
+    if LARGEST < 1000:
+        return
+    for name, kinds in (("100 kinds", 100), ("all different", GPUS * 1000)):
+        jobs = [_job(f"p{i:06}", "holder", rank=i, kind=i % kinds) for i in range(GPUS * 1000)]
+        yield _mixed(f"allocate, {name}", jobs, Policy(), 1740, 10_000 if kinds == 100 else 5_000)
+    if pods := openb.read_pods("default") if openb.list_names() else []:
+        requests = [_openb_request(kind) for kind in openb.arrivals(pods, 0, 1000 * GPUS * 1000)]
+        jobs = [_with_request(_job(f"p{i:06}", "holder", rank=i), request) for i, request in enumerate(requests)]
+        prices = price_capacity(Counter(requests).items(), _nodes(1000))
+        policy = replace(Policy(), gpu_nodes=Fill.MIX, cpu_nodes=Fill.MIX, devices=Fill.MIX, prices=prices)
+        yield _mixed(f"allocate, {len(set(requests))} kinds of openb", jobs, policy, None, 10_000)
+
+
+def _mixed(shape: str, jobs: list[JobView], policy: Policy, kai_rate: float | None, asked_rate: float) -> Result:
+    session = Session(Snapshot(_nodes(1000), _queues(holder=GPUS * 1000), jobs), policy)
+    started = time.perf_counter()
+    ACTIONS["allocate"](session)
+    seconds = time.perf_counter() - started
+    placed = _count(session, PodState.STARTING)
+    kai_seconds = placed / kai_rate if kai_rate else None
+    return Result(shape, 1000, seconds, kai_seconds, f"{placed / seconds:,.0f} placements/s", placed / asked_rate)
+
+
+def mixed_reclaim() -> Iterator[Result]:
+    """Let jobs that ask for different things reclaim a full cluster."""
+    if LARGEST < 500:
+        return
+    for name, kinds, asked in (("100 kinds", 100, 0.6), ("all different", GPUS * 500, 1.0)):
+        waiting = [_job(f"p{i:05}", "starved", rank=10**6 + i, kind=i % kinds) for i in range(GPUS * 500)]
+        snapshot = Snapshot(_nodes(500), _queues(holder=0, starved=GPUS * 500), [*_full(500), *waiting])
+        seconds, session = _cycle(snapshot)
+        note = f"{_count(session, PodState.RESERVED)} promised"
+        yield Result(f"mass reclaim, {name}", 500, seconds, None, note, asked)
+
+
 def single_placements() -> Iterator[Result]:
     """Place jobs one by one on idle nodes and time each: the 99th of 100."""
     for nodes, _ in _up_to({1000: None, 10_000: None}):
@@ -164,6 +205,8 @@ def unchanged() -> Iterator[Result]:
 SHAPES: dict[str, Callable[[], Iterator[Result]]] = {
     "unchanged": unchanged,
     "allocate": allocate,
+    "mixed_allocate": mixed_allocate,
+    "mixed_reclaim": mixed_reclaim,
     "single_placements": single_placements,
     "mass_reclaim": mass_reclaim,
     "few_reclaim": few_reclaim,
@@ -223,13 +266,35 @@ def _full(nodes: int) -> list[JobView]:
 
 
 def _job(  # noqa: PLR0917 (the parts of a row)
-    name: str, queue: str, gpus: int = 1, count: int = 1, node: int | None = None, device: int = 0, rank: int = 0
+    name: str,
+    queue: str,
+    gpus: int = 1,
+    count: int = 1,
+    node: int | None = None,
+    device: int = 0,
+    rank: int = 0,
+    kind: int = 0,
 ) -> JobView:
-    request = Request(gpus=gpus, cpu_millicores=1000, memory_bytes=10**9)
+    request = Request(gpus=gpus, cpu_millicores=1000, memory_bytes=10**9 + kind)
     state = PodState.PENDING if node is None else PodState.RUNNING
     at = {} if node is None else {"node_id": f"n{node:05}", "devices": (str(device),) if gpus else ()}
     pods = tuple(PodView(f"{name}-{i}", state, request, **at) for i in range(count))
     return JobView(name, queue, pods, GroupView((PodSetView("", count),)), rank=(rank,), running_for_s=3600)
+
+
+def _with_request(job: JobView, request: Request) -> JobView:
+    return replace(job, pods=tuple(replace(pod, request=request) for pod in job.pods))
+
+
+def _openb_request(kind: openb.Kind) -> Request:
+    is_whole = kind.milli == 1000
+    return Request(
+        gpus=kind.gpus if is_whole else 0,
+        share_milli=0 if is_whole else kind.milli,
+        devices=max(1, kind.gpus),
+        cpu_millicores=kind.cpu,
+        memory_bytes=kind.memory << 20,
+    )
 
 
 def _count(session: Session, state: PodState) -> int:

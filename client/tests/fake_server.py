@@ -216,9 +216,9 @@ class FakeServer:
         assert 0 < len(objects) <= MAX_DOWNLOADS
         return [self._sign("GET", kind, name, 0) for kind, name in objects]
 
-    def send(self, request, body):
+    def send(self, request, *parts):
         with self._counted():
-            self._send(request, body, None)
+            self._send(request, b"".join(parts), None)
 
     def receive(self, request, allocate, byte_range=None):
         with self._counted():

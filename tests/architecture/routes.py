@@ -83,6 +83,10 @@ GET    /compute/resources                                     401      200    20
 POST   /compute/resources                                     401      403    403    403   403  201
 PATCH  /compute/resources/{name}                              401      403    403    403   403  200
 DELETE /compute/resources/{name}                              401      403    403    403   403  204
+GET    /copy                                                  401      401    401    401   401  401
+POST   /copy/downloads                                        401      401    401    401   401  401
+POST   /copy/progress                                         401      401    401    401   401  401
+POST   /copy/damage                                           401      401    401    401   401  401
 GET    /attempt/trees/{kind}/{name}                           401      401    401    401   401  401
 POST   /attempt/output                                        401      401    401    401   401  401
 GET    /compute/templates                                     401      200    200    200   200  200
@@ -91,12 +95,27 @@ PATCH  /compute/templates/{name}                              401      403    40
 DELETE /compute/templates/{name}                              401      403    403    403   403  204
 GET    /compute/jobs                                          401      200    200    200   200  200
 POST   /compute/jobs                                          401      404    403    201   201  201
+POST   /compute/jobs/try                                      401      404    403    200   200  200
 GET    /compute/jobs/{name}                                   401      404    200    200   200  200
 GET    /compute/jobs/{name}/log                               401      404    200    200   200  200
 GET    /compute/jobs/{name}/usage                             401      404    200    200   200  200
+POST   /compute/jobs/{name}/exec                              401      404    403    409   409  409
 POST   /compute/jobs/{name}/cancel                            401      404    403    200   200  200
+POST   /compute/jobs/{name}/suspend                           401      404    403    200   200  200
+POST   /compute/jobs/{name}/resume                            401      404    403    409   409  409
+POST   /compute/jobs/{name}/rerun                             401      404    403    201   201  201
 
+GET    /scheduler/forecasts                                   401      200    200    200   200  200
+GET    /scheduler/pools                                       401      200    200    200   200  200
+POST   /scheduler/pools                                       401      403    403    403   403  201
+PATCH  /scheduler/pools/{name}                                401      403    403    403   403  200
+DELETE /scheduler/pools/{name}                                401      403    403    403   403  204
 GET    /scheduler/queues                                      401      200    200    200   200  200
+PATCH  /scheduler/queues                                      401      403    403    403   403  200
+POST   /scheduler/quota-trials                                 401      403    403    403   403  200
+GET    /scheduler/departments                                 401      200    200    200   200  200
+POST   /scheduler/departments                                 401      403    403    403   403  201
+DELETE /scheduler/departments/{name}                          401      403    403    403   403  204
 PATCH  /scheduler/queues/{project}                            401      404    403    403   403  200
 GET    /scheduler/nodes                                       401      200    200    200   200  200
 PATCH  /scheduler/nodes/{node_id}                             401      403    403    403   403  200
@@ -218,6 +237,8 @@ GET    /jobs/{name}/log/                                    login      404    20
 GET    /jobs/{name}/log/places/                             login      404    200    200   200  200
 GET    /jobs/{name}/log.txt                                 login      404    200    200   200  200
 POST   /jobs/{name}/cancel/                                 login      404    403    302   302  302
+POST   /jobs/{name}/suspend/                                login      404    403    302   302  302
+POST   /jobs/{name}/resume/                                 login      404    403    409   409  409
 GET    /compute/                                            login      200    200    200   200  200
 
 GET    /jobs/new/                                           login      200    200    200   200  200
@@ -225,13 +246,19 @@ POST   /jobs/new/                                           login      404    40
 GET    /compute/attach/                                     login      403    403    403   403  200
 POST   /compute/attach/                                     login      403    403    403   403  302
 POST   /compute/nodes/{node_id}/drain/                      login      403    403    403   403  302
+GET    /compute/{name}/                                     login      200    200    200   200  200
+POST   /compute/{name}/drain/                               login      403    403    403   403  302
 POST   /compute/{name}/detach/                              login      403    403    403   403  302
 GET    /compute/{name}/credentials/                         login      403    403    403   403  200
 POST   /compute/{name}/credentials/                         login      403    403    403   403  302
 POST   /compute/{name}/sites/                               login      403    403    403   403  302
 POST   /compute/{name}/templates/                           login      403    403    403   403  302
 POST   /compute/{name}/templates/{template}/delete/         login      403    403    403   403  302
+GET    /forecasts/                                          login      200    200    200   200  200
 GET    /quotas/                                             login      200    200    200   200  200
+POST   /quotas/changes/save/                                login      403    403    403   403  302
+POST   /quotas/departments/new/                             login      403    403    403   403  302
+POST   /quotas/pools/move/                                  login      403    403    403   403  302
 POST   /quotas/{project}/                                   login      404    403    403   403  302
 
 GET    /flows/                                              login      200    200    200   200  200
@@ -284,6 +311,8 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("/compute/templates", {"name": "template"}),
     ("/compute/{name}/templates/{template}/", {"name": "lab", "template": "shape"}),
     ("/compute/jobs", {"name": "job"}),
+    ("/scheduler/pools", {"name": "pool"}),
+    ("/scheduler/departments", {"name": "department"}),
     ("/compute/{name}/", {"name": "resource"}),
     ("/jobs", {"name": "job"}),
     ("/flows", {"name": "flow"}),
@@ -384,7 +413,15 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "PATCH /compute/templates/{name}": {"price_per_hour": "2.5"},
         "POST /compute/templates": {"resource": "lab", "name": "more", **shape},
         "POST /compute/jobs": {"project": "team-a", "template": "lab.small", "command": "true"},
+        "POST /compute/jobs/try": {"project": "team-a", "template": "lab.small", "command": "true"},
+        "POST /compute/jobs/{name}/exec": {"command": ["true"]},
         "POST /compute/jobs/{name}/cancel": {},
+        "POST /compute/jobs/{name}/rerun": {},
+        "POST /scheduler/pools": {"name": "more"},
+        "PATCH /scheduler/queues": {"changes": [{"queue": "team-a", "gpu_quota_milli": 1000}]},
+        "POST /scheduler/quota-trials": {"changes": [{"queue": "team-a", "gpu_quota_milli": 1000}]},
+        "POST /scheduler/departments": {"name": "more"},
+        "PATCH /scheduler/pools/{name}": {"resources": []},
         "PATCH /scheduler/nodes/{node_id}": {"is_drained": True},
         "PATCH /scheduler/queues/{project}": {"gpu_quota_milli": 1000},
         "POST /flows/validate": {"project": "team-a", "text": FLOW},
@@ -421,8 +458,12 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
             "gpu_memory": "0",
         },
         "POST /compute/nodes/{node_id}/drain/": {"drained": "1"},
+        "POST /compute/{name}/drain/": {"drained": "1"},
         "POST /compute/{name}/sites/": {"sites": ""},
         "POST /compute/{name}/templates/": {"name": "more", "cpu": "1", "memory": "1 GB", "gpus": "0"},
+        "POST /quotas/changes/save/": {f"gpus:{values['queue_id']}": "3"},
+        "POST /quotas/departments/new/": {"name": "more"},
+        "POST /quotas/pools/move/": {"resource": "spare", "new_pool": "more"},
         "POST /quotas/{project}/": {"gpus": "2"},
         "POST /settings/cache/new/": {"name": "more", "root": f"{values['folder']}/more", "idle_days": "1"},
         "POST /settings/cache/{name}/": {"capacity": "1 GB", "idle_days": "2"},
@@ -455,7 +496,9 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
 
 WRITE_NOTHING = frozenset(
     {
+        "POST /compute/jobs/try",
         "POST /flows/validate",
+        "POST /scheduler/quota-trials",
         "POST /flows/layout",
         "PUT /flows/drafts",
         "DELETE /flows/drafts",

@@ -71,3 +71,30 @@ def test_every_number_of_an_address_has_bounds():
     ]
 
     assert not unbounded, "\n".join(unbounded)
+
+
+def find_open(schema: dict, where: str, seen: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield the parts of a schema that a key of any name would fit, unless they are mappings by design."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        if name not in seen:
+            yield from find_open(SCHEMA["components"]["schemas"][name], f"{where}:{name}", seen | {name})
+        return
+    if "properties" in schema and schema.get("additionalProperties") is not False:
+        yield where
+    for part, place in parts_of(schema):
+        yield from find_open(part, f"{where}{place}", seen)
+
+
+def test_no_body_takes_a_key_that_it_does_not_know():
+    is_open = [
+        fault
+        for path, methods in SCHEMA["paths"].items()
+        for method, operation in methods.items()
+        if method in METHODS
+        for kind, content in operation.get("requestBody", {}).get("content", {}).items()
+        if kind == "application/json"
+        for fault in find_open(content["schema"], f"{method.upper()} {path}")
+    ]
+
+    assert not is_open, "\n".join(is_open)

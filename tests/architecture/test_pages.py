@@ -106,7 +106,9 @@ def add_more(everything: World, numbers: range) -> None:
 def add_datasets(member, project, number: int) -> None:
     xrays = Dataset.objects.get(name="xrays")
     files = {f"{name}/{number}.txt": b"%d" % name for name in range(MORE)} | {"a.txt": b"x"}
-    caches.request_cache(member, commit_files(member, xrays, files), CacheSite.objects.get(name="local"))
+    caches.request_cache(
+        actor=member, commit=commit_files(member, xrays, files), site=CacheSite.objects.get(name="local")
+    )
     commit_files(member, make_dataset(member, project, f"more-{number}"), {"a.txt": b"one"})
 
 

@@ -17,7 +17,9 @@ PARTS = {
     "datasets.packing": "stores a pack that the server itself made",
     "datasets.packs": "claims and confirms packs for every way in which bytes come",
     "datasets.tree_writing": "writes the manifests of a tree that the server itself made",
+    "scheduler.forecasts": "stores and scores what the app that runs jobs forecasts",
     "experiments.measurements": "writes points of curves, for logs and for programs elsewhere",
+    "scheduler.pool_members": "keeps which resource is in which pool, for pools, node reports and new work",
     "experiments.facts": "keeps the index of what experiments record in step with them",
 }
 # Other functions without an actor: each becomes a use case, a selector or a worker, so this list only gets shorter.
@@ -26,30 +28,27 @@ LEFT = {
     "compute.jobs": {"cancel_many", "withdraw_many"},
     "datasets.branches": {"move_head"},
     "datasets.cache_sites": {"ensure_default_site"},
-    "datasets.caches": {
-        *("request_cache", "uncache", "pin", "unpin", "set_pinned", "hold", "release_holds", "list_holders"),
-        *("touch", "touch_commit", "scrub"),
-    },
+    "datasets.caches": {"release_holds", "touch", "touch_commit"},
     "datasets.checkouts": {"write_tree"},
     "datasets.damage": {"record_failure", "check_packs", "check_all_packs"},
-    "datasets.datasets": {"ensure_internal_dataset", "purge_deleted"},
+    "datasets.datasets": {"ensure_internal_dataset"},
     "datasets.stores": {
-        *("ensure_default_store", "get_default_store", "open_signed", "find_signed", "sweep_unfinished"),
+        *("ensure_default_store", "get_default_store", "open_signed", "find_signed"),
     },
-    "datasets.uploads": {"expire_uploads", "head_of", "prolong"},
+    "datasets.uploads": {"head_of", "prolong"},
     "scheduler.nodes": {"report_nodes", "mark_unreachable"},
-    "scheduler.pools": {"get_pool_ids", "ensure_default_pool"},
-    "scheduler.queues": {"ensure_queues", "ensure_queue"},
+    "scheduler.queues": {"ensure_default_pool", "ensure_queues", "ensure_queue", "find_queue", "list_project_ids"},
     "scheduler.workloads": {
         *(
             "claim_placements",
             "enqueue_many",
             "find_terminating",
             "find_unclaimed",
+            "list_overdue",
             "list_terminating",
             "list_terminating_pods",
         ),
-        *("list_unclaimed", "release_many", "requeue_many", "requeue_pods", "set_missing_bytes", "withdraw_many"),
+        *("find_unclaimed_on", "release_many", "requeue_many", "requeue_pods", "set_missing_bytes", "withdraw_many"),
     },
 }
 

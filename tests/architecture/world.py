@@ -22,7 +22,7 @@ from experiments.services import recording, saved_views
 from flows.models import Run
 from flows.services import bundles, drafts
 from flows.services.drafts import Writing
-from scheduler.models import Node
+from scheduler.models import DEFAULT_POOL_ID, Node, Pool, Queue
 from tests.architecture.routes import bundle, part
 from tests.factories import datasets as dataset_factory
 from tests.factories.compute import submit
@@ -102,7 +102,7 @@ def _datasets(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         actor=Actor.system("tests"), name="local", root=folder / "cache", capacity_bytes=10_000_000
     )
     with TestCase.captureOnCommitCallbacks(execute=True):
-        cached = caches.request_cache(member, second, site)
+        cached = caches.request_cache(actor=member, commit=second, site=site)
     tasks.run("datasets.hydrate", {"cached_commit_id": cached.pk})
     assert UploadSession.objects.count() == 3
     parts = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="browser").upload
@@ -160,6 +160,9 @@ def _flows(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         ).pk,
         "job": job.name,
         "node_id": Node.objects.get(resource_name="spare").pk,
+        "queue_id": Queue.objects.get(pool=DEFAULT_POOL_ID, project=project).pk,
+        "department": Queue.objects.create(pool_id=DEFAULT_POOL_ID, name="research").name,
+        "pool": Pool.objects.create(name="empty").name,
         "resource": "spare",
         "lab": "lab",
         "shape": "small",

@@ -51,6 +51,7 @@ PAGES = [
     "/cache/?need=1TB",
     "/compute/",
     "/compute/attach/",
+    "/forecasts/",
     "/quotas/",
     "/quotas/?try=demo&gpus=4",
     "/search/?q=digits",
@@ -65,7 +66,7 @@ PAGES = [
     "/settings/members/",
 ]
 EMPTY_PAGES = ["/", "/datasets/", "/flows/", "/flows/new/", "/experiments/", "/jobs/", "/jobs/new/", "/cache/",
-               "/compute/", "/quotas/", "/search/?q=x", "/settings/profile/", "/settings/tokens/", "/settings/members/",
+               "/compute/", "/quotas/", "/forecasts/", "/search/?q=x", "/settings/profile/", "/settings/tokens/", "/settings/members/",
                "/settings/cache/", "/settings/audit/"]  # fmt: skip
 
 SERIOUS = """async () => (await axe.run(document, {
@@ -130,6 +131,16 @@ def test_the_page_knows_its_theme_before_its_first_paint(open_page, admin_state)
     assert watched.page.locator("html").get_attribute("data-bs-theme") == "light"
     watched.page.reload()
     assert watched.page.locator("html").get_attribute("data-bs-theme") == "light"
+
+
+def test_a_row_of_the_cache_is_at_most_two_lines_high_on_a_phone(open_page, admin_state, product):
+    watched = open_page(admin_state, width=390)
+    watched.page.goto("/cache/")
+
+    heights = watched.page.locator("#sites tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")
+
+    assert heights
+    assert max(heights) < 70
 
 
 def test_the_rail_folds_on_a_phone_and_escape_closes_it(open_page, admin_state):

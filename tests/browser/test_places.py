@@ -1,5 +1,7 @@
 """Jobs, quotas and cache policy in a browser: what only a browser can show of them."""
 
+import json
+import re
 import uuid
 
 import pytest
@@ -26,6 +28,31 @@ def test_a_job_is_submitted_by_keyboard_followed_live_and_cancelled(open_page, a
 
     expect(page.locator(".head .pill").first).to_contain_text("Cancelled", timeout=30_000)
     expect(page.locator("#job-live")).to_contain_text("admin cancelled the job.")
+
+
+def test_a_log_that_cannot_be_read_on_says_why_and_until_when_it_is_there(open_page, admin_state, product, sample):
+    name = f"away-{uuid.uuid4().hex[:6]}"
+    command = {"project": "demo", "template": "this-machine.small", "name": name, "command": "echo one; sleep 60"}
+    product.api("POST", "/compute/jobs", command)
+    watched = open_page(admin_state)
+    page = watched.page
+    page.goto(f"/jobs/{name}/")
+    state = page.locator("log-view .log-state")
+    expect(page.locator("log-view pre")).to_contain_text("one", timeout=30_000)
+    expect(state).to_have_text("following, up to date")
+
+    problem = json.dumps({"title": "The cluster does not answer.", "code": "compute.resource_unreachable"})
+    page.route(
+        "**/log/**", lambda route: route.fulfill(status=503, content_type="application/problem+json", body=problem)
+    )
+
+    expect(state).to_have_text(
+        re.compile(r"The cluster does not answer\. Here is what the job wrote until 20\d\d-.* UTC\. Trying again\.")
+    )
+    page.unroute("**/log/**")
+    expect(state).to_have_text("following, up to date")
+    product.api("POST", f"/compute/jobs/{name}/cancel", {})
+    watched.complaints.clear()  # the browser notes the status 503 in its console
 
 
 def test_a_quota_is_tried_then_set(open_page, admin_state, product):

@@ -78,8 +78,9 @@ def _commands_of(block: Block) -> Iterator[Command]:
 
 
 def _session(block: Block) -> Iterator[Command]:
-    """Every line is a command; or, when lines begin with `$`, these are, and what follows each is what it prints."""
-    lines = list(enumerate(block.text.splitlines(), block.line))
+    """Every line is a command, with those that continue it; or, when lines begin with `$`, these are, and what follows each is what it prints."""
+    text = re.sub(r"\\\n *", "", block.text)
+    lines = list(enumerate(text.splitlines(), block.line))
     if not block.text.startswith("$ "):
         yield from (Command(number, text) for number, text in lines if text.strip())
         return

@@ -40,14 +40,16 @@ DAY = timedelta(days=1)
 def main(reference: str, flow_file: str) -> None:
     """Leave everything in the middle."""
     until = clock.now() + DAY
-    row = caches.request_cache(SYSTEM, resolve(SYSTEM, reference).commit, cache_reads.get_site(actor=SYSTEM))
+    row = caches.request_cache(
+        actor=SYSTEM, commit=resolve(SYSTEM, reference).commit, site=cache_reads.get_site(actor=SYSTEM)
+    )
     cache_hydration._claim(row.pk)
     project = Project.objects.get(name=reference.partition("/")[0])
     version = flows.save_version(actor=SYSTEM, project=project, text=Path(flow_file).read_text())
     run = runs.start_run(actor=SYSTEM, version=version, parameters={})
     advance.advance_run(run.pk)
     cycle.run_once()
-    claimed = launches._claim(workloads.list_unclaimed())
+    claimed = launches._claim(list(workloads.find_unclaimed()[0].order_by("pk").values_list("pk", flat=True)))
     leases.take(Run.objects.filter(pk=run.pk), for_s=DAY.total_seconds())
     CachedCommit.objects.update(lease_expires_at=until)
     Job.objects.filter(pk__in=claimed).update(lease_expires_at=until, starts=launches._MOST_STARTS)

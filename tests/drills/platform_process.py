@@ -55,7 +55,7 @@ def prepare(_):
 def request(commit_id):
     """Ask for a commit."""
     commit = resolve(SYSTEM, f"demo/data@{commit_id}").commit
-    return caches.request_cache(SYSTEM, commit, CacheSite.objects.get()).pk
+    return caches.request_cache(actor=SYSTEM, commit=commit, site=CacheSite.objects.get()).pk
 
 
 def request_64_times(commit_id):
@@ -66,7 +66,9 @@ def request_64_times(commit_id):
     def ask(number):
         barrier.wait()
         try:
-            ids.append(caches.request_cache(SYSTEM, commit, site, holder=f"job-{number}", why="read").pk)
+            ids.append(
+                caches.request_cache(actor=SYSTEM, commit=commit, site=site, holder=f"job-{number}", why="read").pk
+            )
         except Exception as error:  # noqa: BLE001 (told to the test)
             errors.append(repr(error))
         finally:
@@ -106,7 +108,7 @@ def hydrate(cached_commit_id):
 
 def uncache(cached_commit_id):
     """Clear a copy."""
-    return caches.uncache(SYSTEM, cached_commit_id).state
+    return caches.uncache(actor=SYSTEM, cached_commit_id=cached_commit_id).state
 
 
 def evict(cached_commit_id):

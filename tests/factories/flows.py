@@ -15,6 +15,7 @@ from compute.models import Job, Resource, Template
 from compute.selectors import jobs as job_selectors
 from compute.workers import launches, observe, probes
 from datasets.models import Store
+from datasets.selectors import tree_sources
 from experiments.workers import artifacts
 from flows.models import Attempt, Run, Step
 from flows.services import flows, runs
@@ -94,7 +95,7 @@ def bring_code(run: Run, step: str) -> Path:
     assert mount is not None
     assert isinstance(mount.source, Tree)
     folders = open_tree_folders(Path(settings.NEARLINE.home))
-    return folders.bring(mount.source, folders.open_tree(mount.source))
+    return folders.bring(mount.source, tree_sources.open_tree(mount.source.dataset_id, mount.source.root))
 
 
 def states(run: Run) -> dict[str, str]:

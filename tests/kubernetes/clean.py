@@ -1,4 +1,5 @@
-"""Remove what a cluster left on the machine, once standard input ends: lines `folder F`, `bridge B`, `cgroup C`.
+"""Remove what a cluster left on the machine, once standard input ends: lines `folder F`, `bridge B`, `cgroup C`,
+`table T`.
 
 The pipe ends when the test process closes it or is killed. Programs of the cluster may take a moment to end then, so
 every removal is tried again for a while.
@@ -35,7 +36,18 @@ def remove_control_groups(name: str) -> None:
             group.rmdir()
 
 
-REMOVALS = {"folder": remove_folder, "bridge": remove_bridge, "cgroup": remove_control_groups}
+def remove_table(name: str) -> None:
+    """Remove a table of packet rules of each family."""
+    for family in ("ip", "ip6"):
+        subprocess.run(["nft", "delete", "table", family, name], check=False, stderr=subprocess.DEVNULL)
+
+
+REMOVALS = {
+    "folder": remove_folder,
+    "bridge": remove_bridge,
+    "cgroup": remove_control_groups,
+    "table": remove_table,
+}
 
 
 def repeat(remove: Callable[[str], None], name: str) -> None:

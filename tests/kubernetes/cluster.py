@@ -13,11 +13,14 @@ NODE = "real-node"
 class Cluster(ControlPlane):
     """A control plane whose `node` runs real pods; images must be on the node, with `imagePullPolicy: Never`."""
 
-    def __init__(self, folder: Path, cleaner: Cleaner) -> None:
-        super().__init__(folder, node=NODE)
+    def __init__(self, folder: Path, cleaner: Cleaner, **settings: int) -> None:
+        super().__init__(folder, node=NODE, **settings)
+        self.cleaner = cleaner
         self.node = Node(self, NODE, cleaner)
 
     def start(self) -> None:
+        self.node.make_bridge()
+        self.address, self.services = self.node.address, self.node.services
         super().start()
         start_kwok(self)
         self.node.start()

@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 
 from deploy.images import build
+from tests.folders import open_folder
 from tests.kubernetes import images
+from tests.kubernetes.agent_image import AGENT_IMAGE, write_agent_image
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.kwok import start_kwok
 from tests.kubernetes.processes import Cleaner
 from tests.kubernetes.programs import missing_for_control_plane, missing_for_node
+from tests.kubernetes.provisioner import Provisioner
 
 
 @contextlib.contextmanager
@@ -47,10 +50,10 @@ def running_control_plane() -> Iterator[ControlPlane]:
 
 
 @contextlib.contextmanager
-def running_cluster() -> Iterator[Cluster]:
+def running_cluster(**settings: int) -> Iterator[Cluster]:
     """Run a control plane with kwok and a real node."""
     with cluster_folder() as (folder, cleaner):
-        cluster = Cluster(folder, cleaner)
+        cluster = Cluster(folder, cleaner, **settings)
         try:
             cluster.start()
             yield cluster
@@ -89,6 +92,23 @@ def product_image(cluster, product_archive) -> str:
     """IMAGE, which is on the node of `cluster`."""
     cluster.node.import_image(product_archive)
     return images.IMAGE
+
+
+@pytest.fixture(scope="session")
+def trident(cluster) -> Iterator[Provisioner]:
+    """The stand-in for Trident on `cluster`: it makes volumes that pods of the real node mount."""
+    with open_folder() as folder:  # pods run as another user
+        started = Provisioner(cluster.api, folder / "volumes", retry_s=0.2)
+        started.start()
+        yield started
+        started.stop()
+
+
+@pytest.fixture(scope="session")
+def agents(cluster, tmp_path_factory) -> str:
+    """AGENT_IMAGE, which is on the node of `cluster`."""
+    cluster.node.import_image(write_agent_image(tmp_path_factory.mktemp("agent")))
+    return AGENT_IMAGE
 
 
 @pytest.fixture

@@ -34,23 +34,34 @@ class User:
 
 
 class ControlPlane:
-    """A running control plane. `kubeconfig` is the cluster admin's and holds its data inline."""
+    """A running control plane. `kubeconfig` is the cluster admin's and holds its data inline.
 
-    namespace = "nearline"
+    Pods are told that the API server is at `address`. Services have addresses in the network `services`.
+    """
 
-    def __init__(self, folder: Path, *, node: str = "") -> None:
-        """`node` names a node whose kubelet may connect with `node_kubeconfig`."""
+    namespace = "tests"
+
+    def __init__(self, folder: Path, *, node: str = "", node_grace_s: int = 50) -> None:
+        """`node` names a node whose kubelet may connect with `node_kubeconfig`.
+
+        A node that was not heard of for `node_grace_s` is lost.
+        """
         self.folder = folder
+        self.address = "127.0.0.1"
+        self.services = SERVICE_RANGE
         self.kubeconfig = folder / "admin.kubeconfig"
         self.node_kubeconfig = folder / "node.kubeconfig"
-        self.server = f"https://127.0.0.1:{reserve_port()}"
+        self.port = reserve_port()
+        self.server = f"https://127.0.0.1:{self.port}"
         (folder / "logs").mkdir()
         self.programs = Programs(folder / "logs")
         self._admin = User("admin", "system:masters", secrets.token_urlsafe())
         self._node = User(f"system:node:{node}", "system:nodes", secrets.token_urlsafe())
+        self._node_grace_s = node_grace_s
         self._etcd = f"http://127.0.0.1:{reserve_port()}"
         self._etcd_peers = f"http://127.0.0.1:{reserve_port()}"
         self._connections = contextlib.ExitStack()
+        self.api: Api | None = None  # one for all starts: others hold it
         self._certificate = folder / "certs" / "apiserver.crt"
 
     def start(self) -> None:
@@ -64,8 +75,10 @@ class ControlPlane:
         self._start_controller(
             "kube-controller-manager",
             f"--service-account-private-key-file={self.folder / 'service-accounts.key'}",
+            f"--root-ca-file={self._certificate}",
             "--use-service-account-credentials",
             f"--controllers={controllers}",
+            f"--node-monitor-grace-period={self._node_grace_s}s",
         )
         self._start_controller("kube-scheduler")
         self.create_namespace(self.namespace)
@@ -93,23 +106,24 @@ class ControlPlane:
                 program("kube-apiserver"),
                 f"--etcd-servers={self._etcd}",
                 "--bind-address=127.0.0.1",
-                f"--secure-port={self.server.rpartition(':')[2]}",
+                f"--advertise-address={self.address}",
+                f"--secure-port={self.port}",
                 f"--cert-dir={self._certificate.parent}",
                 f"--token-auth-file={self.folder / 'tokens.csv'}",
                 "--service-account-issuer=https://kubernetes.default.svc",
                 f"--service-account-key-file={self.folder / 'service-accounts.pub'}",
                 f"--service-account-signing-key-file={self.folder / 'service-accounts.key'}",
-                f"--service-cluster-ip-range={SERVICE_RANGE}",
+                f"--service-cluster-ip-range={self.services}",
                 "--authorization-mode=Node,RBAC",
                 "--enable-admission-plugins=NodeRestriction",
                 "--allow-privileged",
                 "--kubelet-preferred-address-types=InternalIP",
             ],
         )
-        # The server writes its key last, so the certificate is whole.
-        self.programs.wait_until(self._certificate.with_suffix(".key").exists)
-        self._connections.close()
-        self.api = self._connections.enter_context(Api(self.server, self._certificate, self._admin.token))
+        if self.api is None:
+            # The server writes its key last, so the certificate is whole.
+            self.programs.wait_until(self._certificate.with_suffix(".key").exists)
+            self.api = self._connections.enter_context(Api(self.server, self._certificate, self._admin.token))
         self.programs.wait_until(self.api.is_ready)
 
     def kill_api_server(self) -> None:
@@ -138,7 +152,11 @@ class ControlPlane:
         """
         command = [program("kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
         text = manifest if isinstance(manifest, str) else json.dumps(manifest)
-        return subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=120).stdout
+        try:
+            return subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=120).stdout
+        except subprocess.CalledProcessError as error:
+            error.add_note(error.stderr)
+            raise
 
     def describe(self, namespace: str) -> str:
         """Say what pods and events of a namespace tell, for the message of a test that fails."""

@@ -37,19 +37,24 @@ def write_pause_image(folder: Path) -> Path:
     return _write(folder, Image(PAUSE_IMAGE, command=("/bin/sleep", "2147483647"), user="65535:65535"))
 
 
-def _write(folder: Path, image: Image) -> Path:
-    base = folder / image.name.replace("/", "-").replace(":", "-")
-    root = base / "root"
+def copy_shell(root: Path) -> None:
+    """Give the root of an image a shell and the usual commands, in /bin."""
     (root / "bin").mkdir(parents=True)
-    (root / "tmp").mkdir()
     busybox = root / "bin/busybox"
     shutil.copy(shutil.which("busybox"), busybox)
     for name in subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split():
         if name != "busybox":
             (root / "bin" / name).symlink_to("busybox")
     (root / "bin").chmod(0o755)  # the umask of a test process is strict
-    (root / "tmp").chmod(0o1777)
     busybox.chmod(0o755)
+
+
+def _write(folder: Path, image: Image) -> Path:
+    base = folder / image.name.replace("/", "-").replace(":", "-")
+    root = base / "root"
+    copy_shell(root)
+    (root / "tmp").mkdir()
+    (root / "tmp").chmod(0o1777)
     archive = base / "image.tar"
     write_image(archive, image, [write_layer(base / "layer.tar.gz", root)])
     return archive

@@ -17,6 +17,7 @@ from tests.kubernetes.processes import DIES_WITH_PARENT, Cleaner
 from tests.kubernetes.programs import CNI_PLUGINS, program
 from tests.ports import reserve_port
 
+DOMAIN = "cluster.local"
 CGROUPS = Path("/sys/fs/cgroup")
 DEVICES = Path("/sys/class/net")
 
@@ -56,14 +57,13 @@ class Node:
         self._cleaner = cleaner
         self._socket = self._folder / "run/containerd/containerd.sock"
         self._cgroup = f"nearline-{control_plane.folder.name}"
-        self._bridge, self.address, self._pods = "", "", ""
+        self._bridge, self.address, self.pods, self.services = "", "", "", ""
 
     def start(self) -> None:
         """Start the node and wait until pods can be placed on it. `PAUSE_IMAGE` and `USER_IMAGE` are there."""
         for name in ("run", "var/lib/kubelet", "var/log", "var/tmp", "cni", "images"):
             (self._folder / name).mkdir(parents=True)
         (self._folder / "var/run").symlink_to("/run")
-        self._make_bridge()
         self._make_control_groups()
         self._write_configuration()
         self._start_containerd()
@@ -133,13 +133,17 @@ class Node:
         (child,) = Path(f"/proc/{holder}/task/{holder}/children").read_text().split()
         return int(child)
 
-    def _make_bridge(self) -> None:
-        """Take the first number whose bridge nobody has; creating the bridge is what claims it."""
+    def make_bridge(self) -> None:
+        """Take the first number whose bridge nobody has; creating the bridge is what claims it.
+
+        It comes before `start`: the API server must know the addresses of the node and of services.
+        """
         for number in range(256):
             bridge, network = f"nlkube{number}", f"10.231.{number}"
             if _ip("link", "add", bridge, "type", "bridge"):
                 self._cleaner.register("bridge", bridge)
-                self._bridge, self.address, self._pods = bridge, f"{network}.1", f"{network}.0/24"
+                self._bridge, self.address, self.pods = bridge, f"{network}.1", f"{network}.0/24"
+                self.services = f"10.232.{number}.0/24"
                 _ip("address", "add", f"{self.address}/24", "dev", bridge, check=True)
                 _ip("link", "set", bridge, "up", check=True)
                 return
@@ -161,7 +165,7 @@ class Node:
         (self._folder / "containerd.toml").write_text(
             _CONTAINERD.format(pause_image=images.PAUSE_IMAGE, plugins=CNI_PLUGINS, folder=self._folder)
         )
-        ranges = [[{"subnet": self._pods, "gateway": self.address}]]
+        ranges = [[{"subnet": self.pods, "gateway": self.address}]]
         bridge = {
             "type": "bridge",
             "bridge": self._bridge,
@@ -178,6 +182,8 @@ class Node:
             "healthzPort": reserve_port(),
             "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
             "resolvConf": str(self._folder / "resolv.conf"),
+            "clusterDNS": [self.address],
+            "clusterDomain": DOMAIN,
             "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
             "authorization": {"mode": "AlwaysAllow"},
             "cgroupDriver": "cgroupfs",

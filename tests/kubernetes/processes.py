@@ -77,7 +77,7 @@ class Cleaner:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
 
     def register(self, kind: str, name: object) -> None:
-        """Have a `folder`, a `bridge` or a `cgroup` removed at the end; what is registered last goes first."""
+        """Have a `folder`, `bridge`, `cgroup` or `table` removed at the end; what is registered last goes first."""
         self._process.stdin.write(f"{kind} {name}\n")
         self._process.stdin.flush()
 

@@ -9,7 +9,15 @@ TOOLS = Path(os.environ.get("NEARLINE_KUBE_TOOLS") or Path.home() / ".cache/near
 
 CNI_PLUGINS = Path("/usr/lib/cni")
 _CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
-_NODE_PACKAGES = {"containerd": "containerd", "runc": "runc", "busybox": "busybox-static", "ip": "iproute2"}
+_NODE_PROGRAMS = ("kubelet", "kube-proxy", "coredns", "helm")
+_NODE_PACKAGES = {
+    "containerd": "containerd",
+    "runc": "runc",
+    "busybox": "busybox-static",
+    "ip": "iproute2",
+    "nft": "nftables",
+    "pgrep": "procps",
+}
 
 
 def program(name: str) -> Path:
@@ -27,8 +35,8 @@ def missing_for_node() -> str:
     """Return why no node can run containers here; empty when one can."""
     if reason := missing_for_control_plane():
         return reason
-    if not program("kubelet").exists():
-        return "needs `make kube-tools`: kubelet not built"
+    if unbuilt := [name for name in _NODE_PROGRAMS if not program(name).exists()]:
+        return f"needs `make kube-tools`: {', '.join(unbuilt)} not built"
     if os.geteuid() != 0:
         return "needs root: containers are run by a kubelet of this machine"
     missing = [package for name, package in _NODE_PACKAGES.items() if shutil.which(name) is None]

@@ -70,16 +70,23 @@ class Provisioner:
         self._retries: dict[str, _Retry] = {}
         self._changes: Queue[Manifest] = Queue()
         self._stopped = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._watch, args=(_CLAIMS,)),
-            threading.Thread(target=self._watch, args=(_VOLUMES,)),
-            threading.Thread(target=self._serve),
-        ]
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Install the storage class and Trident's objects, and begin to provision."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._install()
+        self.resume()
+
+    def resume(self) -> None:
+        """Go on after `stop` with what the cluster holds, as another process would."""
+        self._stopped.clear()
+        self._retries.clear()
+        self._threads = [
+            threading.Thread(target=self._watch, args=(_CLAIMS,)),
+            threading.Thread(target=self._watch, args=(_VOLUMES,)),
+            threading.Thread(target=self._serve),
+        ]
         for thread in self._threads:
             thread.start()
 

@@ -27,14 +27,20 @@ class StandInPlatform:
             def do_POST(self) -> None:
                 body = b"".join(_chunks(self.rfile))
                 if platform.fault:
-                    self._answer(platform.fault, {"message": "The attempt is over."})
+                    self._answer(platform.fault, {"title": "The attempt is over."})
                     return
                 self._answer(200, {"root": platform.store(body), "files": 0, "size_bytes": 0})
 
             def do_GET(self) -> None:
+                if self.path == "/healthz":
+                    self._answer(200, {})
+                    return
+                if platform.fault:
+                    self._answer(platform.fault, {"message": "The attempt is over."})
+                    return
                 tree = platform.trees.get(self.path.removeprefix("/api/v1/attempt/trees/"))
                 if tree is None:
-                    self._answer(404, {"message": "There is no such tree."})
+                    self._answer(404, {"title": "There is no such tree."})
                     return
                 body = b"".join(archives.pack(tree))
                 self.send_response(200)

@@ -6,16 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from compute.adapters.kubernetes.checks import IN_CLUSTER, IN_NAMESPACE, find_problems
-from compute.adapters.kubernetes.gateway import Gateway
-from compute.adapters.kubernetes.kubeconfig import read_kubeconfig
+from compute.adapters.kubernetes.checks import (
+    FOR_VOLUMES_IN_CLUSTER,
+    FOR_VOLUMES_IN_NAMESPACE,
+    IN_CLUSTER,
+    IN_NAMESPACE,
+    find_problems,
+)
 from compute.adapters.kubernetes.manifests import PodSettings
-from compute.errors import ResourceUnreachable
+from core.kubernetes.errors import ClusterUnreachable
+from core.kubernetes.gateway import Gateway
+from core.kubernetes.kubeconfig import read_kubeconfig
 from tests.kubernetes.rbac import manifests_for
 
 CASES = [
     (scope, *rule[:2], verb)
-    for scope, rules in (("Role", IN_NAMESPACE), ("ClusterRole", IN_CLUSTER))
+    for scope, rules in (
+        ("Role", IN_NAMESPACE + FOR_VOLUMES_IN_NAMESPACE),
+        ("ClusterRole", IN_CLUSTER + FOR_VOLUMES_IN_CLUSTER),
+    )
     for rule in rules
     for verb in rule[2]
 ]
@@ -49,7 +58,7 @@ class Account:
 
     def problems(self, **changes) -> list[str]:
         text = self._control_plane.kubeconfig_of("nearline", namespace=self.namespace)
-        return find_problems(Gateway(read_kubeconfig(text)), replace(self.settings, **changes))
+        return find_problems(Gateway(read_kubeconfig(text)), replace(self.settings, **changes), with_volumes=True)
 
 
 @pytest.fixture
@@ -116,12 +125,12 @@ def test_the_strictest_level_of_pod_security_takes_our_pods(control_plane, accou
 def test_a_certificate_of_somebody_else_is_not_trusted(control_plane, account):
     config = read_kubeconfig(control_plane.kubeconfig.read_text())
 
-    with pytest.raises(ResourceUnreachable, match="certificate verify failed"):
+    with pytest.raises(ClusterUnreachable, match="certificate verify failed"):
         find_problems(Gateway(replace(config, ca="")), account.settings)
 
 
 def test_a_token_that_is_not_known_is_told(control_plane, account):
     config = read_kubeconfig(control_plane.kubeconfig.read_text())
 
-    with pytest.raises(ResourceUnreachable, match="answered 401"):
+    with pytest.raises(ClusterUnreachable, match="answered 401"):
         find_problems(Gateway(replace(config, token="wrong")), account.settings)

@@ -10,16 +10,7 @@ import pytest
 from tests.kubernetes import manifests
 from tests.kubernetes.conftest import running_cluster
 from tests.kubernetes.images import USER_IMAGE
-from tests.kubernetes.provisioner import STORAGE_CLASS, Provisioner
-
-
-@pytest.fixture(scope="module")
-def provisioner(cluster, tmp_path_factory):
-    """A stand-in for Trident."""
-    started = Provisioner(cluster.api, tmp_path_factory.mktemp("array"))
-    started.start()
-    yield started
-    started.stop()
+from tests.kubernetes.provisioner import STORAGE_CLASS
 
 
 def test_a_job_runs_completes_and_its_log_is_read(cluster, namespace):
@@ -61,7 +52,7 @@ def test_a_command_runs_in_a_running_pod(cluster, namespace):
     assert cluster.kubectl("exec", "main", f"--namespace={namespace}", "--", "id", "-u") == "10001\n"
 
 
-def test_a_claim_is_bound_written_by_one_pod_and_read_by_another_that_cannot_write(cluster, namespace, provisioner):
+def test_a_claim_is_bound_written_by_one_pod_and_read_by_another_that_cannot_write(cluster, namespace, trident):
     pods = f"/api/v1/namespaces/{namespace}/pods"
     claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
     cluster.api.create(claims, manifests.claim("data", STORAGE_CLASS))
@@ -71,14 +62,14 @@ def test_a_claim_is_bound_written_by_one_pod_and_read_by_another_that_cannot_wri
     cluster.api.create(pods, manifests.pod(writer, name="writer", volumes=[volume]))
     assert cluster.api.wait(f"{pods}/writer", manifests.has_ended)["status"]["phase"] == "Succeeded"
     volume, read = manifests.mount("data", "/data", read_only=True)
-    reader = manifests.container("sh", "-c", "cat /data/name; touch /data/other", volumeMounts=[read])
+    reader = manifests.container("sh", "-c", "cat /data/name; touch /data/other 2>&1", volumeMounts=[read])
 
     cluster.api.create(pods, manifests.pod(reader, name="reader", volumes=[volume]))
 
     assert cluster.api.wait(f"{pods}/reader", manifests.has_ended)["status"]["phase"] == "Failed"
     log = cluster.kubectl("logs", "reader", f"--namespace={namespace}")
     assert log == "digits\ntouch: /data/other: Read-only file system\n"
-    folder = provisioner.folder_of(bound["spec"]["volumeName"])
+    folder = trident.folder_of(bound["spec"]["volumeName"])
     assert [path.name for path in folder.iterdir()] == ["name"]
 
 

@@ -1,16 +1,8 @@
 """The product with an attached cluster, from the command line: jobs run in real pods, and what they leave stays."""
 
-import secrets
-import socket
-import threading
-from contextlib import contextmanager
-
 import pytest
 
-from tests.journeys.product import Product
-from tests.kubernetes.agent_image import AGENT_IMAGE, write_agent_image
-from tests.kubernetes.images import USER_IMAGE
-from tests.kubernetes.rbac import manifests_for
+from tests.kubernetes.attached_product import attached_product
 
 FLOW = """
 flow: digits
@@ -25,57 +17,11 @@ steps:
 """
 
 
-@contextmanager
-def forwarded(address: str, port: int):
-    """Let pods reach a server that listens on loopback: yield a port of the bridge that leads to it."""
-    with socket.create_server((address, 0)) as listener:
-        threading.Thread(target=_accept, args=(listener, port), daemon=True).start()
-        yield listener.getsockname()[1]
-
-
-def _accept(listener: socket.socket, port: int) -> None:
-    while True:
-        try:
-            near, _ = listener.accept()
-        except OSError:  # closed at the end of the test
-            return
-        far = socket.create_connection(("127.0.0.1", port))
-        for source, target in ((near, far), (far, near)):
-            threading.Thread(target=_copy, args=(source, target), daemon=True).start()
-
-
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    try:
-        while data := source.recv(1 << 16):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        target.close()
-
-
 @pytest.fixture
-def attached(cluster, tmp_path):
+def attached(cluster, agents, tmp_path):
     """A product with a cluster attached as `lab-k8s`, and a template `lab-k8s.small`."""
-    cluster.node.import_image(write_agent_image(tmp_path))
-    namespace = cluster.create_namespace(f"jobs-{secrets.token_hex(4)}", enforce="restricted")
-    objects = {"apiVersion": "v1", "kind": "List", "items": manifests_for(namespace)}
-    cluster.kubectl("apply", "-f", "-", manifest=objects)
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(cluster.kubeconfig_of("nearline", namespace=namespace))
-    product = Product(tmp_path / "home")
-    with forwarded(cluster.node.address, product.port) as port:
-        product.environment["NEARLINE_PUBLIC_URL"] = f"http://{cluster.node.address}:{port}"
-        product.environment["NEARLINE_ALLOWED_HOSTS"] = "*"
-        product.start()
-        try:
-            options = ["--kubeconfig", str(kubeconfig), "--namespace", namespace, "--agent-image", AGENT_IMAGE]
-            settings = ["--image", USER_IMAGE, "--set", "pull_policy=Never"]
-            product.cli("compute", "attach", "lab-k8s", *options, *settings, cwd=tmp_path)
-            shape = {"resource": "lab-k8s", "name": "small", "cpu_millicores": 100, "memory_bytes": 2**26}
-            product.api("POST", "/compute/templates", shape)
-            yield product
-        finally:
-            product.stop()
+    with attached_product(cluster, tmp_path, agents) as (product, _):
+        yield product
 
 
 def ended_job(product, name):
@@ -94,7 +40,7 @@ def test_jobs_and_flows_run_in_pods_and_what_they_leave_is_readable_without_the_
     job = ended_job(product, "by-hand")
 
     assert (job["state"], job["reason"], job["node"]) == ("succeeded", "", cluster.node.name)
-    stored = product.wait_for(lambda: product.api("GET", "/compute/jobs/by-hand/log"), lambda log: log["is_complete"])
+    stored = product.wait_for(lambda: product.api("GET", "/compute/jobs/by-hand/log"), lambda log: log["is_stored"])
     assert stored["text"] == "hello\n"
 
     (tmp_path / "flow").mkdir()

@@ -1,78 +1,15 @@
 """The driver of clusters against a real control plane and a real kubelet: the contract, and what is special to pods."""
 
-import secrets
 from dataclasses import replace
 
 import pytest
 
-from compute.adapters.kubernetes.driver import KubernetesDriver
-from compute.adapters.kubernetes.gateway import Gateway
-from compute.adapters.kubernetes.kubeconfig import read_kubeconfig
-from compute.adapters.kubernetes.manifests import PodSettings, object_name
 from compute.engine.mounts import Mount, Tree
-from compute.engine.ports import EndCause, Launch, ReportState
-from tests.contracts.compute_driver import ComputeDriverContract, Place, make_launch, read_output
-from tests.kubernetes.agent_image import AGENT_IMAGE, write_agent_image
-from tests.kubernetes.images import USER_IMAGE
-from tests.kubernetes.rbac import manifests_for
-from tests.kubernetes.stand_in_platform import StandInPlatform
-
-QUICK = "mkdir /output/deep; echo 42 > /output/deep/answer.txt; touch /output/empty; echo one; echo two"
-
-
-class KubernetesPlace(Place):
-    """A namespace of a cluster whose node runs pods."""
-
-    def __init__(self, cluster, namespace, platform, tmp_path) -> None:
-        self.cluster, self.namespace, self.platform = cluster, namespace, platform
-        self._tmp_path = tmp_path
-        # As the account of deploy/rbac, so that what it may do is all that is needed.
-        objects = manifests_for(namespace)
-        cluster.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
-        self._config = read_kubeconfig(cluster.kubeconfig_of("nearline", namespace=namespace))
-        self.settings = PodSettings(
-            namespace=namespace,
-            resource=namespace,
-            platform_url=platform.url,
-            agent_image=AGENT_IMAGE,
-            pull_policy="Never",
-            grace_s=30,
-        )
-        self.restart()
-
-    def make(self, name: str, command: str, **spec) -> Launch:
-        launch = make_launch(name, command, **({"image": USER_IMAGE} | spec))
-        return replace(launch, node_name=self.cluster.node.name, cpu_millicores=50, memory_bytes=64 * 2**20)
-
-    def start(self, launch: Launch) -> Launch:
-        self.driver.start(launch)
-        return launch
-
-    def start_quick(self, name: str) -> Launch:
-        return self.start(self.make(name, QUICK))
-
-    def start_endless(self, name: str) -> Launch:
-        return self.start(self.make(name, "exec sleep 600"))
-
-    def restart(self) -> None:
-        """Begin again with nothing of what the last one kept on this host."""
-        self.gateway = Gateway(self._config)
-        self.driver = KubernetesDriver(
-            self.gateway,
-            self.settings,
-            folder=self._tmp_path / secrets.token_hex(4),
-            outputs=self.platform,
-            sign_attempt=lambda launch: launch.name,
-        )
-
-    def path(self, name: str) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/pods/{object_name(self.settings, name)}"
-
-    def close(self) -> None:
-        for pod in self.cluster.api.list(f"/api/v1/namespaces/{self.namespace}/pods"):
-            path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
-            self.gateway.patch(path, {"metadata": {"finalizers": None}})
-            self.gateway.delete(path, grace_s=1)
+from compute.engine.ports import EndCause, ReportState
+from compute.errors import JobNotRunning
+from tests.contracts.compute_driver import ComputeDriverContract, read_output
+from tests.kubernetes.agent_image import write_agent_image
+from tests.kubernetes.place import open_place
 
 
 @pytest.fixture(scope="session")
@@ -83,11 +20,8 @@ def agents(cluster, tmp_path_factory):
 
 @pytest.fixture
 def place(agents, tmp_path):
-    namespace = agents.create_namespace(f"jobs-{secrets.token_hex(4)}", enforce="restricted")
-    with StandInPlatform(agents.node.address, tmp_path / "outputs").running() as platform:
-        place = KubernetesPlace(agents, namespace, platform, tmp_path)
+    with open_place(agents, tmp_path) as place:
         yield place
-        place.close()
 
 
 class TestKubernetesDriver(ComputeDriverContract):
@@ -215,15 +149,48 @@ def test_a_deleted_job_leaves_nothing_on_the_cluster(place):
     assert [name for name in secrets_left if name.startswith("nl-")] == []
 
 
-def test_a_job_takes_few_calls_from_its_start_to_its_deletion(place):
+def test_a_job_takes_at_most_six_calls_from_its_start_to_its_deletion(place):
     place.driver.list_jobs()
     before = place.gateway.calls
 
-    place.start_quick("quick")
+    place.start(replace(place.make("quick", "echo $KEY"), secrets={"KEY": "hunter22"}))
     place.wait_for_end("quick")
-    place.driver.read_log("quick", 0, 1000)
     place.driver.forget("quick")
+    assert read_log(place, "quick") == "***\n"
     place.driver.delete("quick")
 
-    # Secret, pod, owner of the Secret; log, Secret to mask; forget; look, finalizer, pod, Secret. And the watch.
-    assert place.gateway.calls - before <= 11
+    # Secret, pod; forget; log; pod, Secret.
+    assert place.gateway.calls - before == 6
+
+
+def test_a_command_runs_beside_that_of_the_job_and_its_output_and_exit_code_come_back(place):
+    place.start(place.make("serves", "echo 42 > answer; exec sleep 600"))
+    place.wait_for("serves", ReportState.RUNNING)
+
+    def run(command, stdin=b""):
+        pieces = list(place.driver.run_command("serves", 0, ["sh", "-c", command], stdin))
+        printed = [b"".join(piece.data for piece in pieces if piece.is_error is each) for each in (False, True)]
+        return (*printed, pieces[-1].exit_code)
+
+    assert run("cat answer; id -u; echo no >&2; exit 3") == (b"42\n65532\n", b"no\n", 3)
+    assert run("wc -c", stdin=bytes(200_000)) == (b"200000\n", b"", 0)
+    *_, last = place.driver.run_command("serves", 0, ["/no/such"], b"")
+    assert (last.is_error, last.exit_code != 0) == (True, True)
+
+    place.driver.stop("serves", 1)
+    place.wait_for_end("serves")
+    with pytest.raises(JobNotRunning):
+        place.driver.run_command("serves", 0, ["true"], b"")
+
+
+def test_an_idle_cluster_is_asked_a_few_times_a_minute(place):
+    """As in one minute: every second what there is, and twice what the nodes have."""
+    before = place.gateway.calls
+
+    for second in range(60):
+        place.driver.list_jobs()
+        if second % 30 == 0:
+            place.driver.probe()
+
+    # The list and the watch of our pods; nodes and pods of others, twice.
+    assert place.gateway.calls - before == 6

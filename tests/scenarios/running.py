@@ -9,7 +9,7 @@ from scheduler.engine.snapshot import PARITY, JobView, PodState, PodView, Policy
 from tests.scenarios.outcome import compare, outcomes, outcomes_of
 from tests.scenarios.reading import Scenario, read_policy, read_snapshot
 
-_CYCLE = ("allocate", "consolidate", "reclaim", "preempt", "evict_stale_gangs")
+CYCLE = ("allocate", "consolidate", "reclaim", "preempt", "evict_stale_gangs")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def run(scenario: Scenario, base: Policy = PARITY) -> Played:
     comes_back = {job["name"]: job["comes_back_after_eviction"] for job in scenario["jobs"]}
     sessions, misses = [], []
     for number in range(settle + hold):
-        session = decide(snapshot, policy, _CYCLE)
+        session = decide(snapshot, policy, CYCLE)
         sessions.append(session)
         if number >= settle and not misses:
             misses = [f"hold {number - settle + 1}: {miss}" for miss in compare(scenario, outcomes(session))]
@@ -49,7 +49,7 @@ def decide(snapshot: Snapshot, policy: Policy, actions: Iterable[str]) -> Sessio
 
 
 def move_on(snapshot: Snapshot, session: Session, comes_back: Mapping[str, bool]) -> Snapshot:
-    """Return what the next round begins with: starts run, promises wait, the evicted are gone or come back."""
+    """Return what the next round begins with: starts run, promises are lost, the evicted are gone or come back."""
     now = {pod.id: pod for job in session.jobs.values() for pod in job.pods}
 
     def next_pod(pod: PodView, job: JobView) -> PodView:
@@ -59,5 +59,12 @@ def move_on(snapshot: Snapshot, session: Session, comes_back: Mapping[str, bool]
         state = PodState.RUNNING if state is PodState.STARTING else state
         return replace(pod, state=state, node_id=node.view.id if node else None, devices=devices)
 
-    jobs = [replace(job, pods=tuple(next_pod(pod, job) for pod in job.pods)) for job in snapshot.jobs]
+    def evictions_of(job: JobView) -> int:
+        lost = any(pod.state is PodState.RUNNING is not now[pod.id].state for pod in job.pods)
+        return job.evictions + lost
+
+    jobs = [
+        replace(job, pods=tuple(next_pod(pod, job) for pod in job.pods), evictions=evictions_of(job))
+        for job in snapshot.jobs
+    ]
     return replace(snapshot, jobs=jobs)

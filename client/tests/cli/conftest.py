@@ -62,8 +62,8 @@ class ScriptedStore:
 
     handler: Callable[[httpx.Request], httpx.Response]
 
-    def send(self, method, url, headers, body):
-        self._ask(method, url, headers, bytes(body))
+    def send(self, method, url, headers, *parts):
+        self._ask(method, url, headers, b"".join(parts))
 
     def receive(self, method, url, headers, allocate, *, byte_range=None):
         part = {"Range": f"bytes={byte_range[0]}-{sum(byte_range) - 1}"} if byte_range else {}

@@ -45,6 +45,19 @@ def test_login_remembers_the_token_once_the_server_knows_it(cli, server, real_lo
     assert "fresh" not in done.output
 
 
+def test_the_token_of_another_server_than_nearline_is_not_remembered(cli, server, real_login):
+    server.on("GET", "/me", {"user": "ada"})
+
+    done = cli("login", "http://one", "--token", "fresh")
+
+    assert done.exit_code == 1
+    assert done.stderr.splitlines() == [
+        "✗ http://one answered an object without 'name'. It is not a Nearline server, or one of another version.",
+        "hint: Check the address: NEARLINE_URL, or the one given to `nearline login`.",
+    ]
+    assert read_profile() == Profile()
+
+
 def test_a_token_can_come_from_stdin(cli, server, real_login):
     server.on("GET", "/me", ME)
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 
 import pytest
 import typer
@@ -11,17 +12,27 @@ from typer.testing import CliRunner
 from nearline.cli.main import app
 
 GROUPS = {
-    "": {"login", "logout", "whoami"},
+    "": {
+        *("login", "logout", "whoami"),
+        *("submit", "submit-dist", "list", "top", "get", "describe", "logs", "bash", "exec"),
+        *("delete", "suspend", "resume", "config"),
+    },
     "data": {
         *("init", "link", "sync", "upload", "download", "put", "rm", "clone", "list", "commits", "files", "verify"),
         *("cache", "uncache", "status", "diff", "revert", "branch", "tag", "damage"),
     },
     "flow": {"validate", "push", "run", "list"},
     "run": {"list", "show", "logs", "cancel", "retry", "keep"},
+    "job": {
+        *("submit", "list", "show", "logs", "try", "why", "exec"),
+        *("stop", "suspend", "resume", "rerun"),
+    },
     "experiment": {"list", "show", "compare"},
     "cache": {"list", "plan"},
     "compute": {"attach", "list", "sites"},
-    "project": {"list", "create"},
+    "pool": {"list", "create", "move", "delete"},
+    "queue": {"list", "show", "set", "departments", "create-department", "delete-department"},
+    "project": {"list", "create", "set"},
     "user": {"list", "disable", "enable", "sign-out"},
     "token": {"list", "create", "revoke"},
 }
@@ -44,6 +55,12 @@ def test_the_documented_commands_are_there():
     expected = {f"{group} {name}".strip() for group, names in GROUPS.items() for name in names}
 
     assert set(COMMANDS) == expected
+
+
+def test_the_version_is_printed_without_a_command():
+    done = CliRunner().invoke(app, ["--version"])
+
+    assert (done.exit_code, done.output) == (0, f"{version('nearline')}\n")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

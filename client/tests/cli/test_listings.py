@@ -196,3 +196,13 @@ def test_a_filter_that_finds_nothing_says_which_key_nobody_recorded(cli, server,
     done = cli("experiment", "list", "--filter", where)
 
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", said + "\n")
+
+
+@pytest.mark.parametrize("item", [{"title": "A page"}, {}])
+def test_objects_of_another_server_are_refused_in_words_that_name_it(cli, server, item):
+    server.on("GET", "/projects", {"items": [item], "next_cursor": None})
+
+    done = cli("project", "list")
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("✗ http://127.0.0.1:8000 answered an object without 'name'. It is not a Nearline")

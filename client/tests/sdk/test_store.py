@@ -51,6 +51,14 @@ def test_a_body_arrives_whole_with_the_signed_headers_and_without_our_token(stor
     assert not {"Authorization", "Transfer-Encoding"} & request.headers.keys()
 
 
+def test_a_body_may_be_given_in_parts(store):
+    with serve(always()) as server:
+        store.send("PUT", f"{server.url}/x", {}, BODY, b"", bytearray(b"end"))
+
+    [request] = server.requests
+    assert (request.body, request.headers["Content-Length"]) == (BODY + b"end", str(len(BODY) + 3))
+
+
 def test_a_length_that_was_signed_is_said_once(store):
     with serve(always()) as server:
         store.send("PUT", f"{server.url}/x", {"content-length": "4"}, b"data")

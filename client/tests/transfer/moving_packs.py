@@ -68,8 +68,8 @@ class Server:
     def sign_downloads(self, objects):
         return [SignedRequest("GET", f"{self.url}/{name}", {}) for _, name in objects]
 
-    def send(self, request, body):
-        self.http.send_signed(request.method, request.url, request.headers, body)
+    def send(self, request, *parts):
+        self.http.send_signed(request.method, request.url, request.headers, *parts)
 
     def receive(self, request, allocate, byte_range=None):
         return self.http.receive_signed(request.method, request.url, request.headers, allocate, byte_range=byte_range)

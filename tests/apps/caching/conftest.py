@@ -76,7 +76,7 @@ def hard_links(monkeypatch):
 def ready(member, commit, site, worker, django_capture_on_commit_callbacks):
     """A cached commit that is ready."""
     with django_capture_on_commit_callbacks(execute=True):
-        row = caches.request_cache(member, commit, site)
+        row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.work()
     row.refresh_from_db()
     return row

@@ -38,7 +38,7 @@ def becomes_ready_after_the_first_look(execute, sql, params, many, context):
 
 @pytest.mark.parametrize("headers", [{}, {"HX-Request": "true"}], ids=["page", "live part"])
 def test_a_copy_that_is_ready_a_moment_after_it_was_read_is_asked_for_again(browser, member, commit, site, headers):
-    caches.request_cache(member, commit, site)
+    caches.request_cache(actor=member, commit=commit, site=site)
 
     with connection.execute_wrapper(becomes_ready_after_the_first_look):
         shown = browser.get(PAGE, headers=headers).content.decode()
@@ -49,7 +49,7 @@ def test_a_copy_that_is_ready_a_moment_after_it_was_read_is_asked_for_again(brow
 
 
 def test_a_copy_on_its_way_out_is_asked_for_until_it_is_gone(browser, member, ready):
-    caches.uncache(member, ready.pk)
+    caches.uncache(actor=member, cached_commit_id=ready.pk)
 
     leaving = browser.get(PAGE).content.decode()
     CachedCommit.objects.filter(pk=ready.pk).update(state=CacheState.GONE)

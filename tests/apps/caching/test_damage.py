@@ -53,7 +53,7 @@ def state_of(pack):
 
 def test_a_hydration_that_meets_damage_records_the_pack_and_the_files_are_named(member, dataset, commit, site, worker):
     pack, _ = spoil(dataset)
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.work()
 
     row.refresh_from_db()
@@ -68,7 +68,7 @@ def test_a_hydration_that_misses_a_pack_records_it(member, dataset, commit, site
     pack, _ = read_pack(dataset)
     open_dataset_store(dataset).delete([pack_key(pack.sha256)])
 
-    caches.request_cache(member, commit, site)
+    caches.request_cache(actor=member, commit=commit, site=site)
     worker.work()
 
     assert state_of(pack) == "damaged"
@@ -76,7 +76,7 @@ def test_a_hydration_that_misses_a_pack_records_it(member, dataset, commit, site
 
 def test_when_the_pack_is_sent_again_the_copy_that_could_not_be_made_is_made(member, dataset, commit, site, worker):
     pack, data = spoil(dataset)
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.work()
 
     send_again(member, dataset, pack, data)
@@ -131,7 +131,7 @@ def test_a_scrub_that_cannot_heal_records_the_pack_and_is_repeated_once_it_is_wh
     path = Path(ready.path) / "a/one.png"
     path.chmod(0o644)
     path.write_bytes(b"0" * 1000)
-    caches.scrub(member, ready.pk)
+    caches.scrub(actor=member, cached_commit_id=ready.pk)
     with pytest.raises(ContentCorrupt):
         scrubs.scrub_cached_commit(cached_commit_id=ready.pk)
     assert state_of(pack) == "damaged"

@@ -89,7 +89,7 @@ def test_the_datasets_word_goes_before_the_sites(site, dataset, time, *, of_site
 
 
 def test_what_is_held_stays_until_a_day_after_its_release(ready, member, time):
-    caches.hold(member, ready.pk, "job-1", "read by train-1")
+    caches.hold(actor=member, cached_commit_id=ready.pk, holder="job-1", why="read by train-1")
     time(START + 9 * DAY)
     assert evictions.evict_idle() == 0
     assert caches.release_holds("job-1") == 1
@@ -100,24 +100,24 @@ def test_what_is_held_stays_until_a_day_after_its_release(ready, member, time):
 
 
 def test_what_is_pinned_stays(ready, member, time):
-    caches.pin(member, ready.pk)
+    caches.pin(actor=member, cached_commit_id=ready.pk)
     time(START + 99 * DAY)
     assert evictions.evict_idle() == 0
 
-    caches.unpin(member, ready.pk)
+    caches.unpin(actor=member, cached_commit_id=ready.pk)
     assert evictions.evict_idle() == 0
     time(START + 100 * DAY)
     assert evictions.evict_idle() == 1
 
 
 def test_what_is_queued_for_is_never_evicted(member, commit, site, time, worker):
-    row = caches.request_cache(member, commit, site, holder="job-1", why="wanted by train-1")
+    row = caches.request_cache(actor=member, commit=commit, site=site, holder="job-1", why="wanted by train-1")
     worker.work()
     time(START + 9 * DAY)
 
     assert evictions.evict_idle() == 0
     with pytest.raises(CacheInUse) as raised:
-        caches.uncache(member, row.pk)
+        caches.uncache(actor=member, cached_commit_id=row.pk)
     assert raised.value.details["users"] == ["wanted by train-1"]
     assert state_of(row) == "ready"
 
@@ -125,7 +125,7 @@ def test_what_is_queued_for_is_never_evicted(member, commit, site, time, worker)
 def test_clearing_takes_the_copy_out_of_sight_before_its_files_are_removed(ready, member, worker):
     path = Path(ready.path)
 
-    caches.uncache(member, ready.pk)
+    caches.uncache(actor=member, cached_commit_id=ready.pk)
     worker.work()
 
     assert state_of(ready) == "gone"
@@ -134,21 +134,21 @@ def test_clearing_takes_the_copy_out_of_sight_before_its_files_are_removed(ready
 
 
 def test_clearing_what_is_pinned_is_refused(ready, member):
-    caches.pin(member, ready.pk)
+    caches.pin(actor=member, cached_commit_id=ready.pk)
 
     with pytest.raises(CachePinned):
-        caches.uncache(member, ready.pk)
+        caches.uncache(actor=member, cached_commit_id=ready.pk)
 
     assert state_of(ready) == "ready"
 
 
 def test_a_viewer_can_neither_cache_nor_clear_nor_pin(ready, viewer, commit, site):
     for deed in (
-        lambda: caches.request_cache(viewer, commit, site),
-        lambda: caches.uncache(viewer, ready.pk),
-        lambda: caches.pin(viewer, ready.pk),
-        lambda: caches.scrub(viewer, ready.pk),
-        lambda: caches.hold(viewer, ready.pk, "me", "for fun"),
+        lambda: caches.request_cache(actor=viewer, commit=commit, site=site),
+        lambda: caches.uncache(actor=viewer, cached_commit_id=ready.pk),
+        lambda: caches.pin(actor=viewer, cached_commit_id=ready.pk),
+        lambda: caches.scrub(actor=viewer, cached_commit_id=ready.pk),
+        lambda: caches.hold(actor=viewer, cached_commit_id=ready.pk, holder="me", why="for fun"),
     ):
         with pytest.raises(PermissionDenied):
             deed()
@@ -158,8 +158,8 @@ def test_a_viewer_can_neither_cache_nor_clear_nor_pin(ready, viewer, commit, sit
 
 
 def test_a_commit_cleared_while_it_is_queued_is_never_filled(member, commit, site, worker):
-    row = caches.request_cache(member, commit, site)
-    caches.uncache(member, row.pk)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
+    caches.uncache(actor=member, cached_commit_id=row.pk)
 
     worker.work()
 
@@ -168,11 +168,11 @@ def test_a_commit_cleared_while_it_is_queued_is_never_filled(member, commit, sit
 
 
 def test_a_worker_that_fills_a_copy_which_was_cleared_cannot_publish_it(member, commit, site, worker):
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.rings.clear()
     filling = cache_hydration._claim(row.pk)
     staging = open_site(site).folder.stage(row.pk, filling.lease_token)
-    caches.uncache(member, row.pk)
+    caches.uncache(actor=member, cached_commit_id=row.pk)
 
     worker.work()
 
@@ -183,8 +183,8 @@ def test_a_worker_that_fills_a_copy_which_was_cleared_cannot_publish_it(member, 
 
 
 def test_asked_for_again_while_it_leaves_it_comes_back_after_that(ready, member, commit, site, worker):
-    caches.uncache(member, ready.pk)
-    again = caches.request_cache(member, commit, site)
+    caches.uncache(actor=member, cached_commit_id=ready.pk)
+    again = caches.request_cache(actor=member, commit=commit, site=site)
     assert again.pk != ready.pk
 
     worker.work()
@@ -196,7 +196,7 @@ def test_asked_for_again_while_it_leaves_it_comes_back_after_that(ready, member,
 
 
 def test_a_removal_that_was_cut_short_goes_on(ready, member, worker, time):
-    caches.uncache(member, ready.pk)
+    caches.uncache(actor=member, cached_commit_id=ready.pk)
     worker.rings.clear()
     # A worker took the lease and died.
     CachedCommit.objects.filter(pk=ready.pk).update(lease_token="dead", lease_expires_at=START + timedelta(seconds=15))
@@ -212,7 +212,7 @@ def test_a_removal_that_was_cut_short_goes_on(ready, member, worker, time):
 def test_copies_of_a_deleted_dataset_leave_unless_a_job_reads_them(ready, dataset, member, worker, time):
     dataset.deleted_at = START
     dataset.save()
-    caches.hold(member, ready.pk, "job-1", "read by train-1")
+    caches.hold(actor=member, cached_commit_id=ready.pk, holder="job-1", why="read by train-1")
     assert evictions.evict_idle() == 0
 
     caches.release_holds("job-1")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def claimed(member, commit, site, worker):
-    return cache_hydration._claim(caches.request_cache(member, commit, site).pk)
+    return cache_hydration._claim(caches.request_cache(actor=member, commit=commit, site=site).pk)
 
 
 def wait_until(condition, *, deadline_s=60):
@@ -79,7 +79,7 @@ def test_a_connection_that_breaks_costs_one_beat(claimed, monkeypatch):
 
 def test_a_row_that_is_leaving_stops_the_work(claimed, member):
     with Heartbeat(claimed, states=WORKING) as heartbeat:
-        caches.uncache(member, claimed.pk)
+        caches.uncache(actor=member, cached_commit_id=claimed.pk)
 
         with pytest.raises(StagingLost):
             heartbeat.confirm()

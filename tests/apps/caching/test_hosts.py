@@ -32,7 +32,7 @@ def elsewhere(settings, site):
 def test_a_copy_that_any_process_asks_for_is_filled_by_the_host_that_has_the_folder(
     member, commit, elsewhere, worker, settings
 ):
-    row = caches.request_cache(member, commit, elsewhere)
+    row = caches.request_cache(actor=member, commit=commit, site=elsewhere)
     worker.work()
     row.refresh_from_db()
     asked = row.state
@@ -47,7 +47,7 @@ def test_a_copy_that_any_process_asks_for_is_filled_by_the_host_that_has_the_fol
 
 def test_a_copy_is_removed_by_the_host_that_has_it(member, ready, elsewhere, worker, settings):
     folder = Path(ready.path)
-    caches.uncache(member, ready.pk)
+    caches.uncache(actor=member, cached_commit_id=ready.pk)
     worker.work()
     ready.refresh_from_db()
     asked = (ready.state, folder.exists())

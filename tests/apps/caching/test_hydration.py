@@ -17,7 +17,7 @@ def content_of(files):
 
 
 def test_a_commit_that_was_asked_for_is_ready_and_holds_exactly_its_files(member, commit, site, worker):
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     assert row.state == "queued"
 
     worker.work()
@@ -34,7 +34,7 @@ def test_a_commit_that_was_asked_for_is_ready_and_holds_exactly_its_files(member
 
 
 def test_files_are_0444_or_0555_and_folders_0555(member, commit, site, worker):
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.work()
 
     row.refresh_from_db()

@@ -29,7 +29,7 @@ def time():
 
 
 def test_a_ring_that_was_lost_is_found_by_the_tick(member, commit, site, worker):
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.rings.clear()
 
     tasks.run("datasets.reap", {})
@@ -40,7 +40,7 @@ def test_a_ring_that_was_lost_is_found_by_the_tick(member, commit, site, worker)
 
 
 def test_rings_that_come_twice_and_late_change_nothing(member, commit, site, worker):
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.work()
     row.refresh_from_db()
     before = CachedCommit.objects.filter(pk=row.pk).values().get()
@@ -53,7 +53,7 @@ def test_rings_that_come_twice_and_late_change_nothing(member, commit, site, wor
 
 
 def test_a_worker_that_meets_an_unforeseen_error_lets_the_next_go_on_at_once(member, commit, site, worker):
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
 
     def be_busy(execute, sql, params, many, context):
         if sql.startswith('UPDATE "datasets_cachedcommit"') and "hydrating" in params:
@@ -69,7 +69,7 @@ def test_a_worker_that_meets_an_unforeseen_error_lets_the_next_go_on_at_once(mem
 
 
 def test_while_one_worker_has_the_lease_another_does_nothing(member, commit, site, worker, time):
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     lease = {"state": "hydrating", "lease_token": "other", "lease_expires_at": START + timedelta(seconds=15)}
     CachedCommit.objects.filter(pk=row.pk).update(**lease)
 
@@ -80,7 +80,7 @@ def test_while_one_worker_has_the_lease_another_does_nothing(member, commit, sit
 
 
 def test_what_a_dead_worker_left_is_taken_over_and_its_files_are_used(member, commit, site, worker, time):
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.rings.clear()
     lease = {"state": "hydrating", "lease_token": "dead", "lease_expires_at": START + timedelta(seconds=15)}
     CachedCommit.objects.filter(pk=row.pk).update(**lease)
@@ -102,7 +102,7 @@ def test_what_a_dead_worker_left_is_taken_over_and_its_files_are_used(member, co
 
 
 def test_a_worker_that_slept_through_its_lease_can_no_longer_change_anything(member, commit, site, worker, time):
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.rings.clear()
     sleeper = cache_hydration._claim(row.pk)
     staging = open_site(site).folder.stage(row.pk, sleeper.lease_token)
@@ -122,7 +122,7 @@ def test_a_worker_that_slept_through_its_lease_can_no_longer_change_anything(mem
 
 
 def test_a_file_in_staging_that_is_not_of_the_commit_never_becomes_visible(member, commit, site, worker, time):
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     (open_site(site).folder.stage(row.pk, "dead").folder / "stray").write_bytes(b"x")
 
     worker.work()
@@ -131,14 +131,14 @@ def test_a_file_in_staging_that_is_not_of_the_commit_never_becomes_visible(membe
     assert (row.state, row.error_code) == ("failed", "datasets.cache_site_unavailable")
     assert "8 files were staged where the commit has 7" in row.error
     assert not Path(site.root, row.location).exists()
-    again = caches.request_cache(member, commit, site)
+    again = caches.request_cache(actor=member, commit=commit, site=site)
     worker.work()
     again.refresh_from_db()
     assert again.state == "ready"
 
 
 def test_workers_that_die_without_getting_on_are_given_up_on(member, commit, site, worker, time):
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.rings.clear()
     for number in range(10):
         time(START + timedelta(minutes=number))
@@ -157,7 +157,7 @@ def test_a_failed_one_says_why_and_goes_on_when_asked_again(member, commit, site
     data = packs[0].read_bytes()
     packs[0].chmod(0o644)
     packs[0].unlink()
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.work()
     row.refresh_from_db()
     assert (row.state, row.error_code) == ("failed", "datasets.blob_missing")
@@ -165,7 +165,7 @@ def test_a_failed_one_says_why_and_goes_on_when_asked_again(member, commit, site
     assert row.error_hint
     packs[0].write_bytes(data)
 
-    again = caches.request_cache(member, commit, site)
+    again = caches.request_cache(actor=member, commit=commit, site=site)
     worker.work()
 
     again.refresh_from_db()
@@ -178,9 +178,9 @@ def test_copies_that_wait_hold_up_no_other(member, dataset, site, worker):
     )
     first, second = commit_files(member, dataset, {"a": b"1"}), commit_files(member, dataset, {"a": b"2"})
     late = commit_files(member, dataset, {"a": b"3"})
-    waiting = [caches.request_cache(member, commit, site).pk for commit in (first, second)]
+    waiting = [caches.request_cache(actor=member, commit=commit, site=site).pk for commit in (first, second)]
     CachedCommit.objects.filter(pk__in=waiting).update(waits_for="the copies that local fills before it")
-    last = caches.request_cache(member, late, other_site)
+    last = caches.request_cache(actor=member, commit=late, site=other_site)
     worker.rings.clear()
 
     cache_hydration.reap(limit=1)
@@ -189,7 +189,10 @@ def test_copies_that_wait_hold_up_no_other(member, dataset, site, worker):
 
 
 def test_copies_whose_hydration_fails_hold_up_no_other(member, dataset, site, worker, time):
-    rows = [caches.request_cache(member, commit_files(member, dataset, {"a": data}), site) for data in (b"1", b"2")]
+    rows = [
+        caches.request_cache(actor=member, commit=commit_files(member, dataset, {"a": data}), site=site)
+        for data in (b"1", b"2")
+    ]
     worker.rings.clear()
     isolation.for_each(failures.HYDRATE, [rows[0].pk], lambda _: 1 / 0)
     time(START + timedelta(hours=1))
@@ -200,7 +203,10 @@ def test_copies_whose_hydration_fails_hold_up_no_other(member, dataset, site, wo
 
 
 def test_copies_whose_scrub_fails_hold_up_no_other(member, dataset, site, worker, time):
-    rows = [caches.request_cache(member, commit_files(member, dataset, {"a": data}), site) for data in (b"1", b"2")]
+    rows = [
+        caches.request_cache(actor=member, commit=commit_files(member, dataset, {"a": data}), site=site)
+        for data in (b"1", b"2")
+    ]
     worker.work()
     isolation.for_each(failures.SCRUB, [rows[0].pk], lambda _: 1 / 0)
     time(START + timedelta(days=2))

@@ -20,7 +20,7 @@ SECOND = {**FIRST, "c1/001.png": b"edited"}
 
 
 def cache(actor, commit, site, worker):
-    row = caches.request_cache(actor, commit, site)
+    row = caches.request_cache(actor=actor, commit=commit, site=site)
     worker.work()
     row.refresh_from_db()
     assert row.state == "ready", row.error
@@ -48,7 +48,7 @@ def events(row, kind):
 
 
 def scrub(actor, row, worker):
-    caches.scrub(actor, row.pk)
+    caches.scrub(actor=actor, cached_commit_id=row.pk)
     worker.work()
     row.refresh_from_db()
 
@@ -169,7 +169,7 @@ def test_damage_that_cannot_be_healed_is_said_and_kept_in_sight(pair, member, wo
     for pack in Path(dataset.store.location).rglob("packs/*/*"):
         pack.unlink()
 
-    caches.scrub(member, first.pk)
+    caches.scrub(actor=member, cached_commit_id=first.pk)
     worker.work()
 
     first.refresh_from_db()
@@ -181,7 +181,7 @@ def test_damage_that_cannot_be_healed_is_said_and_kept_in_sight(pair, member, wo
     scrubs.scrub_each([first.pk])
     assert len(events(first, "not_healed")) == 1  # it is left alone until its next try
 
-    caches.scrub(member, first.pk)
+    caches.scrub(actor=member, cached_commit_id=first.pk)
     scrubs.scrub_each([first.pk])
     assert len(events(first, "not_healed")) == 2
 

@@ -19,7 +19,7 @@ SECOND |= {"c1/001.png": b"edited" * 100, "new.png": b"n" * 500}
 
 
 def cache(actor, commit, site, worker):
-    row = caches.request_cache(actor, commit, site)
+    row = caches.request_cache(actor=actor, commit=commit, site=site)
     worker.work()
     row.refresh_from_db()
     assert row.state == "ready", row.error
@@ -78,7 +78,7 @@ def test_the_end_of_one_copy_leaves_the_other_whole_and_the_sums_right(member, d
     second = cache(member, commit_files(member, dataset, SECOND), site, worker)
     gone, stays, files = (first, second, SECOND) if order == "base first" else (second, first, FIRST)
 
-    caches.uncache(member, gone.pk)
+    caches.uncache(actor=member, cached_commit_id=gone.pk)
     worker.work()
 
     gone.refresh_from_db()
@@ -93,7 +93,7 @@ def test_both_ends_at_once_free_everything(member, dataset, site, worker):
     rows = [cache(member, commit_files(member, dataset, files), site, worker) for files in (FIRST, SECOND)]
 
     for row in rows:
-        caches.uncache(member, row.pk)
+        caches.uncache(actor=member, cached_commit_id=row.pk)
     worker.work()
 
     assert cache_reads.measure_capacity(site).committed_bytes == 0
@@ -145,8 +145,8 @@ def test_the_nearest_of_several_copies_is_the_base(member, dataset, site, worker
 
 
 def test_two_commits_of_a_dataset_asked_for_at_once_still_share(member, dataset, site, worker):
-    first = caches.request_cache(member, commit_files(member, dataset, FIRST), site)
-    second = caches.request_cache(member, commit_files(member, dataset, SECOND), site)
+    first = caches.request_cache(actor=member, commit=commit_files(member, dataset, FIRST), site=site)
+    second = caches.request_cache(actor=member, commit=commit_files(member, dataset, SECOND), site=site)
 
     worker.work()
 
@@ -161,7 +161,7 @@ def test_the_end_of_a_copy_does_not_make_the_shared_files_look_touched(member, d
     gone = cache(member, commit_files(member, dataset, FIRST), site, worker)
     stays = cache(member, commit_files(member, dataset, SECOND), site, worker)
 
-    caches.uncache(member, gone.pk)
+    caches.uncache(actor=member, cached_commit_id=gone.pk)
     worker.work()
 
     stays.refresh_from_db()

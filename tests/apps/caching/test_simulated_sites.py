@@ -43,7 +43,7 @@ def tick(worker) -> None:
 
 
 def test_a_copy_takes_as_long_as_the_declared_rate_says(member, dataset, site, worker, time):
-    row = caches.request_cache(member, commit_files(member, dataset, FIRST), site)
+    row = caches.request_cache(actor=member, commit=commit_files(member, dataset, FIRST), site=site)
     assert row.state == "queued"
 
     worker.work()
@@ -67,7 +67,7 @@ def test_a_copy_takes_as_long_as_the_declared_rate_says(member, dataset, site, w
 
 
 def test_it_is_asked_about_as_often_as_it_takes_without_counting_as_lost(member, dataset, site, worker, time):
-    row = caches.request_cache(member, commit_files(member, dataset, FIRST), site)
+    row = caches.request_cache(actor=member, commit=commit_files(member, dataset, FIRST), site=site)
     worker.work()
 
     for _ in range(30):
@@ -81,12 +81,12 @@ def test_it_is_asked_about_as_often_as_it_takes_without_counting_as_lost(member,
 
 
 def test_a_second_commit_moves_and_takes_only_what_is_new(member, dataset, site, worker, time):
-    caches.request_cache(member, commit_files(member, dataset, FIRST), site)
+    caches.request_cache(actor=member, commit=commit_files(member, dataset, FIRST), site=site)
     worker.work()
     time(10)
     tick(worker)
 
-    second = caches.request_cache(member, commit_files(member, dataset, SECOND), site)
+    second = caches.request_cache(actor=member, commit=commit_files(member, dataset, SECOND), site=site)
     worker.work()
     time(12)
     tick(worker)
@@ -97,8 +97,8 @@ def test_a_second_commit_moves_and_takes_only_what_is_new(member, dataset, site,
 
 
 def test_one_copy_is_filled_at_a_time_and_the_next_begins_when_it_is_ready(member, dataset, site, worker, time):
-    first = caches.request_cache(member, commit_files(member, dataset, FIRST), site)
-    second = caches.request_cache(member, commit_files(member, dataset, {"z": b"z" * 1000}), site)
+    first = caches.request_cache(actor=member, commit=commit_files(member, dataset, FIRST), site=site)
+    second = caches.request_cache(actor=member, commit=commit_files(member, dataset, {"z": b"z" * 1000}), site=site)
 
     worker.work()
     second.refresh_from_db()
@@ -116,12 +116,12 @@ def test_one_copy_is_filled_at_a_time_and_the_next_begins_when_it_is_ready(membe
 
 def test_a_copy_on_another_simulated_site_is_where_the_bytes_come_from(member, dataset, site, worker, time):
     commit = commit_files(member, dataset, FIRST)
-    caches.request_cache(member, commit, site)
+    caches.request_cache(actor=member, commit=commit, site=site)
     worker.work()
     time(10)
     tick(worker)
 
-    copy = caches.request_cache(member, commit, make_site("second", rate_bytes_s=5000))
+    copy = caches.request_cache(actor=member, commit=commit, site=make_site("second", rate_bytes_s=5000))
     worker.work()
     time(12)
     tick(worker)
@@ -131,22 +131,22 @@ def test_a_copy_on_another_simulated_site_is_where_the_bytes_come_from(member, d
 
 
 def test_a_full_site_evicts_what_nobody_holds_and_refuses_when_all_is_held(member, dataset, site, worker, time):
-    first = caches.request_cache(member, commit_files(member, dataset, FIRST), site)
+    first = caches.request_cache(actor=member, commit=commit_files(member, dataset, FIRST), site=site)
     worker.work()
     time(10)
     tick(worker)
     big = commit_files(member, dataset, {"big": b"b" * 20_000})
-    caches.hold(member, first.pk, "job:1", "read by job 1")
+    caches.hold(actor=member, cached_commit_id=first.pk, holder="job:1", why="read by job 1")
 
     with pytest.raises(CacheFull):
-        caches.request_cache(member, big, site)
+        caches.request_cache(actor=member, commit=big, site=site)
     with pytest.raises(CacheInUse):
-        caches.uncache(member, first.pk)
+        caches.uncache(actor=member, cached_commit_id=first.pk)
     first.refresh_from_db()
     assert first.state == "ready"
 
     caches.release_holds("job:1")
-    second = caches.request_cache(member, big, site)
+    second = caches.request_cache(actor=member, commit=big, site=site)
     tick(worker)
     first.refresh_from_db()
     second.refresh_from_db()
@@ -154,31 +154,31 @@ def test_a_full_site_evicts_what_nobody_holds_and_refuses_when_all_is_held(membe
 
 
 def test_the_end_of_a_base_leaves_its_clones_charged_for_what_they_share(member, dataset, site, worker, time):
-    first = caches.request_cache(member, commit_files(member, dataset, FIRST), site)
+    first = caches.request_cache(actor=member, commit=commit_files(member, dataset, FIRST), site=site)
     worker.work()
     time(10)
     tick(worker)
-    second = caches.request_cache(member, commit_files(member, dataset, SECOND), site)
+    second = caches.request_cache(actor=member, commit=commit_files(member, dataset, SECOND), site=site)
     worker.work()
     time(12)
     tick(worker)
 
-    caches.uncache(member, first.pk)
+    caches.uncache(actor=member, cached_commit_id=first.pk)
     worker.work()
 
     second.refresh_from_db()
     assert second.reserved_bytes == 8000
     assert reads.measure_capacity(site).committed_bytes == 8000
-    caches.uncache(member, second.pk)
+    caches.uncache(actor=member, cached_commit_id=second.pk)
     worker.work()
     assert reads.measure_capacity(site).committed_bytes == 0
 
 
 def test_a_copy_that_is_cleared_on_its_way_is_gone(member, dataset, site, worker):
-    row = caches.request_cache(member, commit_files(member, dataset, FIRST), site)
+    row = caches.request_cache(actor=member, commit=commit_files(member, dataset, FIRST), site=site)
     worker.work()
 
-    caches.uncache(member, row.pk)
+    caches.uncache(actor=member, cached_commit_id=row.pk)
     worker.work()
 
     row.refresh_from_db()
@@ -186,12 +186,12 @@ def test_a_copy_that_is_cleared_on_its_way_is_gone(member, dataset, site, worker
 
 
 def test_scrubs_and_sweeps_find_nothing_to_do(member, dataset, site, worker, time):
-    row = caches.request_cache(member, commit_files(member, dataset, FIRST), site)
+    row = caches.request_cache(actor=member, commit=commit_files(member, dataset, FIRST), site=site)
     worker.work()
     time(10)
     tick(worker)
 
-    caches.scrub(member, row.pk)
+    caches.scrub(actor=member, cached_commit_id=row.pk)
     worker.work()
     assert evictions.sweep_leftovers() == 0
 

@@ -39,7 +39,7 @@ def time():
 
 
 def cache(actor, commit, site, worker, **more):
-    row = caches.request_cache(actor, commit, site, **more)
+    row = caches.request_cache(actor=actor, commit=commit, site=site, **more)
     worker.work()
     row.refresh_from_db()
     return row
@@ -74,13 +74,13 @@ def test_a_touched_commit_outlives_an_untouched_one(member, small, worker, make_
 
 def test_without_room_the_error_names_every_obstacle_and_nothing_changes(member, small, worker, make_commit):
     pinned = cache(member, make_commit("pinned", 300), small, worker)
-    caches.pin(member, pinned.pk)
+    caches.pin(actor=member, cached_commit_id=pinned.pk)
     cache(member, make_commit("used", 300), small, worker, holder="j1", why="read by train-1")
     cache(member, make_commit("idle", 100), small, worker)
     commit = make_commit("new", 500)
 
     with pytest.raises(CacheFull) as raised:
-        caches.request_cache(member, commit, small)
+        caches.request_cache(actor=member, commit=commit, site=small)
 
     labels = [
         (item["label"].partition("@")[0], item["size_bytes"], item["reason"])
@@ -93,10 +93,10 @@ def test_without_room_the_error_names_every_obstacle_and_nothing_changes(member,
 
 
 def test_what_is_asked_for_but_not_there_yet_has_its_space_already(member, small, worker, make_commit):
-    caches.request_cache(member, make_commit("first", 600), small)
+    caches.request_cache(actor=member, commit=make_commit("first", 600), site=small)
 
     with pytest.raises(CacheFull) as raised:
-        caches.request_cache(member, make_commit("second", 600), small)
+        caches.request_cache(actor=member, commit=make_commit("second", 600), site=small)
 
     assert raised.value.details["obstacles"][0]["reason"] == "being cached now"
     assert cache_reads.measure_capacity(small).committed_bytes == 600
@@ -106,7 +106,7 @@ def test_a_commit_larger_than_the_site_is_refused_with_the_size_of_the_site(memb
     cache(member, make_commit("idle", 900), small, worker)
 
     with pytest.raises(CacheFull, match=r"The whole site holds 1\.0 kB"):
-        caches.request_cache(member, make_commit("huge", 1001), small)
+        caches.request_cache(actor=member, commit=make_commit("huge", 1001), site=small)
 
     assert states() == {"idle": "ready"}
 
@@ -142,7 +142,7 @@ def test_names_of_other_projects_stay_unsaid(member, small, worker, make_commit,
     )
 
     with pytest.raises(CacheFull) as raised:
-        caches.request_cache(member, make_commit("mine", 500), small)
+        caches.request_cache(actor=member, commit=make_commit("mine", 500), site=small)
 
     assert "secret" not in raised.value.message + str(raised.value.details["obstacles"])
     assert raised.value.details["obstacles"] == [
@@ -163,7 +163,7 @@ def test_the_dry_run_shows_the_plan_and_does_nothing(member, small, worker, make
 
 def test_a_new_copy_waits_until_the_space_is_really_free(member, small, worker, make_commit):
     cache(member, make_commit("old", 900), small, worker)
-    new = caches.request_cache(member, make_commit("new", 900), small)
+    new = caches.request_cache(actor=member, commit=make_commit("new", 900), site=small)
     evict = [ring for ring in worker.rings if ring[0] == "datasets.evict"]
     worker.rings = [ring for ring in worker.rings if ring[0] != "datasets.evict"]
 

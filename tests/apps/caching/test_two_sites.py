@@ -25,7 +25,7 @@ def second_site(db, tmp_path):
 
 
 def cache(member, commit, site, worker) -> CachedCommit:
-    row = caches.request_cache(member, commit, site)
+    row = caches.request_cache(actor=member, commit=commit, site=site)
     worker.work()
     row.refresh_from_db()
     return row
@@ -42,7 +42,7 @@ def test_a_site_is_filled_from_another_one_that_has_the_commit(member, commit, r
 
 def test_the_copies_have_no_file_in_common(member, commit, ready, second_site, worker):
     copy = cache(member, commit, second_site, worker)
-    caches.uncache(member, ready.pk)
+    caches.uncache(actor=member, cached_commit_id=ready.pk)
     worker.work()
 
     copy.refresh_from_db()
@@ -73,7 +73,7 @@ def test_damage_on_one_site_is_healed_there_alone(member, commit, ready, second_
     damaged.chmod(0o644)
     damaged.write_bytes(b"x" * 1000)
 
-    caches.scrub(member, copy.pk)
+    caches.scrub(actor=member, cached_commit_id=copy.pk)
     scrubs.scrub_cached_commit(cached_commit_id=copy.pk)
 
     assert damaged.read_bytes() == FILES["a/one.png"]

@@ -8,15 +8,15 @@ import pytest
 from django.test import Client
 
 from accounts.actor import Actor
-from compute.adapters.kubernetes.attempt_tokens import sign_attempt
-from compute.adapters.kubernetes.stored_outputs import StoredTreeOutputs
+from compute.adapters.attempt_tokens import sign_attempt
+from compute.adapters.stored_outputs import StoredTreeOutputs
 from compute.engine.mounts import Mount, Tree
 from compute.engine.states import JobState
 from compute.models import Job
 from compute.workers import launches
 from nearline.content import archives
 from tests.factories.compute import make_resource, make_template, submit
-from tests.factories.datasets import make_store
+from tests.factories.datasets import commit_files, make_dataset, make_store
 
 URL = "/api/v1/attempt"
 
@@ -79,6 +79,19 @@ def test_a_pod_reads_the_code_of_its_job(running):
     answer = call("GET", "/trees/code/code", token)
 
     assert read(answer) == {"lib/a.py": b"", "train.py": b"print()"}
+
+
+def test_a_pod_reads_the_files_of_a_commit_that_its_job_reads(driver, project):
+    actor = Actor.system("test")
+    commit = commit_files(actor, make_dataset(actor, project), {"a/one.txt": b"1", "two.txt": b"2" * 70_000})
+    tree = Tree(commit.dataset_id, commit.root)
+    (job,) = submit(project, driver.template, "train", data=(Mount("digits", tree),))
+    Job.objects.filter(pk=job.pk).update(state=JobState.RUNNING)
+    job.refresh_from_db()
+
+    answer = call("GET", "/trees/data/digits", token_of(job))
+
+    assert read(answer) == {"a/one.txt": b"1", "two.txt": b"2" * 70_000}
 
 
 @pytest.mark.parametrize("path", ["/trees/code/other", "/trees/data/code", "/trees/input/a/0"])

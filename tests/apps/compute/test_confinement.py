@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from accounts.models import User
-from compute.errors import ResourceUnconfined
+from compute.errors import NoResourceFits, ResourceUnconfined
 from compute.models import Job
 from compute.services import confinement, submissions
 from compute.services.submissions import Submission
@@ -30,6 +30,13 @@ def unconfined(resource, driver, template):
 def test_a_member_may_not_submit_a_job_and_is_told_why(member, project, unconfined):
     with pytest.raises(ResourceUnconfined, match=f"only site admins may run them: {REASON}"):
         submissions.submit_job(actor=member, project=project, wanted=WANTED)
+
+    assert not Job.objects.exists()
+
+
+def test_nor_one_that_names_no_template(member, project, unconfined):
+    with pytest.raises(NoResourceFits, match=f"only site admins may run them: {REASON}"):
+        submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, template="", gpu_milli=0))
 
     assert not Job.objects.exists()
 

@@ -245,15 +245,14 @@ def test_the_files_of_all_its_runs_are_deleted(job, driver):
     assert driver.jobs.logs == {}
 
 
-def test_a_job_of_several_pods_is_refused_until_drivers_can_start_them(project, template):
-    [job] = make.submit(project, template, "gang")
-    Workload.objects.filter(pk=job.workload_id).update(has_many_pods=True)
-    make.place([job])
+def test_a_job_that_reached_a_time_limit_is_stopped_for_good_and_says_so(job, driver):
+    why = "It has run for 8 h; training of team-a may run for 8 h."
+    evict(job)
+    Workload.objects.filter(pk=job.workload_id).update(reason=why, reason_code="time_limit")
 
-    launches.start_placed_jobs()
+    stops.evict_jobs()
+    look(job)
 
-    job = now(job)
-    assert (job.state, job.reason_code) == ("failed", "infrastructure")
-    assert job.reason == "The job has several pods. The drivers of this version start one pod a job."
+    assert (now(job).state, job.reason, job.reason_code) == ("cancelled", why, "cancelled")
     assert Workload.objects.get(pk=job.workload_id).state == "released"
     assert not Placement.objects.exists()

@@ -1,22 +1,27 @@
 """A machine belongs to one host: its controller alone starts, watches and stops what runs there."""
 
+import io
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.test import Client
 
+from accounts.errors import PermissionDenied
 from accounts.models import User
 from compute.adapters import drivers
 from compute.engine.ports import EndCause
 from compute.errors import ResourceExists, ResourceUnreachable
-from compute.models import Resource
+from compute.models import Job, Resource, ResourceSite
 from compute.selectors import jobs as job_selectors
-from compute.services import jobs, resources
-from compute.workers import launches, moves, observe, probes, stops
+from compute.services import jobs, lost_hosts, resources
+from compute.workers import launches, moves, observe, outputs, probes, stops
 from core import clock, host_calls, hosts
 from core.errors import InvalidInput
+from datasets.models import CacheSite
+from scheduler.models import Node, Placement
 from tests.factories import compute as make
 from tests.factories.api import call
 
@@ -201,3 +206,99 @@ def test_the_form_asks_for_a_host_where_there_are_several(machine, site_admin, o
 
     assert ('name="host"' in one, 'name="host"' in several) == (False, True)
     assert "bee (b)" in several
+
+
+@pytest.fixture
+def lost(machine, project, on_host):
+    """Host `b` is away for good. There one job ran and one waits, one had succeeded, and a cache site has its folder."""
+    resource, driver = machine
+    ran, ended, waits = make.submit(project, make.make_template(resource), "ran", "ended", "waits")
+    with on_host("b"):
+        make.start([ran, ended])
+        driver.finish("ended")
+        observe.observe_resource(resource_id=resource.pk)
+    CacheSite.objects.create(name="bees", root="/bees", host="b", capacity_bytes=100)
+    ResourceSite.objects.create(resource=resource, site="bees", position=0)
+    with clock.frozen_at(clock.now() + timedelta(minutes=2)):
+        yield resource, ran, waits
+
+
+def give_up(*arguments: str) -> list[str]:
+    out = io.StringIO()
+    call_command("give_up_host", *arguments, stdout=out)
+    return out.getvalue().splitlines()
+
+
+def test_what_is_lost_with_a_host_is_said_first_and_nothing_is_changed(lost):
+    _, ran, waits = lost
+
+    lines = give_up("bee")
+
+    assert lines == [
+        "resources    bee are detached",
+        "jobs         1 that started are lost",
+        "jobs         1 that wait there fail",
+        "logs         2 keep only what the store has",
+        "outputs      1 that are not stored are lost",
+        "cache site   bees is removed, with 0 copies (0 B)",
+        "Nothing was changed. Add --yes to give the host up; that cannot be undone.",
+    ]
+    assert (make.state_of(ran), make.state_of(waits)) == ("running", "pending")
+    assert (CacheSite.objects.count(), Resource.objects.get().detached_at) == (1, None)
+    assert [host.name for host in hosts.list_hosts().values()] == ["bee"]
+
+
+def test_what_waits_for_a_host_that_is_given_up_ends_and_its_capacity_is_free(lost):
+    _, ran, waits = lost
+
+    lines = give_up("b", "--yes")
+
+    ran.refresh_from_db()
+    assert lines[-1] == "The host bee is given up. Empty its home folder before it starts again."
+    assert (ran.state, ran.reason_code, ran.reason) == ("lost", "infrastructure", "The host bee was given up.")
+    assert make.state_of(waits) == "failed"
+    assert not Placement.objects.exists()
+    assert not Node.objects.exists()
+    assert not CacheSite.objects.exists()
+    assert not ResourceSite.objects.exists()
+    assert Resource.objects.get().detached_at == clock.now()
+    assert hosts.list_hosts() == {}
+    assert not Job.objects.filter(log_stored_at=None).exists()
+
+
+def test_a_run_no_longer_waits_for_outputs_on_a_host_that_is_given_up(lost):
+    ended = Job.objects.get(name="ended")
+    give_up("bee", "--yes")
+
+    stored = outputs.store_output(Job.objects.get(pk=ended.pk), patterns=["**"])
+
+    assert stored == outputs.Stored(0, "The outputs are lost: the files of the job are gone.")
+
+
+def test_a_host_that_reports_is_not_given_up(lost, on_host):
+    _, ran, waits = lost
+    with on_host("b"):
+        hosts.take(holder="bee:2")
+
+    with pytest.raises(CommandError, match="The host bee is not away: a controller reports from there"):
+        give_up("bee", "--yes")
+
+    assert (make.state_of(ran), make.state_of(waits)) == ("running", "pending")
+    assert (CacheSite.objects.count(), Resource.objects.get().detached_at) == (1, None)
+
+
+def test_a_host_that_nobody_knows_is_not_given_up(lost):
+    with pytest.raises(CommandError, match=r"There is no single host called 'cat'. Name one of these: bee \(b\)"):
+        give_up("cat", "--yes")
+
+
+def test_where_no_host_has_reported_none_is_given_up(db):
+    with pytest.raises(CommandError, match=r"There is no single host called 'bee'\. No host has reported\."):
+        give_up("bee")
+
+
+def test_only_site_admins_give_up_hosts(lost, member):
+    with pytest.raises(PermissionDenied):
+        lost_hosts.give_up_host(actor=member, host="bee")
+
+    assert Resource.objects.get().detached_at is None

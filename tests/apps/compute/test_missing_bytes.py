@@ -61,7 +61,7 @@ def put(commit: Commit, site: str, bytes_done: int, state: str) -> CachedCommit:
     row = CachedCommit.objects.filter(commit=commit, site__name=site).exclude(state__in=("gone", "evicting")).first()
     if row is None:
         site_row = CacheSite.objects.get(name=site)
-        row = caches.request_cache(Actor.system("test"), commit, site_row)
+        row = caches.request_cache(actor=Actor.system("test"), commit=commit, site=site_row)
     CachedCommit.objects.filter(pk=row.pk).update(state=state, bytes_done=bytes_done)
     row.refresh_from_db()
     return row

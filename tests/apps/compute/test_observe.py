@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -256,6 +257,24 @@ def test_a_resource_that_comes_back_is_ready_again(running, resource, driver):
     assert (resource.state, resource.error) == (ResourceState.READY, "")
     assert Node.objects.get(resource_id=resource.pk).is_ready
     assert make.state_of(running) == JobState.RUNNING
+
+
+def test_a_job_whose_node_is_away_says_so_until_the_node_is_back(running, resource, driver):
+    report = driver.jobs.reports["train"]
+    driver.jobs.reports["train"] = replace(report, reason="Its node is away.")
+    look(resource)
+    look(resource)
+    running.refresh_from_db()
+    assert (running.state, running.reason) == (JobState.RUNNING, "Its node is away.")
+
+    driver.jobs.reports["train"] = report
+    look(resource)
+
+    running.refresh_from_db()
+    assert (running.state, running.reason) == (JobState.RUNNING, "")
+    messages = list(running.events.order_by("seq").values_list("message", flat=True))
+    assert messages[-2:] == ["Its node is away.", "It goes on."]
+    assert running.event_seq == len(messages)
 
 
 def test_looking_twice_changes_nothing_the_second_time(running, resource, driver):

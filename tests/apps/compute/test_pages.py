@@ -15,6 +15,7 @@ from scheduler.models import Node
 from scheduler.workers import cycle
 from tests.factories import compute as make
 from tests.factories.api import call
+from tests.factories.scheduler import enqueue, report, report_nodes
 from tests.markup import flat
 
 pytestmark = pytest.mark.django_db
@@ -268,3 +269,15 @@ def test_the_overview_is_about_the_chosen_project(browser, project, template):
 
     assert "job-of-b" in page
     assert "job-of-a" not in page
+
+
+def test_the_overview_sums_what_a_project_holds_in_all_pools(browser, project):
+    report_nodes(report("n1", 2))
+    report_nodes(report("c1", 4), resource="res_cloud")
+    enqueue(project, "here", gpus=1)
+    enqueue(project, "there-1", "there-2", gpus=2, resource="res_cloud")
+    cycle.run_once()
+
+    (share,) = browser.get("/").context["shares"]
+
+    assert (share.project, share.held, share.waiting) == ("team-a", 5000, 0)

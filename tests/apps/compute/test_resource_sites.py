@@ -71,7 +71,7 @@ def submit(member, project, template):
 
 
 def cache(member, commit, site) -> CachedCommit:
-    copy = caches.request_cache(member, commit, site)
+    copy = caches.request_cache(actor=member, commit=commit, site=site)
     tasks.run("datasets.hydrate", {"cached_commit_id": copy.pk})
     copy.refresh_from_db()
     return copy
@@ -165,17 +165,17 @@ def test_a_copy_that_two_resources_read_stays_while_a_job_of_either_holds_it(hom
     jobs.cancel_job(actor=member, job=first, reason="")
     releases.release_data()
     with pytest.raises(CacheInUse):
-        caches.uncache(member, copy.pk)
+        caches.uncache(actor=member, cached_commit_id=copy.pk)
     assert [hold.holder for hold in copy.holds.all()] == ["job:second"]
 
     jobs.cancel_job(actor=member, job=second, reason="")
     releases.release_data()
-    assert caches.uncache(member, copy.pk).state == "evicting"
+    assert caches.uncache(actor=member, cached_commit_id=copy.pk).state == "evicting"
 
 
 def test_a_request_takes_a_ready_copy_on_any_site_then_one_on_its_way(member, sites, commit):
     order = [sites["near"], sites["far"]]
-    on_its_way = caches.request_cache(member, commit, sites["far"])
+    on_its_way = caches.request_cache(actor=member, commit=commit, site=sites["far"])
 
     assert caches.request_nearest(actor=member, commit=commit, sites=order, holder="a").pk == on_its_way.pk
 

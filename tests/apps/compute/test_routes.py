@@ -125,8 +125,8 @@ def test_a_log_is_read_as_text_by_byte_offset(call, viewer, job, driver):
     first = call(viewer, "GET", "/compute/jobs/train/log?limit=3")[1]
     second = call(viewer, "GET", f"/compute/jobs/train/log?offset={first['next_offset']}")[1]
 
-    assert first == {"text": "gr", "next_offset": 2, "is_complete": False}
-    assert second == {"text": "ößer\n", "next_offset": 9, "is_complete": True}
+    assert first == {"text": "gr", "next_offset": 2, "is_complete": False, "is_stored": False}
+    assert second == {"text": "ößer\n", "next_offset": 9, "is_complete": True, "is_stored": False}
 
 
 def test_usage_of_a_job_that_used_nothing_is_an_empty_list(call, viewer, job):

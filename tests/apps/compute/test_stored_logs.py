@@ -1,9 +1,11 @@
 """Logs in the store: what is there outlives the resource on which the job ran."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
+from django.test import Client
 
+from accounts.models import User
 from compute.errors import ResourceUnreachable
 from compute.models import Job, StoredLogChunk
 from compute.selectors import jobs, logs, stored_logs
@@ -118,6 +120,26 @@ def test_a_resource_that_does_not_answer_withholds_only_what_is_not_stored(job, 
     assert (part.data, part.next_offset, part.size_bytes, part.is_complete) == (b"one\n", 4, 4, False)
     with pytest.raises(ResourceUnreachable):
         jobs.read_log(actor=viewer, job=fresh(job), offset=4)
+
+
+def test_the_page_says_until_when_the_log_of_a_resource_that_does_not_answer_is_there(job, driver, member):
+    client = Client()
+    client.force_login(User.objects.get(pk=member.user_id))
+    before = client.get("/jobs/train/log/").json()
+    driver.print("train", "one\n")
+    with clock.frozen_at(clock.now() + LONG_AGO):
+        stored_at = clock.now()
+        store_logs()
+    driver.is_away = True
+
+    stored = client.get("/jobs/train/log/").json()
+    rest = client.get("/jobs/train/log/?offset=4", headers={"Accept": "application/json"})
+
+    assert (before["stored_at"], stored["text"]) == (None, "one\n")
+    assert datetime.fromisoformat(stored["stored_at"]) == stored_at.replace(
+        microsecond=stored_at.microsecond // 1000 * 1000
+    )
+    assert (rest.status_code, rest.json()["code"]) == (503, "compute.resource_unreachable")
 
 
 def test_a_job_that_prints_much_is_stored_at_once_in_chunks_of_whole_lines(job, driver, resource, viewer):

@@ -32,7 +32,7 @@ def cached(member, project, site_admin, resource, home) -> CachedCommit:
     commit = commit_files(member, make_dataset(member, project, "digits"), {"a.txt": b"one"})
     site = cache_sites.create_site(actor=site_admin, name="near", root=home / "near", capacity_bytes=10**7)
     ResourceSite.objects.create(resource=resource, site="near", position=0)
-    copy = caches.request_cache(member, commit, site)
+    copy = caches.request_cache(actor=member, commit=commit, site=site)
     tasks.run("datasets.hydrate", {"cached_commit_id": copy.pk})
     tasks.install(before)
     copy.refresh_from_db()
@@ -44,6 +44,13 @@ def test_a_submitted_job_belongs_to_the_person_and_waits(member, project, templa
 
     assert (job.name, job.submitted_by, job.state, job.kind) == ("train", "member", "pending", "job")
     assert job.spec["command"] == "python train.py"
+
+
+def test_a_command_that_is_longer_than_a_program_can_be_given_is_refused(member, project, template):
+    with pytest.raises(InvalidJobSpec, match="more than 131,071 bytes"):
+        submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, command="é" * 65_536))
+
+    assert not Job.objects.exists()
 
 
 def test_without_a_name_it_gets_one(member, project, template):
@@ -63,14 +70,24 @@ def test_what_it_reads_is_mounted_and_stays_until_it_has_ended(member, project, 
     assert job.spec["data"] == [{"name": "digits", "source": source, "read_only": True}]
     releases.release_data()
     with pytest.raises(CacheInUse, match="read by train"):
-        caches.uncache(member, cached.pk)
+        caches.uncache(actor=member, cached_commit_id=cached.pk)
     jobs.cancel_job(actor=member, job=job)
     releases.release_data()
-    assert caches.uncache(member, cached.pk).state == "evicting"
+    assert caches.uncache(actor=member, cached_commit_id=cached.pk).state == "evicting"
+
+
+def test_a_job_is_submitted_once_more_with_the_same_commit_of_its_data(member, project, template, cached):
+    first = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, data=["team-a/digits"]))
+    commit_files(member, cached.commit.dataset, {"a.txt": b"two"})
+
+    second = submissions.rerun_job(actor=member, job=first)
+
+    assert second.spec["commits"] == first.spec["commits"]
+    assert second.template == template
 
 
 def test_data_that_is_not_there_refuses_the_job_and_says_where_it_is_missing(member, project, template, cached):
-    caches.uncache(member, cached.pk)
+    caches.uncache(actor=member, cached_commit_id=cached.pk)
 
     with pytest.raises(DataNotCached, match=r"is not cached on near, where scripted\.small would read it"):
         submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, data=["team-a/digits"]))
@@ -202,7 +219,7 @@ def test_a_job_that_is_cancelled_while_its_data_moves_is_never_queued_and_lets_g
 
     job.refresh_from_db()
     assert (job.state, job.workload_id) == ("cancelled", None)
-    assert caches.uncache(member, CachedCommit.objects.get().pk).state == "evicting"
+    assert caches.uncache(actor=member, cached_commit_id=CachedCommit.objects.get().pk).state == "evicting"
 
 
 def test_data_that_a_refused_submission_requested_is_released_after_a_while(member, project, far, at):

@@ -1,16 +1,40 @@
-"""Periodic work costs the same however much has ended: what is over is never read again to find what is not."""
+"""Periodic work and lists cost the same however much has ended: what is over is read again by nobody but who asks."""
+
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from django.db import connection
 
+from accounts.models import User
+from compute.models import Job
+from compute.workers import logs
 from core import tasks
+from flows.models import Run
 from tests.factories.flows import World
 from tests.factories.history import copy_run
 
 pytestmark = pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite counts the steps of its statements")
 
 # What looks at the recent past by design, in bounded pieces.
-_LEARNS = {"scheduler.learn_packing"}
+_LEARNS = {"compute.forecast", "scheduler.learn_packing"}
+# Not the page of jobs, which counts them in an index, nor that of quotas, which draws what ended lately.
+LISTS = [
+    "/api/v1/runs",
+    "/api/v1/runs?project={project}",
+    "/api/v1/flows?project={project}",
+    "/api/v1/compute/jobs",
+    "/api/v1/compute/jobs?project={project}",
+    "/api/v1/compute/jobs?project={project}&state=failed",
+    "/api/v1/experiments?project={project}",
+    "/api/v1/scheduler/queues",
+    "/",
+    "/flows/",
+    "/flows/{project}/two/",
+    "/experiments/",
+    "/compute/",
+    "/activity/",
+]
 _FLOW = """flow: two
 steps:
   - name: first
@@ -41,13 +65,53 @@ def test_no_periodic_task_reads_more_because_more_runs_have_ended(tmp_path, proj
     assert many == few
 
 
+def test_storing_a_log_reads_no_more_because_more_runs_have_ended(tmp_path, project, member, db):
+    world = World(tmp_path)
+    over = world.start(member, project, _FLOW)
+    world.finish_all(over)
+    over.refresh_from_db()
+    cost_of_storing(over)
+    copy_run(over, 100)
+
+    few = cost_of_storing(over)
+    copy_run(over, 1000)
+    many = cost_of_storing(over)
+
+    assert many == few
+
+
+def test_no_list_reads_more_because_more_runs_have_ended(tmp_path, project, member, db, client):
+    world = World(tmp_path)
+    over = world.start(member, project, _FLOW)
+    world.finish_all(over)
+    over.refresh_from_db()
+    client.force_login(User.objects.get(pk=member.user_id))
+    paths = [path.format(project=project.name) for path in LISTS]
+    assert {path: client.get(path).status_code for path in paths} == dict.fromkeys(paths, 200)
+    copy_run(over, 200)
+
+    few = {path: steps_of(partial(client.get, path)) for path in paths}
+    copy_run(over, 1000)
+    many = {path: steps_of(partial(client.get, path)) for path in paths}
+
+    assert {path: (few[path], many[path]) for path in paths if many[path] > few[path] * 1.1} == {}
+
+
 def costs_of_all() -> dict[str, int]:
     """Return the steps of SQLite's machine that each periodic task takes."""
     names = sorted(name for name, task in tasks.registered().items() if task.every_s)
-    return {name: cost_of(name) for name in names if name not in _LEARNS}
+    return {name: steps_of(partial(tasks.run, name, {})) for name in names if name not in _LEARNS}
 
 
-def cost_of(name: str) -> int:
+def cost_of_storing(run: Run) -> int:
+    """Return the steps that it takes to store the logs of the jobs of a run that has ended."""
+    Job.objects.filter(attempt__run=run).update(log_stored_at=None)
+    steps = steps_of(logs.store_logs)
+    assert not Job.objects.filter(log_stored_at=None).exists()
+    return steps
+
+
+def steps_of(work: Callable[[], object]) -> int:
     steps = 0
 
     def count() -> None:
@@ -57,7 +121,7 @@ def cost_of(name: str) -> int:
     connection.ensure_connection()
     connection.connection.set_progress_handler(count, 1)
     try:
-        tasks.run(name, {})
+        work()
     finally:
         connection.connection.set_progress_handler(None, 1)
     return steps

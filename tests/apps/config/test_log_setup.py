@@ -10,6 +10,7 @@ from config import log_setup
 
 log_setup.configure({"level": "INFO"})
 log_setup.move_to_file(Path(sys.argv[1]), sys.stderr)
+log_setup.configure({"level": "INFO"})  # as the ASGI application does, which sets Django up once more
 log = structlog.get_logger("test")
 log.debug("too.little")
 log.info("job.started", job=1)

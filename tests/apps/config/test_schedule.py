@@ -39,6 +39,14 @@ def test_without_work_none_of_them_is_run_and_the_database_is_asked_once(schedul
     assert len(asked) == 1
 
 
+def test_the_database_is_asked_once_a_second_whatever_the_periods_are(schedule):
+    with CaptureQueriesContext(connection) as asked:
+        for step in range(1, 41):
+            schedule.take_due(0.26 * step)
+
+    assert len(asked) == 10
+
+
 def test_a_task_with_work_is_run(schedule, project):
     enqueue(project, "waits")
 

@@ -6,6 +6,8 @@ from datetime import timedelta
 import pytest
 from django.apps import apps
 
+from compute.engine.states import JobState
+from compute.models import Job
 from config import recovery
 from core import clock, leases
 from core.orm import Leased
@@ -35,3 +37,14 @@ def test_the_leases_of_every_kind_of_row_are_void(db, settings, everything):
     assert {model.__name__ for model in leased} == {"Lease", "CachedCommit", "Run", "AttemptInput"}
     for model in leased:
         assert not model.objects.filter(lease_expires_at=later).exists(), model
+
+
+def test_a_platform_that_dies_again_before_it_repaired_anything_starts_once_more(db, settings, everything):
+    settings.NEARLINE = replace(settings.NEARLINE, database_url="")
+    job = Job.objects.all()[:1]
+    Job.objects.filter(pk__in=job).update(state=JobState.STARTING, starts=1, lease_expires_at=clock.now())
+
+    for _ in range(3):
+        recovery.void_leases()
+
+    assert Job.objects.get(state=JobState.STARTING).starts == 0

@@ -51,7 +51,7 @@ def test_the_tab_shows_uses_copies_and_damage(world: World, member, project, dat
     folder = tmp_path / "cache"
     folder.mkdir()
     site = CacheSite.objects.create(name="near", root=str(folder), capacity_bytes=10**9)
-    copy = caches.request_cache(member, commit, site)
+    copy = caches.request_cache(actor=member, commit=commit, site=site)
     CachedCommit.objects.filter(pk=copy.pk).update(state="ready", error="Not healed: the store is away.")
     client = Client()
     client.force_login(User.objects.get(pk=member.user_id))

@@ -7,12 +7,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from compute.models import Template
-from compute.services import resources
+from compute.services import jobs, resources
 from core import clock, tasks
 from datasets.models import CachedCommit, CacheHold, CacheSite
 from datasets.services import cache_sites, caches
 from flows.models import Attempt, RunEvent, Step
 from flows.selectors import runs as run_selectors
+from flows.services import runs
 from flows.workers import snapshots
 from scheduler.models import Workload
 from tests.factories.datasets import commit_files, make_dataset, make_store
@@ -67,7 +68,7 @@ def follow_copies() -> None:
 
 
 def cache(member, commit, site: str) -> CachedCommit:
-    return caches.request_cache(member, commit, CacheSite.objects.get(name=site))
+    return caches.request_cache(actor=member, commit=commit, site=CacheSite.objects.get(name=site))
 
 
 def fill(world: World, project, member, resource: str) -> str:
@@ -229,3 +230,76 @@ def test_a_look_at_sites_and_nodes_costs_six_statements_and_only_a_step_with_a_c
 
     # The sites of one more resource; and copies, sites, what these fill, nodes with their GPUs, and jobs.
     assert counts[1] - counts[0] == 1 + 6
+
+
+READS = """
+flow: reads
+steps: [{name: train, command: c, data: [{dataset: team-a/xray}], compute: lab.huge}]
+"""
+
+
+@pytest.fixture
+def whole_lab():
+    """Let `lab.huge` take all of the node."""
+    Template.objects.filter(resource__name="lab", name="huge").update(cpu_millicores=4_000_000)
+
+
+@pytest.mark.usefixtures("commit", "whole_lab")
+def test_a_step_whose_data_moved_starts_before_steps_that_were_queued_after_it(world: World, member, project, at):
+    holder = fill(world, project, member, "lab")
+    at(0)
+    reads = world.start(member, project, READS)
+    at(1)
+    waits = newest_attempt(reads, "train")
+    assert (waits.state, waits.job.state, waits.job.workload_id) == ("preparing", "pending", None)
+    later = world.start(member, project, "flow: later\nsteps: [{name: train, command: c, compute: lab.huge}]")
+    at(2)
+    at(31)
+    assert (states(reads), states(later)) == ({"train": "queued"}, {"train": "queued"})
+
+    world.driver_of(holder).finish(holder)
+    at(32)
+
+    assert (states(reads), states(later)) == ({"train": "running"}, {"train": "queued"})
+    assert newest_attempt(reads, "train").pk == waits.pk
+    (mount,) = newest_attempt(reads, "train").job.spec["data"]
+    assert mount["name"] == "xray"
+
+
+@pytest.mark.usefixtures("commit", "whole_lab")
+def test_no_node_idles_for_a_step_whose_data_still_moves(world: World, member, project, at):
+    reads = world.start(member, project, READS)
+    at(0)
+    later = world.start(member, project, "flow: later\nsteps: [{name: train, command: c, compute: lab.huge}]")
+
+    at(1)
+
+    assert (states(reads), states(later)) == ({"train": "preparing"}, {"train": "running"})
+
+
+@pytest.mark.usefixtures("commit", "whole_lab")
+def test_a_cancelled_run_takes_the_job_that_waits_for_data_and_its_copy_along(world: World, member, project, at):
+    reads = world.start(member, project, READS)
+    at(0)
+    at(10)
+    assert CachedCommit.objects.get().state == "hydrating"
+
+    runs.cancel_run(actor=member, run=reads)
+    at(11)
+
+    assert (states(reads), newest_attempt(reads, "train").job.state) == ({"train": "cancelled"}, "cancelled")
+    assert CachedCommit.objects.get().state == "gone"
+
+
+@pytest.mark.usefixtures("commit", "whole_lab")
+def test_a_step_ends_when_its_job_is_cancelled_while_its_data_moves(world: World, member, project, at):
+    reads = world.start(member, project, READS)
+    at(0)
+    job = newest_attempt(reads, "train").job
+
+    jobs.cancel_job(actor=member, job=job, reason="Not needed.")
+    at(1)
+
+    assert states(reads) == {"train": "cancelled"}
+    assert newest_attempt(reads, "train").reason == "Not needed."
+    assert not CacheHold.objects.exists()

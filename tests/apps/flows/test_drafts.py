@@ -7,7 +7,7 @@ import pytest
 from accounts.errors import PermissionDenied, ProjectNotFound
 from accounts.models import AuditEntry
 from accounts.permissions import Role
-from core import clock
+from core import bounds, clock
 from core.errors import InvalidInput
 from datasets.models import StoredTree
 from datasets.selectors.trees import list_entries
@@ -53,6 +53,15 @@ def test_another_window_cannot_overwrite_a_draft_and_is_shown_it(world: World, m
 
     assert (caught.value.details["text"], caught.value.details["revision"]) == ("two", 2)
     assert FlowDraft.objects.get().text == "two"
+
+
+def test_a_revision_as_high_as_the_api_takes_is_a_conflict(world: World, member, project):
+    keep(member, project, "one")
+
+    with pytest.raises(DraftMoved):
+        keep(member, project, "two", revision=bounds.MAX_COUNT)
+
+    assert FlowDraft.objects.get().text == "one"
 
 
 def test_the_same_draft_sent_again_is_no_conflict(world: World, member, project):

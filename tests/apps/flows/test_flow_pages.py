@@ -214,3 +214,17 @@ def test_the_pages_cost_no_more_queries_for_more_versions(member, browser, proje
     for path in ("/flows/new/", EDIT, "/flows/team-a/digits/versions/", RUN):
         with django_assert_max_num_queries(20):
             assert browser.get(path).status_code == 200
+
+
+def test_the_title_of_a_step_stands_in_place_of_its_name_on_the_pages_of_flow_and_run(
+    world: World, browser, member, project
+):
+    text = "flow: titled\nsteps:\n  - {name: fit, title: Train the model, command: 'true', grid: {C: [1, 10]}}\n"
+    run = world.start(member, project, text)
+
+    flow_page = flat(browser.get("/flows/team-a/titled/").content.decode())
+    run_page = flat(browser.get(f"/runs/{run.pk}/?view=table").content.decode())
+
+    assert ">Train the model</text>" in flow_page
+    assert ">Train the model C=1</a>" in run_page
+    assert ">Train the model C=10</a>" in run_page

@@ -84,6 +84,25 @@ steps:
     ]
 
 
+def test_a_gang_on_a_template_that_runs_each_job_on_one_node_is_told(world: World, member, project):
+    text = """\
+flow: f
+steps:
+  - name: train
+    command: c
+    replicas: 3
+    compute: [this-machine.small]
+"""
+
+    found = flows.validate_spec(actor=member, project=project, text=text)
+
+    message = (
+        "this-machine.small cannot run 3 replicas: a resource of kind local runs each job on one node. "
+        "Choose a template of a cluster."
+    )
+    assert [(each.line, each.code, each.message) for each in found.problems] == [(5, "no_gangs", message)]
+
+
 def test_one_look_tells_the_mistakes_of_the_file_and_those_that_only_the_platform_sees(world: World, member, project):
     text = """\
 flow: f
@@ -180,6 +199,37 @@ def test_a_run_whose_tries_multiply_a_long_value_is_refused(world: World, member
         runs.start_run(actor=member, version=version, parameters={"optimizer": "x" * 70_000})
 
     assert not Run.objects.exists()
+
+
+LONG = """
+flow: long
+parameters: {{text: {{type: str}}}}
+steps: [{{name: train, command: {command}, append_parameters: {append}, env: {{NOTE: "{note}"}}}}]
+"""
+REFERENCE = "${{ parameters.text }}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "most", "what"),
+    [
+        ({"command": f'"echo {REFERENCE}"'}, 131_066, "command"),
+        ({"command": f'"echo {REFERENCE} {REFERENCE}"'}, 65_532, "command"),
+        ({"append": "true"}, 131_058, "command"),
+        ({"note": REFERENCE}, 131_066, "variable NOTE"),
+    ],
+)
+@pytest.mark.usefixtures("world")
+def test_a_value_that_makes_a_command_longer_than_a_program_can_be_given_is_refused(
+    member, project, fields, most, what
+):
+    text = LONG.format(**{"command": "train", "append": "false", "note": "", **fields})
+    version = flows.save_version(actor=member, project=project, text=text)
+
+    runs.start_run(actor=member, version=version, parameters={"text": "x" * most})
+    with pytest.raises(InvalidParameters, match=f"the {what} of step 'train' has more than 131,071 bytes"):
+        runs.start_run(actor=member, version=version, parameters={"text": "x" * (most + 1)})
+
+    assert Run.objects.count() == 1
 
 
 def test_runs_are_numbered_within_their_flow(world: World, member, project):

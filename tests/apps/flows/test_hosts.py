@@ -1,4 +1,4 @@
-"""Steps of one run on the machines of two hosts: each host looks after its own, and outputs go by way of the store."""
+"""Steps of one run on several machines: each host looks after its own, and outputs go by way of the store."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +19,14 @@ steps:
 - {name: here, command: c, after: [prep], compute: [this-machine.small]}
 - {name: there, command: c, after: [prep], compute: [other.small]}
 - {name: back, command: c, after: [there], compute: [this-machine.small]}
+"""
+
+ON_A_CLUSTER = """
+flow: f
+steps:
+- {name: prep, command: c, compute: [this-machine.small]}
+- {name: here, command: c, after: [prep], compute: [this-machine.small]}
+- {name: there, command: c, after: [prep], compute: [lab-k8s.small]}
 """
 
 
@@ -111,3 +119,21 @@ def test_a_run_on_two_hosts_ends(two_hosts: World, member, project, on_host):
 
     assert state_of(run) == "succeeded"
     assert drivers.driver_of(world.resources["this-machine"]) is world.drivers["this-machine"]
+
+
+def test_a_step_on_a_cluster_reads_the_output_of_a_step_on_this_machine_from_the_store(
+    world: World, member, project, tmp_path
+):
+    world.add_resource("lab-k8s", tmp_path / "lab-k8s", kind="kubernetes")
+    run = world.start(member, project, ON_A_CLUSTER)
+    world.turn()
+    world.turn()
+    driver, name = world.drivers["this-machine"], newest_attempt(run, "prep").job_name
+    driver.leave(name, "model.txt", b"weights")
+    world.finish(run, "prep")
+    world.turn()
+
+    prep = Job.objects.get(name=name)
+    assert states(run) == {"prep": "succeeded", "here": "running", "there": "running"}
+    assert input_of(run, "here") == {"kind": "host_folder", "path": str(driver.open_output(name).host_folder)}
+    assert (input_of(run, "there")["kind"], input_of(run, "there")["root"]) == ("tree", prep.output_root)

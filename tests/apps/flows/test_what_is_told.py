@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from accounts.models import AuditEntry
-from compute.models import Job
+from compute.models import Job, Resource, ResourceState
 from compute.services import jobs
 from core import clock
 from core.times import Times
@@ -157,3 +157,15 @@ def test_a_step_that_may_run_on_simulated_nodes_is_noted_when_the_flow_is_checke
     [note] = checked.notes
     assert (note.code, note.is_note, note.step) == ("simulated", True, "a")
     assert note.message == "dgx.small is simulated: its nodes do not exist, so 'a' runs nothing there."
+
+
+def test_a_step_whose_resource_does_not_answer_is_unknown_and_not_failed(world: World, member, project):
+    run = world.start(member, project, FLOW)
+    world.turn()
+    world.turn()
+    Resource.objects.update(state=ResourceState.UNREACHABLE)
+
+    [train, *_] = selectors.list_steps(actor=member, run=run)
+
+    assert (train.state, train.state_shown, train.attempts[0].state_shown) == ("running", "unknown", "unknown")
+    assert train.reason.endswith("does not answer. The job was running at the last contact, and may still be.")

@@ -68,7 +68,7 @@ def test_numbers_that_change_behind_the_same_sentence_are_written_once_not_for_e
     )
 
     # those of a cycle that changes nothing, the new node with its devices, and the answer
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(11):
         cycle.run_once()
 
     after = told("job-9")

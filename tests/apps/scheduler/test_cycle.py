@@ -68,8 +68,8 @@ def test_a_reason_that_did_not_change_is_not_written_again(project, django_asser
     enqueue(project, "first", "second", gpus=1)
     cycle.run_once()
 
-    # waiting?, take the lease, nodes, devices, waiting, placements, promises, queues, prices, answers, give the lease back
-    with django_assert_num_queries(12):
+    # waiting?, take the lease, what there is, queues, reservations?, answers, give the lease back
+    with django_assert_num_queries(8):
         cycle.run_once()
 
 
@@ -78,7 +78,7 @@ def test_a_cycle_reads_in_a_fixed_number_of_queries_however_many_wait(project, d
     enqueue(project, *[f"job-{i}" for i in range(200)], gpus=1)
     cycle.run_once()
 
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(8):
         cycle.run_once()
 
 

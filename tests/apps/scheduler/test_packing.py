@@ -11,6 +11,7 @@ from accounts.models import User
 from core import clock
 from scheduler.engine.snapshot import NEARLINE, CapacityPrices, Fill
 from scheduler.models import Packing, Placement, Workload
+from scheduler.selectors.packing import with_prices
 from scheduler.services import queues, workloads
 from scheduler.workers import cycle, packing
 from tests.factories.scheduler import enqueue, report, report_nodes
@@ -59,7 +60,7 @@ def test_too_few_requests_for_gpus_teach_nothing(project):
     packing.learn()
 
     assert not Packing.objects.exists()
-    assert packing.with_prices(NEARLINE) is NEARLINE
+    assert with_prices(NEARLINE) is NEARLINE
 
 
 def test_the_prices_are_those_of_the_mix_of_recent_requests_and_every_controller_reads_them(project):
@@ -71,7 +72,7 @@ def test_the_prices_are_those_of_the_mix_of_recent_requests_and_every_controller
     known = Packing.objects.get()
     assert (known.requests, known.learnt_at) == (60, NOON)
     assert known.mix == [[500, 2000, 2**30, 40], [2000, 8000, 2**30, 20]]
-    policy = packing.with_prices(NEARLINE)
+    policy = with_prices(NEARLINE)
     assert (policy.gpu_nodes, policy.cpu_nodes, policy.devices) == (Fill.MIX, Fill.MIX, Fill.PACK)
     assert policy.prices.cores_per_device == (40 * 2000 + 20 * 8000) / (40 * 0.5 + 20 * 2)
     assert [round(policy.prices.device[part], 1) for part in (0, 49, 50, 100)] == [0, 0, 0.5, 1]

@@ -3,6 +3,7 @@
 import pytest
 from django.test import Client
 
+from accounts.actor import Actor
 from accounts.models import User
 from accounts.services import projects
 from scheduler.models import Queue
@@ -117,3 +118,95 @@ def test_the_preview_counts_with_as_many_stand_ins_as_fill_everything(project, g
     enqueue(project, *names, gpus=gpus, cpu_millicores=cores * 1000, memory_bytes=memory_gib * 2**30)
 
     assert len(cycle._demand()) == stand_ins
+
+
+def fields_of(**gpus: float) -> dict[str, str]:
+    """Return the fields that change the quotas of projects, by the names of these."""
+    ids = dict(Queue.objects.values_list("project__name", "pk"))
+    return {f"gpus:{ids[name.replace('_', '-')]}": f"{amount:g}" for name, amount in gpus.items()}
+
+
+def test_several_quotas_are_tried_with_the_sum_and_who_would_stop_and_then_saved(browser, two_projects):
+    cycle.run_once()
+    changes = fields_of(team_b=3, team_c=3)
+    before = list(Queue.objects.order_by("pk").values())
+
+    page = browser.get("/quotas/", {"edit": "1", **fields_of(team_b=4, team_c=0)})
+
+    trial = page.context["trial"]
+    assert trial.sum_text == "The quotas add up to 4 of 4 GPUs."
+    assert [job.queue for job in trial.stops] == ["team-c", "team-c"]
+    assert "Tried, not saved:" in page.content.decode()
+    assert browser.get("/quotas/", changes).context["trial"].sum_text == (
+        "The quotas add up to 6 of 4 GPUs: over by 2."
+    )
+    assert list(Queue.objects.order_by("pk").values()) == before
+
+    browser.post("/quotas/changes/save/", changes)
+
+    assert set(Queue.objects.values_list("gpu_quota_milli", flat=True)) == {3000}
+
+
+def test_of_several_quotas_none_is_saved_where_one_makes_no_sense(browser, two_projects):
+    browser.post("/quotas/changes/save/", fields_of(team_b=3, team_c=-1))
+
+    assert set(Queue.objects.values_list("gpu_quota_milli", flat=True)) == {1000}
+
+
+def test_a_quota_that_is_edited_is_not_overwritten_by_news(browser, two_projects):
+    assert "hx-get" in browser.get("/quotas/").content.decode()
+    edited = browser.get("/quotas/?edit=1").content.decode()
+
+    assert 'aria-label="Quota of team-b in GPUs"' in edited
+    assert "hx-get" not in edited.partition('id="quotas"')[2].partition(">")[0]
+
+
+def test_departments_and_the_projects_below_them_are_a_tree(browser, two_projects):
+    browser.post("/quotas/departments/new/", {"name": "research"})
+    browser.post("/quotas/team-c/", {"gpus": "1", "department": "research", "limit": "2", "run_training": "12"})
+
+    rows = browser.get("/quotas/").context["rows"]
+
+    assert [(row.queue.label, row.depth) for row in rows] == [("research", 0), ("team-c", 1), ("team-b", 0)]
+    queue = Queue.objects.get(project__name="team-c")
+    assert (queue.gpu_limit_milli, queue.training_run_at_most_s) == (2000, 43200)
+
+
+def test_pools_are_tabs_only_where_there_are_several(browser, two_projects):
+    assert 'aria-label="Pool"' not in browser.get("/quotas/").content.decode()
+    report_nodes(report("c1", 8), resource="res_cloud")
+
+    page = browser.get("/quotas/?pool=cloud")
+
+    assert [view.pool.name for view in page.context["pools"]] == ["default", "cloud"]
+    assert (page.context["total_milli"], page.context["quota_milli"]) == (8000, 0)
+    assert 'aria-label="Pool"' in page.content.decode()
+
+
+def test_a_resource_is_moved_after_the_page_has_said_what_happens_to_its_work(browser, two_projects):
+    cycle.run_once()
+
+    said = browser.get("/quotas/").content.decode()
+    browser.post("/quotas/pools/move/", {"resource": "lab", "new_pool": "mine"})
+
+    assert "4 jobs run on, with 4 GPUs" in said
+    assert browser.get("/quotas/?pool=mine").context["total_milli"] == 4000
+
+
+def test_who_borrows_and_who_leaves_gpus_idle_is_one_sentence(browser, two_projects):
+    browser.post("/quotas/changes/save/", fields_of(team_b=1, team_c=1))
+    projects.create_project(actor=_root(), name="team-d")
+    queues.set_quota(actor=_root(), queue=Queue.objects.get(project__name="team-d"), gpu_quota_milli=2000)
+    cycle.run_once()
+
+    context = browser.get("/quotas/").context
+
+    assert [(row.queue.label, row.borrowed_milli) for row in context["borrowers"]] == [
+        ("team-b", 1000),
+        ("team-c", 1000),
+    ]
+    assert [(row.queue.label, row.lent_milli) for row in context["lenders"]] == [("team-d", 2000)]
+
+
+def _root() -> Actor:
+    return Actor.system("tests")

@@ -20,11 +20,22 @@ def test_the_queues_of_own_projects_show_what_is_guaranteed_and_held(member, pro
     assert (status, body["next_cursor"]) == (200, None)
     assert body["items"] == [
         {
+            "pool": "default",
             "project": "team-a",
             "gpu_quota_milli": 0,
             "cpu_quota_millicores": None,
             "memory_quota_bytes": None,
             "over_quota_weight": None,
+            "gpu_limit_milli": None,
+            "cpu_limit_millicores": None,
+            "memory_limit_bytes": None,
+            "department": None,
+            "training_node_labels": [],
+            "interactive_node_labels": [],
+            "training_run_at_most_s": None,
+            "interactive_run_at_most_s": None,
+            "reclaim_min_runtime_s": None,
+            "preempt_min_runtime_s": None,
             "gpu_held_milli": 1000,
             "cpu_held_millicores": 1000,
             "memory_held_bytes": 2**30,
@@ -43,7 +54,10 @@ def test_a_patch_changes_only_what_it_names(site_admin, project):
     assert (status, body["gpu_quota_milli"], body["cpu_quota_millicores"]) == (200, 4000, None)
 
 
-@pytest.mark.parametrize("body", [{"gpu_quota_milli": -1}, {"gpu_quota_milli": None}, {"over_quota_weight": "much"}])
+@pytest.mark.parametrize(
+    "body",
+    [{"gpu_quota_milli": -1}, {"gpu_quota_milli": None}, {"over_quota_weight": "much"}, {"limit": 4}, {"gpu_quota": 1}],
+)
 def test_a_quota_that_makes_no_sense_is_refused(site_admin, project, body):
     queues.ensure_queue(project_id=project.pk)
 
@@ -101,3 +115,31 @@ def test_a_stranger_sees_no_workload(make_actor, project):
 
     assert call(stranger, "GET", "/scheduler/workloads").body["items"] == []
     assert call(stranger, "GET", "/scheduler/workloads?project=team-a").status == 404
+
+
+def test_an_admin_makes_a_pool_moves_a_resource_and_its_work_and_sets_a_quota_there(site_admin, project):
+    report_nodes(report("n1", 2))
+    enqueue(project, "job", gpus=1)
+    cycle.run_once()
+    call(site_admin, "POST", "/scheduler/pools", {"name": "mine"})
+
+    status, refusal = call(site_admin, "PATCH", "/scheduler/pools/mine", {"resources": ["lab"]})
+    assert (status, refusal["code"]) == (400, "scheduler.pool_has_work")
+    assert "1 job runs on, with 1 GPU" in refusal["title"]
+
+    status, pool = call(site_admin, "PATCH", "/scheduler/pools/mine", {"resources": ["lab"], "moves_work": True})
+    assert (status, pool) == (200, {"name": "mine", "resources": ["lab"], "nodes": 1, "gpu_milli": 2000})
+    call(site_admin, "PATCH", "/scheduler/queues/team-a?pool=mine", {"gpu_quota_milli": 2000})
+
+    (queue,) = call(site_admin, "GET", "/scheduler/queues?pool=mine").body["items"]
+    assert (queue["pool"], queue["gpu_quota_milli"], queue["gpu_held_milli"]) == ("mine", 2000, 1000)
+    assert call(site_admin, "GET", "/scheduler/queues").body["items"][0]["gpu_quota_milli"] == 0
+
+
+def test_a_pool_or_a_resource_that_does_not_exist_is_refused(site_admin, project):
+    queues.ensure_queue(project_id=project.pk)
+    assert call(site_admin, "PATCH", "/scheduler/queues/team-a?pool=mine", {"gpu_quota_milli": 1}).status == 404
+    assert call(site_admin, "GET", "/scheduler/queues?pool=mine").status == 404
+    assert call(site_admin, "POST", "/scheduler/pools", {"name": "mine", "resources": ["farm"]}).status == 400
+
+    assert [pool["name"] for pool in call(site_admin, "GET", "/scheduler/pools").body["items"]] == ["default"]

@@ -10,10 +10,10 @@ from core import clock
 from scheduler.engine import check
 from scheduler.engine.snapshot import NEARLINE
 from scheduler.models import Node, Queue, Workload
+from scheduler.selectors.snapshots import SnapshotReader
 from scheduler.services import nodes, queues, workloads
 from scheduler.workers import cycle
 from scheduler.workers.session_cache import SessionCache
-from scheduler.workers.snapshots import SnapshotReader
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
@@ -117,9 +117,9 @@ def test_a_look_reads_the_rows_of_what_is_new_only(project, sessions, django_ass
     enqueue(project, *[f"w{number}" for number in range(50)], gpus=1)
     seen(sessions)
 
-    # nodes, queues, reservations, pending workloads, placements
-    with django_assert_num_queries(5):
+    # what there is, and the queues
+    with django_assert_num_queries(2):
         seen(sessions)
     enqueue(project, "one more", gpus=1)
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(3):
         seen(sessions)

@@ -46,6 +46,11 @@ def test_the_same_name_again_returns_the_same_workload(project):
     assert Workload.objects.count() == 2
 
 
+def unclaimed() -> list[str]:
+    (rows,) = workloads.find_unclaimed()
+    return list(rows.order_by("pk").values_list("pk", flat=True))
+
+
 def test_many_are_enqueued_in_few_queries(project, django_assert_max_num_queries):
     requests = [request(project, f"job-{i}") for i in range(300)]
     queues.ensure_queue(project_id=project.pk)
@@ -98,13 +103,13 @@ def test_a_room_is_handed_over_once_to_the_transaction_that_commits(project):
     cycle.run_once()
 
     with transaction.atomic():
-        workloads.claim_placements(workloads.list_unclaimed())
+        workloads.claim_placements(unclaimed())
         transaction.set_rollback(True)
 
-    (untaken,) = workloads.list_unclaimed()
+    (untaken,) = unclaimed()
     assert workloads.claim_placements([untaken]) == [ClaimedPlacement(workload.pk, "0", "n1", [])]
     assert workloads.claim_placements([untaken]) == []
-    assert workloads.list_unclaimed() == []
+    assert unclaimed() == []
 
 
 def test_a_release_gives_the_room_back_once(project):

@@ -223,7 +223,7 @@ def test_a_stranger_is_told_of_nothing(run, make_actor, browse):
     assert stranger.get(f"/runs/{run.pk}/", headers={"HX-Request": "true"}).status_code == 404
 
 
-@pytest.mark.parametrize(("query", "most"), [("", 28), ("view=timeline", 27), ("view=table&step=train&tab=inputs", 29)])
+@pytest.mark.parametrize(("query", "most"), [("", 29), ("view=timeline", 28), ("view=table&step=train&tab=inputs", 30)])
 def test_the_queries_of_a_page_do_not_grow_with_the_run(world: World, member, browse, query, most):
     client, project = browse(member), Project.objects.get()
     counts = []

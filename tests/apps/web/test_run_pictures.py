@@ -34,7 +34,7 @@ def step(
         key=key,
         index=index,
         label=label or key,
-        title=key,
+        title=label or key,
         state=state,
         depends_on=after,
         **{

@@ -10,6 +10,7 @@ from datasets.engine.cache_ports import Sharing
 from datasets.errors import CacheSiteFull, CacheSiteUnavailable
 from tests.contracts import copy_folder
 from tests.contracts.copy_folder import OTHER, PATH, CopyFolderContract, look, make, make_shared
+from tests.folders import open_folder
 
 
 class TestWithHardLinks(CopyFolderContract):
@@ -51,23 +52,22 @@ def test_a_full_disk_is_said_to_be_full():
         file.write(b"x")
 
 
-def test_all_of_it_works_without_root(tmp_path):
-    tmp_path.chmod(0o777)
-    for parent in tmp_path.parents[:3]:
-        parent.chmod(parent.stat().st_mode | 0o111)
+def test_all_of_it_works_without_root():
+    with open_folder() as folder:
+        folder.chmod(0o777)
 
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            if os.geteuid() == 0:
-                os.setgid(65534)
-                os.setuid(65534)
-            _live_a_whole_life(PosixFolder(tmp_path / "site", sharing=Sharing.HARD_LINK), tmp_path / "site")
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                if os.geteuid() == 0:
+                    os.setgid(65534)
+                    os.setuid(65534)
+                _live_a_whole_life(PosixFolder(folder / "site", sharing=Sharing.HARD_LINK), folder / "site")
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def _live_a_whole_life(volume, folder):

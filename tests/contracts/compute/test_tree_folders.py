@@ -54,7 +54,7 @@ def source() -> Source:
 
 @pytest.fixture
 def folders(tmp_path, source) -> TreeFolders:
-    return TreeFolders(tmp_path / "trees", lambda _tree: source)
+    return TreeFolders(tmp_path / "trees", lambda _tree, _launch: source)
 
 
 @pytest.fixture

@@ -37,3 +37,9 @@ def test_what_the_job_said_last_follows_its_exit_code():
         "The command exited with code 1: ValueError: x"
     )
     assert with_cause("The command exited with code 1.", "") == "The command exited with code 1."
+
+
+def test_a_reason_that_is_the_last_of_the_log_too_is_told_once():
+    reason = "The job could not be started: There is no such tree."
+
+    assert with_cause(reason, f"[nearline] {reason}") == reason

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compute.engine.ports import EndCause, JobReport, ReportState
-from compute.engine.reconcile import JobRecord, Record, compare
+from compute.engine.reconcile import JobRecord, Note, Record, compare
 from compute.engine.states import JOB_STATES, JobState, ReasonCode
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -47,6 +47,28 @@ def test_a_running_job_that_runs_needs_nothing():
     repairs = decide([known("running")], [report("running")])
 
     assert repairs == type(repairs)()
+
+
+def test_what_keeps_a_running_job_from_going_on_is_noted_once_and_so_is_that_it_is_over():
+    lost = report("running", reason="Its node is away.")
+
+    assert decide([known("running")], [lost]).notes == (Note("job_1", "t", "Its node is away."),)
+    assert decide([known("running", reason="Its node is away.")], [lost]).notes == ()
+    assert decide([known("running", reason="Its node is away.")], [report("running")]).notes == (
+        Note("job_1", "t", ""),
+    )
+
+
+def test_what_a_starting_job_waits_for_is_noted_only_if_it_takes_long():
+    waits = report("starting", reason="No node is free.")
+
+    assert decide([known("starting")], [waits]).notes == ()
+    assert decide([known("starting", lease=EXPIRED)], [waits]).notes == (Note("job_1", "t", "No node is free."),)
+
+
+@pytest.mark.parametrize("state", ["leaving", "stopping", "cancelled"])
+def test_a_job_that_is_to_end_keeps_the_reason_for_that(state):
+    assert decide([known(state, reason="Enough.")], [report("running", reason="Its node is away.")]).notes == ()
 
 
 def test_a_lease_that_ends_soon_is_renewed():

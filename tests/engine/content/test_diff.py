@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from nearline.content import diff, manifest, patch
 from nearline.content.diff import Change, Conflict
+from nearline.content.entries import EntryKind
 from tests.engine.content.strategies import file_entry, trees
 
 
@@ -17,11 +18,23 @@ class Ranges:
 
     def load(self, range_id):
         self.loaded.append(range_id)
-        return manifest.decode_range(self.objects[range_id])
+        return manifest.read_range(self.objects[range_id]).entries
 
 
 def by_path(entries):
     return {entry.path: entry for entry in entries}
+
+
+def edited(entry, edit):
+    """The entry with another content (of the same size), mode or time; a link has its target's."""
+    if edit == "time":
+        return entry._replace(mtime_ns=entry.mtime_ns // 2)
+    if edit == "mode" and entry.kind is EntryKind.FILE:
+        return entry._replace(mode=entry.mode ^ 0o100)
+    if edit == "content" and len(entry.blobs) == 1:
+        other_id = entry.content_id[::-1]
+        return entry._replace(content_id=other_id, blobs=(entry.blobs[0]._replace(content_id=other_id),))
+    return entry
 
 
 def identities(entries):
@@ -53,6 +66,36 @@ def test_a_diff_lists_exactly_what_differs(base, other):
         if identities(base).get(path) != identities(other).get(path)
     ]
     assert changes == expected
+
+
+@given(trees(), st.data())
+def test_a_diff_of_trees_with_the_same_names_lists_exactly_what_differs(base, data):
+    edits = data.draw(st.lists(st.sampled_from(["nothing", "content", "mode", "time"]), min_size=len(base)))
+    other = [edited(entry, edit) for entry, edit in zip(base, edits, strict=False)]
+    first, second = manifest.build_tree(base), manifest.build_tree(other)
+
+    changes = list(diff.diff_roots(first.ranges, second.ranges, Ranges(first, second).load))
+
+    assert changes == [
+        Change(before.path, before, after)
+        for before, after in zip(base, other, strict=True)
+        if before.identity != after.identity
+    ]
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.sets(st.integers(0, 11_999)), st.sets(st.integers(0, 11_999)), st.sets(st.integers(0, 11_999)))
+def test_a_diff_of_trees_with_many_ranges_lists_exactly_what_differs(removed, edited, cut_off):
+    other = [
+        entry._replace(mode=0o755) if number in edited else entry
+        for number, entry in enumerate(MANY[: min(cut_off, default=12_000)])
+        if number not in removed
+    ]
+    first, second = manifest.build_tree(MANY), manifest.build_tree(other)
+
+    changes = list(diff.diff_roots(first.ranges, second.ranges, Ranges(first, second).load))
+
+    assert changes == list(diff.diff_entries(MANY, other))
 
 
 @given(trees(), trees())

@@ -61,6 +61,14 @@ def test_a_damaged_blob_is_named():
         packs.check_pack(pack)
 
 
+def test_a_large_blob_goes_into_a_pack_without_a_copy():
+    small, large = b"s" * 1000, bytes(range(256)) * 1024
+
+    assert build([large, large, small]).parts[:2] == (large, large)
+    assert all(part is large for part in build([large, large, small]).parts[:2])
+    assert build([small] * 300).parts[0] == small * 263  # 256 KiB and the rest of one blob
+
+
 def test_a_pack_fits_up_to_its_target_and_always_for_one_blob():
     builder = packs.PackBuilder(target_bytes=200)
 

@@ -3,12 +3,15 @@
 from array import array
 
 import pytest
+from hypothesis import given
 
 from nearline.content.entries import MAX_MODE
 from nearline.content.errors import ContentError
 from nearline.content.hashing import ID_BYTES
 from nearline.content.packs import MAX_BLOB_BYTES, MAX_PACK_BYTES
+from nearline.content.range_codec import encode_range, read_range
 from nearline.content.range_entries import Columns, RangeEntries
+from tests.engine.content.strategies import trees
 
 
 def columns(**changes) -> Columns:
@@ -58,3 +61,12 @@ def test_an_unsound_entry_is_refused_also_where_another_file_has_no_blob_of_its_
 
 def test_a_blob_may_end_where_its_pack_does():
     RangeEntries(columns(offsets=array("Q", [0, MAX_PACK_BYTES - 20]))).check()
+
+
+@given(trees().filter(bool))
+def test_the_ends_of_packs_are_those_of_the_last_blobs(entries):
+    ends = {}
+    for blob in (blob for entry in entries for blob in entry.blobs):
+        ends[blob.pack] = max(ends.get(blob.pack, 0), blob.offset + blob.size)
+
+    assert read_range(encode_range(entries)).entries.pack_ends() == ends

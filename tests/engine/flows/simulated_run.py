@@ -33,9 +33,10 @@ START = datetime(2026, 11, 21, tzinfo=UTC)
 
 @dataclass
 class Job:
-    """A job as compute keeps it."""
+    """A job as compute keeps it. One that is gated waits for its data, and cannot be placed."""
 
     now: JobNow = JobNow()
+    is_gated: bool = False
 
 
 @dataclass
@@ -124,7 +125,8 @@ class World:
     # --- what compute does
 
     def waiting(self) -> list[str]:
-        return [name for name, job in self.jobs.items() if not job.now.is_placed and job.now.end is None]
+        waiting = {name: job for name, job in self.jobs.items() if not job.now.is_placed and job.now.end is None}
+        return [name for name, job in waiting.items() if not job.is_gated]
 
     def running(self) -> list[str]:
         return [name for name, job in self.jobs.items() if job.now.is_placed and job.now.end is None]
@@ -155,7 +157,7 @@ class World:
             case Start():
                 self._start(transition)
             case Submit(step_id, attempt_id, _) | Requeue(step_id, attempt_id, _, _):
-                self.jobs.setdefault(attempt_id, Job())
+                self.jobs[attempt_id].is_gated = False
                 self.attempts[attempt_id] = replace(
                     self.attempts[attempt_id], state=AttemptState.QUEUED, since=self.now
                 )
@@ -174,7 +176,7 @@ class World:
                 self._move(step_id, state)
                 self.steps[step_id] = replace(self.steps[step_id], failures=failures, not_before=not_before)
                 self.reasons[step_id] = reason
-            case Cancel(attempt_id):
+            case Cancel(attempt_id, _):
                 job = self.jobs[attempt_id]
                 if job.now.is_placed:
                     job.now = replace(job.now, is_stopping=True)
@@ -194,9 +196,8 @@ class World:
         self.attempts[attempt_id] = AttemptNow(
             attempt_id, start.number, state, start.choice, self.now, inputs=InputsNow(is_ready=True)
         )
-        if not start.prepares:
-            assert attempt_id not in self.jobs
-            self.jobs[attempt_id] = Job()
+        assert attempt_id not in self.jobs
+        self.jobs[attempt_id] = Job(is_gated=start.prepares)
         self._move(start.step_id, StepState.PREPARING if start.prepares else StepState.QUEUED)
         self.steps[start.step_id] = replace(
             self.steps[start.step_id], attempts=start.number, choice=start.choice, tried=start.tried

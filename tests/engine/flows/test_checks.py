@@ -43,7 +43,7 @@ def test_a_good_file_has_no_problems_and_reads_as_it_says():
     assert prepare.data[0].cached is True
     assert train.timeout == 3600
     assert train.retries == spec.Retries(user_error=2, infrastructure=3, out_of_memory=2, timeout=2)
-    assert [(choice.template, choice.wait) for choice in train.compute] == [
+    assert [(choice.template, choice.wait_s) for choice in train.compute] == [
         ("lab.gpu-1", 300.0),
         ("this-machine.small", 30.0),
     ]
@@ -255,3 +255,12 @@ def test_the_published_schema_is_that_of_the_code():
     published = Path(__file__).parents[3] / "docs" / "reference" / "flow.schema.json"
 
     assert json.loads(published.read_text()) == spec.json_schema()
+
+
+def test_a_title_that_would_be_cut_is_refused_with_its_line():
+    text = f"flow: a\ntitle: {'t' * 201}\nsteps:\n  - name: b\n    title: {'u' * 300}\n    command: 'true'\n"
+
+    assert problems_of(text) == [
+        (2, "title", "A title has at most 200 characters; this one has 201."),
+        (5, "steps[0].title", "A title has at most 200 characters; this one has 300."),
+    ]

@@ -57,6 +57,11 @@ def test_a_template_with_a_wait_of_its_own_goes_first_if_its_data_gets_there_wit
     assert chosen(world({"template": FAR, "wait": wait}, NEAR)) == where
 
 
+def test_a_stated_wait_counts_also_when_it_is_as_long_as_the_usual_one():
+    assert chosen(world(FAR, NEAR, far=COMING)) == NEAR
+    assert chosen(world({"template": FAR, "wait": "5m"}, NEAR, far=COMING)) == FAR
+
+
 def test_a_busy_template_with_the_data_goes_after_a_free_one_that_is_first():
     assert chosen(world(**{NEAR: TemplateNow(has_capacity=False)})) == FAR
     assert chosen(world(**{name: TemplateNow(has_capacity=False) for name in (FAR, NEAR)})) == NEAR

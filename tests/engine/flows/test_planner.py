@@ -74,6 +74,23 @@ def test_each_kind_of_failure_has_its_own_budget_and_waits_longer_each_time():
     assert world.steps["a[0]"].failures == {"infrastructure": 3, "timeout": 1}
 
 
+def test_failures_of_the_cluster_are_counted_each_by_itself_and_take_nothing_of_the_users_retries():
+    world = world_of({"name": "a", "retries": {"user_error": 1, "infrastructure": 1, "node_lost": 2}})
+    for number, kind in enumerate(["node_lost", "evicted", "user_error", "node_lost", "infrastructure"], start=1):
+        world.settle()
+        world.end(f"a[0]/{number}", FailureKind(kind))
+        world.settle()
+        world.pass_time(60)
+    world.settle()
+    assert states(world) == {"a": "queued"}
+
+    world.end("a[0]/6", FailureKind.EVICTED)
+    world.settle()
+
+    assert states(world) == {"a": "failed"}
+    assert world.steps["a[0]"].failures == {"node_lost": 2, "evicted": 2, "user_error": 1, "infrastructure": 1}
+
+
 def test_a_step_in_backoff_starts_no_earlier_than_said():
     world = world_of({"name": "a", "retries": 1})
     world.settle()

@@ -1,5 +1,8 @@
 """What a small change of a large dataset costs: the ranges that it touches, and no others."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from client.tests.transfer.folders import OPTIONS
@@ -59,6 +62,26 @@ def test_an_edited_file_costs_its_range(large, server, read):
     assert (outcome.files_uploaded, outcome.bytes_uploaded) == (1, 6)
     assert set(read) == set(mine)
     assert server.tree()[b"3/01700"] == b"edited"
+
+
+def test_whatever_the_stat_of_a_file_shows_is_looked_at(large, server):
+    path = Path(os.fsdecode(large.path("3/01700")))
+    before = path.stat()
+
+    path.write_bytes(b"Content 1700")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert large.sync().files_uploaded == 1
+    path.chmod(0o755)
+    assert large.sync().files_uploaded == 1
+    path.unlink()
+    path.symlink_to("01701")
+    assert large.sync().files_uploaded == 1
+    path.unlink()
+    assert large.sync().commit.removed == 1
+    path.write_bytes(b"content 1700")
+    assert large.sync().commit.added == 1
+
+    assert server.tree() == large.files()
 
 
 def test_a_file_that_moves_is_not_sent_again(large, server, read):

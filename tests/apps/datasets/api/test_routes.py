@@ -232,6 +232,7 @@ def test_packs_that_are_missing_are_named(api):
         ("packs", {"packs": [{"sha256": f"{number:064x}", "size_bytes": 1} for number in range(33)]}),
         ("packs", {"packs": []}),
         ("manifests", {"objects": [{"kind": "root", "id": "../x", "size_bytes": 1, "sha256": "0" * 64}]}),
+        ("manifests", {"objects": [{"kind": "pack", "id": "0" * 64, "size_bytes": 1, "sha256": "0" * 64}]}),
         ("commit", {"root": "short", "expected_head": None}),
     ],
 )

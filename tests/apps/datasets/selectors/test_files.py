@@ -10,7 +10,7 @@ from datasets.adapters.opening import open_dataset_store
 from datasets.engine.browse import FolderItem
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.errors import ContentCorrupt, FileNotInCommit
-from datasets.selectors import files, trees
+from datasets.selectors import differences, files, trees
 from tests.factories.datasets import commit_files
 
 LARGE = random.Random(7).randbytes(20 << 20)
@@ -135,8 +135,8 @@ def test_differences_come_with_counts_and_in_pages(commit, dataset, member):
     after = {**before, "many/003.png": b"edited", "new": b"12"}
     other = commit_files(member, dataset, after)
 
-    first = files.list_differences(member, commit, other, cursor=None, limit=2)
-    second = files.list_differences(member, commit, other, cursor=first.page.next_cursor, limit=9)
+    first = differences.get_differences(member, commit, other, cursor=None, limit=2)
+    second = differences.get_differences(member, commit, other, cursor=first.page.next_cursor, limit=9)
 
     assert (first.added, first.removed, first.changed) == (1, 3, 1)
     assert [(change.path, files.kind_of(change)) for change in (*first.page.items, *second.page.items)] == [
@@ -159,7 +159,7 @@ def test_an_unchanged_range_is_read_by_no_diff(dataset, member):
     open_dataset_store(dataset).delete(map(range_key, shared))
     trees.forget()
 
-    found = files.list_differences(member, first, second, cursor=None, limit=5)
+    found = differences.get_differences(member, first, second, cursor=None, limit=5)
 
     assert shared
     assert found.changed == 1
@@ -172,7 +172,7 @@ def test_a_stranger_sees_no_files(commit, make_actor):
         lambda: files.list_folder(stranger, commit, path=b"", cursor=None, limit=1),
         lambda: files.list_matching(stranger, commit, glob=b"**", cursor=None, limit=1),
         lambda: files.open_file(stranger, commit, path=b"readme.txt"),
-        lambda: files.list_differences(stranger, commit, commit, cursor=None, limit=1),
+        lambda: differences.get_differences(stranger, commit, commit, cursor=None, limit=1),
     ):
         with pytest.raises(ProjectNotFound):
             refused()

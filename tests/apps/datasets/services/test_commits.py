@@ -9,9 +9,11 @@ from accounts.permissions import Role
 from core import clock
 from datasets import signals
 from datasets.adapters.opening import open_dataset_store
+from datasets.engine.collisions import fingerprints
 from datasets.engine.layout import commit_key, range_key, root_key
 from datasets.errors import ManifestRejected, NameCollision, NothingToRevert, PackMissing, StaleParent, UploadClosed
 from datasets.models import Branch, Commit, CommitSource, ManifestRange, UploadSession
+from datasets.selectors.trees import TreeReader
 from datasets.services import branches, commits, uploads
 from nearline.content.manifest import decode_root, encode_root, root_id
 from tests.factories.datasets import PackedTree, commit_files, make_dataset, upload_tree
@@ -273,6 +275,20 @@ def test_what_the_parent_was_allowed_needs_no_leave_again_but_a_new_collision_do
     assert second.parent_id == first.id
     assert caught.value.details["groups"] == [["a/X", "a/x"]]
     assert head_of(dataset) == second.id
+
+
+@pytest.mark.parametrize("later", [{"a": b"x", "b": b"edited", "d": b"x"}, {"a": b"x", "c": b"x", "d": b"x"}])
+def test_what_is_known_of_names_is_right_whether_they_changed_or_not(dataset, member, later):
+    commit_files(member, dataset, dict.fromkeys("abd", b"x"))
+
+    commit = commit_files(member, dataset, later)
+
+    reader = TreeReader(dataset)
+    (row,) = reader.read_root(commit.root)
+    kept = ManifestRange.objects.get(dataset=dataset, range_id=row.range_id)
+    assert bytes(kept.names) == fingerprints(reader.load_range(row.range_id))
+    with pytest.raises(NameCollision):
+        commit_files(member, dataset, {**later, "D": b"x"})
 
 
 def test_a_file_where_a_folder_is_needed_is_never_allowed(dataset, member):

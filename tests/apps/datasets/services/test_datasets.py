@@ -14,6 +14,7 @@ from datasets.errors import DatasetExists, DatasetNotFound, StoreNotFound
 from datasets.models import Branch, CachedCommit, CacheSite, Commit, Dataset, Pack
 from datasets.selectors import datasets as dataset_reads
 from datasets.services import caches, datasets
+from datasets.workers import purges
 from tests.factories.datasets import commit_files, make_dataset
 
 # No address that was signed before is good any more.
@@ -106,9 +107,9 @@ def test_the_bytes_of_a_deleted_dataset_leave_the_store_and_no_others(dataset, m
     kept = commit_files(member, other, {"a": b"1"})
     datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset)
 
-    at_once = datasets.purge_deleted()
+    at_once = purges.purge_deleted()
     with clock.frozen_at(LATER):
-        done = datasets.purge_deleted()
+        done = purges.purge_deleted()
 
     dataset.refresh_from_db()
     assert (at_once, done) == (0, 1)
@@ -118,13 +119,13 @@ def test_the_bytes_of_a_deleted_dataset_leave_the_store_and_no_others(dataset, m
     assert Commit.objects.filter(dataset=dataset).count() == 1  # the record of what was trained on stays
     assert Pack.objects.filter(dataset=dataset).count() == 0
     assert kept.dataset_id == other.id
-    assert datasets.purge_deleted() == 0
+    assert purges.purge_deleted() == 0
 
 
 def test_nothing_is_purged_that_nobody_deleted(dataset, member):
     commit_files(member, dataset, {"a": b"1"})
 
-    assert datasets.purge_deleted() == 0
+    assert purges.purge_deleted() == 0
     assert len(list(open_dataset_store(dataset).list_blobs(""))) == 4
 
 
@@ -140,16 +141,16 @@ def test_deleting_twice_is_told_once(dataset, make_actor):
 def test_copies_of_a_deleted_dataset_leave_first_pinned_ones_too(dataset, member, make_actor, tmp_path):
     commit = commit_files(member, dataset, {"a": b"1"})
     site = CacheSite.objects.create(name="local", root=str(tmp_path / "cache"), capacity_bytes=1 << 30)
-    copy = caches.request_cache(member, commit, site)
-    caches.pin(member, copy.pk)
+    copy = caches.request_cache(actor=member, commit=commit, site=site)
+    caches.pin(actor=member, cached_commit_id=copy.pk)
     datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset)
 
-    before = datasets.purge_deleted()
+    before = purges.purge_deleted()
     copy.refresh_from_db()
     state_after_tick = copy.state
     CachedCommit.objects.filter(pk=copy.pk).update(state="gone")
     with clock.frozen_at(LATER):
-        after = datasets.purge_deleted()
+        after = purges.purge_deleted()
 
     assert (before, state_after_tick, after) == (0, "evicting", 1)
 
@@ -157,11 +158,11 @@ def test_copies_of_a_deleted_dataset_leave_first_pinned_ones_too(dataset, member
 def test_a_copy_in_use_keeps_the_bytes_of_a_deleted_dataset(dataset, member, make_actor, tmp_path):
     commit = commit_files(member, dataset, {"a": b"1"})
     site = CacheSite.objects.create(name="local", root=str(tmp_path / "cache"), capacity_bytes=1 << 30)
-    copy = caches.request_cache(member, commit, site, holder="job-1")
+    copy = caches.request_cache(actor=member, commit=commit, site=site, holder="job-1")
     datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset)
 
     with clock.frozen_at(LATER):
-        assert datasets.purge_deleted() == 0
+        assert purges.purge_deleted() == 0
 
     copy.refresh_from_db()
     assert copy.state == "queued"

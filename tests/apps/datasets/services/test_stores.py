@@ -12,6 +12,7 @@ from datasets.adapters.opening import credentials_of, encrypt_credentials, open_
 from datasets.errors import InvalidStore, StoreNotFound
 from datasets.models import Store
 from datasets.services import stores
+from datasets.workers import unfinished
 from tests.contracts.blob_store import announce
 from tests.factories.datasets import make_store
 
@@ -90,11 +91,11 @@ def test_what_killed_uploads_left_is_swept_and_running_ones_are_not(store_row):
     store = open_store(store_row)
     old = store.open_put("packs/a", announce(b"old"))
     with clock.frozen_at(clock.now() + timedelta(hours=2)):
-        swept = stores.sweep_unfinished()
+        swept = unfinished.sweep_unfinished()
     fresh = store.open_put("packs/b", announce(b"fresh"))
 
     fresh.write(b"fresh")
-    swept_later = stores.sweep_unfinished()
+    swept_later = unfinished.sweep_unfinished()
     fresh.finish()
     old.discard()
 

@@ -23,7 +23,7 @@ from datasets.services import damage, datasets, downloads, stores, trees, upload
 from datasets.services.checkouts import write_tree
 from datasets.services.downloads import Wanted
 from datasets.services.uploads import ObjectKind, Offer
-from datasets.workers import collection
+from datasets.workers import collection, purges
 from nearline.content.chunking import THRESHOLD_BYTES
 from tests.factories.datasets import commit_files, make_dataset, read_tree, source_files
 
@@ -289,7 +289,7 @@ def test_the_purge_of_a_dataset_that_borrows_leaves_the_tree_alone(store, member
 
     datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset)
     at(1)
-    assert datasets.purge_deleted() == 1
+    assert purges.purge_deleted() == 1
     collect_all(at)
 
     assert not dataset.packs.exists()
@@ -303,7 +303,7 @@ def test_packs_that_were_borrowed_leave_once_the_last_borrower_is_purged(store, 
     datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset)
 
     at(1)
-    datasets.purge_deleted()
+    purges.purge_deleted()
     collect_all(at)
 
     assert not Pack.objects.exists()
@@ -317,7 +317,7 @@ def test_a_dataset_that_lends_packs_is_not_purged(store, member, dataset, at):
 
     at(1)
 
-    assert datasets.purge_deleted() == 0
+    assert purges.purge_deleted() == 0
     assert read(member, commit, b"a.txt") == b"one"
 
 

@@ -12,6 +12,7 @@ from datasets.errors import BodyRefused, ManifestRejected, StaleParent, UploadCl
 from datasets.models import Branch, Commit, Pack, UploadPart
 from datasets.selectors import files
 from datasets.services import tree_edits, upload_parts, uploads
+from datasets.workers import unfinished
 from nearline.content.chunking import cut
 from nearline.content.hashing import file_id
 from tests.factories.datasets import commit_files
@@ -236,6 +237,6 @@ def test_the_parts_of_ended_uploads_are_forgotten(member, upload):
     send(member, upload, 0, {"a": b"a"})
     commit(member, upload)
 
-    uploads.expire_uploads()
+    unfinished.expire_uploads()
 
     assert UploadPart.objects.count() == 0

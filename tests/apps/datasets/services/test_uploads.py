@@ -15,6 +15,7 @@ from datasets.models import Pack, UploadSession
 from datasets.selectors import uploads as upload_reads
 from datasets.services import uploads
 from datasets.services.uploads import ObjectKind, Offer
+from datasets.workers import unfinished
 from tests.factories.datasets import PackedTree, commit_files
 
 TREE = PackedTree({"a": b"1", "b": b"2"})
@@ -160,8 +161,8 @@ def test_every_call_prolongs_a_session(member, upload):
 
 def test_a_session_ends_when_nothing_is_heard(member, upload):
     with clock.frozen_at(upload.expires_at + timedelta(seconds=1)):
-        assert uploads.expire_uploads() == 1
-        assert uploads.expire_uploads() == 0
+        assert unfinished.expire_uploads() == 1
+        assert unfinished.expire_uploads() == 0
         with pytest.raises(UploadClosed):
             uploads.offer_packs(actor=member, upload=upload, offers=[PACK])
 

@@ -34,7 +34,7 @@ def browser_of(actor) -> Client:
 def cache_commits(actor, project, site, count: int, *, dataset: str = "digits") -> None:
     made = make_dataset(actor, project, dataset)
     for number in range(count):
-        caches.request_cache(actor, commit_files(actor, made, {"a.txt": b"%d" % number}), site)
+        caches.request_cache(actor=actor, commit=commit_files(actor, made, {"a.txt": b"%d" % number}), site=site)
 
 
 def test_many_copies_are_shown_in_parts_and_the_bar_holds_all(site_admin, project, site, silent):

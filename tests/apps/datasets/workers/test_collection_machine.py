@@ -34,7 +34,7 @@ from datasets.models import Branch, CommitSource, PackState, UploadSession
 from datasets.services import commits, datasets, manifests, uploads
 from datasets.services.packs import RangesForgotten
 from datasets.services.uploads import ObjectKind, Offer
-from datasets.workers import collection
+from datasets.workers import collection, purges, unfinished
 from tests.factories.datasets import PackedTree, make_dataset
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -70,8 +70,8 @@ class Machine(RuleBasedStateMachine):
     def teardown(self):
         self.tick(timedelta(days=30))
         with clock.frozen_at(self.now):
-            uploads.expire_uploads()
-            datasets.purge_deleted()
+            unfinished.expire_uploads()
+            purges.purge_deleted()
             self.collect_everything()
             stored = {blob.key for blob in open_dataset_store(self.dataset).list_blobs("packs/")}
             assert stored == self.needed, "what nothing refers to leaves in the end, and nothing else"
@@ -206,7 +206,7 @@ class Machine(RuleBasedStateMachine):
         with clock.frozen_at(self.now):
             datasets.delete_dataset(actor=self.admin, dataset=self.dataset)
             if is_purged:
-                datasets.purge_deleted()
+                purges.purge_deleted()
             self.dataset = make_dataset(self.member, self.project)
         self.held = []
 
@@ -240,7 +240,7 @@ class Machine(RuleBasedStateMachine):
         """What nobody touches from now on is due afterwards."""
         self.tick(timedelta(hours=25))
         with clock.frozen_at(self.now):
-            uploads.expire_uploads()
+            unfinished.expire_uploads()
             collection.condemn_unreferenced()
         self.tick(timedelta(days=8))
 

@@ -24,7 +24,7 @@ from datasets.models import Branch, Dataset, StoredTree, TreeHold
 from datasets.selectors import files
 from datasets.selectors import trees as tree_reads
 from datasets.services import datasets, trees
-from datasets.workers import collection
+from datasets.workers import collection, purges
 from tests.factories.datasets import make_dataset, source_files
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -59,7 +59,7 @@ class Machine(RuleBasedStateMachine):
         for _ in range(9):
             self.now += timedelta(days=9)
             with clock.frozen_at(self.now):
-                datasets.purge_deleted()
+                purges.purge_deleted()
                 collection.collect()
         left = [blob.key for row in Dataset.objects.all() for blob in open_dataset_store(row).list_blobs("")]
         assert left == [], "what nothing refers to leaves in the end"
@@ -107,7 +107,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def purge(self):
         with clock.frozen_at(self.now):
-            datasets.purge_deleted()
+            purges.purge_deleted()
 
     @rule()
     def collect(self):

@@ -8,9 +8,17 @@ from dataclasses import replace
 import pytest
 
 from compute.adapters.kubernetes import manifests
-from compute.adapters.kubernetes.manifests import PodSettings, build_pod, build_secret, check_launch, object_name
+from compute.adapters.kubernetes.manifests import (
+    PodSettings,
+    build_gang,
+    build_pod,
+    build_secret,
+    build_service,
+    check_launch,
+    object_name,
+)
 from compute.engine.mounts import HostFolder, Mount, NfsExport, Tree, Volume
-from compute.engine.ports import GpuShare
+from compute.engine.ports import GpuShare, Replica
 from compute.errors import StartRefused
 from tests.contracts.compute_driver import make_launch
 
@@ -246,3 +254,47 @@ def test_a_job_without_an_image_gets_the_default_of_the_cluster():
     check_launch(launch(image=None), settings)
 
     assert container(build_pod(launch(image=None), settings), "main")["image"] == "lab/base:1"
+
+
+def gang(count=3, **more):
+    peers = tuple(Replica(f"node-{rank + 1}") for rank in range(1, count))
+    return replace(launch("ring"), peers=peers, **more)
+
+
+def test_a_gang_is_a_pod_for_each_replica_on_its_node_under_a_host_name():
+    pods = build_gang(gang(), SETTINGS, "uid-1")
+    name = object_name(SETTINGS, "ring")
+
+    assert [pod["metadata"]["name"] for pod in pods] == [name, f"{name}-1", f"{name}-2"]
+    assert [pod["spec"]["affinity"] for pod in pods] == [manifests._pin_to(f"node-{number}") for number in (1, 2, 3)]
+    assert [(pod["spec"]["hostname"], pod["spec"]["subdomain"]) for pod in pods] == [
+        (f"replica-{rank}", name) for rank in range(3)
+    ]
+    assert [environment(pod)["RANK"] for pod in pods] == ["0", "1", "2"]
+    assert {environment(pod)["MASTER_ADDR"] for pod in pods} == {f"replica-0.{name}"}
+    assert [environment(pod)["NEARLINE_NODE"] for pod in pods] == ["node-1", "node-2", "node-3"]
+
+
+def test_only_replica_0_sends_the_output_and_all_wait_for_each_other():
+    duties = [[each["name"] for each in pod["spec"]["initContainers"]] for pod in build_gang(gang(), SETTINGS, "uid-1")]
+
+    assert duties == [["meet", "keep"], ["meet"], ["meet"]]
+
+
+def test_the_secret_of_a_gang_has_its_hostfile_and_owns_what_goes_with_it():
+    secret = build_secret(gang(), SETTINGS, "token")
+    service, pods = build_service(gang(), SETTINGS, "uid-1"), build_gang(gang(), SETTINGS, "uid-1")
+    name = object_name(SETTINGS, "ring")
+
+    assert secret["stringData"]["hostfile"].splitlines() == [f"replica-{rank}.{name} slots=1" for rank in range(3)]
+    owner = [{"apiVersion": "v1", "kind": "Secret", "name": name, "uid": "uid-1"}]
+    assert [item["metadata"].get("ownerReferences") for item in (service, *pods)] == [owner, None, owner, owner]
+    assert service["spec"]["selector"] == {"nearline.dev/gang": name}
+    assert all(pod["metadata"]["labels"]["nearline.dev/gang"] == name for pod in pods)
+
+
+def test_a_pod_of_a_gang_fits_the_names_of_the_cluster():
+    long = replace(gang(256), spec=replace(gang().spec, name="x" * 200))
+    names = {pod["metadata"]["name"] for pod in build_gang(long, SETTINGS, "uid-1")}
+
+    assert (len(names), max(map(len, names)) <= 63) == (256, True)

@@ -1,11 +1,14 @@
 """What a cluster has for our scheduler."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
 from compute.adapters.kubernetes.nodes import parse_quantity, read_nodes, requests_of
-from compute.engine.ports import GpuFacts, NodeFacts
+from compute.engine.node_faults import MOST_GPUS
+from compute.engine.ports import ForeignUse, GpuFacts, NodeFacts
+from core.bounds import MAX_QUANTITY
 
 GIB = 2**30
 
@@ -119,3 +122,39 @@ def test_a_node_is_ready_when_our_pods_may_come_to_it(node, tolerations, is_read
 )
 def test_quantities_are_read_as_kubernetes_writes_them(text, number):
     assert parse_quantity(text) == Decimal(number)
+
+
+def test_slices_of_gpus_are_gpus_with_the_model_and_the_memory_of_the_slice():
+    labels = {
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
+        "nvidia.com/gpu.memory": "81920",
+        "nvidia.com/mig-1g.10gb.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb",
+        "nvidia.com/mig-1g.10gb.memory": "9728",
+    }
+    node = make_node(labels=labels)
+    node["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] = "7"
+
+    [facts] = read_nodes([node], [], gpu_resource="nvidia.com/mig-1g.10gb", is_ours=lambda _: False)
+
+    assert len(facts.gpus) == 7
+    assert (facts.gpus[0].model, facts.gpus[0].memory_bytes) == ("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", 9728 * 2**20)
+
+
+def test_what_others_hold_of_a_node_is_told_with_who_holds_its_gpus():
+    pod = make_pod(owner="them", cpu="500m", memory="1Gi", **{"nvidia.com/gpu": "1"})
+    pod["metadata"] |= {"namespace": "kube-system", "name": "triton"}
+
+    [facts] = read([make_node()], [pod])
+
+    assert facts.foreign == ForeignUse(500, GIB, 1, ("kube-system/triton",))
+
+
+def test_amounts_that_no_machine_has_are_bounded_so_that_one_node_slows_nobody():
+    huge = str(2**63 - 1)
+    endless = make_pod(**{"cpu": huge, "memory": huge, "nvidia.com/gpu": "Infinity"})
+
+    (node,) = read([make_node(gpus="1000000")], [endless, endless])
+
+    assert (node.cpu_millicores, node.memory_bytes) == (0, 0)
+    assert node.foreign == replace(node.foreign, cpu_millicores=MAX_QUANTITY, memory_bytes=MAX_QUANTITY, gpus=0)
+    assert len(node.gpus) == MOST_GPUS + 1

@@ -1,9 +1,11 @@
 """Logs of pods by offsets, out of an API that knows only time stamps."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from compute.adapters.kubernetes.gateway import Refusal
 from compute.adapters.kubernetes.pod_logs import PodLogs
+from core.kubernetes.gateway import Refusal
 
 
 class Pods:
@@ -121,3 +123,35 @@ def test_a_removed_log_is_empty(logs, pods):
     logs.remove("a")
 
     assert logs.read("a", 0, 10).data == b""
+
+
+def fetch_parts(logs, replicas, *, has_ended=False):
+    for name, replica in replicas.items():
+        PodLogs(logs._folder, replica).fetch(name, "/log", list, has_ended=has_ended, is_part=True)
+
+
+def test_the_logs_of_replicas_are_one_log_in_the_order_of_time_whoever_joins_it(logs, tmp_path):
+    replicas = {"ring": Pods(), "ring-1": Pods()}
+    replicas["ring"].print(1, b"a\n")
+    replicas["ring-1"].print(2, b"b\n")
+    replicas["ring"].print(30, b"c\n")
+    fetch_parts(logs, replicas)
+    logs.join("ring", list(replicas), now=datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC))
+
+    # Who has printed at the same second may not have been read yet.
+    assert logs.read("ring", 0, 1000).data == b"a\n[1] b\n"
+
+    replicas["ring-1"].print(29, b"d")
+    fetch_parts(logs, replicas, has_ended=True)
+    other = PodLogs(tmp_path / "other", Pods())
+    other._folder.mkdir()
+    fetch_parts(other, replicas, has_ended=True)
+    for each in (logs, other):
+        each.join("ring", list(replicas), now=datetime(2026, 11, 21, 12, 1, tzinfo=UTC))
+
+    chunk = logs.read("ring", 0, 1000)
+    assert (chunk.data, chunk.is_complete) == (b"a\n[1] b\n[1] d\nc\n", True)
+    assert other.read("ring", 0, 1000) == chunk
+
+    logs.remove("ring")
+    assert list(tmp_path.glob("*.log*")) == []

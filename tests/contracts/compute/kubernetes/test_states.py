@@ -78,6 +78,26 @@ def test_a_deleted_pod_on_a_node_that_does_not_answer_runs():
     assert states.report_of(make_pod(main=RUNS, meta=DELETED)).state is ReportState.RUNNING
 
 
+LOST = condition("Ready", "False")
+FORCED = {"deletionTimestamp": FINISHED, "deletionGracePeriodSeconds": 0}
+
+
+def test_a_pod_whose_node_does_not_answer_runs_as_far_as_anybody_knows_and_says_so():
+    report = states.report_of(make_pod(main=RUNS, conditions=[LOST]))
+
+    assert report.state is ReportState.RUNNING
+    assert report.reason == (
+        "The node node-1 does not answer the cluster. The job may still run there, so it is started again only when "
+        "the cluster has given the node up, or its pod was removed by force."
+    )
+
+
+def test_a_pod_that_is_removed_by_force_from_a_node_that_answers_runs_until_the_node_says_otherwise():
+    report = states.report_of(make_pod(main=RUNS, conditions=[condition("Ready")], meta=FORCED))
+
+    assert (report.state, report.reason) == (ReportState.RUNNING, "")
+
+
 @pytest.mark.parametrize(
     ("pod", "reason"),
     [
@@ -103,6 +123,12 @@ def test_a_pod_that_has_not_begun_says_what_it_waits_for(pod, reason):
 DISRUPTED = "DisruptionTarget"
 ENDS = {
     "the command fails": (make_pod("Failed", ended(3), init=[KEPT]), EndCause.EXITED, "user_error", ""),
+    "the image has no shell": (
+        make_pod("Failed", ended(128, reason="StartError", message="exec: sh: not found"), init=[KEPT]),
+        EndCause.EXITED,
+        "user_error",
+        "The command cannot be started in its image: exec: sh: not found.",
+    ),
     "out of memory": (
         make_pod("Failed", ended(137, reason="OOMKilled"), init=[KEPT]),
         EndCause.OUT_OF_MEMORY,
@@ -166,6 +192,12 @@ ENDS = {
         EndCause.NODE_LOST,
         "node_lost",
         "The node node-1 left the cluster. PodGC: node no longer exists.",
+    ),
+    "removed by force from a node that does not answer": (
+        make_pod(main=RUNS, conditions=[LOST], meta=FORCED),
+        EndCause.NODE_LOST,
+        "node_lost",
+        "The node node-1 did not answer any more, and the pod was removed by force.",
     ),
     "deleted by hand": (
         make_pod("Failed", ended(143), meta=DELETED),
@@ -278,3 +310,56 @@ PLACED = condition("PodScheduled", at="2026-11-21T12:59:00Z")
 )
 def test_a_pod_that_cannot_go_on_is_given_up(pod, verdict):
     assert states.judge(pod, NOW) == verdict
+
+
+def replica(rank, pod, count=3):
+    pod["metadata"]["name"] = f"nl-train-{rank}"
+    pod["metadata"]["annotations"] |= {"nearline.dev/replica": str(rank), "nearline.dev/replicas": str(count)}
+    return pod
+
+
+STARTS = {"phase": "Pending", "main": waits("PodInitializing")}
+
+
+def judged(pods, now=NOW):
+    return {states.rank_of(pod): verdict for pod, verdict in states.judge_run(pods, now)}
+
+
+def test_a_gang_whose_pods_are_not_all_made_is_not_there_yet_and_is_given_up_in_the_end():
+    pods = [replica(rank, make_pod(**STARTS)) for rank in (0, 1)]
+
+    assert states.report_of_run(pods) is None
+    assert judged(pods, datetime.fromisoformat(CREATED) + timedelta(seconds=90)) == {}
+    verdict = Verdict(EndCause.NOT_STARTED, "Not all pods of the gang could be made.")
+    assert judged(pods) == {0: verdict, 1: verdict}
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        pytest.param(make_pod("Failed", ended(1)), id="failed"),
+        pytest.param(make_pod(main=RUNS, meta=DELETED), id="being deleted"),
+    ],
+)
+def test_a_replica_that_is_lost_ends_the_others(lost):
+    pods = [replica(0, make_pod(main=RUNS)), replica(1, lost), replica(2, make_pod(**STARTS))]
+
+    stop = Verdict(EndCause.STOPPED, "Replica 1 has ended.")
+    assert judged(pods) == {0: stop, 2: stop}
+    assert states.report_of_run(pods).state is not ReportState.FAILED
+
+
+def test_a_pod_of_a_gang_that_is_gone_has_failed():
+    pods = [replica(rank, make_pod(main=RUNS)) for rank in (0, 2)]
+
+    assert set(judged(pods)) == {0, 2}
+    assert states.report_of_run(pods).replicas[1].reason == "Its pod was removed by force."
+
+
+def test_once_replica_0_has_succeeded_the_others_have_a_moment_to_end():
+    done = make_pod("Succeeded", ended(), init=[KEPT])
+    pods = [replica(0, done), replica(1, make_pod("Succeeded", ended())), replica(2, make_pod(main=RUNS))]
+    end = datetime.fromisoformat(FINISHED)
+
+    assert judged(pods, end + timedelta(seconds=9)) == {}
+    assert judged(pods, end + timedelta(seconds=10)) == {2: Verdict(EndCause.STOPPED, "Replica 0 has ended.")}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compute.adapters.kubernetes.kubeconfig import Kubeconfig, read_kubeconfig
-from compute.errors import InvalidResource
+from core.kubernetes.errors import InvalidKubeconfig
+from core.kubernetes.kubeconfig import Kubeconfig, own_account, read_kubeconfig
 
 PEM = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n").decode()
 CONFIG = {
@@ -87,7 +87,7 @@ def test_the_official_client_gets_inline_data_only():
     ],
 )
 def test_what_would_run_read_or_leak_something_is_refused(section, key, value, words):
-    with pytest.raises(InvalidResource, match=words):
+    with pytest.raises(InvalidKubeconfig, match=words):
         read_kubeconfig(changed(section, key, value))
 
 
@@ -96,7 +96,7 @@ def test_no_encryption_is_needed_to_this_machine():
 
 
 def test_an_unknown_context_is_refused_with_those_that_there_are():
-    with pytest.raises(InvalidResource, match="no context called 'else'"):
+    with pytest.raises(InvalidKubeconfig, match="no context called 'else'"):
         read_kubeconfig(json.dumps(CONFIG), "else")
 
 
@@ -105,7 +105,7 @@ def test_an_unknown_context_is_refused_with_those_that_there_are():
     ["", "- a\n- b", "a: [", "\x00", "a: &x [1]\nb: [*x, *x]", "x" * (64 * 1024 + 1), "[" * 30_000, "a: 1\n" * 3_000],
 )
 def test_what_is_no_kubeconfig_is_refused(text):
-    with pytest.raises(InvalidResource):
+    with pytest.raises(InvalidKubeconfig):
         read_kubeconfig(text)
 
 
@@ -127,12 +127,48 @@ values = st.recursive(
 def test_whatever_stands_in_a_kubeconfig_it_is_read_or_refused(key, value):
     try:
         config = read_kubeconfig(json.dumps(CONFIG | {key: value}))
-    except InvalidResource:
+    except InvalidKubeconfig:
         return
     assert config.server.startswith("https://")
 
 
 @given(st.text(max_size=300))
 def test_whatever_text_is_sent_is_refused(text):
-    with pytest.raises(InvalidResource):
+    with pytest.raises(InvalidKubeconfig):
         read_kubeconfig(text)
+
+
+ACCOUNT = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+@pytest.fixture
+def account(tmp_path):
+    """The folder that Kubernetes mounts into a pod with a service account."""
+    for name, content in (("ca.crt", base64.b64decode(PEM)), ("namespace", b"nearline\n"), ("token", b"first\n")):
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+def test_a_pod_reaches_its_cluster_by_its_own_account(account):
+    config = own_account(account, ACCOUNT)
+
+    assert (config.server, config.namespace, config.ca) == ("https://10.0.0.1:443", "nearline", PEM)
+    assert own_account(account, {**ACCOUNT, "KUBERNETES_SERVICE_HOST": "fd00::1"}).server == "https://[fd00::1]:443"
+
+
+def test_the_token_of_a_pod_is_read_anew_as_kubernetes_replaces_it(account):
+    config = own_account(account, ACCOUNT)
+    assert config.read_token() == "first"
+
+    (account / "token").write_text("second")
+
+    assert config.read_token() == "second"
+
+
+@pytest.mark.parametrize("missing", ["ca.crt", "namespace", "KUBERNETES_SERVICE_HOST"])
+def test_outside_of_a_pod_there_is_no_own_account(account, missing):
+    environ = {name: value for name, value in ACCOUNT.items() if name != missing}
+    (account / missing).unlink(missing_ok=True)
+
+    with pytest.raises(InvalidKubeconfig, match="does not run in a pod"):
+        own_account(account, environ)

@@ -1,17 +1,24 @@
 """How the API server is spoken with: what is asked again, what is refused, and when it is left alone."""
 
 import json
+import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from compute.adapters.kubernetes.gateway import Breaker, Expired, Gateway, Refusal
-from compute.adapters.kubernetes.kubeconfig import Kubeconfig
-from compute.errors import ResourceUnreachable
+from core.breaker import Breaker
+from core.kubernetes.errors import ClusterUnreachable
+from core.kubernetes.gateway import Expired, Gateway, Refusal
+from core.kubernetes.kubeconfig import Kubeconfig
 from tests.ports import reserve_port
 
 PODS = "/api/v1/pods"
+
+
+def make_breaker(now: list[float]) -> Breaker:
+    return Breaker(ClusterUnreachable, longest_s=13, now=lambda: now[0])
 
 
 class Server:
@@ -157,7 +164,7 @@ def test_a_watch_from_a_forgotten_version_says_so(server, gateway, answer):
 def test_what_a_later_call_can_cure_is_no_refusal(server, gateway, code):
     server.answers = [status(code, "Some", "reason")]
 
-    with pytest.raises(ResourceUnreachable, match=f"answered {code}: reason"):
+    with pytest.raises(ClusterUnreachable, match=f"answered {code}: reason"):
         gateway.get(PODS)
 
 
@@ -165,7 +172,7 @@ def test_a_node_that_does_not_give_its_log_says_nothing_of_the_cluster(server, g
     server.answers = [status(500, "Internal", "dial tcp")] * 3 + [(200, {})]
 
     for _ in range(3):
-        with pytest.raises(ResourceUnreachable, match="dial tcp"):
+        with pytest.raises(ClusterUnreachable, match="dial tcp"):
             list(gateway.stream(f"{PODS}/a/log"))
 
     assert gateway.get(PODS) == {}
@@ -173,11 +180,11 @@ def test_a_node_that_does_not_give_its_log_says_nothing_of_the_cluster(server, g
 
 def test_a_cluster_that_does_not_answer_is_asked_less_and_less_often():
     now = [0.0]
-    gateway = Gateway(Kubeconfig(f"http://127.0.0.1:{reserve_port()}", "lab", token="t"), Breaker(lambda: now[0]))
+    gateway = Gateway(Kubeconfig(f"http://127.0.0.1:{reserve_port()}", "lab", token="t"), make_breaker(now))
 
     def ask() -> int:
         before = gateway.calls
-        with pytest.raises(ResourceUnreachable, match="does not answer"):
+        with pytest.raises(ClusterUnreachable, match="does not answer"):
             gateway.get(PODS)
         return gateway.calls - before
 
@@ -191,12 +198,92 @@ def test_a_cluster_that_does_not_answer_is_asked_less_and_less_often():
 
 def test_one_answer_ends_the_pauses(server):
     now = [0.0]
-    gateway = Gateway(Kubeconfig(server.url, "lab", token="t"), Breaker(lambda: now[0]))
+    gateway = Gateway(Kubeconfig(server.url, "lab", token="t"), make_breaker(now))
     server.answers = [status(503, "Some")] * 2 + [(200, {})] * 2
     for _ in range(2):
-        with pytest.raises(ResourceUnreachable):
+        with pytest.raises(ClusterUnreachable):
             gateway.get(PODS)
 
     now[0] = 1.0
 
     assert (gateway.get(PODS), gateway.get(PODS)) == ({}, {})
+
+
+@pytest.fixture
+def black_hole():
+    """The address of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_nobody_but_its_attendant_waits_for_a_cluster_that_accepts_and_never_answers(black_hole):
+    gateway = Gateway(Kubeconfig(black_hole, "lab", token="t"), is_attended=True, answer_s=0.1)
+    with pytest.raises(ClusterUnreachable, match="does not answer"):
+        gateway.get(PODS)
+    before = gateway.calls
+
+    for _ in range(1000):
+        with pytest.raises(ClusterUnreachable, match="does not answer"):
+            gateway.get(PODS)
+
+    assert gateway.calls - before < 5
+    assert gateway.outages == 1
+
+
+def test_the_attendant_notices_that_the_cluster_answers_again(server):
+    gateway = Gateway(Kubeconfig(server.url, "lab", token="t"), is_attended=True)
+    server.answers = [status(503, "Some")] * 2 + [(200, {"gitVersion": "v1"}), (200, {"kind": "Pod"})]
+    for _ in range(2):
+        with pytest.raises(ClusterUnreachable):
+            gateway.get(PODS)
+
+    wait_for_answer(gateway)
+
+    assert gateway.get(PODS) == {"kind": "Pod"}
+    assert [path for _, path, *_ in server.asked[2:]] == ["/version", PODS]
+
+
+def wait_for_answer(gateway):
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return gateway.check()
+        except ClusterUnreachable:
+            assert time.monotonic() < deadline
+            threading.Event().wait(0.01)
+
+
+def test_a_node_that_keeps_a_log_to_itself_does_not_make_the_cluster_unreachable(black_hole):
+    gateway = Gateway(Kubeconfig(black_hole, "lab", token="t"))
+
+    with pytest.raises(ClusterUnreachable, match="The log cannot be read"):
+        list(gateway.stream(f"{PODS}/a/log", read_s=0.1))
+
+    gateway.check()
+
+
+def test_an_outage_is_told_without_the_objects_of_a_library():
+    config = Kubeconfig(f"http://127.0.0.1:{reserve_port()}", "lab", token="t")
+
+    with pytest.raises(ClusterUnreachable) as error:
+        Gateway(config).get(PODS)
+
+    assert error.value.message == (
+        f"{config.server} does not answer: Failed to establish a new connection: [Errno 111] Connection refused"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (5, "answered JSON that is no object of Kubernetes."),
+        ([], "answered JSON that is no object of Kubernetes."),
+        (b"[" * 200_000, "answered something that is no JSON."),
+        ({"items": {"a": 1}}, "answered a list that is none of Kubernetes."),
+    ],
+)
+def test_what_no_api_server_answers_is_an_outage_in_words(server, gateway, answer, words):
+    server.answers = [(200, answer)]
+
+    with pytest.raises(ClusterUnreachable, match=f"{server.url} {words}"):
+        gateway.list(PODS)

@@ -1,0 +1,151 @@
+"""Jobs by hand: the list, and logs that are read and followed."""
+
+import json
+
+import pytest
+
+
+def job(name="train", **facts):
+    said = {"project": "team", "state": "running", "resource": "dgx", "template": "dgx.gpu-1", "node": "gpu-01"}
+    return {"name": name, **said, "reason": "", "created_at": "2026-11-21T12:00:00Z", "is_unknown": False, **facts}
+
+
+def test_a_job_whose_resource_does_not_answer_is_listed_as_unknown_with_the_reason(cli, server):
+    why = "dgx does not answer. The job was running at the last contact, and may still be."
+    server.on("GET", "/compute/jobs", {"items": [job(is_unknown=True, reason=why), job("done", state="succeeded")]})
+
+    first, second = cli("job", "list", "--project", "team").stdout.splitlines()[1:]
+
+    assert "unknown" in first
+    assert first.rstrip().endswith(why)
+    assert "succeeded" in second
+    assert server.asked[0][2]["project"] == "team"
+
+
+def test_a_log_is_read_to_what_there_is_now(cli, server):
+    server.on(
+        "GET",
+        "/compute/jobs/train/log",
+        [
+            {"text": "one\n", "next_offset": 4, "is_complete": False},
+            {"text": "", "next_offset": 4, "is_complete": False},
+        ],
+    )
+
+    assert cli("job", "logs", "train").stdout == "one\n"
+
+
+def test_a_followed_log_is_read_until_the_job_has_ended(cli, server):
+    server.on(
+        "GET",
+        "/compute/jobs/train/log",
+        [
+            {"text": "one\n", "next_offset": 4, "is_complete": False},
+            {"text": "", "next_offset": 4, "is_complete": False},
+            {"text": "two\n", "next_offset": 8, "is_complete": True},
+            {"text": "", "next_offset": 8, "is_complete": True},
+        ],
+    )
+
+    done = cli("job", "logs", "train", "--follow", "--json")
+
+    assert json.loads(done.stdout) == {"text": "one\ntwo\n"}
+
+
+OUTLOOK = {
+    "text": "This job waits for 2 GPUs that team-d holds by right until about 14:20 UTC; it starts about 14:20 UTC.",
+    "places": [
+        {
+            "template": "dgx.gpu-2",
+            "is_chosen": True,
+            "data": {"total_bytes": 250 * 10**9, "missing_bytes": 41 * 10**9},
+            "starts_at": None,
+            "late_at": None,
+            "run_s": 3600,
+            "finishes_at": None,
+        }
+    ],
+}
+
+
+def test_why_a_job_waits_is_one_sentence_and_a_table_of_places(cli, server):
+    server.on("GET", "/compute/jobs/train", job(state="pending", outlook=OUTLOOK))
+
+    sentence, _, heads, row = cli("job", "why", "train").stdout.splitlines()
+
+    assert sentence == OUTLOOK["text"]
+    assert heads.split("  ")[0] == "PLACE"
+    assert [part.strip() for part in row.split("  ") if part] == [
+        "dgx.gpu-2 (waits here)",
+        "41.0 GB",
+        "not known",
+        "not known",
+        "1 h",
+        "not known",
+    ]
+    assert json.loads(cli("job", "why", "train", "--json").stdout) == OUTLOOK
+
+
+def test_why_of_a_job_without_a_forecast_is_its_reason(cli, server):
+    server.on("GET", "/compute/jobs/train", job(state="pending", reason="needs 2 GPU", outlook=None))
+
+    assert cli("job", "why", "train").stdout == "needs 2 GPU There is no forecast of it yet.\n"
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_a_name_that_would_be_a_step_in_the_path_is_asked_of_no_server(cli, server, name):
+    done = cli("job", "logs", name)
+
+    assert done.exit_code == 3
+    assert f"Nothing is called '{name}'." in done.stderr
+    assert server.asked == []
+
+
+def test_a_gang_is_shown_with_the_node_and_the_state_of_each_replica(cli, server):
+    replicas = [
+        {"node": "gpu-01", "gpus": [[0, 1000]], "state": "running", "reason": ""},
+        {"node": "gpu-02", "gpus": [[3, 1000]], "state": "starting", "reason": "The node prepares the pod."},
+    ]
+    server.on("GET", "/compute/jobs/train", job(replica_count=2, replicas=replicas))
+
+    lines = [line.split() for line in cli("job", "show", "train").stdout.splitlines()]
+
+    assert ["replicas:", "2"] in lines
+    assert lines[-2][:2] + lines[-2][-1:] == ["0", "gpu-01", "running"]
+    assert lines[-1][:2] == ["1", "gpu-02"]
+    assert lines[-1][-6:] == ["starting", "The", "node", "prepares", "the", "pod."]
+
+
+def test_a_job_is_tried_with_what_it_would_run_and_nothing_is_submitted(cli, server):
+    trial = {"starts_now": True, "outlook": {"text": "It would start now on n1.", "places": []}}
+    server.on("POST", "/compute/jobs/try", trial)
+
+    out = cli("job", "try", "dgx.gpu-2", "python train.py", "--project", "team", "--data", "team/digits").stdout
+
+    assert out == "It would start now on n1.\n"
+    assert [(method, path) for method, path, *_ in server.asked] == [("POST", "/compute/jobs/try")]
+    told = cli("job", "try", "dgx.gpu-2", "python train.py", "--project", "team", "--json").stdout
+    assert json.loads(told) == trial
+
+
+def lines(*items):
+    return b"".join(json.dumps(item).encode() + b"\n" if item else b"\n" for item in items)
+
+
+def test_a_command_in_a_job_prints_what_it_prints_there_and_ends_as_it_ends(cli, server):
+    answer = lines({"stdout": "b25l"}, None, {"stderr": "bm8="}, {"stdout": "Cg=="}, {"exit_code": 3})
+    server.on("POST", "/compute/jobs/train/exec", answer)
+
+    done = cli("job", "exec", "train", "--replica", "2", "--", "ls", "-l")
+
+    assert (done.stdout, done.exit_code) == ("one\n", 3)
+    assert server.bodies("POST", "/compute/jobs/train/exec") == [{"command": ["ls", "-l"], "stdin": "", "replica": 2}]
+
+
+def test_a_command_whose_connection_breaks_does_not_look_as_if_it_had_succeeded(cli, server):
+    server.on("POST", "/compute/jobs/train/exec", lines({"stdout": "b25l"}))
+
+    done = cli("job", "exec", "train", "--", "sleep", "9")
+
+    assert done.exit_code != 0
+    assert "it may still run" in done.stderr

@@ -1,0 +1,40 @@
+"""Pools by hand: what moves with a resource is said before it is moved."""
+
+from client.tests.cli.answers import page
+
+POOL = {"name": "cloud", "resources": ["cloud"], "nodes": 2, "gpu_milli": 16_000}
+SAID = "There is work on these resources. 1 job runs on, with 1 GPU, and counts against the quotas of the new pool."
+
+
+def test_pools_are_listed_with_their_resources(cli, server):
+    server.on("GET", "/scheduler/pools", page(POOL))
+
+    assert cli("pool", "list").stdout.splitlines() == [
+        "POOL   GPUS  NODES  RESOURCES",
+        "cloud  16    2      cloud",
+    ]
+
+
+def test_a_pool_is_created_with_resources(cli, server):
+    server.on("POST", "/scheduler/pools", POOL, status=201)
+
+    assert cli("pool", "create", "cloud", "cloud", "--yes").exit_code == 0
+    assert server.bodies("POST", "/scheduler/pools") == [{"name": "cloud", "resources": ["cloud"], "moves_work": True}]
+
+
+def test_a_script_that_does_not_say_yes_is_told_what_would_move_and_moves_nothing(cli, server):
+    server.refuse("PATCH", "/scheduler/pools/cloud", 400, title=SAID, code="scheduler.pool_has_work")
+
+    done = cli("pool", "move", "cloud", "lab")
+
+    assert done.exit_code == 2
+    assert SAID in done.stderr
+    assert server.bodies("PATCH", "/scheduler/pools/cloud") == [{"resources": ["lab"], "moves_work": False}]
+
+
+def test_a_pool_is_deleted_once_it_is_confirmed(cli, server):
+    server.on("DELETE", "/scheduler/pools/cloud", None, status=204)
+
+    assert cli("pool", "delete", "cloud").exit_code == 2
+    assert server.asked == []
+    assert cli("pool", "delete", "cloud", "--yes").exit_code == 0

@@ -1,0 +1,346 @@
+"""`alias runai=nearline`: the command lines of TR-4858 as they are printed there, and what is refused, in words."""
+
+import json
+import shlex
+
+import pytest
+
+QUICKSTART = "gcr.io/run-ai-demo/quickstart"
+TRAINING = {"gpu_milli": 1000, "is_preemptible": True}
+NOTEBOOK = [
+    "--service-type=ingress --port 8888",
+    '--args="--NotebookApp.base_url=team-a-test-ingress" --command=start-notebook.sh',
+]
+NETAPP = """submit netapp1 -i netapp/tensorflow-tfl-py3:20.01.0 --local-image --large-shm -v /mnt:/mnt -v /tmp:/tmp
+ --command python --args "/netapp/scripts/run.py"
+ --args "--dataset_dir=/mnt/mount_0/dataset/imagenet/imagenet_original/"
+ --args "--num_mounts=2" --args "--dgx_version=dgx1" --args "--num_devices=1" -g 1 -p team-a"""
+
+# What each submission of the paper asks of the server, besides project, name and image.
+SUBMISSIONS = [
+    (f"submit hyper1 -i {QUICKSTART} -g 1", TRAINING),
+    (
+        "submit build1 -i python -g 1 --interactive --command sleep --args infinity",
+        {"command": "sleep infinity", "is_preemptible": False},
+    ),
+    (
+        (
+            "submit test-ingress -i jupyter/base-notebook -g 1 --interactive --service-type=ingress --port 8888 "
+            '--args="--NotebookApp.base_url=test-ingress" --command=start-notebook.sh'
+        ),
+        {"command": "start-notebook.sh --NotebookApp.base_url=test-ingress", "ports": [8888]},
+    ),
+    (
+        NETAPP.replace("\n", ""),
+        {
+            "command": "python /netapp/scripts/run.py --dataset_dir=/mnt/mount_0/dataset/imagenet/imagenet_original/ "
+            "--num_mounts=2 --dgx_version=dgx1 --num_devices=1",
+            "volumes": ["/mnt:/mnt", "/tmp:/tmp"],
+            "gpu_milli": 1000,
+        },
+    ),
+    (f"submit frac05 -i {QUICKSTART} -g 0.5 --interactive", {"gpu_milli": 500, "is_preemptible": False}),
+    (
+        f"submit pvc-test -p team-a --pvc test:/tmp/pvc1mount -i {QUICKSTART} -g 1",
+        {"volumes": ["claim test:/tmp/pvc1mount"]},
+    ),
+    (
+        f"submit a-1-1-jupyter -i jupyter/base-notebook -g 1 --interactive {' '.join(NOTEBOOK)} -p team-a",
+        {"ports": [8888], "is_preemptible": False},
+    ),
+    (f"submit a-1-g -i {QUICKSTART} -g 1 -p team-a", TRAINING),
+    (f"submit a-2-gg -i {QUICKSTART} -g 2 -p team-a", {"gpu_milli": 2000}),
+    (f"submit b-1-g06 -i {QUICKSTART} -g 0.6 --interactive -p team-b", {"gpu_milli": 600, "is_preemptible": False}),
+    (f"submit d-1-gggg -i {QUICKSTART} -g 4 -p team-d", {"gpu_milli": 4000, "is_preemptible": True}),
+    (
+        (
+            "submit train-with-checkpoints -i tensorflow/tensorflow:1.14.0-gpu-py3 -v /mnt/nfs_share/john:/mydir -g 1 "
+            "--command -- ./startup.sh --epochs 3"
+        ),
+        {"command": "./startup.sh --epochs 3", "volumes": ["/mnt/nfs_share/john:/mydir"]},
+    ),
+    (
+        (
+            "submit-dist mpi dist1 --workers=2 -g 1 -i gcr.io/run-ai-demo/quickstart-distributed:v0.3.0 "
+            "-e RUNAI_SLEEP_SECS=60 -p team-a"
+        ),
+        {"replicas": 2, "gpu_milli": 1000, "env": {"RUNAI_SLEEP_SECS": "60"}},
+    ),
+]
+
+
+def job(name="hyper1", project="team-a", **facts):
+    said = {"state": "running", "resource": "lab", "template": "lab.1-gpu", "node": "lab-1", "gpu_milli": 1000}
+    said |= {"reason": "", "created_at": "2026-11-21T12:00:00Z", "is_simulated": True, "image": QUICKSTART}
+    return {"name": name, "project": project, "submitted_by": "ada", **said, **facts}
+
+
+def paths(server):
+    return [f"{method} {path}" for method, path, *_ in server.asked]
+
+
+@pytest.fixture
+def runai(cli, server, monkeypatch):
+    """Run a line as the paper prints it, without its first word. The default project is team-a."""
+    monkeypatch.setenv("NEARLINE_PROJECT", "team-a")
+    return lambda line: cli(*shlex.split(line))
+
+
+@pytest.mark.parametrize(("line", "asked"), SUBMISSIONS, ids=[line.split()[1] for line, _ in SUBMISSIONS])
+def test_a_submission_of_the_paper_asks_for_what_it_says(runai, server, line, asked):
+    server.on("POST", "/compute/jobs", job())
+
+    done = runai(line)
+
+    assert done.exit_code == 0, done.output
+    first, second = done.stdout.splitlines()
+    assert first == "The job 'hyper1' has been submitted successfully"
+    assert second.startswith("You can run `runai describe job hyper1 -p team-")
+    (body,) = server.bodies("POST", "/compute/jobs")
+    assert {key: body[key] for key in asked} == asked
+    assert body["image"] in line
+
+
+def test_the_list_has_the_columns_of_the_paper_and_no_deleted_job(runai, server):
+    items = [
+        job("hyper1"),
+        job("gone", state="cancelled"),
+        job("build1", state="pending", node="", is_preemptible=False),
+    ]
+    server.on("GET", "/compute/jobs", {"items": items, "next_cursor": None})
+
+    for line in ("list", "list jobs", "list -p team-a"):
+        done = runai(line)
+        heads, build, hyper = done.stdout.splitlines()
+        assert heads.split("  ")[0] == "NAME"
+        assert [head.strip() for head in heads.split("  ") if head.strip()] == [
+            *("NAME", "STATUS", "AGE", "NODE", "IMAGE", "TYPE", "PROJECT", "USER", "GPUs"),
+            *("CREATED BY CLI", "SERVICE URL(S)"),
+        ]
+        assert build.split()[:2] + build.split()[3:9] == [
+            *("build1", "Pending", "-", QUICKSTART, "Interactive", "team-a", "ada", "1")
+        ]
+        assert hyper.split()[:2] + hyper.split()[3:9] == [
+            *("hyper1", "Running", "lab-1", QUICKSTART, "Train", "team-a", "ada", "1")
+        ]
+        assert done.stderr == "Showing jobs for project team-a\n"
+    assert {query["project"] for _, _, query, _ in server.asked} == {"team-a"}
+
+
+@pytest.mark.parametrize("line", ["get hyper1", "get job hyper1", "describe job hyper1 -p team-a"])
+def test_a_job_is_shown_with_its_pods_and_events(runai, server, line):
+    events = [{"seq": 1, "state": "running", "message": "The job runs.", "at": "2026-11-21T12:00:01.5Z"}]
+    server.on("GET", "/compute/jobs/hyper1", job(events=events, command="sleep 1", volumes=["/mnt:/mnt"]))
+
+    out = runai(line).stdout
+
+    for words in (["NAME:", "hyper1"], ["STATUS:", "Running"], ["GPUS:", "1"], ["VOLUMES:", "/mnt:/mnt"]):
+        assert words in [text.split() for text in out.splitlines()]
+    assert "hyper1-0" in out
+    assert "The job runs." in out
+    assert json.loads(runai("get hyper1 -o json").stdout)["name"] == "hyper1"
+
+
+def test_several_jobs_are_deleted_without_asking_and_a_missing_one_stops_no_other(runai, server):
+    server.refuse("GET", "/compute/jobs/d-1-gggg", 404, title="No such job.")
+    for name in ("d-2-gg", "d-3-gg"):
+        server.on("GET", f"/compute/jobs/{name}", job(name, "team-d"))
+        server.on("POST", f"/compute/jobs/{name}/cancel", job(name, "team-d", state="cancelled"))
+
+    done = runai("delete -p team-d d-1-gggg d-2-gg d-3-gg")
+
+    assert done.stdout.splitlines() == ["Job d-2-gg deleted successfully.", "Job d-3-gg deleted successfully."]
+    assert (done.exit_code, "No such job." in done.stderr) == (3, True)
+
+
+def test_a_job_that_cannot_be_resumed_keeps_none_of_the_others_from_it(runai, server):
+    for name in ("busy", "idle"):
+        server.on("GET", f"/compute/jobs/{name}", job(name))
+    server.refuse("POST", "/compute/jobs/busy/resume", 409, "busy is not suspended: it is running.")
+    server.on("POST", "/compute/jobs/idle/resume", job("idle", state="pending"))
+
+    done = runai("resume busy idle")
+
+    assert done.stdout.splitlines() == ["Job idle resumed successfully."]
+    assert (done.exit_code, "busy is not suspended" in done.stderr) == (5, True)
+
+
+def test_a_job_of_another_project_is_not_deleted(runai, server):
+    server.on("GET", "/compute/jobs/hyper1", job())
+
+    done = runai("delete -p team-b hyper1")
+
+    assert (done.exit_code, done.stderr) == (3, "✗ The job hyper1 does not exist in project team-b.\n")
+    assert paths(server) == ["GET /compute/jobs/hyper1"]
+
+
+@pytest.mark.parametrize("verb", ["suspend", "resume"])
+def test_a_job_is_suspended_and_resumed(runai, server, verb):
+    server.on("GET", "/compute/jobs/hyper1", job())
+    server.on("POST", f"/compute/jobs/hyper1/{verb}", job(state="suspended"))
+
+    assert runai(f"{verb} hyper1").stdout.startswith(f"Job hyper1 {verb}")
+    assert paths(server)[-1] == f"POST /compute/jobs/hyper1/{verb}"
+
+
+def test_logs_are_printed_and_their_end_alone_where_asked_for(runai, server):
+    server.on("GET", "/compute/jobs/hyper1", job())
+    piece = {"text": "one\ntwo\nthree\n", "next_offset": 14, "is_complete": True}
+    rest = {"text": "", "next_offset": 14, "is_complete": True}
+    for line, shown in (("logs hyper1", "one\ntwo\nthree\n"), ("logs hyper1 --tail 2", "two\nthree\n")):
+        server.on("GET", "/compute/jobs/hyper1/log", [piece, rest])
+        assert runai(line).stdout == shown
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("bash build1", ["/bin/bash"]),
+        ("exec build1 ls -l", ["ls", "-l"]),
+        ("exec build1 -- ls -l", ["ls", "-l"]),
+        ("exec -p team-a build1 -i cat", ["cat"]),
+    ],
+)
+def test_commands_run_in_a_job(runai, server, line, command):
+    server.on("GET", "/compute/jobs/build1", job("build1"))
+    server.on("POST", "/compute/jobs/build1/exec", b'{"stdout": "b25l"}\n{"exit_code": 3}\n')
+
+    done = runai(line)
+
+    assert (done.stdout, done.exit_code) == ("one", 3)
+    (body,) = server.bodies("POST", "/compute/jobs/build1/exec")
+    assert body["command"] == command
+
+
+def test_a_resource_without_shells_refuses_in_words(runai, server):
+    server.on("GET", "/compute/jobs/build1", job("build1"))
+    title = "Commands can be run in jobs of clusters; lab is of kind simulated."
+    server.refuse("POST", "/compute/jobs/build1/exec", 409, title=title, code="compute.command_refused")
+
+    done = runai("bash build1")
+
+    assert (done.exit_code, done.stderr) == (5, f"✗ {title}\n")
+
+
+@pytest.mark.parametrize("line", ["config project team-b", "project set team-b"])
+def test_the_default_project_is_remembered(runai, server, here, monkeypatch, line):
+    server.on("GET", "/projects", {"items": [{"name": "team-b", "description": "", "role": "admin"}]})
+    monkeypatch.delenv("NEARLINE_PROJECT")
+
+    done = runai(line)
+
+    assert done.stderr == "✔ Project team-b has been set as default project.\n"
+    server.on("GET", "/compute/jobs", {"items": [], "next_cursor": None})
+    assert "Showing jobs for project team-b" in runai("list jobs").stderr
+
+
+def test_a_project_that_is_not_yours_is_not_remembered(runai, server):
+    server.on("GET", "/projects", {"items": []})
+
+    assert runai("config project nobody").exit_code == 3
+
+
+def test_projects_nodes_and_what_is_held_of_them_are_listed(runai, server):
+    queue = {"pool": "default", "project": "team-a", "gpu_quota_milli": 4000, "interactive_run_at_most_s": 28800}
+    server.on("GET", "/scheduler/queues", {"items": [queue]})
+    gpus = [
+        {"index": 0, "model": "V100", "memory_bytes": 1, "held_milli": 600},
+        {"index": 1, "model": "V100", "held_milli": 0},
+    ]
+    sizes = {"cpu_millicores": 4000, "memory_bytes": 2**30, "cpu_held_millicores": 500, "memory_held_bytes": 2**29}
+    node = {"name": "lab-1", "resource": "lab", "is_ready": True, "is_simulated": True, "gpus": gpus, **sizes}
+    server.on("GET", "/scheduler/nodes", {"items": [node]})
+
+    heads, row = runai("list projects").stdout.splitlines()
+    assert heads.split("  ")[0] == "PROJECT"
+    assert [cell.strip() for cell in row.split("  ") if cell.strip()] == [
+        *("team-a (default)", "default", "4", "8 h", "none", "none")
+    ]
+    assert runai("list nodes").stdout.splitlines()[1].split()[-3:] == ["V100", "2", "1.4"]
+    assert runai("top node").stdout.splitlines()[1].split()[:3] == ["lab-1", "0.6/2", "0.5/4"]
+
+
+def test_what_a_flag_cannot_mean_here_is_refused_by_name_and_nothing_is_asked(runai, server):
+    flags = ["--elastic", "--parallelism 2", "--completions 4", "--gpu-memory 4G", "--mig 1g.5gb", "--node-type=dgx"]
+    flags += ["--working-dir /mydir", "--backoff-limit 3", "--ttl-after-finish 5s", "--cpu-limit 2", "--host-ipc"]
+    flags += ["--memory-limit 4G", "--image-pull-policy Always", "--git-sync x", "--inference", "-t", "--attach"]
+    for flag in flags:
+        done = runai(f"submit x -i {QUICKSTART} {flag} --json")
+        problem = json.loads(done.stderr)
+        assert (done.exit_code, problem["code"]) == (2, "client.flag_refused"), flag
+        assert problem["hint"]
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "submit x -g 1",
+        f"submit x -i {QUICKSTART} --bogus",
+        f"submit x -i {QUICKSTART} -g -1",
+        f"submit x -i {QUICKSTART} -g nan",
+        f"submit x -i {QUICKSTART} -g 1e308",
+        f"submit x -i {QUICKSTART} -g two",
+        f"submit x -i {QUICKSTART} --memory lots",
+        f"submit x -i {QUICKSTART} --port 99999",
+        f"submit x -i {QUICKSTART} --port {'9' * 5000}",
+        f"submit x -i {QUICKSTART} --port ²",
+        f"submit x -i {QUICKSTART} --port 0655350",
+        f"submit x -i {QUICKSTART} -e NOVALUE",
+        f"submit x --name y -i {QUICKSTART}",
+        f"submit x -i {QUICKSTART} --args 1",
+        f"submit x -i {QUICKSTART} --service-type tunnel",
+        f"submit-dist smoke x -i {QUICKSTART}",
+        f"submit-dist mpi x -i {QUICKSTART} --workers 0",
+        "list clouds",
+        "top job",
+        "config cluster c",
+        "get one two",
+        "get hyper1 -o yaml",
+        "logs hyper1 --since 5s",
+        "exec build1 -it bash",
+        "exec build1 -i",
+    ],
+)
+def test_bad_input_is_told_and_nothing_is_submitted(runai, server, line):
+    server.on("GET", "/compute/jobs/hyper1", job())
+    done = runai(line)
+
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert "Something broke" not in done.stderr
+    assert not any(method == "POST" for method, *_ in server.asked)
+
+
+def test_without_a_project_the_paper_s_words_say_so(cli, server):
+    done = cli("submit", "x", "-i", QUICKSTART, "-g", "1")
+
+    assert done.exit_code == 2
+    assert "Define a project by --project flag, alternatively set a project as default" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "naïve", "x" * 300, "-"])
+def test_an_odd_name_is_the_server_s_to_refuse_or_names_nothing(runai, server, name):
+    server.refuse("POST", "/compute/jobs", 422, title="It cannot name a job.")
+
+    done = runai(f"submit --name '{name}' -i {QUICKSTART}")
+
+    assert (done.exit_code, done.stderr) == (6, "✗ It cannot name a job.\n")
+
+
+def test_a_dry_run_submits_nothing(runai, server):
+    server.on(
+        "POST", "/compute/jobs/try", {"starts_now": True, "outlook": {"text": "It would start now.", "places": []}}
+    )
+
+    assert runai(f"submit x -i {QUICKSTART} -g 1 --dry-run").stdout == "It would start now.\n"
+    assert paths(server) == ["POST /compute/jobs/try"]
+
+
+def test_what_simulated_nodes_leave_out_is_told(runai, server):
+    server.on("POST", "/compute/jobs", job(ports=[8888], volumes=["/mnt:/mnt"]))
+
+    told = runai(f"submit x -i {QUICKSTART} --port 8888 -v /mnt:/mnt").stderr
+
+    assert told == ("lab is simulated: no command runs, no image is pulled, no port is opened, no volume is mounted.\n")

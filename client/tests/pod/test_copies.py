@@ -1,0 +1,225 @@
+"""What a pod does for a cached commit on a volume: it fills it, goes on where another stopped, and heals it."""
+
+import json
+import os
+import stat
+
+import httpx
+import pytest
+
+from client.tests.cli.dataset_server import DatasetServer
+from client.tests.loopback import Answer, serve
+from client.tests.transfer.folders import Folder
+from nearline.errors import Denied
+from nearline.pod import copies
+
+FILES = {"a/one": b"1" * 9000, "a/two": b"2" * 9000, "b": b"3"}
+
+
+class CopyServer:
+    """The platform's routes for one copy, in front of a dataset `team/digits`."""
+
+    def __init__(self, folder) -> None:
+        self.dataset = DatasetServer(folder / "server")
+        self.source = Folder(folder / "source", self.dataset.store)
+        self.reports: list[dict] = []
+        self.is_wanted = True
+
+    def commit(self, files) -> None:
+        for path in [path for path in self.source.root.rglob("*") if path.is_file() and ".nearline" not in path.parts]:
+            path.unlink()
+        self.source.write(files).sync()
+        self.files = files
+
+    def answer(self, request) -> Answer:
+        path = request.target.removeprefix("/api/v1/copy")
+        if not self.is_wanted:
+            return Answer(401, json.dumps({"code": "accounts.not_signed_in", "title": "No.", "hint": ""}).encode())
+        if path == "":
+            newest = self.dataset.store.commits[-1]
+            size_bytes = sum(map(len, self.files.values()))
+            task = {
+                "commit": newest["id"],
+                "root": newest["root"],
+                "files": len(self.files),
+                "size_bytes": size_bytes,
+            }
+            return Answer(200, json.dumps(task).encode())
+        if path == "/progress":
+            self.reports.append(json.loads(request.body))
+            return Answer(204, b"")
+        target = request.target.replace("/copy/", "/datasets/team/digits/")
+        said = self.dataset(
+            httpx.Request(request.method, f"http://server{target}", headers=request.headers, content=request.body)
+        )
+        return Answer(said.status_code, said.content)
+
+
+@pytest.fixture
+def server(tmp_path):
+    return CopyServer(tmp_path)
+
+
+@pytest.fixture
+def pod(server, tmp_path, monkeypatch):
+    """Run a pod's command and return its exit code and what it noted."""
+    (tmp_path / "token").write_text("secret\n")
+    message = tmp_path / "message"
+    monkeypatch.setattr(copies, "_MESSAGE", message)
+    monkeypatch.setenv("NEARLINE_COPY_TOKEN_FILE", str(tmp_path / "token"))
+    with serve(server.answer) as running:
+        monkeypatch.setenv("NEARLINE_URL", running.url)
+
+        def run(*arguments):
+            code = copies.main([str(argument) for argument in arguments])
+            return code, json.loads(message.read_text())
+
+        yield run
+
+
+@pytest.fixture
+def volume(tmp_path):
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    return folder
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def counts(noted):
+    return tuple(noted[f"bytes_{name}"] for name in ("done", "shared", "copied", "moved"))
+
+
+def open_for_writing(folder):
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o755)
+
+
+def test_a_volume_has_exactly_the_files_of_the_commit_read_only_and_names_its_root(server, pod, volume):
+    server.commit(FILES)
+
+    code, noted = pod("fill", volume)
+
+    assert (code, counts(noted)) == (0, (18_001, 0, 0, 18_001))
+    assert contents(volume / "files") == FILES
+    assert json.loads((volume / "READY").read_text())["root"] == noted["root"]
+    assert sorted(path.name for path in volume.iterdir()) == ["READY", "files"]
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (volume / "files").rglob("*")}
+    assert modes == {0o444, 0o555}
+    assert server.reports[-1]["bytes_done"] == 18_001
+
+
+def test_a_volume_that_is_ready_is_told_again_and_not_read(server, pod, volume):
+    server.commit(FILES)
+    _, first = pod("fill", volume)
+    server.dataset.store.fail("get", *[Denied("No.", code="test.no") for _ in range(50)])
+
+    assert pod("fill", volume) == (0, first)
+
+
+def test_of_a_clone_only_what_differs_is_fetched(server, pod, volume):
+    server.commit(FILES)
+    pod("fill", volume)
+    after = {"a/two": FILES["a/two"], "b/deep": b"4" * 100}
+    server.commit(after)
+
+    code, noted = pod("fill", volume)
+
+    assert (code, counts(noted)) == (0, (9100, 9000, 0, 100))
+    assert contents(volume / "files") == after
+    assert stat.S_IMODE((volume / "files/a").stat().st_mode) == 0o555
+
+
+def test_a_file_of_a_clone_that_somebody_wrote_to_is_fetched(server, pod, volume):
+    server.commit(FILES)
+    pod("fill", volume)
+    open_for_writing(volume / "files")
+    (volume / "files/a/one").write_bytes(b"x" * 9000)
+    after = {**FILES, "b": b"4"}
+    server.commit(after)
+
+    code, noted = pod("fill", volume)
+
+    assert (code, noted["bytes_shared"]) == (0, 9000)
+    assert contents(volume / "files") == after
+
+
+@pytest.mark.parametrize("reads", [1, 2, 3])
+def test_a_pod_goes_on_where_another_was_killed_also_in_a_clone(server, pod, volume, reads):
+    server.commit(FILES)
+    pod("fill", volume)
+    after = {"a/one": b"5" * 9000, "c": b"6" * 100}
+    server.commit(after)
+    server.dataset.store.fail("get", *[None] * reads, *[Denied("No.", code="test.no") for _ in range(50)])
+    code, noted = pod("fill", volume)
+    assert (code, noted["code"]) == (1, "test.no")
+    server.dataset.store.before.clear()
+    (volume / "files/a").chmod(0o755)
+    (volume / "files/a/one").unlink(missing_ok=True)
+    (volume / "files/a/one").write_bytes(b"5" * 10)
+
+    code, _ = pod("fill", volume)
+
+    assert code == 0
+    assert contents(volume / "files") == after
+    assert not (volume / "FILLING").exists()
+
+
+def test_a_mounted_copy_gives_its_files_and_what_it_lacks_comes_from_the_store(server, pod, volume, tmp_path):
+    server.commit(FILES)
+    donor = tmp_path / "donor"
+    for path, content in {**FILES, "a/two": b"x" * 9000}.items():
+        (donor / path).parent.mkdir(parents=True, exist_ok=True)
+        (donor / path).write_bytes(content)
+
+    code, noted = pod("fill", volume, donor)
+
+    assert (code, counts(noted)) == (0, (18_001, 0, 9001, 9000))
+    assert contents(volume / "files") == FILES
+
+
+def test_damage_is_named_and_healed(server, pod, volume):
+    server.commit(FILES)
+    pod("fill", volume)
+    files = volume / "files"
+    open_for_writing(files)
+    before = (files / "a/one").stat()
+    (files / "a/one").write_bytes(b"x" * 9000)
+    os.utime(files / "a/one", ns=(before.st_mtime_ns, before.st_mtime_ns))
+    (files / "a/one").chmod(0o444)
+    (files / "b").unlink()
+    (files / "stray").write_bytes(b"?")
+
+    code, noted = pod("verify", volume)
+
+    assert code == 0
+    assert noted["files"] == [["a/one", "changed"], ["b", "missing"], ["stray", "stray"]]
+    assert contents(files) == FILES
+
+
+def test_of_a_part_the_others_are_only_looked_at(server, pod, volume):
+    server.commit({"a": b"1" * 100})
+    pod("fill", volume)
+    files = volume / "files"
+    files.chmod(0o755)
+    before = (files / "a").stat()
+    (files / "a").chmod(0o644)
+    (files / "a").write_bytes(b"x" * 100)
+    os.utime(files / "a", ns=(before.st_mtime_ns, before.st_mtime_ns))
+    (files / "a").chmod(0o444)
+
+    found = [pod("verify", volume, "--part", f"{number}/3")[1]["damaged"] for number in range(3)]
+
+    assert sorted(found) == [0, 0, 1]
+
+
+def test_a_token_that_is_not_known_any_more_ends_the_pod_so_that_another_may_try(server, pod, volume):
+    server.commit(FILES)
+    server.is_wanted = False
+
+    code, noted = pod("fill", volume)
+
+    assert (code, noted["code"]) == (1, "accounts.not_signed_in")
+    assert list(volume.iterdir()) == []

@@ -1,0 +1,161 @@
+"""Jobs of several replicas: placed and started together, evicted and ended together, told one by one."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from accounts.actor import Actor
+from accounts.models import User
+from compute.errors import InvalidJobSpec
+from compute.models import Job, Resource
+from compute.selectors.stamps import stamps_of_jobs
+from compute.services import jobs, resources
+from compute.workers import launches, observe, stops
+from core import clock
+from scheduler.models import Placement, Workload
+from scheduler.services import workloads
+from scheduler.workers import cycle
+from tests.factories import compute as make
+
+SYSTEM = Actor.system("tests")
+START = datetime(2026, 11, 22, 9, tzinfo=UTC)
+
+
+def node(name: str) -> dict:
+    return {
+        "name": name,
+        "cpu_millicores": 1000,
+        "memory_bytes": 2**30,
+        "gpus": 1,
+        "gpu_model": "V100",
+        "gpu_memory_bytes": 2**35,
+    }
+
+
+@pytest.fixture
+def lab(db, home, site_admin):
+    nodes = [node(f"n-{number}") for number in (1, 2, 3)]
+    return resources.attach_resource(actor=site_admin, name="lab", kind="simulated", config={"nodes": nodes})
+
+
+@pytest.fixture
+def template(lab):
+    return make.make_template(lab, gpu_milli=1000)
+
+
+def look(job: Job) -> Job:
+    observe.observe_resource(resource_id=job.resource_id)
+    job.refresh_from_db()
+    return job
+
+
+def start(job: Job) -> Job:
+    cycle.run_once()
+    launches.start_placed_jobs()
+    return look(job)
+
+
+@pytest.fixture
+def browser(client, viewer):
+    client.force_login(User.objects.get(pk=viewer.user_id))
+    return client
+
+
+def test_all_replicas_of_a_job_are_placed_and_started_together_and_told_one_by_one(template, project, browser):
+    with clock.frozen_at(START) as move:
+        [job] = make.submit(project, template, "ring", replicas=3, simulated_duration_s=60)
+        running = start(job)
+
+        assert (running.state, running.node_name, running.gpu_held_milli) == ("running", "n-1", 3000)
+        assert running.replicas == [
+            {"node": f"n-{number}", "gpus": [[0, 1000]], "state": "running", "reason": ""} for number in (1, 2, 3)
+        ]
+        page = browser.get("/jobs/ring/").content.decode()
+        assert [name in page for name in ("n-1", "n-2", "n-3", "3 replicas")] == [True] * 4
+
+        before = stamps_of_jobs(["ring"])
+        move(START + timedelta(seconds=61))
+        ended = look(job)
+
+    assert ended.state == "succeeded"
+    assert [each["state"] for each in ended.replicas] == ["succeeded"] * 3
+    assert stamps_of_jobs(["ring"]) != before
+    assert not Placement.objects.exists()
+
+
+def test_a_gang_that_does_not_fit_starts_nothing(template, project):
+    [job] = make.submit(project, template, "ring", replicas=4)
+
+    job = start(job)
+
+    assert (job.state, job.replicas, job.node_name) == ("pending", [], "")
+    assert not Placement.objects.exists()
+
+
+def test_the_overview_and_the_list_of_jobs_count_the_gpus_of_all_replicas(template, project, browser):
+    [job] = make.submit(project, template, "ring", replicas=4)
+    start(job)
+
+    overview, jobs = (" ".join(browser.get(path).content.decode().split()) for path in ("/", "/jobs/"))
+
+    assert "1 job, 4 GPUs" in overview
+    assert '<td class="num">4</td>' in overview
+    assert '0 <span class="sub">(4)</span>' in jobs
+
+
+def test_a_gang_whose_placements_are_seen_in_part_is_claimed_as_a_whole(template, project):
+    make.submit(project, template, "ring", replicas=3)
+    cycle.run_once()
+    first = Placement.objects.order_by("-pk").values_list("pk", flat=True)[:1]
+
+    claimed = workloads.claim_placements(first)
+
+    assert [place.pod for place in claimed] == ["replica-0", "replica-1", "replica-2"]
+    assert not Placement.objects.filter(is_claimed=False).exists()
+
+
+def test_an_evicted_gang_stops_with_all_its_replicas_and_waits_again_with_none(template, project):
+    [job] = make.submit(project, template, "ring", replicas=2, simulated_duration_s=600)
+    job = start(job)
+    Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Another queue claims its share.")
+    Placement.objects.update(evicting_since=clock.now())
+
+    stops.evict_jobs()
+    job = look(job)
+
+    assert (job.state, job.evictions, job.replicas, job.node_name) == ("pending", 1, [], "")
+    assert not Placement.objects.exists()
+
+
+def test_a_resource_that_runs_each_job_on_one_node_refuses_a_gang(db, home, project):
+    resource, _ = make.make_resource(root=home / "scripted")
+    Resource.objects.update(kind="local")
+    template = make.make_template(resource)
+
+    with pytest.raises(InvalidJobSpec) as refused:
+        make.submit(project, template, "ring", replicas=2)
+
+    assert refused.value.message == (
+        "scripted.small cannot run 2 replicas: a resource of kind local runs each job on one node."
+    )
+    assert not Job.objects.exists()
+
+
+def test_the_size_of_a_workload_is_that_of_all_replicas(template, project):
+    [job] = make.submit(project, template, "ring", replicas=3)
+
+    workload = Workload.objects.get(pk=job.workload_id)
+
+    assert (workload.gpu_milli, workload.cpu_millicores, job.gpu_milli) == (3000, 3000, 1000)
+
+
+def test_the_api_says_how_many_replicas_a_job_has_and_how_each_stands(template, project, browser):
+    [job] = make.submit(project, template, "ring", replicas=2, simulated_duration_s=600)
+    start(job)
+
+    answer = json.loads(browser.get("/api/v1/compute/jobs/ring").content)
+
+    assert answer["replica_count"] == 2
+    assert [(each["node"], each["state"]) for each in answer["replicas"]] == [("n-1", "running"), ("n-2", "running")]
+    jobs.cancel_job(actor=SYSTEM, job=job)

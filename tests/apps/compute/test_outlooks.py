@@ -1,0 +1,239 @@
+"""What a waiting job is told: why, until when, by whose right, and where else it would be done; in one sentence."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.test import Client
+
+from accounts.models import Project, User
+from accounts.services import projects
+from compute.models import Job, ResourceSite
+from compute.selectors import outlooks
+from compute.services import submissions
+from compute.services.submissions import Submission
+from compute.workers import forecasts, launches, observe
+from core import clock, tasks
+from datasets.models import CachedCommit
+from datasets.services import cache_sites
+from scheduler.models import Forecast, Workload
+from scheduler.services import queues, workloads
+from scheduler.workers import cycle
+from tests.factories import compute as make
+from tests.factories.api import call
+from tests.factories.datasets import commit_files, make_dataset, make_store
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+HOUR_S = 3600
+
+
+@pytest.fixture
+def whole(resource):
+    return make.make_template(resource, "whole", cpu_millicores=8000)
+
+
+@pytest.fixture
+def at_noon():
+    with clock.frozen_at(NOON) as move_to:
+        yield move_to
+
+
+def outlook_of(actor, name: str):
+    job = Job.objects.select_related("workload").get(name=name)
+    return outlooks.find_outlooks(actor=actor, jobs=[job]).get(job.pk)
+
+
+def run_cycle() -> None:
+    """Let a cycle decide, and start what it placed."""
+    cycle.run_once()
+    launches.start_placed_jobs()
+    for resource_id in set(Job.objects.values_list("resource_id", flat=True)):
+        observe.observe_resource(resource_id=resource_id)
+
+
+def hold_and_wait(project, template, *, of=None, **spec) -> None:
+    """Let one job hold all of the node, and another one wait for that."""
+    make.submit(of or project, template, "holder", **spec)
+    run_cycle()
+    make.submit(project, template, "waits", simulated_duration_s=600)
+    run_cycle()
+    forecasts.forecast_all()
+
+
+def test_a_waiting_job_is_told_who_holds_what_it_needs_and_when_it_starts(member, project, whole, at_noon):
+    hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
+
+    told = outlook_of(member, "waits")
+
+    assert (told.likely_at, told.late_at, told.line) == (NOON + timedelta(hours=2),) * 2 + (1,)
+    assert told.text == (
+        "This job waits for 8 CPU that team-a (holder) holds until about 14:00 UTC; it starts about 14:00 UTC."
+    )
+
+
+def test_after_35_minutes_the_end_of_the_holder_is_still_what_is_told(member, project, whole, at_noon):
+    hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
+    at_noon(NOON + timedelta(minutes=35))
+    forecasts.forecast_all()
+
+    assert outlook_of(member, "waits").likely_at == NOON + timedelta(hours=2)
+    page = Client()
+    page.force_login(User.objects.get(username="member"))
+    assert "it starts about 14:00 UTC" in page.get("/jobs/waits/").content.decode()
+    assert "it starts about 14:00 UTC" in page.get("/").content.decode()
+    assert "No forecast" not in page.get("/jobs/waits/").content.decode()
+
+
+def test_api_and_pages_say_the_same_sentence(member, project, whole, at_noon):
+    hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
+
+    answer = call(member, "GET", "/compute/jobs/waits").body["outlook"]
+
+    assert answer["text"] == outlook_of(member, "waits").text
+    assert (answer["wait_class"], answer["line"]) == ("by_right", 1)
+    (place,) = answer["places"]
+    assert (place["template"], place["is_chosen"], place["run_s"]) == ("scripted.whole", True, 600)
+    assert place["finishes_at"] == "2026-11-01T14:10:00Z"
+
+
+def test_what_strangers_hold_is_told_without_their_names(member, site_admin, project, whole, at_noon):
+    other = projects.create_project(actor=site_admin, name="team-z")
+    queues.ensure_queue(project_id=other.pk)
+    hold_and_wait(project, whole, of=other, simulated_duration_s=HOUR_S)
+
+    told = outlook_of(member, "waits")
+
+    assert told.text == (
+        "This job waits for 8 CPU that another project holds by right until about 13:00 UTC; it starts about 13:00 UTC."
+    )
+    assert [(holder.job, holder.project) for holder in told.holders] == [
+        ("a job of another project", "another project")
+    ]
+    assert "team-z (holder) holds by right" in outlook_of(site_admin, "waits").text
+    assert "team-z" not in str(call(member, "GET", "/compute/jobs/waits").body)
+
+
+def test_without_history_of_the_holder_it_says_so(member, project, whole, resource, at_noon):
+    resource.is_simulated = False
+    resource.save()
+    hold_and_wait(project, whole)
+
+    told = outlook_of(member, "waits")
+
+    assert (told.likely_at, told.late_at) == (None, None)
+    assert "when it starts is not known, as there is no history of how long those before it run" in told.text
+
+
+def test_a_job_is_predicted_by_the_runs_like_it_given_how_long_it_has_run(member, project, whole, resource, at_noon):
+    resource.is_simulated = False
+    resource.save()
+    for number, minutes in enumerate([10, 20, 60, 80, 100]):
+        [past] = make.submit(project, whole, f"past-{number}", command="python train.py --lr 3")
+        ended = {"state": "succeeded", "started_at": NOON, "finished_at": NOON + timedelta(minutes=minutes)}
+        Job.objects.filter(pk=past.pk).update(**ended)
+        workloads.withdraw_many([past.workload_id])
+    make.submit(project, whole, "holder", command="python train.py --lr 4")
+    run_cycle()
+    make.submit(project, whole, "waits", command="python train.py --lr 5")
+    run_cycle()
+    at_noon(NOON + timedelta(minutes=30))
+
+    forecasts.forecast_all()
+
+    told = outlook_of(member, "waits")
+    assert (told.likely_at, told.late_at) == (NOON + timedelta(minutes=80), NOON + timedelta(minutes=100))
+    assert "in nine of ten cases by 13:40 UTC" in told.text
+
+
+def test_the_other_resource_where_it_would_be_done_sooner_is_told(member, project, whole, home, at_noon):
+    free, _ = make.make_resource("cloud", root=home / "cloud")
+    make.make_template(free, "big", cpu_millicores=8000)
+    hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
+
+    told = outlook_of(member, "waits")
+
+    assert told.text.endswith("; on cloud.big it would start now and be done 2 h sooner.")
+    assert [(place.template, place.is_chosen) for place in told.places] == [
+        ("scripted.whole", True),
+        ("cloud.big", False),
+    ]
+    assert not Workload.objects.filter(resource_id=free.pk).exists()
+
+
+def hydrate() -> None:
+    """Let the sites fill as far as the clock says."""
+    for row in CachedCommit.objects.order_by("pk"):
+        tasks.run("datasets.hydrate", {"cached_commit_id": row.pk})
+
+
+@pytest.fixture
+def far_data(member, site_admin, home, resource, at_noon):
+    """A commit of 1,000 bytes on no site, and two resources that each read a simulated site, at 1 and at 10 bytes/s."""
+    before = tasks.install(tasks.NullQueue())
+    make_store(home / "store")
+    cloud, _ = make.make_resource("cloud", root=home / "cloud")
+    make.make_template(cloud, "big", cpu_millicores=8000)
+    for site, rate, place in (("lab-cache", 1, resource), ("cloud-cache", 10, cloud)):
+        config = {"size_bytes": 10**6, "rate_bytes_s": rate}
+        cache_sites.create_site(actor=site_admin, name=site, kind="simulated", config=config)
+        ResourceSite.objects.create(resource=place, site=site, position=0)
+    yield commit_files(member, make_dataset(member, Project.objects.get(), "digits"), {"a.txt": b"x" * 1000})
+    tasks.install(before)
+
+
+def test_data_that_still_moves_and_the_end_of_the_holder_are_told_together(member, project, whole, far_data, at_noon):
+    make.submit(project, whole, "holder", simulated_duration_s=HOUR_S)
+    run_cycle()
+    wanted = Submission("scripted.whole", "true", "waits", data=["team-a/digits"], simulated_duration_s=600)
+    submissions.submit_job(actor=member, project=project, wanted=wanted)
+    hydrate()
+    at_noon(NOON + timedelta(seconds=400))
+    hydrate()
+    forecasts.forecast_all()
+
+    told = outlook_of(member, "waits")
+
+    assert told.text == (
+        "This job waits for 8 CPU that team-a (holder) holds until about 13:00 UTC; it starts about 13:00 UTC; "
+        "400 B of its data are on lab-cache, 600 B still move and will be there about 12:16 UTC; "
+        "on cloud.big it would start about 12:08 UTC and be done 51 min 40 s sooner."
+    )
+    assert told.chosen.data.ready_at == NOON + timedelta(seconds=1000)
+    assert told.runner_up.starts_at == NOON + timedelta(seconds=500)
+
+
+@pytest.mark.usefixtures("whole", "far_data")
+def test_a_resource_without_a_site_is_no_place_for_a_job_that_reads_a_dataset(member, project, home):
+    bare, _ = make.make_resource("bare", root=home / "bare")
+    make.make_template(bare, "big", cpu_millicores=8000)
+    wanted = Submission("scripted.whole", "true", "waits", data=["team-a/digits"], simulated_duration_s=600)
+    submissions.submit_job(actor=member, project=project, wanted=wanted)
+
+    forecasts.forecast_all()
+
+    places = [place.template for place in outlook_of(member, "waits").places]
+    assert places == ["scripted.whole", "cloud.big"]
+
+
+def test_a_forecast_is_scored_when_the_job_starts_and_what_was_told_first_counts(project, whole, resource, at_noon):
+    hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
+    at_noon(NOON + timedelta(hours=1))
+    forecasts.forecast_all()
+    workloads.release_many([Job.objects.get(name="holder").workload_id])
+    Job.objects.filter(name="holder").update(state="succeeded", finished_at=clock.now())
+    cycle.run_once()
+
+    forecasts.forecast_all()
+
+    row = Forecast.objects.get(name="waits")
+    assert (row.made_at, row.likely_at, row.late_at) == (NOON, *(NOON + timedelta(hours=2),) * 2)
+    assert row.started_at == NOON + timedelta(hours=1)
+
+
+def test_the_forecast_of_a_cancelled_job_is_dropped(project, whole, at_noon):
+    hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
+    Job.objects.filter(name="waits").update(state="cancelled", finished_at=NOON)
+    workloads.withdraw_many([Job.objects.get(name="waits").workload_id])
+
+    forecasts.forecast_all()
+
+    assert not Forecast.objects.exists()

@@ -1,0 +1,123 @@
+"""The page of one resource: who holds what, from where it is known and since when, and what detaching it loses."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from compute.engine.ports import BackendFacts, ClusterFacts, ForeignUse, GpuFacts, NodeFacts, StorageFacts
+from compute.services import node_reports
+from core import clock
+from scheduler.models import Node
+from tests.factories import compute as make
+from tests.markup import flat
+
+pytestmark = pytest.mark.django_db
+
+REPORTED_AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+GIB = 2**30
+NODE = NodeFacts(
+    "node-1",
+    3000,
+    8 * GIB,
+    gpus=tuple(GpuFacts(index, f"u-{index}", "NVIDIA-A100", 80 * GIB) for index in range(3)),
+    labels={"pool": "train", "kubernetes.io/os": "linux"},
+    foreign=ForeignUse(1000, 2 * GIB, 1, ("kube-system/triton",)),
+)
+
+
+@pytest.fixture
+def cluster(resource):
+    with clock.frozen_at(REPORTED_AT):
+        node_reports.write(resource, [NODE])
+        node_reports.write_facts(
+            resource,
+            ClusterFacts(
+                "v1.34.4",
+                (StorageFacts("fast", "csi.trident.netapp.io", "many nodes", is_default=True),),
+                (BackendFacts("svm1", "ontap-nas", "offline", "SVM is not reachable"),),
+            ),
+        )
+    return resource
+
+
+def page_of(actor):
+    client = Client()
+    client.force_login(User.objects.get(pk=actor.user_id))
+    with clock.frozen_at(REPORTED_AT.replace(minute=5)):
+        return flat(client.get("/compute/scripted/").content.decode())
+
+
+def test_what_is_free_ours_and_foreign_is_told_with_source_and_age(cluster, project, template, site_admin):
+    [job] = make.submit(project, make.make_template(cluster, "gpu", gpu_milli=1000), "train")
+    make.place([job], gpus=[[0, 1000]])
+
+    page = page_of(site_admin)
+
+    assert '<td>NVIDIA-A100<span class="sub">80 GiB each</span></td>' in page
+    assert '<td class="num nowrap">2 / 1 / 1</td>' in page
+    assert '<span class="tag">pool train</span>' in page
+    assert "linux" not in page
+    assert "kube-system/triton" in page
+    assert 'reported by the resource<time datetime="2026-03-01T12:00:00+00:00"' in page
+
+
+def test_storage_classes_and_backends_are_shown_as_the_cluster_reported_them(cluster, site_admin):
+    page = page_of(site_admin)
+
+    assert "v1.34.4" in page
+    assert '<td class="mono">csi.trident.netapp.io</td><td>many nodes</td>' in page
+    assert "SVM is not reachable" in page
+
+
+def test_how_the_storage_class_fared_when_it_was_tried_is_told_step_by_step(cluster, site_admin):
+    steps = [{"name": "bound", "seconds": 1.2}, {"name": "deleted", "seconds": 3.0}]
+    cluster.facts["storage_probe"] = {"storage_class": "fast", "at": "2026-03-01T12:00:00Z", "steps": steps}
+    cluster.save()
+
+    page = page_of(site_admin)
+
+    assert (
+        "fast was tried when the cluster was attached: a claim of 1 GiB was bound in 1.2 s, deleted in 3.0 s." in page
+    )
+
+
+def test_the_pods_of_others_are_named_to_site_admins_only(cluster, member):
+    page = page_of(member)
+
+    assert "kube-system/triton" not in page
+    assert "Detach" not in page
+
+
+def test_detaching_says_first_what_is_lost(cluster, project, template, site_admin):
+    make.submit(project, template, "train")
+
+    page = page_of(site_admin)
+
+    assert "0 jobs run and 1 waits on<b>scripted</b>: as long as there are any, detaching is refused." in page
+    assert "Its 1 template: scripted.small." in page
+
+
+def test_a_whole_resource_is_drained_and_opened_again(cluster, site_admin):
+    node_reports.write(cluster, [NODE, replace(NODE, name="node-2")])
+    client = Client()
+    client.force_login(User.objects.get(pk=site_admin.user_id))
+
+    client.post("/compute/scripted/drain/", {"drained": "1"})
+    assert set(Node.objects.values_list("is_drained", flat=True)) == {True}
+
+    client.post("/compute/scripted/drain/", {"drained": "0"})
+    assert set(Node.objects.values_list("is_drained", flat=True)) == {False}
+
+
+def test_a_node_that_cannot_be_is_left_out_and_named_on_the_page(resource, site_admin, client):
+    with clock.frozen_at(REPORTED_AT):
+        node_reports.write(resource, [NODE, replace(NODE, name="node-2", gpus=NODE.gpus * 1000)])
+    client.force_login(User.objects.get(pk=site_admin.user_id))
+
+    page = flat(client.get(f"/compute/{resource.name}/").content.decode())
+
+    assert "The node node-2 is left out: it has more than 1,000 GPUs." in page
+    assert list(Node.objects.values_list("name", flat=True)) == ["node-1"]

@@ -1,0 +1,186 @@
+"""A suspended job gives its resources back, and starts anew once it is resumed."""
+
+import pytest
+
+from accounts.errors import PermissionDenied
+from accounts.models import User
+from compute.errors import JobBelongsToRun, JobNotSuspended
+from compute.models import Job
+from compute.services import jobs, suspensions
+from compute.workers import data_waits, observe, stops
+from scheduler.models import Placement, Workload
+from tests.factories import compute as make
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def job(project, template) -> Job:
+    """Return a job that runs."""
+    [job] = make.submit(project, template, "train")
+    make.start([job])
+    return now(job)
+
+
+def now(job: Job) -> Job:
+    return Job.objects.select_related("resource", "project").get(pk=job.pk)
+
+
+def look(job: Job) -> None:
+    stops.stop_ending_jobs()
+    observe.observe_resource(resource_id=job.resource_id)
+
+
+def suspend(actor, job: Job) -> None:
+    suspensions.suspend_job(actor=actor, job=job)
+    look(job)
+
+
+def test_a_job_that_runs_is_stopped_and_holds_nothing_until_it_is_resumed(job, member, driver):
+    token, workload_id = job.token, job.workload_id
+
+    suspensions.suspend_job(actor=member, job=job)
+    assert (now(job).state, now(job).reason) == ("suspending", "member suspended the job.")
+    assert Placement.objects.filter(workload=workload_id).exists()
+    look(job)
+
+    job = now(job)
+    assert (job.state, job.reason, job.node_name, job.gpus) == ("suspended", "member suspended the job.", "", [])
+    assert (job.has_ended, job.is_live, job.token != token, job.gpu_held_milli) == (False, True, True, 0)
+    assert Workload.objects.get(pk=workload_id).state == "released"
+    assert not Placement.objects.exists()
+    assert driver.list_jobs() == []
+
+
+def test_a_resumed_job_is_queued_anew_and_runs_again(job, member, driver):
+    suspend(member, job)
+
+    resumed = suspensions.resume_job(actor=member, job=now(job))
+    assert (resumed.state, resumed.reason, resumed.workload.state) == ("pending", "", "pending")
+    assert (resumed.workload.title, resumed.workload.queue.project_id) == ("train", job.project_id)
+    make.start([resumed])
+
+    assert (now(job).state, now(job).run_name) == ("running", "train~2")
+    driver.finish("train~2")
+    look(job)
+    assert now(job).state == "succeeded"
+    assert list(job.events.values_list("state", flat=True)) == [
+        *("pending", "starting", "running", "suspending", "suspended"),
+        *("pending", "starting", "running", "succeeded"),
+    ]
+
+
+def test_a_job_that_waits_leaves_the_queue_and_can_be_suspended_more_than_once(project, template, member):
+    [job] = make.submit(project, template, "train")
+    for _ in range(2):
+        suspensions.suspend_job(actor=member, job=now(job))
+        assert (now(job).state, now(job).evictions) == ("suspended", 0)
+        assert not Workload.objects.filter(state="pending").exists()
+        data_waits.queue_ready_jobs()
+        assert now(job).state == "suspended"
+        suspensions.resume_job(actor=member, job=now(job))
+
+    make.start([now(job)])
+    assert now(job).state == "running"
+    assert Workload.objects.filter(state="pending").count() == 0
+
+
+def test_a_job_that_waits_for_its_data_is_not_queued_until_it_is_resumed(project, template, member):
+    [job] = make.submit(project, template, "train")
+    Workload.objects.all().delete()
+    Job.objects.filter(pk=job.pk).update(workload=None, gate="data")
+
+    suspensions.suspend_job(actor=member, job=now(job))
+    data_waits.queue_ready_jobs()
+    assert now(job).state == "suspended"
+
+    suspensions.resume_job(actor=member, job=now(job))
+    assert (now(job).state, now(job).workload) == ("pending", None)
+    data_waits.queue_ready_jobs()
+    assert now(job).workload.state == "pending"
+
+
+def test_a_resumed_job_goes_to_the_end_of_the_line(project, template, member):
+    [job] = make.submit(project, template, "train")
+    suspensions.suspend_job(actor=member, job=now(job))
+    [later] = make.submit(project, template, "later")
+
+    suspensions.resume_job(actor=member, job=now(job))
+
+    assert now(job).workload.enqueued_at > now(later).workload.enqueued_at
+
+
+def test_a_job_that_succeeds_while_it_is_suspended_has_succeeded(job, member, driver):
+    suspensions.suspend_job(actor=member, job=job)
+    driver.finish("train")
+    observe.observe_resource(resource_id=job.resource_id)
+
+    assert now(job).state == "succeeded"
+    with pytest.raises(JobNotSuspended, match="it is succeeded"):
+        suspensions.resume_job(actor=member, job=now(job))
+
+
+def test_a_suspended_job_can_be_cancelled(job, member):
+    suspend(member, job)
+
+    assert jobs.cancel_job(actor=member, job=now(job)).state == "cancelled"
+
+
+def test_a_job_that_is_evicted_meanwhile_is_suspended_and_not_requeued(job, member):
+    Workload.objects.filter(pk=job.workload_id).update(state="leaving", reason="Another queue claims its share.")
+    stops.evict_jobs()
+    assert now(job).state == "leaving"
+
+    suspend(member, now(job))
+
+    assert now(job).state == "suspended"
+    assert Workload.objects.get(pk=job.workload_id).state == "released"
+
+
+def test_suspending_one_that_has_ended_or_is_suspended_changes_nothing(job, member):
+    suspend(member, job)
+    events = job.events.count()
+    suspensions.suspend_job(actor=member, job=now(job))
+    assert (now(job).state, job.events.count()) == ("suspended", events)
+
+    jobs.cancel_job(actor=member, job=now(job))
+    assert suspensions.suspend_job(actor=member, job=now(job)).state == "cancelled"
+
+
+def test_one_that_runs_cannot_be_resumed(job, member):
+    with pytest.raises(JobNotSuspended, match="train is not suspended: it is running"):
+        suspensions.resume_job(actor=member, job=job)
+    assert now(job).state == "running"
+
+
+def test_the_job_of_a_step_is_its_runs_business(job, member):
+    Job.objects.filter(pk=job.pk).update(kind="experiment")
+
+    for act in (suspensions.suspend_job, suspensions.resume_job):
+        with pytest.raises(JobBelongsToRun):
+            act(actor=member, job=now(job))
+    assert now(job).state == "running"
+
+
+def test_a_viewer_can_neither_suspend_nor_resume(job, member, viewer):
+    with pytest.raises(PermissionDenied):
+        suspensions.suspend_job(actor=viewer, job=job)
+    assert now(job).state == "running"
+
+    suspend(member, job)
+    with pytest.raises(PermissionDenied):
+        suspensions.resume_job(actor=viewer, job=now(job))
+    assert now(job).state == "suspended"
+
+
+def test_the_page_of_a_job_suspends_and_resumes_it(job, member, client):
+    client.force_login(User.objects.get(pk=member.user_id))
+
+    assert "/jobs/train/suspend/" in client.get("/jobs/train/").content.decode()
+    assert client.post("/jobs/train/suspend/").status_code == 302
+    look(job)
+    page = client.get("/jobs/train/").content.decode()
+    assert ("/jobs/train/suspend/" in page, "/jobs/train/resume/" in page) == (False, True)
+    client.post("/jobs/train/resume/")
+
+    assert now(job).state == "pending"

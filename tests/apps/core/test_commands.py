@@ -1,0 +1,23 @@
+"""Commands of `manage.py` tell what is anticipated in words."""
+
+import pytest
+from django.core.management import CommandError, call_command, get_commands, load_command_class
+
+from core.commands import PlatformCommand
+
+OURS = {name: app for name, app in get_commands().items() if app in {"config", "datasets", "compute", "flows"}}
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_every_command_of_ours_is_one_of_the_platform(name):
+    assert isinstance(load_command_class(OURS[name], name), PlatformCommand)
+
+
+@pytest.mark.django_db
+def test_an_error_of_the_platform_ends_a_command_with_its_message_and_hint():
+    with pytest.raises(CommandError) as ended:
+        call_command("check_packs", "team/nothing")
+
+    assert str(ended.value) == (
+        "There is no dataset team/nothing, or you are not a member of its project. Check the name, and that you are a member of its project."
+    )

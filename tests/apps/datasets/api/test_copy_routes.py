@@ -1,0 +1,100 @@
+"""What the pods that fill a cached copy may do with their token: read its dataset, say how far it is, nothing else."""
+
+from datetime import timedelta
+
+import pytest
+
+from core import clock
+from datasets.adapters.copy_tokens import LIFETIME, sign_copy
+from datasets.engine.cache_states import CacheState
+from datasets.models import CachedCommit
+from datasets.services import cache_sites
+from tests.factories.api import call
+from tests.factories.datasets import commit_files, make_dataset, make_store
+
+PROGRESS = {
+    "files_done": 1,
+    "bytes_done": 3,
+    "bytes_shared": 1,
+    "bytes_copied": 0,
+    "bytes_moved": 2,
+    "rate_bytes_s": 1.5,
+}
+
+
+@pytest.fixture
+def copy(db, tmp_path, member, project, site_admin):
+    make_store(tmp_path / "store")
+    commit = commit_files(member, make_dataset(member, project, "xrays"), {"a": b"one"})
+    site = cache_sites.create_site(actor=site_admin, name="near", root=tmp_path / "near")
+    return CachedCommit.objects.create(
+        site=site,
+        dataset=commit.dataset,
+        commit=commit,
+        state=CacheState.HYDRATING,
+        location="x",
+        requested_by="test",
+        files_total=1,
+        bytes_total=3,
+        reserved_bytes=3,
+    )
+
+
+def ask(copy, method, path, body=None, *, token=None):
+    secret = sign_copy(copy.pk) if token is None else token
+    return call(None, method, f"/copy{path}", body, Authorization=f"Bearer {secret}")
+
+
+def test_a_pod_learns_the_root_of_its_commit_and_signs_reads_of_its_dataset(copy):
+    told = ask(copy, "GET", "")
+    signed = ask(copy, "POST", "/downloads", {"objects": [{"kind": "root", "id": copy.commit.root}]})
+
+    assert told.body == {"commit": copy.commit_id, "root": copy.commit.root, "files": 1, "size_bytes": 3}
+    ((item,),) = (signed.body["items"],)
+    assert item["request"]["method"] == "GET"
+    assert item["request"]["url"].startswith("/store/")
+
+
+def test_progress_is_what_the_cache_page_shows(copy):
+    assert ask(copy, "POST", "/progress", PROGRESS).status == 204
+
+    copy.refresh_from_db()
+    assert {name: getattr(copy, name) for name in PROGRESS} == PROGRESS
+
+
+def test_of_a_ready_copy_progress_changes_nothing(copy):
+    CachedCommit.objects.filter(pk=copy.pk).update(state=CacheState.READY, bytes_done=7)
+
+    assert ask(copy, "POST", "/progress", PROGRESS).status == 204
+
+    copy.refresh_from_db()
+    assert (copy.bytes_done, copy.rate_bytes_s) == (7, None)
+
+
+@pytest.mark.parametrize("state", [CacheState.EVICTING, CacheState.GONE, CacheState.FAILED, CacheState.QUEUED])
+def test_a_token_is_good_for_nothing_once_nobody_makes_or_has_the_copy(copy, state):
+    CachedCommit.objects.filter(pk=copy.pk).update(state=state)
+
+    assert ask(copy, "GET", "").status == 401
+    assert ask(copy, "POST", "/progress", PROGRESS).status == 401
+    copy.refresh_from_db()
+    assert copy.bytes_done == 0
+
+
+@pytest.mark.parametrize("token", ["", "nonsense", "ImNjX3gi:1vM:x"])
+def test_what_we_have_not_signed_is_no_token(copy, token):
+    assert ask(copy, "GET", "", token=token).status == 401
+
+
+def test_a_token_is_good_for_a_day(copy, monkeypatch):
+    token = sign_copy(copy.pk)
+    later = (clock.now() + LIFETIME + timedelta(seconds=5)).timestamp()
+    monkeypatch.setattr("django.core.signing.time.time", lambda: later)
+
+    assert ask(copy, "GET", "", token=token).status == 401
+
+
+def test_a_token_of_a_copy_opens_no_route_of_people(copy):
+    answer = call(None, "GET", "/datasets", Authorization=f"Bearer {sign_copy(copy.pk)}")
+
+    assert answer.status == 401

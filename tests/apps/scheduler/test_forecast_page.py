@@ -1,0 +1,60 @@
+"""The page of forecasts: of what jobs were told, how much held, and by how much the rest was off."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from accounts.models import User
+from scheduler.models import Forecast, Pool
+
+pytestmark = pytest.mark.django_db
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def page(client, viewer):
+    client.force_login(User.objects.get(pk=viewer.user_id))
+    return lambda: " ".join(client.get("/forecasts/").content.decode().split())
+
+
+def add_forecasts(*waits_s: int) -> None:
+    """Store forecasts that told 100 s, in nine of ten cases 200 s, and the waits that there were."""
+    pool = Pool.objects.get_or_create(name="default")[0]
+    Forecast.objects.bulk_create(
+        Forecast(
+            name=f"job-{number}",
+            pool=pool,
+            made_at=NOON,
+            likely_at=NOON + timedelta(seconds=100),
+            late_at=NOON + timedelta(seconds=200),
+            raw_likely_s=100.0,
+            raw_late_s=200.0,
+            latest_at=NOON,
+            started_at=NOON + timedelta(seconds=wait_s),
+        )
+        for number, wait_s in enumerate(waits_s)
+    )
+
+
+def test_without_forecasts_it_says_what_will_be_there(page):
+    assert "No forecasts yet" in page()
+
+
+def test_it_says_how_much_of_what_was_told_held(page):
+    add_forecasts(*[50] * 5, *[150] * 4, 300)
+
+    shown = page()
+
+    assert '<span class="sub">as it should</span> 50 %' in shown
+    assert '<span class="sub">as it should</span> 90 %' in shown
+    assert "Jobs of default that had started" in shown
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "verdict"), [(10, "jobs start earlier than told"), (500, "jobs start later than told")]
+)
+def test_it_says_in_which_direction_forecasts_are_off(page, wait_s, verdict):
+    add_forecasts(*[wait_s] * 10)
+
+    assert page().count(verdict) == 2

@@ -1,0 +1,21 @@
+"""What is told about nodes and jobs arrives as it was, whatever their facts are."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compute.adapters.ssh import wire
+from compute.engine.ports import JobReport, NodeFacts
+
+
+def sent(value):
+    return wire.read(wire.frame({"value": value})[wire.LENGTH_BYTES :])["value"]
+
+
+@given(st.lists(st.builds(NodeFacts, labels=st.dictionaries(st.text(), st.text()))))
+def test_nodes_arrive_as_they_were(nodes):
+    assert wire.nodes_from_json(sent(wire.nodes_to_json(nodes))) == nodes
+
+
+@given(st.from_type(JobReport))
+def test_reports_arrive_as_they_were(report):
+    assert wire.report_from_json(sent(wire.report_to_json(report))) == report

@@ -1,0 +1,70 @@
+"""The sentence of an outlook: every number in it is what it says, and every name stays as its owner wrote it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from compute.engine.outlook import STRANGER, HeldShare, HolderEnd, Outlook, StoppedJob, in_words
+from core.units import ONE_GPU
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+AT_TWO = NOW + timedelta(hours=2)
+OWN = HeldShare("team-a", held=6 * ONE_GPU, quota=4 * ONE_GPU, fair=4 * ONE_GPU, resource="gpu")
+
+
+def holder(gpus: int, project: str = "team-b", job: str = "gang", **more) -> HolderEnd:
+    facts = {"ends_at": AT_TWO, "is_borrowing": False, "is_ahead": False, **more}
+    return HolderEnd(job=job, project=project, gpu_milli=gpus * ONE_GPU, **facts)
+
+
+def sentence(wait_class: str, gpus: int, *holders: HolderEnd, stops=()) -> str:
+    outlook = Outlook(wait_class, NOW, AT_TWO, AT_TWO, 1, [], OWN, gpus * ONE_GPU, holders, stops, [])
+    return in_words(outlook, now=NOW).text.partition("; it starts")[0]
+
+
+@pytest.mark.parametrize(
+    ("holders", "told"),
+    [
+        ([holder(2)], "that team-b (gang) holds by right until about 14:00 UTC"),
+        ([holder(8)], "that team-b (gang) holds by right until about 14:00 UTC"),
+        ([holder(1)], ", of which team-b (gang) holds 1 by right until about 14:00 UTC"),
+        ([holder(1, is_borrowing=True)], ", of which team-b (gang) borrows 1 and gives back about 14:00 UTC"),
+        ([holder(1, is_ahead=True)], ", of which team-b (gang) gets 1 first and keeps until about 14:00 UTC"),
+        (
+            [holder(1), holder(1, "team-c", "other")],
+            "that team-b (gang) and 1 more hold by right until about 14:00 UTC",
+        ),
+        ([holder(1, STRANGER)], ", of which another project holds 1 by right until about 14:00 UTC"),
+        ([holder(2, "team-a")], "that team-a (gang) holds until about 14:00 UTC"),
+        ([], ""),
+    ],
+)
+def test_of_what_a_job_waits_for_it_says_how_much_the_named_holders_hold(holders, told):
+    space = " " if told and told[0] != "," else ""
+
+    assert sentence("by_right", 2, *holders) == f"This job waits for 2 GPUs{space}{told}"
+
+
+def test_what_is_borrowed_and_reclaimed_is_given_back_now():
+    stops = [StoppedJob("gang", "team-b", "reclaimed", NOW)]
+
+    assert sentence("borrowed", 4, holder(1, is_borrowing=True), stops=stops) == (
+        "This job waits for 4 GPUs, of which team-b (gang) borrows 1 and gives back now"
+    )
+
+
+def test_what_comes_within_a_minute_is_told_to_the_second():
+    soon = NOW + timedelta(seconds=40)
+
+    assert sentence("by_right", 2, holder(2, ends_at=soon)).endswith("holds by right until about 12:00:40 UTC")
+
+
+def test_no_name_begins_a_sentence_so_that_it_stays_as_it_was_written():
+    assert sentence("over_share", 2, holder(2)) == (
+        "This job is beyond the share of its project (team-a holds 6 GPUs of its quota of 4) "
+        "and waits for 2 GPUs that team-b (gang) holds by right until about 14:00 UTC"
+    )
+    assert sentence("starved", 2, holder(2)) == (
+        "This job waits for 2 GPUs that team-b (gang) holds by right until about 14:00 UTC, "
+        "though team-a is below its quota"
+    )

@@ -1,0 +1,174 @@
+"""When waiting jobs start: the scheduler run forward over the ends of those that run."""
+
+import math
+import os
+import random
+from dataclasses import replace
+
+import pytest
+
+from scheduler.engine.decisions import StopCode
+from scheduler.engine.forward import Forward, Holder, PlannedStop
+from scheduler.engine.run_times import RunTimes
+from scheduler.engine.snapshot import NEARLINE, PodState, Snapshot
+from tests.engine.scheduler.timed_cluster import Cluster
+from tests.engine.scheduler.world import gang
+from tests.factories.scheduler import held, node, queue, wait
+
+HOUR = 3600.0
+
+
+def forward(jobs, lengths, *, nodes=None, queues=None):
+    snapshot = Snapshot(nodes or [node("n1", 2)], queues or [queue("team", 2)], jobs)
+    run_times = {name: RunTimes(tuple(each) if isinstance(each, tuple) else (each,)) for name, each in lengths.items()}
+    return Forward(snapshot, NEARLINE, run_times)
+
+
+def forecast(jobs, lengths, *, wanted=None, **world):
+    return forward(jobs, lengths, **world).starts(wanted)
+
+
+def test_a_job_starts_at_the_known_end_of_the_one_that_holds_its_gpus():
+    told = forecast([held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2)], {"a": HOUR, "b": HOUR})
+
+    assert (told["b"].likely_s, told["b"].late_s, told["b"].node_ids) == (HOUR, HOUR, ("n1",))
+    assert told["b"].holders == (Holder("a", HOUR, 2000, is_ahead=False),)
+
+
+def test_jobs_ahead_in_line_start_first_and_their_ends_count_too():
+    jobs = [held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2, minute=1), wait("c", "team", 2, minute=2)]
+
+    told = forecast(jobs, {"a": HOUR, "b": 2 * HOUR, "c": HOUR})
+
+    assert (told["b"].ahead, told["c"].ahead) == (0, 1)
+    assert told["c"].likely_s == 3 * HOUR
+    assert told["c"].holders == (Holder("b", 3 * HOUR, 2000, is_ahead=True),)
+
+
+def test_likely_and_late_are_quantiles_of_the_lengths_that_a_run_may_have():
+    lengths = tuple(float(minute) for minute in range(60, 1260, 60))
+
+    told = forecast([held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2)], {"a": lengths, "b": HOUR})
+
+    assert (told["b"].likely_s, told["b"].late_s) == (600, 1080)
+
+
+def test_of_several_holders_the_first_end_counts_and_not_the_slowest():
+    jobs = [held(f"h{i}", "team", "n1", {i: 1}) for i in range(8)] + [wait("b", "team", 1)]
+    lengths = tuple(float(number) for number in range(10, 1010, 10))
+
+    told = forecast(
+        jobs, {f"h{i}": lengths for i in range(8)} | {"b": HOUR}, nodes=[node("n1", 8)], queues=[queue("team", 8)]
+    )
+
+    assert told["b"].likely_s < 200
+    assert told["b"].late_s < 400
+
+
+def test_a_job_behind_one_of_unknown_length_has_no_forecast():
+    told = forecast([held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2)], {"b": HOUR})
+
+    assert told["b"].likely_s == math.inf
+
+
+def test_a_limit_of_time_of_the_holder_is_an_end():
+    snapshot = Snapshot(
+        [node("n1", 2)], [queue("team", 2)], [held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2)]
+    )
+
+    told = Forward(snapshot, NEARLINE, {"a": RunTimes((), ran_s=600, limit_s=HOUR)}).starts()
+
+    assert told["b"].likely_s == 3000
+
+
+def test_a_gang_starts_when_the_last_of_its_pods_finds_capacity():
+    jobs = [held("a", "team", "n1", {0: 1}), held("b", "team", "n1", {1: 1}), gang("g", "team", 1, 2, 2)]
+
+    told = forecast(jobs, {"a": HOUR, "b": 2 * HOUR, "g": HOUR})
+
+    assert told["g"].likely_s == 2 * HOUR
+
+
+def test_who_is_stopped_for_a_job_is_told():
+    jobs = [held("a", "borrows", "n1", {0: 1, 1: 1}), wait("b", "owns", 2)]
+
+    told = forecast(jobs, {"a": HOUR, "b": HOUR}, queues=[queue("borrows", 0), queue("owns", 2)])
+
+    assert told["b"].likely_s == 0
+    assert told["b"].stops == (PlannedStop("a", 0.0, StopCode.RECLAIMED),)
+
+
+def test_what_was_stopped_waits_again_and_runs_anew():
+    jobs = [held("a", "borrows", "n1", {0: 1, 1: 1}), wait("b", "owns", 2), wait("c", "borrows", 2, minute=1)]
+
+    told = forecast(jobs, {"a": HOUR, "b": HOUR, "c": HOUR}, queues=[queue("borrows", 0), queue("owns", 2)])
+
+    assert told["c"].likely_s == 2 * HOUR
+
+
+def test_what_terminates_now_is_free_at_once():
+    leaving = held("a", "team", "n1", {0: 1, 1: 1})
+    pod = replace(leaving.pods[0], state=PodState.TERMINATING)
+
+    told = forecast([replace(leaving, pods=(pod,)), wait("b", "team", 2, minute=-1)], {"a": HOUR, "b": HOUR})
+
+    assert told["b"].likely_s == 0
+
+
+def test_only_what_is_wanted_is_forecast_and_the_passes_leave_nothing_behind():
+    jobs = [held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2, minute=1), wait("c", "team", 2, minute=2)]
+    lengths = {"a": (60.0, 600.0), "b": (60.0, 600.0), "c": HOUR}
+
+    alone = forecast(jobs, lengths, wanted={"c"})
+
+    assert alone == {"c": forecast(jobs, lengths)["c"]}
+
+
+def test_a_job_that_is_tried_is_forecast_without_a_trace():
+    world = forward([held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2, minute=1)], {"a": HOUR, "b": HOUR})
+    before = world.starts()
+
+    tried = world.start_of(wait("t", "team", 2, minute=2), RunTimes((60.0,)))
+
+    assert (tried.likely_s, tried.ahead) == (2 * HOUR, 1)
+    assert world.starts() == before
+
+
+def test_a_job_that_comes_later_or_instead_of_another_one_is_forecast():
+    world = forward([held("a", "team", "n1", {0: 1, 1: 1}), wait("b", "team", 2, minute=1)], {"a": HOUR, "b": HOUR})
+    again = wait("t", "team", 2, minute=2)
+
+    assert world.start_of(again, RunTimes((60.0,)), instead_of="b").likely_s == HOUR
+    assert world.start_of(again, RunTimes((60.0,)), in_s=3 * HOUR).likely_s == 3 * HOUR
+
+
+CASES = int(os.environ.get("NEARLINE_TEST_TRIALS", "60"))
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_what_is_forecast_of_a_trial_is_what_comes_of_cycles_one_by_one(seed):
+    dice = random.Random(seed)
+    nodes = [node(f"n{number}", dice.choice((2, 4, 8))) for number in range(dice.randint(1, 3))]
+    queues = [queue(name, dice.randint(0, 6)) for name in "abc"[: dice.randint(1, 3)]]
+    cluster = Cluster(Snapshot(nodes, queues, []))
+    for number in range(dice.randint(2, 14)):
+        cluster.submit(_some_job(dice, f"job-{number:02}", queues), dice.randint(100, 5000) + number / 16)
+        cluster.pass_to(cluster.now_s + dice.randint(1, 100))
+    tried, length = _some_job(dice, "tried", queues), dice.randint(60, 600)
+    forward = Forward(cluster.snapshot, NEARLINE, cluster.run_times(), at_s=cluster.now_s, grain=0.0)
+
+    told = forward.start_of(replace(tried, rank=(cluster.rank,)), RunTimes((float(length),)))
+
+    since_s, before = cluster.now_s, list(cluster.stopped)
+    cluster.submit(tried, float(length))
+    first = {job for job, claimant in cluster.stopped[len(before) :] if claimant == "tried"}
+    assert {stop.job_id for stop in told.stops if stop.in_s == 0} == first
+    while "tried" not in cluster.started and cluster.ends:
+        cluster.pass_to(min(cluster.ends.values()))
+    at_s, place = cluster.started.get("tried", (math.inf, None))
+    assert told.likely_s == at_s - since_s
+    assert told.node_ids == ((place,) if place is not None else ())
+
+
+def _some_job(dice: random.Random, name: str, queues):
+    return wait(name, dice.choice(queues).id, dice.choice((1, 2)), firm=dice.random() < 0.2)

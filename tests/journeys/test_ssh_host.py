@@ -1,0 +1,124 @@
+"""The product with a host that it reaches by SSH, from the command line: jobs run there, and it goes away and comes back."""
+
+import pytest
+
+from tests.contracts.compute.ssh.sshd import USER, Sshd
+from tests.journeys.product import Product
+
+FLOW = """
+flow: digits
+steps:
+  - name: prepare
+    command: echo 7 > $NEARLINE_OUTPUT/seed
+    compute: [gpu-7.small]
+  - name: train
+    command: sh train.sh
+    after: [prepare]
+    data: [{dataset: demo/digits@main}]
+    compute: [gpu-7.small]
+"""
+TRAIN = "cat $NEARLINE_INPUT/prepare/seed $NEARLINE_DATA/digits/labels > $NEARLINE_OUTPUT/model; echo trained\n"
+
+
+@pytest.fixture
+def sshd(tmp_path):
+    sshd = Sshd(tmp_path / "host")
+    yield sshd
+    sshd.kill()
+
+
+@pytest.fixture
+def attached(sshd, tmp_path):
+    """A product with a host attached as `gpu-7`, and a template `gpu-7.small`."""
+    product = Product(tmp_path / "home").start()
+    try:
+        (tmp_path / "known").write_text(sshd.known_host)
+        address = f"{USER}@127.0.0.1:{sshd.port}"
+        keys = ["--key", str(sshd.folder / "client"), "--known-host", str(tmp_path / "known")]
+        folder = f"host_folder={sshd.folder}/nearline"
+        product.cli("compute", "attach", "gpu-7", "--ssh", address, *keys, "--set", folder, cwd=tmp_path)
+        shape = {"resource": "gpu-7", "name": "small", "cpu_millicores": 100, "memory_bytes": 2**28}
+        product.api("POST", "/compute/templates", shape)
+        product.api("POST", "/projects", {"name": "demo"})
+        yield product
+    finally:
+        product.stop()
+
+
+def resource_of(product):
+    return {item["name"]: item for item in product.api("GET", "/compute/resources")["items"]}["gpu-7"]
+
+
+def log_of(product, name):
+    return product.api("GET", f"/compute/jobs/{name}/log")
+
+
+def submit(product, name, command):
+    product.api(
+        "POST", "/compute/jobs", {"project": "demo", "template": "gpu-7.small", "name": name, "command": command}
+    )
+
+
+def wait_for_job(product, name, *states):
+    return product.wait_for(lambda: product.api("GET", f"/compute/jobs/{name}"), lambda job: job["state"] in states)
+
+
+def test_a_host_is_attached_only_once_its_key_was_confirmed(sshd, tmp_path):
+    product = Product(tmp_path / "home").start()
+    try:
+        address = f"{USER}@127.0.0.1:{sshd.port}"
+        command = ["compute", "attach", "gpu-7", "--ssh", address, "--key", str(sshd.folder / "client")]
+
+        refused = product.cli(*command, cwd=tmp_path, check=False)
+
+        assert refused.returncode == 2
+        assert sshd.known_host in refused.stderr
+        assert "SHA256:" in refused.stderr
+    finally:
+        product.stop()
+
+
+def test_a_flow_runs_on_a_host_and_what_it_leaves_is_readable_while_the_host_is_away(sshd, attached, tmp_path):
+    product = attached
+    data, flow = tmp_path / "digits", tmp_path / "flow"
+    for folder in (data, flow):
+        folder.mkdir()
+    (data / "labels").write_text("zero one two\n")
+    product.cli("data", "init", "--project", "demo", cwd=data)
+    product.cli("data", "sync", cwd=data)
+    (flow / "train.sh").write_text(TRAIN)
+    (flow / "flow.yaml").write_text(FLOW)
+
+    run = product.cli_json("flow", "run", "flow.yaml", "--project", "demo", "--wait", cwd=flow)
+    jobs = product.api("GET", "/compute/jobs?project=demo")["items"]
+    for job in jobs:
+        product.wait_for(lambda name=job["name"]: log_of(product, name), lambda log: log["is_stored"])
+    sshd.kill()
+    lost = product.wait_for(lambda: resource_of(product), lambda resource: resource["state"] == "unreachable")
+
+    assert run["state"] == "succeeded"
+    assert "does not answer" in lost["error"]
+    assert {job["state"] for job in jobs} == {"succeeded"}
+    logs = [log_of(product, job["name"])["text"] for job in jobs]
+    assert sorted(logs) == ["", "trained\n"]
+
+
+def test_a_job_goes_on_while_host_and_platform_are_away_and_is_known_again(sshd, attached, tmp_path):
+    product = attached
+    submit(product, "long", "while ! [ -e go ]; do sleep 0.1; done; echo went")
+    wait_for_job(product, "long", "running")
+
+    sshd.kill()
+    product.wait_for(lambda: resource_of(product), lambda resource: resource["state"] == "unreachable")
+    unknown = product.api("GET", "/compute/jobs/long")
+    product.kill()
+    sshd.start()
+    product.start()
+    (jobs,) = (sshd.folder / "nearline").glob("*/jobs")
+    (jobs / "long" / "work" / "go").touch()
+
+    assert unknown["state"] == "running"
+    assert wait_for_job(product, "long", "succeeded", "failed", "lost")["state"] == "succeeded"
+    log = product.wait_for(lambda: log_of(product, "long"), lambda log: log["is_complete"])
+    assert log["text"] == "went\n"
+    assert resource_of(product)["state"] == "ready"

@@ -1,0 +1,36 @@
+"""A namespace of a cluster with a simulated node, attached to the platform of this process."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from accounts.actor import Actor
+from compute.models import Resource, Template
+from compute.services import resources
+from tests.factories import compute as make
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.kwok import add_node, gpu_node
+from tests.kubernetes.rbac import manifests_for
+
+CONFIG = {"agent_image": "agent", "default_image": "user", "platform_url": "http://nearline.test"}
+
+
+@contextmanager
+def attached(
+    control_plane: ControlPlane, actor: Actor, *, name: str = "lab-k8s", namespace: str = ""
+) -> Iterator[tuple[Resource, Template]]:
+    """Attach a namespace of a cluster with one simulated node, and give it a template."""
+    node = f"node-{secrets.token_hex(3)}"
+    add_node(control_plane, gpu_node(node))
+    namespace = namespace or control_plane.create_namespace(f"jobs-{secrets.token_hex(4)}", enforce="restricted")
+    objects = {"apiVersion": "v1", "kind": "List", "items": manifests_for(namespace)}
+    control_plane.kubectl("apply", "-f", "-", manifest=objects)
+    resource = resources.attach_resource(
+        actor=actor,
+        name=name,
+        kind="kubernetes",
+        config={**CONFIG, "namespace": namespace},
+        credentials={"kubeconfig": control_plane.kubeconfig_of("nearline", namespace=namespace)},
+    )
+    yield resource, make.make_template(resource, cpu_millicores=500)
+    control_plane.api.delete(f"/api/v1/nodes/{node}")

@@ -1,0 +1,86 @@
+"""A namespace of a cluster as a place where jobs run, with a stand-in for the platform that pods speak with."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from compute.adapters.kubernetes.driver import KubernetesDriver
+from compute.adapters.kubernetes.manifests import PodSettings, object_name
+from compute.engine.ports import Launch
+from core.kubernetes.gateway import Gateway
+from core.kubernetes.kubeconfig import read_kubeconfig
+from tests.contracts.compute_driver import Place, make_launch
+from tests.kubernetes.agent_image import AGENT_IMAGE
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.images import USER_IMAGE
+from tests.kubernetes.rbac import manifests_for
+from tests.kubernetes.stand_in_platform import StandInPlatform
+
+QUICK = "mkdir /output/deep; echo 42 > /output/deep/answer.txt; touch /output/empty; echo one; echo two"
+
+
+class KubernetesPlace(Place):
+    """A namespace of a cluster whose node runs pods."""
+
+    def __init__(self, cluster, namespace, platform, tmp_path) -> None:
+        self.cluster, self.namespace, self.platform = cluster, namespace, platform
+        self._tmp_path = tmp_path
+        # As the account of deploy/rbac, so that what it may do is all that is needed.
+        objects = manifests_for(namespace)
+        cluster.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
+        self._config = read_kubeconfig(cluster.kubeconfig_of("nearline", namespace=namespace))
+        self.settings = PodSettings(
+            namespace=namespace,
+            resource=namespace,
+            platform_url=platform.url,
+            agent_image=AGENT_IMAGE,
+            pull_policy="Never",
+            grace_s=30,
+        )
+        self.restart()
+
+    def make(self, name: str, command: str, **spec) -> Launch:
+        launch = make_launch(name, command, **({"image": USER_IMAGE} | spec))
+        return replace(launch, node_name=self.cluster.node.name, cpu_millicores=50, memory_bytes=64 * 2**20)
+
+    def start(self, launch: Launch) -> Launch:
+        self.driver.start(launch)
+        return launch
+
+    def start_quick(self, name: str) -> Launch:
+        return self.start(self.make(name, QUICK))
+
+    def start_endless(self, name: str) -> Launch:
+        return self.start(self.make(name, "exec sleep 600"))
+
+    def restart(self) -> None:
+        """Begin again with nothing of what the last one kept on this host."""
+        self.gateway = Gateway(self._config)
+        self.driver = KubernetesDriver(
+            self.gateway,
+            self.settings,
+            folder=self._tmp_path / secrets.token_hex(4),
+            outputs=self.platform,
+            sign_attempt=lambda launch: launch.name,
+        )
+
+    def path(self, name: str) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods/{object_name(self.settings, name)}"
+
+    def close(self) -> None:
+        for pod in self.cluster.api.list(f"/api/v1/namespaces/{self.namespace}/pods"):
+            path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
+            self.gateway.patch(path, {"metadata": {"finalizers": None}})
+            self.gateway.delete(path, grace_s=1)
+
+
+@contextmanager
+def open_place(cluster: Cluster, folder: Path) -> Iterator[KubernetesPlace]:
+    """Make a namespace for one test, which takes only restricted pods; AGENT_IMAGE must be on the node."""
+    namespace = cluster.create_namespace(f"jobs-{secrets.token_hex(4)}", enforce="restricted")
+    with StandInPlatform(cluster.node.address, folder / "outputs").running() as platform:
+        place = KubernetesPlace(cluster, namespace, platform, folder)
+        yield place
+        place.close()

@@ -1,0 +1,138 @@
+"""A cluster that goes away in the middle of its jobs and comes back; and what other clusters notice of it."""
+
+import socket
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from compute.adapters import drivers
+from compute.models import Job, Resource
+from compute.workers import launches, observe, watch
+from core import clock
+from tests.factories import compute as make
+from tests.kubernetes.attached import CONFIG, attached
+from tests.kubernetes.conftest import running_control_plane
+from tests.kubernetes.programs import missing_for_control_plane
+from tests.ports import reserve_port
+
+pytestmark = [
+    pytest.mark.skipif(bool(missing_for_control_plane()), reason=missing_for_control_plane()),
+    pytest.mark.django_db(transaction=True),
+]
+DEADLINE_S = 120
+
+
+@pytest.fixture
+def home(settings, tmp_path):
+    settings.NEARLINE = replace(settings.NEARLINE, home=tmp_path)
+
+
+def declare(name, server):
+    """Write down a resource whose cluster nobody can reach."""
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "c", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+    }
+    credentials = drivers.encrypt({"kubeconfig": str(kubeconfig).replace("'", '"')})
+    return Resource.objects.create(name=name, kind="kubernetes", config=CONFIG, credentials=credentials)
+
+
+def turn_until(holds):
+    """Let the platform start and observe jobs until something holds."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, list(Job.objects.values_list("name", "state", "reason"))
+        launches.start_placed_jobs()
+        observe.observe_all()
+
+
+def count(*states):
+    return Job.objects.filter(state__in=states).count()
+
+
+def pods_of(control_plane, resource):
+    pods = control_plane.api.list(f"/api/v1/namespaces/{resource.config['namespace']}/pods")
+    return {pod["metadata"]["annotations"]["nearline.dev/name"]: pod["metadata"]["uid"] for pod in pods}
+
+
+def test_jobs_of_a_cluster_that_is_killed_and_comes_back_are_neither_lost_nor_doubled(home, project, site_admin):
+    with running_control_plane() as control_plane, attached(control_plane, site_admin) as (resource, template):
+        jobs = [
+            make.submit(project, template, f"job-{number}", env={"SIMULATED_RUN_TIME": f"{number % 5 + 1}s"})[0]
+            for number in range(60)
+        ]
+        make.place(jobs[:40])
+        turn_until(lambda: count("succeeded") >= 10)
+        before = pods_of(control_plane, resource)
+
+        control_plane.kill_api_server()
+        make.place(jobs[40:])
+        turn_until(lambda: Resource.objects.get(pk=resource.pk).is_lost)
+        states = list(Job.objects.order_by("pk").values_list("state", flat=True))
+        with clock.frozen_at(clock.now() + 10 * launches.LEASE):
+            observe.observe_all()
+
+        assert set(states) == {"succeeded", "running", "starting"}
+        assert list(Job.objects.order_by("pk").values_list("state", flat=True)) == states
+
+        control_plane.start_api_server()
+        with clock.frozen_at(clock.now() + 2 * launches.LEASE):
+            turn_until(lambda: count("succeeded") == 60)
+        after = pods_of(control_plane, resource)
+
+    assert len(after) == 60
+    assert {name: after[name] for name in before} == before
+    assert not Resource.objects.get(pk=resource.pk).is_lost
+
+
+def test_a_cluster_that_never_answers_and_one_that_refuses_slow_no_other(control_plane, home, project, site_admin):
+    browser = Client()
+    browser.force_login(User.objects.get(pk=site_admin.user_id))
+    with ExitStack() as opened:
+        black_hole = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        declare("hole", f"https://127.0.0.1:{black_hole.getsockname()[1]}")
+        declare("refuses", f"https://127.0.0.1:{reserve_port()}")
+        # Younger than these, so that it is observed after them.
+        _, template = opened.enter_context(attached(control_plane, site_admin))
+        turn_until(lambda: Resource.objects.filter(state="unreachable").count() == 2)
+        browser.get("/compute/")
+        stop = threading.Event()
+        watcher = threading.Thread(target=watch.watch_forever, args=(stop,))
+        watcher.start()
+        try:
+            with measured() as of_turns:
+                for _ in range(20):
+                    observe.observe_all()
+            [job] = make.submit(project, template, "quick")
+            make.place([job])
+            with measured() as of_job:
+                launches.start_placed_jobs()
+                while make.state_of(job) != "succeeded":
+                    stop.wait(0.01)
+            with measured() as of_page:
+                assert browser.get("/compute/").status_code == 200
+        finally:
+            stop.set()
+            watcher.join()
+
+    # Far above what they take; one call that waits in vain takes 5 s, and each turn would make one.
+    assert of_turns[0] < 50
+    assert of_job[0] < 5
+    assert of_page[0] < 5
+
+
+@contextmanager
+def measured():
+    seconds = []
+    begun = time.monotonic()
+    yield seconds
+    seconds.append(time.monotonic() - begun)

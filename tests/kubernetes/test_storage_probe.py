@@ -1,0 +1,87 @@
+"""A storage class is tried before commits are cached on it: what does not work is said, and nothing is left."""
+
+import secrets
+from dataclasses import replace
+
+import pytest
+
+from core.kubernetes.connections import ClusterConnection
+from core.kubernetes.gateway import Gateway
+from core.kubernetes.kubeconfig import read_kubeconfig
+from datasets.adapters.sites.volume.probe import StorageProbe
+from datasets.errors import StorageUnfit
+from tests.kubernetes.agent_image import AGENT_IMAGE
+from tests.kubernetes.provisioner import STORAGE_CLASS
+from tests.kubernetes.rbac import manifests_for
+
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+
+
+@pytest.fixture
+def connection(cluster, agents, trident) -> ClusterConnection:
+    """A namespace of the cluster, with the account of deploy/rbac."""
+    namespace = cluster.create_namespace(f"jobs-{secrets.token_hex(4)}", enforce="restricted")
+    objects = {"apiVersion": "v1", "kind": "List", "items": manifests_for(namespace)}
+    cluster.kubectl("apply", "-f", "-", manifest=objects)
+    gateway = Gateway(read_kubeconfig(cluster.kubeconfig_of("nearline", namespace=namespace)))
+    return ClusterConnection(gateway, namespace, "http://nearline.test", AGENT_IMAGE, pull_policy="Never")
+
+
+def class_of(connection, name=STORAGE_CLASS):
+    return connection.gateway.get(f"{CLASSES}/{name}")
+
+
+def left(cluster, connection):
+    """The paths of what there is of a probe: Jobs, claims and volumes."""
+    jobs = f"/apis/batch/v1/namespaces/{connection.namespace}/jobs"
+    claims = f"/api/v1/namespaces/{connection.namespace}/persistentvolumeclaims"
+    volumes = "/api/v1/persistentvolumes"
+    return [
+        f"{path}/{item['metadata']['name']}"
+        for path in (jobs, claims, volumes)
+        for item in cluster.api.list(path)
+        if path != volumes or item["spec"]["claimRef"]["namespace"] == connection.namespace
+    ]
+
+
+def wait_until_nothing_is_left(cluster, connection):
+    for path in left(cluster, connection):
+        cluster.api.wait_until_gone(path)
+
+
+def test_a_class_that_works_is_bound_written_cloned_read_and_deleted(cluster, connection):
+    steps = StorageProbe(connection, class_of(connection)).run()
+
+    assert [step.name for step in steps] == ["bound", "written", "cloned", "read", "deleted"]
+    assert left(cluster, connection) == []
+
+
+def test_a_backend_that_makes_no_volumes_is_told_in_its_own_words(cluster, connection, trident):
+    trident.break_backend("aggregate is offline")
+    try:
+        with pytest.raises(
+            StorageUnfit, match=r"trident-nas made no volume for a claim of 1 GiB: .*aggregate is offline"
+        ):
+            StorageProbe(connection, class_of(connection), limit_s=20).run()
+    finally:
+        trident.break_backend("")
+
+    wait_until_nothing_is_left(cluster, connection)
+    assert left(cluster, connection) == []
+
+
+def test_an_image_that_is_not_there_is_named(cluster, connection):
+    probe = StorageProbe(replace(connection, agent_image="registry.test/none:1"), class_of(connection), limit_s=5)
+
+    with pytest.raises(StorageUnfit, match=r"was not written to in 5 s. Its pod waits for the image of Nearline"):
+        probe.run()
+
+
+def test_the_cluster_deletes_what_a_killed_probe_has_left(cluster, connection):
+    probe = StorageProbe(connection, class_of(connection), limit_s=2)
+
+    probe.begin()
+
+    assert len(left(cluster, connection)) >= 2
+    wait_until_nothing_is_left(cluster, connection)
+    assert left(cluster, connection) == []

@@ -1,0 +1,340 @@
+"""Cached commits on claims, with real pods and a stand-in for Trident: the contract, and what is special to clusters."""
+
+import os
+import secrets
+import time as real_time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from accounts.actor import Actor
+from core import clock
+from core.kubernetes import connections
+from core.kubernetes.connections import ClusterConnection
+from core.kubernetes.gateway import Gateway
+from core.kubernetes.kubeconfig import read_kubeconfig
+from datasets.engine.cache_states import CacheState
+from datasets.engine.volumes import claim_name
+from datasets.errors import InvalidCacheSite
+from datasets.models import CachedCommit
+from datasets.services import cache_sites
+from datasets.workers import cache_hydration, evictions, scrubs
+from tests.contracts.cache_site import FIRST, SIZE, CacheSiteContract, new_row
+from tests.factories.datasets import commit_files, make_dataset, make_store
+from tests.kubernetes.images import USER_IMAGE
+from tests.kubernetes.network import forwarded
+from tests.kubernetes.provisioner import STORAGE_CLASS
+from tests.kubernetes.rbac import manifests_for
+
+SYSTEM = Actor.system("test")
+GIB = 2**30
+_SETTLE_S = 120
+
+
+class Place:
+    """A namespace that sites have their claims in. What is opened there finds all Jobs at their end."""
+
+    def __init__(self, cluster, namespace: str, url: str, image: str) -> None:
+        self.cluster, self.namespace = cluster, namespace
+        self.api = cluster.api
+        objects = manifests_for(namespace)
+        cluster.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
+        config = read_kubeconfig(cluster.kubeconfig_of("nearline", namespace=namespace))
+        self.connection = ClusterConnection(
+            Gateway(config), namespace, platform_url=url, agent_image=image, pull_policy="Never"
+        )
+        self.waits = True
+
+    def open(self, resource: str) -> ClusterConnection:
+        assert resource == "lab"
+        if self.waits:
+            self.settle()
+        return self.connection
+
+    def settle(self) -> None:
+        """Return when every claim is bound and every Job has ended."""
+        deadline = real_time.monotonic() + _SETTLE_S
+        while any(not is_over(job) for job in self.find("jobs")) or any(
+            claim["status"]["phase"] == "Pending" for claim in self.find("persistentvolumeclaims")
+        ):
+            assert real_time.monotonic() < deadline, self.describe()
+            real_time.sleep(0.1)
+
+    def describe(self) -> str:
+        logs = [
+            self.cluster.kubectl("logs", f"--namespace={self.namespace}", pod["metadata"]["name"])
+            for pod in self.find("pods")
+        ]
+        return "\n".join([self.cluster.describe(self.namespace), *logs])
+
+    def find(self, kind: str) -> list[dict]:
+        group = "/apis/batch/v1" if kind == "jobs" else "/api/v1"
+        return self.api.list(f"{group}/namespaces/{self.namespace}/{kind}")
+
+    def list_tokens(self) -> list[str]:
+        names = [secret["metadata"]["name"] for secret in self.find("secrets")]
+        return [name for name in names if name.startswith("nl-cc-")]
+
+    def path(self, kind: str, name: str) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/{kind}/{name}"
+
+    def folder_of(self, trident, row) -> Path:
+        claim = self.api.get(self.path("persistentvolumeclaims", claim_name(row.pk)))
+        return trident.folder_of(claim["spec"]["volumeName"]) / "files"
+
+
+def is_over(job: dict) -> bool:
+    return any(item["type"] in {"Complete", "Failed"} for item in job["status"].get("conditions") or [])
+
+
+@pytest.fixture
+def place(cluster, agents, trident, live_server):
+    namespace = cluster.create_namespace(f"cache-{secrets.token_hex(4)}", enforce="restricted")
+    port = int(live_server.url.rpartition(":")[2])
+    with forwarded(cluster.node.address, port) as bridged:
+        place = Place(cluster, namespace, f"http://{cluster.node.address}:{bridged}", agents)
+        before = connections.install(place.open)
+        yield place
+        connections.install(before)
+
+
+def make_site(name: str, **config):
+    settings = {"resource": "lab", "storage_class": STORAGE_CLASS, "size_bytes": 20 * GIB, **config}
+    return cache_sites.create_site(actor=SYSTEM, name=name, kind="volume", config=settings)
+
+
+@pytest.fixture
+def site(place, settings):
+    settings.ALLOWED_HOSTS = ["*"]
+    return make_site("near")
+
+
+@pytest.fixture
+def other_site(place):
+    return make_site("far")
+
+
+class TestVolumeSite(CacheSiteContract):
+    pass
+
+
+def make_row(site, commit, **columns):
+    """Keep the row of a copy that somebody has asked for."""
+    row = new_row(site, commit)
+    CachedCommit.objects.filter(pk=row.pk).update(state=CacheState.QUEUED, started_at=None, **columns)
+    return row
+
+
+def work(row, times: int = 8) -> CachedCommit:
+    """Look after a copy as the periodic task does, until it is ready or has failed."""
+    for _ in range(times):
+        cache_hydration.hydrate_cached_commit(cached_commit_id=row.pk)
+        row.refresh_from_db()
+        if row.state in {CacheState.READY, CacheState.FAILED}:
+            break
+    return row
+
+
+@pytest.fixture
+def dataset(transactional_db, tmp_path, member, project):
+    make_store(tmp_path / "store")
+    return make_dataset(member, project, "xrays")
+
+
+@pytest.fixture
+def commit(dataset, member):
+    return commit_files(member, dataset, FIRST)
+
+
+def files_in(folder) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_ready_copy_is_a_claim_of_exactly_the_commits_files_that_jobs_mount_read_only(site, place, trident, commit):
+    row = work(make_row(site, commit))
+
+    assert (row.state, row.error) == (CacheState.READY, "")
+    assert row.source == {"kind": "volume", "claim": claim_name(row.pk), "sub_path": "files"}
+    assert files_in(place.folder_of(trident, row)) == FIRST
+    claim = place.api.get(place.path("persistentvolumeclaims", claim_name(row.pk)))
+    assert claim["spec"]["resources"]["requests"]["storage"] == "1Gi"
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    annotations = claim["metadata"]["annotations"]
+    assert annotations["trident.netapp.io/snapshotPolicy"] == "none"
+    assert annotations["trident.netapp.io/skipRecoveryQueue"] == "true"
+    assert (place.find("jobs"), place.list_tokens()) == ([], [])
+    assert (row.files_done, row.bytes_done) == (2, SIZE)
+
+
+def test_a_second_commit_is_a_clone_of_the_first_and_only_what_differs_is_fetched(site, place, trident, member, commit):
+    base = work(make_row(site, commit))
+    after = {"a/two": FIRST["a/two"], "b": b"new" * 1000}
+
+    row = work(make_row(site, commit_files(member, commit.dataset, after)))
+
+    assert row.state == CacheState.READY
+    assert files_in(place.folder_of(trident, row)) == after
+    claim = place.api.get(place.path("persistentvolumeclaims", claim_name(row.pk)))
+    assert claim["spec"]["dataSource"]["name"] == claim_name(base.pk)
+    assert (row.bytes_shared, row.bytes_done) == (9000, 12000)
+    assert row.bytes_moved < SIZE
+    assert files_in(place.folder_of(trident, base)) == FIRST
+
+
+def test_an_eviction_waits_for_pods_of_others_and_ends_when_claim_and_volume_are_gone(site, place, trident, commit):
+    row = work(make_row(site, commit))
+    volume = place.api.get(place.path("persistentvolumeclaims", claim_name(row.pk)))["spec"]["volumeName"]
+    place.api.create(place.path("pods", "").rstrip("/"), reader("foreign", claim_name(row.pk)))
+    place.api.wait(place.path("pods", "foreign"), lambda pod: pod["status"].get("phase") == "Running")
+    CachedCommit.objects.filter(pk=row.pk).update(state=CacheState.EVICTING)
+
+    evictions.remove_copy(cached_commit_id=row.pk)
+
+    row.refresh_from_db()
+    assert row.state == CacheState.EVICTING
+    assert row.waits_for == f"the end of the pod foreign, which mounts the claim {claim_name(row.pk)}"
+    assert (
+        "deletionTimestamp" not in place.api.get(place.path("persistentvolumeclaims", claim_name(row.pk)))["metadata"]
+    )
+
+    place.api.delete(place.path("pods", "foreign") + "?gracePeriodSeconds=0")
+    place.api.wait_until_gone(place.path("pods", "foreign"))
+    evictions.remove_copy(cached_commit_id=row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, row.waits_for, row.reserved_bytes) == (CacheState.GONE, "", 0)
+    assert not place.api.exists(f"/api/v1/persistentvolumes/{volume}")
+    assert not trident.folder_of(volume).exists()
+
+
+def test_a_full_backend_fails_the_copy_with_its_words_and_leaves_nothing_behind(site, place, trident, commit):
+    place.waits = False
+    trident.break_backend("No space left on aggregate aggr1")
+    row = make_row(site, commit)
+    try:
+        deadline = real_time.monotonic() + 60
+        while row.state != CacheState.FAILED:
+            assert real_time.monotonic() < deadline, row.waits_for
+            work(row, times=1)
+            real_time.sleep(0.2)
+    finally:
+        trident.break_backend("")
+
+    assert row.error_code == "datasets.volume_refused"
+    assert "No space left on aggregate aggr1" in row.error
+    place.api.wait_until_gone(place.path("persistentvolumeclaims", claim_name(row.pk)))
+    assert (place.find("jobs"), place.list_tokens()) == ([], [])
+
+
+def test_a_quota_that_refuses_the_claim_is_what_the_copy_waits_for(site, place, commit):
+    quota = {"metadata": {"name": "few"}, "spec": {"hard": {"persistentvolumeclaims": "0"}}}
+    place.api.create(place.path("resourcequotas", "").rstrip("/"), quota)
+    place.api.wait(place.path("resourcequotas", "few"), lambda found: found.get("status", {}).get("hard"))
+
+    row = work(make_row(site, commit), times=1)
+
+    assert row.state == CacheState.HYDRATING
+    assert "exceeded quota" in row.waits_for
+    assert "Raise the ResourceQuota of the namespace" in row.waits_for
+
+
+def test_an_image_that_cannot_be_pulled_is_what_the_copy_waits_for(site, place, commit):
+    place.waits = False
+    place.connection = replace(place.connection, agent_image="registry.test/nowhere:1")
+    row = make_row(site, commit)
+
+    deadline = real_time.monotonic() + 60
+    while "cannot be pulled" not in row.waits_for:
+        assert real_time.monotonic() < deadline, row.waits_for
+        work(row, times=1)
+        real_time.sleep(0.2)
+
+    assert row.state == CacheState.HYDRATING
+    assert "Check its name and the pull secrets." in row.waits_for
+
+
+def test_a_damaged_file_is_found_named_and_healed_by_a_job(site, place, trident, commit):
+    row = work(make_row(site, commit))
+    folder = place.folder_of(trident, row)
+    (folder / "a/one").chmod(0o644)
+    status = (folder / "a/one").stat()
+    (folder / "a/one").write_bytes(b"x" * 9000)
+    os.utime(folder / "a/one", ns=(status.st_mtime_ns, status.st_mtime_ns))
+    (folder / "a/one").chmod(0o444)
+    (folder / "a").chmod(0o755)
+    (folder / "a/stray").write_bytes(b"?")
+    CachedCommit.objects.filter(pk=row.pk).update(scrub_requested_at=clock.now())
+
+    for _ in range(3):
+        scrubs.scrub_cached_commit(cached_commit_id=row.pk)
+
+    row.refresh_from_db()
+    assert row.scrub_requested_at is None
+    events = list(row.events.order_by("pk").values_list("kind", "facts"))
+    damaged = [
+        {"path": "a/one", "kind": "changed", "shared_with": []},
+        {"path": "a/stray", "kind": "stray", "shared_with": []},
+    ]
+    assert ("damaged", {"count": 2, "files": damaged}) in events
+    assert events[-1][0] == "healed"
+    assert files_in(folder) == FIRST
+    assert place.find("jobs") == []
+
+
+def test_claims_of_no_row_are_found_and_removed_and_those_of_others_are_left(site, place, trident, commit):
+    row = work(make_row(site, commit))
+    foreign = {
+        "metadata": {"name": "theirs"},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": STORAGE_CLASS,
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    place.api.create(place.path("persistentvolumeclaims", "").rstrip("/"), foreign)
+    CachedCommit.objects.filter(pk=row.pk).delete()
+
+    evictions.sweep_leftovers()
+
+    assert [claim["metadata"]["name"] for claim in place.find("persistentvolumeclaims")] == ["theirs"]
+
+
+def test_a_filling_pod_that_is_killed_is_followed_by_one_that_goes_on(site, place, trident, commit):
+    place.waits = False
+    row = make_row(site, commit)
+    deadline = real_time.monotonic() + 120
+    killed = False
+    while row.state != CacheState.READY:
+        assert real_time.monotonic() < deadline, place.describe()
+        work(row, times=1)
+        pods = place.find("pods")
+        if pods and not killed:
+            place.api.delete(place.path("pods", pods[0]["metadata"]["name"]) + "?gracePeriodSeconds=0")
+            killed = True
+        real_time.sleep(0.1)
+
+    assert files_in(place.folder_of(trident, row)) == FIRST
+
+
+def test_a_class_that_does_not_exist_is_refused_with_those_that_do(place, settings):
+    with pytest.raises(InvalidCacheSite, match=f"no storage class 'gold'. It has: .*{STORAGE_CLASS}"):
+        make_site("near", storage_class="gold")
+
+
+def reader(name: str, claim: str) -> dict:
+    """A pod of somebody else that mounts a claim."""
+    container = {
+        "name": "main",
+        "image": USER_IMAGE,
+        "imagePullPolicy": "Never",
+        "command": ["sleep", "600"],
+        "volumeMounts": [{"name": "data", "mountPath": "/data", "subPath": "files"}],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
+    security = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"containers": [container], "volumes": [volume], "restartPolicy": "Never", "securityContext": security},
+    }
