@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import models
 
-from compute.engine.job_spec import name_of_run
+from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, name_of_run
 from compute.engine.states import HOLDING, JOB_STATES, UNKNOWN, Gate, JobState, ReasonCode, explain_unknown
 from core import clock
 from core.orm import BaseModel, live_field
@@ -162,6 +162,7 @@ class Job(BaseModel):
     `state` changes only by compare-and-set. While a job is starting, running or stopping, its lease is renewed by
     whoever sees it on its resource; a lease that runs out says that nobody does. The size is copied from the template,
     so that a changed template does not change the past; one that was submitted with a size of its own has no template.
+    `grace_period_s` is how long it may take to end once it was sent SIGTERM.
     `evictions` counts how often it was stopped to run again, evicted or suspended: each run has a token of its own, and
     a name of its own on the resource. `last_lines` are the last lines of the log of a failed job that say why.
     `log_bytes` of its log are in the project's store, from `log_stored_at` on all of it.
@@ -186,6 +187,7 @@ class Job(BaseModel):
     gpu_milli = models.PositiveBigIntegerField(default=0)
     priority = models.IntegerField(default=50)
     is_preemptible = models.BooleanField(default=True)
+    grace_period_s = models.FloatField(default=DEFAULT_GRACE_PERIOD_S)
     spec = models.JSONField()
     submitted_by = models.CharField(max_length=200)
 

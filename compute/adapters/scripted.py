@@ -96,9 +96,10 @@ class ScriptedDriver:
         self._answer()
         return [report for name, report in sorted(self.jobs.reports.items()) if name not in self.jobs.forgotten]
 
-    def stop(self, name: str, grace_s: float) -> None:  # noqa: ARG002 (obeys at once)
-        """End a running job."""
+    def stop(self, name: str, grace_s: float) -> None:
+        """End a running job at once, and note how long it might have taken."""
         self._answer()
+        self.jobs.graces_s[name] = grace_s
         report = self.jobs.reports.get(name)
         if report is not None and report.state is ReportState.RUNNING:
             self.finish(name, exit_code=-15, cause=EndCause.STOPPED)
@@ -160,6 +161,7 @@ class Jobs:
         self.logs: dict[str, bytes] = {}
         self.usage: dict[str, list[UsageSample]] = {}
         self.forgotten: set[str] = set()
+        self.graces_s: dict[str, float] = {}
         self.started: Counter[str] = Counter()
         self.changed = threading.Condition()
         self.has_news = False

@@ -7,6 +7,7 @@ from typing import Annotated
 from ninja import Schema
 from pydantic import Base64Bytes, Field
 
+from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.selectors.data_waits import DataWait
 from compute.selectors.outlooks import Outlook
 from compute.selectors.waits import Wait
@@ -280,6 +281,10 @@ class JobIn(BodySchema):
         ge=1,
         le=bounds.MAX_REPLICAS,
         description="How often the command runs at once, as a gang; each has the template's size.",
+    )
+    grace_period_s: bounds.Seconds = Field(
+        DEFAULT_GRACE_PERIOD_S,
+        description="How long it may go on after SIGTERM, when it is preempted, suspended, stopped or out of time.",
     )
     simulated_duration_s: bounds.Seconds = Field(60.0, description="On nodes that do not exist: how long it takes.")
     is_preemptible: bool = Field(

@@ -9,6 +9,8 @@ from compute.engine.mounts import HostFolder, Mount
 from compute.errors import InvalidJobSpec
 
 DEFAULT_LOG_LIMIT_BYTES = 50 * 2**20
+DEFAULT_GRACE_PERIOD_S = 10.0
+"""So long may a job take to end by itself once it was sent SIGTERM."""
 _NAME_LENGTH = 200
 
 
@@ -33,6 +35,7 @@ class JobSpec:
     `replicas` is how often it runs at once; several are a gang, and the template is the size of each of them.
     `ports` and `volumes` are what it asked for and simulated nodes let pass: no other job has any.
     `simulated_duration_s` is how long the job takes on nodes that do not exist. `timeout_s` None means no limit.
+    `grace_period_s` is the time between SIGTERM and SIGKILL, whoever stops it and why.
     `readable_paths`, and the folders that the files `readable_lists` name one a line, are what a job that was submitted
     by the first release reads besides, under the host's own paths.
     """
@@ -50,6 +53,7 @@ class JobSpec:
     parameters: Mapping[str, object] = field(default_factory=dict)
     append_parameters: bool = False
     timeout_s: float | None = None
+    grace_period_s: float = DEFAULT_GRACE_PERIOD_S
     replicas: int = 1
     simulated_duration_s: float = 5.0
     working_directory: str | None = None
@@ -79,6 +83,7 @@ class JobSpec:
             is_named = is_safe_name(step) and index.isdecimal() == bool(slash)
             _require(is_named, f"'{mount.name}' cannot be the name of a folder in a job.")
         _require(self.timeout_s is None or self.timeout_s > 0, "The timeout must be more than 0 seconds.")
+        _require(self.grace_period_s >= 0, "The grace period cannot be negative.")
         _require(self.replicas >= 1, "A job has at least one replica.")
         _require(self.simulated_duration_s >= 0, "The simulated duration cannot be negative.")
         _require(self.log_limit_bytes > 0, "The log limit must be more than 0 bytes.")

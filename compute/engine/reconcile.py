@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from compute.engine.failures import explain_end
+from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.ports import JobReport, ReportState
 from compute.engine.states import IDLE, JOB_STATES, JobState, ReasonCode
 
@@ -38,7 +39,10 @@ _NEXT = {
 
 @dataclass(frozen=True)
 class JobRecord:
-    """What the database says about one job. `name` is that of its present run, `memory_bytes` its limit."""
+    """What the database says about one job. `name` is that of its present run, `memory_bytes` its limit.
+
+    `grace_period_s` is how long it may take to end once it is told to.
+    """
 
     id: str
     name: str
@@ -47,6 +51,7 @@ class JobRecord:
     lease_expires_at: datetime | None
     reason: str = ""
     memory_bytes: int = 0
+    grace_period_s: float = DEFAULT_GRACE_PERIOD_S
 
 
 @dataclass(frozen=True)

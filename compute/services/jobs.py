@@ -19,6 +19,7 @@ from compute.engine.ports import OutputReader
 from compute.engine.states import HOLDING, IDLE, Gate, JobState, ReasonCode
 from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent, Template
+from compute.selectors import grace_periods
 from compute.selectors.templates import describe_gang_mismatch, describe_mismatch
 from compute.services import journal, queueing
 from core import clock, orm, tasks
@@ -68,7 +69,8 @@ class JobRequest:
     gate: Gate | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "spec", replace(self.spec, name=self.name))
+        spec = replace(self.spec, name=self.name, grace_period_s=grace_periods.bound(self.spec.grace_period_s))
+        object.__setattr__(self, "spec", spec)
 
 
 def submit_many(
@@ -204,6 +206,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         replica_count=request.spec.replicas,
         priority=request.priority,
         is_preemptible=request.is_preemptible,
+        grace_period_s=request.spec.grace_period_s,
         spec=request.spec.to_json(),
         submitted_by=request.on_behalf_of or actor.name,
         gate=request.gate or "",

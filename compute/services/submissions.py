@@ -15,13 +15,13 @@ from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import Permission, require
 from compute import permissions, signals
-from compute.engine.job_spec import is_safe_name
+from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, is_safe_name
 from compute.engine.mounts import Mount, Tree, source_from_json
 from compute.engine.states import Gate
 from compute.errors import DataNotCached, InvalidJobSpec, JobBelongsToRun, JobNameTaken
 from compute.models import Job, Template
+from compute.selectors import grace_periods, templates
 from compute.selectors import jobs as job_selectors
-from compute.selectors import templates
 from compute.services import jobs, shapes
 from compute.services.jobs import JobRequest, JobSpec
 from compute.services.shapes import Ask
@@ -44,7 +44,8 @@ class Submission:
 
     Without a template its size counts, and a resource is found for it: see `shapes`. Without a command its image runs
     what it is made for. `secrets` names secrets of the project, which the job gets as variables.
-    `replicas` is how often the command runs at once, each as large as the template.
+    `replicas` is how often the command runs at once, each as large as the template. `grace_period_s` is the time that
+    it has between SIGTERM and SIGKILL.
     `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing. What is not
     preemptible is never stopped for others, and starts only within the project's quota.
     """
@@ -66,6 +67,7 @@ class Submission:
     simulated_duration_s: float = 60.0
     is_preemptible: bool = True
     replicas: int = 1
+    grace_period_s: float = DEFAULT_GRACE_PERIOD_S
 
 
 def require_submit(*, actor: Actor, project: Project) -> None:
@@ -86,6 +88,8 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         raise InvalidJobSpec(f"'{name}' cannot name a job: use at most {MOST_NAME} letters, digits, '.', '_' and '-'.")
     if len(wanted.command.encode()) > bounds.MAX_ARGUMENT_BYTES:
         raise InvalidJobSpec(f"The command has more than {bounds.MAX_ARGUMENT_BYTES:,} bytes.")
+    if fault := grace_periods.describe_fault(wanted.grace_period_s):
+        raise InvalidJobSpec(fault)
     if Job.objects.filter(name=name).exists():
         raise JobNameTaken(f"There is a job called '{name}' already.")
     datasets = [_find_copy(actor, template, reference, name) for reference in wanted.data]
@@ -102,6 +106,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
             data=tuple(mounts),
             commits=tuple(dataset.copy.commit_id for dataset in datasets),
             replicas=wanted.replicas,
+            grace_period_s=wanted.grace_period_s,
             env=wanted.env,
             secret_names=tuple(wanted.secrets),
             ports=tuple(wanted.ports),
@@ -177,6 +182,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
         ports=spec.ports,
         volumes=spec.volumes,
         replicas=spec.replicas,
+        grace_period_s=spec.grace_period_s,
         simulated_duration_s=spec.simulated_duration_s,
         is_preemptible=job.is_preemptible,
     )

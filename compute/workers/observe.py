@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 # A lease is renewed when a third of it is gone, not at each look.
 _RENEW_BELOW = LEASE * 2 / 3
-_BOOKED = ("name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes")
+_BOOKED = ("name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes", "grace_period_s")
 _LOG_END_BYTES = 32 * 1024
 _RUN_OVER = JOB_STATES.final | IDLE
 _NO_RUN = {
@@ -70,7 +70,8 @@ def observe_resource(*, resource_id: str) -> None:
         # First the reports, then the database: a job is in the database before it can be reported.
         reports = driver.list_jobs()
         now = clock.now()
-        repairs = compare(_read_records(resource, reports), reports, now=now, renew_before=now + _RENEW_BELOW)
+        known = _read_records(resource, reports)
+        repairs = compare(known, reports, now=now, renew_before=now + _RENEW_BELOW)
         names = {report.token: report.name for report in reports}
         explained = isolation.for_each(
             failures.EXPLAIN,
@@ -83,7 +84,7 @@ def observe_resource(*, resource_id: str) -> None:
         records = tuple(by_job.get(record.job_id, record) for record in repairs.records)
         _note_replicas(resource, reports)
         ended = _write_changes(replace(repairs, records=records))
-        stops.stop_jobs(driver, repairs.stop)
+        stops.stop_jobs(driver, repairs.stop, {record.name: record.grace_period_s for record in known})
         over = [*repairs.forget, *_names_of(repairs, ended, reports)]
         isolation.for_each(failures.FORGET, over, driver.forget, concerns_all=(ResourceUnreachable,))
     except ResourceUnreachable as error:
@@ -109,7 +110,16 @@ def _read_records(resource: Resource, reports: Sequence[JobReport]) -> list[JobR
     for names in orm.in_batches([report.name for report in reports if report.name not in rows]):
         rows.update((job.run_name, job) for job in Job.objects.filter(name__in=names).only(*_BOOKED))
     return [
-        JobRecord(job.pk, name, job.token, JobState(job.state), job.lease_expires_at, job.reason, job.memory_bytes)
+        JobRecord(
+            job.pk,
+            name,
+            job.token,
+            JobState(job.state),
+            job.lease_expires_at,
+            job.reason,
+            job.memory_bytes,
+            job.grace_period_s,
+        )
         for name, job in rows.items()
     ]
 

@@ -1,10 +1,11 @@
 """Jobs that are to end are told so. Told again at each look, until they have ended."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from django.db import transaction
 
 from compute.adapters import drivers
+from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.ports import ComputeDriver
 from compute.engine.states import JobState
 from compute.errors import ResourceUnreachable
@@ -15,7 +16,6 @@ from compute.workers import probes
 from core import clock, hosts, isolation, orm
 from scheduler.services import workloads
 
-GRACE_S = 10.0
 _ENDING = (JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING)
 
 
@@ -53,15 +53,18 @@ def stop_ending_jobs() -> None:
     )
 
 
-def stop_jobs(driver: ComputeDriver, names: Sequence[str]) -> None:
-    """Tell these jobs to end. One that fails stops none of the others."""
+def stop_jobs(driver: ComputeDriver, names: Sequence[str], graces_s: Mapping[str, float]) -> None:
+    """Tell these jobs to end, each within its grace period. One that fails stops none of the others."""
     isolation.for_each(
-        failures.STOP, names, lambda name: driver.stop(name, GRACE_S), concerns_all=(ResourceUnreachable,)
+        failures.STOP,
+        names,
+        lambda name: driver.stop(name, graces_s.get(name, DEFAULT_GRACE_PERIOD_S)),
+        concerns_all=(ResourceUnreachable,),
     )
 
 
 def _stop(job: Job) -> None:
     try:
-        drivers.driver_of(job.resource).stop(job.run_name, GRACE_S)
+        drivers.driver_of(job.resource).stop(job.run_name, job.grace_period_s)
     except ResourceUnreachable as error:
         probes.note_unreachable(resource=job.resource, error=error)

@@ -56,6 +56,7 @@ class Needs:
     reads_steps: bool
     has_image: bool
     replicas: int = 1
+    grace_period_s: float = 0.0
 
 
 def read_steps(data: Mapping[str, object]) -> list[Draft]:
@@ -95,6 +96,7 @@ def needs_of(draft: Draft) -> Needs:
         reads_steps=bool(draft.read.after),
         has_image=bool(draft.read.image),
         replicas=draft.read.replicas,
+        grace_period_s=draft.read.grace_period,
     )
 
 

@@ -11,7 +11,7 @@ from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
 from accounts.selectors import list_secrets
-from compute.selectors import templates
+from compute.selectors import grace_periods, templates
 from core import clock
 from core.errors import PlatformError
 from datasets.selectors import datasets as dataset_selectors
@@ -105,6 +105,8 @@ def _ask_platform(actor: Actor, project: Project, steps: Sequence[Needs]) -> Ite
     for needs in steps:
         yield from _check_templates(needs, known)
         yield from _check_mounts(needs, known)
+        if fault := grace_periods.describe_fault(needs.grace_period_s):
+            yield Finding((*needs.path, "grace_period"), "wrong_value", fault)
         for path, reference in needs.datasets:
             if reference not in datasets:
                 datasets[reference] = _dataset_fault(actor, reference)

@@ -61,6 +61,7 @@ class JobSpecs:
             parameters=step.parameters,
             append_parameters=said.append_parameters,
             timeout_s=said.timeout or None,
+            grace_period_s=said.grace_period,
             replicas=said.replicas,
             simulated_duration_s=said.simulated_duration,
             code=self._code,

@@ -93,6 +93,11 @@ class Settings:
         "7",
         "Days that packs which no commit needs stay in the store once that was found; uploads take them up again.",
     )
+    max_grace_period_s: int = setting(
+        "NEARLINE_MAX_GRACE_PERIOD_S",
+        "300",
+        "Seconds: the longest grace period that a job may ask for. So long may a stopped job keep its resources.",
+    )
     confine_jobs: bool = setting(
         "NEARLINE_CONFINE_JOBS",
         "1",

@@ -60,6 +60,7 @@ class Flow:
         compute: Sequence[str | Mapping[str, Any]] = (),
         retries: int | Mapping[str, int] | None = None,
         timeout: str | float | None = None,
+        grace_period: str | float | None = None,
         when: str | None = None,
         grid: Mapping[str, Sequence[Any] | Mapping[str, Any]] | None = None,
         title: str | None = None,
@@ -87,6 +88,7 @@ class Flow:
             compute=[item if isinstance(item, str) else dict(item) for item in compute],
             retries=dict(retries) if isinstance(retries, Mapping) else retries,
             timeout=timeout,
+            grace_period=grace_period,
             when=when,
             grid={
                 key: dict(values) if isinstance(values, Mapping) else list(values)

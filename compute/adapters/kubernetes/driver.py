@@ -177,7 +177,7 @@ class KubernetesDriver:
         now = clock.now()
         for pods in runs.values():
             for pod, verdict in states.judge_run(pods, now):
-                self._end(pod, verdict, _GRACE_S)
+                self._end(pod, verdict, states.grace_period_of(pod))
         reports = filter(None, map(states.report_of_run, runs.values()))
         return sorted(reports, key=lambda report: report.name)
 

@@ -9,6 +9,7 @@ Each replica of a gang is a pod, under the host name that a headless Service giv
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ MOUNTABLE = frozenset({SourceKind.VOLUME, SourceKind.NFS_EXPORT, SourceKind.TREE
 DOMAIN = "nearline.dev"
 RESOURCE, FORGOTTEN = f"{DOMAIN}/resource", f"{DOMAIN}/forgotten"
 NAME, TOKEN, VERDICT, TIMEOUT = f"{DOMAIN}/name", f"{DOMAIN}/token", f"{DOMAIN}/verdict", f"{DOMAIN}/timeout"
+GRACE = f"{DOMAIN}/grace-period"
 JOB_ID, PROJECT = f"{DOMAIN}/job", f"{DOMAIN}/project"
 GANG, REPLICA, REPLICAS = f"{DOMAIN}/gang", f"{DOMAIN}/replica", f"{DOMAIN}/replicas"
 KEEP_ENDED = timedelta(hours=1)
@@ -190,13 +192,14 @@ def build_pod(launch: Launch, settings: PodSettings) -> Json:
         TOKEN: launch.token,
         "kubectl.kubernetes.io/default-container": MAIN,
         **({TIMEOUT: f"{launch.spec.timeout_s:g}"} if launch.spec.timeout_s is not None else {}),
+        GRACE: f"{launch.spec.grace_period_s:g}",
     }
     trees = [mount for mount in launch.spec.mounts if isinstance(mount.source, Tree)]
     spec: Json = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": settings.grace_s,
+        "terminationGracePeriodSeconds": max(settings.grace_s, math.ceil(launch.spec.grace_period_s)),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": settings.user_id,

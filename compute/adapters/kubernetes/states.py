@@ -11,8 +11,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from compute.adapters.kubernetes.manifests import BRING, KEEP, MAIN, NAME, REPLICA, REPLICAS, TIMEOUT, TOKEN, VERDICT
+from compute.adapters.kubernetes.manifests import (
+    BRING,
+    GRACE,
+    KEEP,
+    MAIN,
+    NAME,
+    REPLICA,
+    REPLICAS,
+    TIMEOUT,
+    TOKEN,
+    VERDICT,
+)
 from compute.engine.gangs import find_failed, has_succeeded, join_reports
+from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.ports import EndCause, JobReport, ReportState
 
 Json = Mapping[str, Any]
@@ -118,6 +130,11 @@ def report_of(pod: Json) -> JobReport:
         finished_at=finished_at,
         reason=reason,
     )
+
+
+def grace_period_of(pod: Json) -> float:
+    """Return how long the command of a pod may take to end once it is told to, in seconds."""
+    return float(_annotations(pod).get(GRACE, DEFAULT_GRACE_PERIOD_S))
 
 
 def rank_of(pod: Json) -> int:

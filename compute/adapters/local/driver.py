@@ -39,7 +39,6 @@ from datasets.errors import HydrationStopped
 # Not structlog: this module also runs on hosts that have only Python.
 log = logging.getLogger(__name__)
 
-_GRACE_S = 10.0
 _LATE_USAGE_BYTES = 16 * 1024
 
 
@@ -335,7 +334,7 @@ def _order(launch: Launch, paths: JobPaths, cores: Sequence[int], code: Path | N
         launch.spec.working_directory or paths.work,
         str(code or ""),
         str(launch.spec.timeout_s or 0),
-        str(_GRACE_S),
+        str(launch.spec.grace_period_s),
         str(launch.memory_bytes),
         str(launch.spec.log_limit_bytes),
         ",".join(map(str, cores)),

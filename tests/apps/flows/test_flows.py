@@ -103,6 +103,23 @@ steps:
     assert [(each.line, each.code, each.message) for each in found.problems] == [(5, "no_gangs", message)]
 
 
+def test_a_grace_period_that_is_longer_than_an_admin_allows_is_told(world: World, member, project):
+    text = """\
+flow: f
+steps:
+  - name: train
+    command: c
+    grace_period: 10m
+"""
+
+    found = flows.validate_spec(actor=member, project=project, text=text)
+
+    message = "A grace period of 600 s is longer than the 300 s that this installation allows"
+    assert [(each.line, each.code, each.message.partition(" (")[0]) for each in found.problems] == [
+        (5, "wrong_value", message)
+    ]
+
+
 def test_one_look_tells_the_mistakes_of_the_file_and_those_that_only_the_platform_sees(world: World, member, project):
     text = """\
 flow: f

@@ -42,6 +42,7 @@ class JobOptions(TypedDict, total=False):
     ports: Sequence[int]
     volumes: Sequence[str]
     replicas: int
+    grace_period_s: float
     simulated_duration_s: float
     is_preemptible: bool
 

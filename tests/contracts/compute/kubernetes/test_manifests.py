@@ -234,6 +234,13 @@ def test_what_an_admin_sets_for_a_cluster_is_in_every_pod():
     assert spec["terminationGracePeriodSeconds"] == 1200
 
 
+def test_a_node_that_is_drained_lets_a_job_have_its_grace_period():
+    pod = build_pod(launch(grace_period_s=900), SETTINGS)
+
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 900
+    assert pod["metadata"]["annotations"]["nearline.dev/grace-period"] == "900"
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

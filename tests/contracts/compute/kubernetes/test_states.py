@@ -267,6 +267,15 @@ def test_the_root_of_an_output_is_what_the_agent_says_at_its_end(keep, root):
 
 
 TIMED = {"annotations": {"nearline.dev/name": "train", "nearline.dev/token": "t", "nearline.dev/timeout": "60"}}
+
+
+def test_a_pod_that_is_ended_by_us_has_the_grace_period_of_its_job():
+    annotations = {"annotations": {"nearline.dev/name": "train", "nearline.dev/grace-period": "45"}}
+
+    assert states.grace_period_of(make_pod(main=RUNS, meta=annotations)) == 45
+    assert states.grace_period_of(make_pod(main=RUNS)) == 10
+
+
 LATE = condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available")
 JUST_NOW = condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available", at="2026-11-21T12:59:00Z")
 PLACED = condition("PodScheduled", at="2026-11-21T12:59:00Z")

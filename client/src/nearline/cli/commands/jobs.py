@@ -46,6 +46,9 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     secrets: Annotated[list[str] | None, typer.Option("--secret", help="A secret of the project, as variable.")] = None,
     data: Annotated[list[str] | None, typer.Option("--data", help="A dataset that it reads; again for more.")] = None,
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Run it so often at once, as a gang.")] = 1,
+    grace: Annotated[
+        float, typer.Option("--grace-period", min=0, metavar="SECONDS", help="Between SIGTERM and SIGKILL.")
+    ] = 10.0,
     duration: Annotated[
         float, typer.Option("--simulated-duration", min=0, metavar="SECONDS", help="On nodes that do not exist.")
     ] = 60.0,
@@ -64,6 +67,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         "secrets": secrets or [],
         "data": data or [],
         "replicas": replicas,
+        "grace_period_s": grace,
         "simulated_duration_s": duration,
         "is_preemptible": is_preemptible,
     }

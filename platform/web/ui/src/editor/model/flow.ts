@@ -26,6 +26,7 @@ export type Step = Filled<
     compute: Choice[];
     retries: Retries;
     timeout: string;
+    grace_period: string;
     replicas: number;
     grid: Record<string, Axis>;
     simulated_duration: string;
@@ -78,6 +79,7 @@ function readStep(step: Record<string, unknown>, index: number): Step {
     compute: (Array.isArray(step["compute"]) ? step["compute"] : [step["compute"]]).filter(Boolean).map(readChoice),
     retries: readRetries(step["retries"]),
     timeout: text(step["timeout"]),
+    grace_period: text(step["grace_period"]),
     replicas: typeof step["replicas"] === "number" ? step["replicas"] : 1,
     when: text(step["when"]),
     grid: each(step["grid"], readAxis),

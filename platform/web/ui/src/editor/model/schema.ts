@@ -149,6 +149,10 @@ export interface StepSpec {
    */
   timeout?: Duration | null;
   /**
+   * How long its command may go on after SIGTERM, when it is preempted, stopped or out of time: `30s`, `2m`.
+   */
+  grace_period?: string | number;
+  /**
    * It runs only when this holds: `train.accuracy >= 0.9 and not max(train.loss) > 2`. Else it is skipped.
    */
   when?: string;

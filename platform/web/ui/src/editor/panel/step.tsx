@@ -183,6 +183,14 @@ function Conditions({ step, set }: PartProps) {
         help="How long one try may take: 90, 30m, 2h."
         onChange={(text) => set(["timeout"], durationOf(text))}
       />
+      <TextField
+        label="Grace period"
+        value={step.grace_period}
+        isCode
+        placeholder="10s"
+        help="How long it may go on after SIGTERM, when it is preempted, stopped or out of time."
+        onChange={(text) => set(["grace_period"], durationOf(text))}
+      />
     </>
   );
 }
