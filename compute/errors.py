@@ -85,13 +85,6 @@ class JobNotSuspended(Conflict):
     hint = "`nearline job show NAME` says how it stands."
 
 
-class DataNotCached(Conflict):
-    """A job names a commit that is not ready on the cache site of its resource."""
-
-    code = "compute.data_not_cached"
-    hint = "Cache the commit there first: on the dataset's page, or with `nearline data cache REFERENCE --wait`."
-
-
 class UnmountableSource(InvalidInput):
     """A job reads something that jobs of its resource cannot mount."""
 

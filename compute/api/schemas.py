@@ -250,9 +250,9 @@ class JobUsageOut(Schema):
 
 
 class JobIn(BodySchema):
-    """A job to submit. `data` names commits on a cache site of the template's resource.
+    """A job to submit. `data` names commits, which it reads on a cache site of its resource.
 
-    Where these sites are simulated, a commit that is not ready is requested, and the job waits for it.
+    One that is not ready there is requested, and the job waits for it with the place in line that it has now.
     """
 
     project: bounds.Name

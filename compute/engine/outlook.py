@@ -197,7 +197,9 @@ def _when(outlook: Outlook, now: datetime) -> str:
     if outlook.wait_class == "never":
         return ""
     if outlook.likely_at is None:
-        return "when it starts is not known, as there is no history of how long those before it run"
+        is_data = outlook.wait_class == "data"
+        missing = "no rate of its data is known" if is_data else "there is no history of how long those before it run"
+        return f"when it starts is not known, as {missing}"
     text = f"it starts {_about(outlook.likely_at, now)}"
     if outlook.late_at is None:
         return f"{text}, and at the latest nobody knows"

@@ -1,15 +1,18 @@
 """Reads about resources. Every signed-in person may see them: they are what jobs can be sent to."""
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from compute.adapters import drivers
 from compute.adapters.kinds import ResourceKind
+from compute.engine.mounts import SourceKind
 from compute.engine.states import IDLE
 from compute.errors import ResourceNotFound
 from compute.models import Job, Resource, ResourceSite
+from datasets.selectors import caches
 
 
 def list_resources(*, actor: Actor) -> QuerySet[Resource]:  # noqa: ARG001 (every actor sees all)
@@ -39,6 +42,19 @@ def list_readers(sites: Collection[str]) -> dict[str, list[str]]:
     for site, resource in links.values_list("site", "resource__name"):
         found[site].append(resource)
     return found
+
+
+def list_readable_sites(resource: Resource, mountable: Collection[SourceKind] | None = None) -> list[Any]:
+    """Return the cache sites of a resource whose copies its jobs can mount, the nearest first.
+
+    `mountable` is what its driver mounts; None: what its kind does. For the platform itself.
+    """
+    if mountable is None:
+        mountable = drivers.get_kind(resource.kind).mountable
+    names = resource.sites
+    rows = caches.find_sites(names) if names else ()
+    readable = [row for row in rows if (SourceKind.VOLUME if row.cluster else SourceKind.HOST_FOLDER) in mountable]
+    return sorted(readable, key=lambda row: names.index(row.name))
 
 
 def list_kinds() -> Collection[ResourceKind]:

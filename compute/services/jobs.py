@@ -54,6 +54,7 @@ class JobRequest:
 
     `title` is what people call the job; empty: as its name.
     `on_behalf_of` names the person whose job it is, where the platform submits for one.
+    `id` is the id that the job shall have, where something is held for it already; empty: it gets one.
     With a `gate` it is queued only once that is opened (`open_gates`); its place in line is that of its submission.
     """
 
@@ -67,6 +68,7 @@ class JobRequest:
     on_behalf_of: str = ""
     title: str = ""
     gate: Gate | None = None
+    id: str = ""
 
     def __post_init__(self) -> None:
         spec = replace(self.spec, name=self.name, grace_period_s=grace_periods.bound(self.spec.grace_period_s))
@@ -91,7 +93,9 @@ def submit_many(
     template_ids = {request.template_id for request in requests}
     templates = {**known_templates, **_get_templates(template_ids - known_templates.keys())}
     for request in requests:
-        _check_mounts(request.spec, templates[request.template_id])
+        # What is behind a gate is known once that is opened.
+        at_hand = replace(request.spec, data=()) if request.gate else request.spec
+        _check_mounts(at_hand, templates[request.template_id])
         if fault := describe_gang_mismatch(templates[request.template_id], request.spec.replicas):
             raise InvalidJobSpec(fault)
     new = {
@@ -193,6 +197,7 @@ def _cancel(job: Job, reason: str, now: datetime) -> journal.Step:
 
 def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
     return Job(
+        id=request.id,
         project_id=request.project_id,
         name=request.name,
         title=request.title,

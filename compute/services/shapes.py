@@ -110,8 +110,8 @@ def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
         yield f"{resource.name} runs no containers."
     if ask.gpu_milli % ONE_GPU and not kind.shares_gpus:
         yield f"{resource.name} gives whole GPUs only."
-    if ask.reads_data and not resource.sites:
-        yield f"{resource.name} has no cache site."
+    if ask.reads_data and not resource_selectors.list_readable_sites(resource):
+        yield f"{resource.name} has no cache site that its jobs can read."
     if fault := _missing_offer(resource, ask.ports, ask.volumes):
         yield fault
     try:

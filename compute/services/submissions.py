@@ -1,13 +1,13 @@
 """One job as a person submits it: a command, a template or a size, an image, and datasets.
 
-What the job reads is held on its cache site from here until the job has ended, so that it cannot be evicted meanwhile.
-Where all sites of its resource are simulated, what is not ready is requested, and the job is queued once it is.
+What the job reads is held on a cache site of its resource until the job has ended, so that it cannot be evicted
+meanwhile. What is not ready there is requested, and the job is queued once it is, with the place in line of its
+submission.
 """
 
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from django.db import transaction
 
@@ -18,22 +18,25 @@ from compute import permissions, signals
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, is_safe_name
 from compute.engine.mounts import Mount, Tree, source_from_json
 from compute.engine.states import Gate
-from compute.errors import DataNotCached, InvalidJobSpec, JobBelongsToRun, JobNameTaken
+from compute.errors import InvalidJobSpec, JobBelongsToRun, JobNameTaken
 from compute.models import Job, Template
-from compute.selectors import grace_periods, templates
+from compute.selectors import grace_periods, resources, templates
 from compute.selectors import jobs as job_selectors
 from compute.services import jobs, shapes
 from compute.services.jobs import JobRequest, JobSpec
 from compute.services.shapes import Ask
 from core import bounds, clock, ids
-from datasets.selectors import caches as cache_selectors
+from core.errors import PlatformError
 from datasets.selectors import datasets as dataset_selectors
+from datasets.selectors.datasets import ResolvedCommit
 from datasets.services import caches
 from scheduler.selectors import pools
 
 KIND = "job"
 MOST_NAME = 63
 HOLDER = "job:"
+"""The holder of what a job reads: this, and its id."""
+
 _RESERVED = frozenset({"new"})
 """Names whose page would be another one."""
 
@@ -78,8 +81,8 @@ def require_submit(*, actor: Actor, project: Project) -> None:
 def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     """Queue a job and return it.
 
-    Raises TemplateNotFound, ResourceUnconfined, NoResourceFits, InvalidJobSpec, JobNameTaken, and DataNotCached for
-    what is not beside the template yet.
+    Its datasets are requested where they are not ready, and it waits for them. Raises TemplateNotFound,
+    ResourceUnconfined, NoResourceFits, InvalidJobSpec, JobNameTaken, and what `caches.request_nearest` raises.
     """
     require_submit(actor=actor, project=project)
     template = find_template(actor=actor, wanted=wanted)
@@ -92,38 +95,42 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         raise InvalidJobSpec(fault)
     if Job.objects.filter(name=name).exists():
         raise JobNameTaken(f"There is a job called '{name}' already.")
-    datasets = [_find_copy(actor, template, reference, name) for reference in wanted.data]
-    with transaction.atomic():
-        for dataset in datasets:
-            caches.hold(actor=actor, cached_commit_id=dataset.copy.pk, holder=HOLDER + name, why=_why(name))
-        mounts = [dataset.mount for dataset in datasets]
-        if len({mount.name for mount in mounts}) < len(mounts):
-            raise InvalidJobSpec("Two of the datasets have the same name, so they would lie in the same folder.")
-        spec = JobSpec(
-            name=name,
-            command=wanted.command.strip(),
-            image=wanted.image.strip() or None,
-            data=tuple(mounts),
-            commits=tuple(dataset.copy.commit_id for dataset in datasets),
-            replicas=wanted.replicas,
-            grace_period_s=wanted.grace_period_s,
-            env=wanted.env,
-            secret_names=tuple(wanted.secrets),
-            ports=tuple(wanted.ports),
-            volumes=tuple(wanted.volumes),
-            simulated_duration_s=wanted.simulated_duration_s,
-        )
-        request = JobRequest(
-            project_id=project.pk,
-            name=name,
-            kind=KIND,
-            template_id=template.pk,
-            spec=spec,
-            is_preemptible=wanted.is_preemptible,
-            gate=Gate.DATA if any(dataset.copy.source is None for dataset in datasets) else None,
-        )
-        (job,) = jobs.submit_many(actor=actor, requests=[request], known_templates={template.pk: template})
-        signals.job_submitted.send(sender=None, job_id=job.pk, datasets=[dataset.facts for dataset in datasets])
+    datasets = find_datasets(actor=actor, template=template, wanted=wanted)
+    spec = JobSpec(
+        name=name,
+        command=wanted.command.strip(),
+        image=wanted.image.strip() or None,
+        commits=tuple(dataset.commit.pk for dataset in datasets),
+        replicas=wanted.replicas,
+        grace_period_s=wanted.grace_period_s,
+        env=wanted.env,
+        secret_names=tuple(wanted.secrets),
+        ports=tuple(wanted.ports),
+        volumes=tuple(wanted.volumes),
+        simulated_duration_s=wanted.simulated_duration_s,
+    )
+    job_id = ids.new_id(Job.id_prefix, now_ms=clock.now_ms())
+    request = JobRequest(
+        id=job_id,
+        project_id=project.pk,
+        name=name,
+        kind=KIND,
+        template_id=template.pk,
+        spec=spec,
+        is_preemptible=wanted.is_preemptible,
+    )
+    facts = [_describe(*pair) for pair in zip(wanted.data, datasets, strict=True)]
+    try:
+        mounts, is_ready = _request_data(actor, template, datasets, request)
+        request = replace(request, spec=replace(spec, data=tuple(mounts)), gate=None if is_ready else Gate.DATA)
+        with transaction.atomic():
+            (job,) = jobs.submit_many(actor=actor, requests=[request], known_templates={template.pk: template})
+            if job.pk != job_id:
+                raise JobNameTaken(f"There is a job called '{name}' already.")
+            signals.job_submitted.send(sender=None, job_id=job_id, datasets=facts)
+    except PlatformError:
+        caches.release_holds(HOLDER + job_id)
+        raise
     return job
 
 
@@ -153,6 +160,20 @@ def find_template(*, actor: Actor, wanted: Submission) -> Template:
     if not wanted.command.strip() and templates.ignores_image(template):
         raise InvalidJobSpec("The command is empty.")
     return template
+
+
+def find_datasets(*, actor: Actor, template: Template, wanted: Submission) -> list[ResolvedCommit]:
+    """Return the commits that a job would read.
+
+    Raises InvalidJobSpec where jobs of its template cannot read them, and what `datasets.resolve` raises.
+    """
+    if wanted.data and not resources.list_readable_sites(template.resource):
+        resource = template.resource.name
+        raise InvalidJobSpec(f"{resource} has no cache site that its jobs can read, so they cannot read datasets.")
+    found = [dataset_selectors.resolve(actor, reference) for reference in wanted.data]
+    if len({each.dataset.name for each in found}) < len(found):
+        raise InvalidJobSpec("Two of the datasets have the same name, so they would lie in the same folder.")
+    return found
 
 
 def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
@@ -202,39 +223,32 @@ def cancel_work(*, actor: Actor, username: str) -> None:
         jobs.cancel_job(actor=actor, job=job, reason=f"{actor.name} disabled {username} and stopped their work.")
 
 
-@dataclass(frozen=True)
-class _Dataset:
-    """A dataset that a job reads: its copy, how that is mounted, and which commit it is."""
+def _request_data(
+    actor: Actor, template: Template, datasets: Sequence[ResolvedCommit], request: JobRequest
+) -> tuple[list[Mount], bool]:
+    """Ask for commits where a job reads them and hold them there; return its mounts, and whether all are ready.
 
-    copy: Any
-    mount: Mount
-    facts: dict[str, object]
+    A mount that is not ready says which tree it will hold; its place is known once its copy is ready.
+    """
+    sites = resources.list_readable_sites(template.resource) if datasets else []
+    mounts, is_ready = [], True
+    for each in datasets:
+        copy = caches.request_nearest(
+            actor=actor, commit=each.commit, sites=sites, holder=HOLDER + request.id, why=f"read by {request.name}"
+        )
+        source = copy.source
+        is_ready = is_ready and source is not None
+        tree = Tree(each.dataset.pk, each.commit.root)
+        mounts.append(Mount(each.dataset.name, tree if source is None else source_from_json(source)))
+    return mounts, is_ready
 
 
-def _find_copy(actor: Actor, template: Template, reference: str, name: str) -> _Dataset:
-    """Return the copy that a job reads, requested where need be."""
-    sites = template.resource.sites
-    if not sites:
-        raise InvalidJobSpec(f"{template.resource.name} has no cache site, so its jobs cannot read datasets.")
-    found = dataset_selectors.resolve(actor, reference)
-    commit = found.commit
-    rows = [cache_selectors.get_site(actor=actor, name=site) for site in sites]
-    copy = cache_selectors.find_ready(commit.pk, sites)
-    if copy is None and all(site.is_simulated for site in rows):
-        copy = caches.request_nearest(actor=actor, commit=commit, sites=rows, holder=HOLDER + name, why=_why(name))
-    if copy is None:
-        where = " or ".join(sites)
-        raise DataNotCached(f"{reference} is not cached on {where}, where {template.full_name} would read it.")
-    source = Tree(found.dataset.pk, commit.root) if copy.source is None else source_from_json(copy.source)
-    facts: dict[str, object] = {
+def _describe(reference: str, found: ResolvedCommit) -> dict[str, object]:
+    """Return what is told of a dataset that a job reads."""
+    return {
         "name": found.dataset.name,
         "reference": reference,
         "dataset": f"{found.dataset.project.name}/{found.dataset.name}",
-        "commit": commit.pk,
+        "commit": found.commit.pk,
         "cached": True,
     }
-    return _Dataset(copy, Mount(found.dataset.name, source), facts)
-
-
-def _why(name: str) -> str:
-    return f"read by {name}"

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from accounts.actor import Actor
 from accounts.models import Project
 from compute.engine.outlook import Outlook, in_words_of_trial
-from compute.errors import InvalidJobSpec
 from compute.selectors import outlooks, start_forecasts
 from compute.selectors.places import NewJob
 from compute.selectors.start_forecasts import Forecaster
 from compute.services import submissions
 from compute.services.submissions import Submission
-from datasets.selectors import datasets
 from scheduler.selectors.forecasts import StoredForecast
 
 
@@ -30,9 +28,7 @@ def try_job(*, actor: Actor, project: Project, wanted: Submission) -> Trial:
     """
     submissions.require_submit(actor=actor, project=project)
     template = submissions.find_template(actor=actor, wanted=wanted)
-    if wanted.data and not template.resource.sites:
-        raise InvalidJobSpec(f"{template.resource.name} has no cache site, so its jobs cannot read datasets.")
-    commits = [datasets.resolve(actor, reference).commit.pk for reference in wanted.data]
+    commits = [each.commit.pk for each in submissions.find_datasets(actor=actor, template=template, wanted=wanted)]
     job = NewJob(
         project_id=project.pk,
         project=project.name,

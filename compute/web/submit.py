@@ -11,7 +11,7 @@ from accounts.actor import Actor
 from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
-from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken, TemplateNotFound
+from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound
 from compute.models import Template
 from compute.selectors import templates
 from compute.services import submissions
@@ -21,7 +21,7 @@ from datasets.errors import CacheFull, CacheSiteUnavailable
 from datasets.selectors import caches, datasets
 
 _MOST_COPIES = 100
-_REFUSALS = (CacheFull, CacheSiteUnavailable, DataNotCached, InvalidJobSpec, JobNameTaken, TemplateNotFound)
+_REFUSALS = (CacheFull, CacheSiteUnavailable, InvalidJobSpec, JobNameTaken, TemplateNotFound)
 
 
 class JobForm(forms.Form):
@@ -87,10 +87,10 @@ def submit_page(request: PageRequest) -> HttpResponse:
 
 
 def _list_uncached(actor: Actor, cached: Collection[str]) -> list[tuple[str, str]]:
-    """Return the newest commits that are on no site: a job waits for them where all sites are simulated."""
+    """Return the newest commits that are on no site: a job waits for them."""
     heads = [(each, datasets.newest_commit_of(each)) for each in datasets.list_datasets(actor=actor)[:_MOST_COPIES]]
     labels = [f"{each.project.name}/{each.name}@{head.short}" for each, head in heads if head is not None]
-    return [(label, f"{label}, not cached: for simulated resources") for label in labels if label not in cached]
+    return [(label, f"{label}, not cached yet: the job waits for it") for label in labels if label not in cached]
 
 
 def _submission_of(form: JobForm) -> Submission:

@@ -4,14 +4,18 @@ What a job waits for are the cached commits that it holds. Asked again as often 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from django.db import transaction
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
+from compute.engine.mounts import Mount, source_from_json
 from compute.engine.states import Gate, JobState, ReasonCode
+from compute.errors import UnmountableSource
 from compute.models import Job
+from compute.selectors.jobs import get_spec
 from compute.services import jobs, journal
 from compute.services.submissions import HOLDER
 from core import clock, isolation
@@ -30,17 +34,28 @@ def queue_ready_jobs() -> None:
     """Queue the jobs whose datasets are ready, and end those that can never get one."""
     (waiting,) = find_waiting()
     rows = list(waiting.order_by("pk"))
-    copies = caches.list_held([HOLDER + job.name for job in rows]) if rows else {}
+    copies = caches.list_held([HOLDER + job.pk for job in rows]) if rows else {}
     isolation.for_each("compute.queue_ready_jobs", rows, partial(_proceed, copies=copies), key=lambda job: job.pk)
 
 
 def _proceed(job: Job, *, copies: Mapping[str, Sequence[HeldCopy]]) -> None:
-    held = {copy.commit_id: copy for copy in copies.get(HOLDER + job.name, ())}
+    held = {copy.commit_id: copy for copy in copies.get(HOLDER + job.pk, ())}
     commits: Sequence[str] = job.spec.get("commits") or ()
     if faults := [fault for commit_id in commits if (fault := _find_fault(held.get(commit_id)))]:
         _fail(job, f"A dataset could not be brought to {job.template_name}: {faults[0]}")
     elif all(held[commit_id].is_ready for commit_id in commits):
-        jobs.open_gates(actor=_SYSTEM, specs={job.pk: None})
+        _open_gate(job)
+
+
+def _open_gate(job: Job) -> None:
+    """Queue a job whose datasets are ready, with what it mounts of them; fail it where it cannot mount that."""
+    spec, copies = get_spec(job), caches.list_copies_of(HOLDER + job.pk)
+    sources = {copies[id_].dataset.name: copies[id_].source for id_ in spec.commits}
+    mounts = [Mount(name, source_from_json(source)) for name, source in sources.items() if source is not None]
+    try:
+        jobs.open_gates(actor=_SYSTEM, specs={job.pk: replace(spec, data=tuple(mounts))})
+    except UnmountableSource as error:
+        _fail(job, error.message)
 
 
 def _find_fault(copy: HeldCopy | None) -> str:

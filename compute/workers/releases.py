@@ -1,6 +1,6 @@
 """Cached commits that jobs read are held until the job has ended; here they are released.
 
-So are those of a job that was never created, because its submission was refused or interrupted.
+So are those of a job that was never created, because its submission was interrupted.
 """
 
 from datetime import timedelta
@@ -26,11 +26,9 @@ def find_held() -> list[QuerySet[Any]]:
 
 def release_data() -> None:
     """Release what ended jobs read."""
-    names = {holder.removeprefix(HOLDER) for holder in cache_selectors.list_holders(prefix=HOLDER)}
-    jobs = Job.objects.filter(name__in=names)
-    ended = set(jobs.filter(state__in=sorted(JOB_STATES.final)).values_list("name", flat=True))
+    job_ids = {holder.removeprefix(HOLDER) for holder in cache_selectors.list_holders(prefix=HOLDER)}
+    jobs = Job.objects.filter(pk__in=job_ids)
+    ended = set(jobs.filter(state__in=sorted(JOB_STATES.final)).values_list("pk", flat=True))
     settled = cache_selectors.list_holders(prefix=HOLDER, before=clock.now() - _SUBMISSION)
-    missing = {holder.removeprefix(HOLDER) for holder in settled} - set(jobs.values_list("name", flat=True))
-    isolation.for_each(
-        "compute.release_data", sorted(ended | missing), lambda name: caches.release_holds(HOLDER + name)
-    )
+    missing = {holder.removeprefix(HOLDER) for holder in settled} - set(jobs.values_list("pk", flat=True))
+    isolation.for_each("compute.release_data", sorted(ended | missing), lambda pk: caches.release_holds(HOLDER + pk))

@@ -64,6 +64,11 @@ def list_held(holders: Collection[str]) -> dict[str, list[HeldCopy]]:
     return held
 
 
+def list_copies_of(holder: str) -> dict[str, CachedCommit]:
+    """Return what a holder holds, by commit, with what it takes to mount it. For the app that gave the name."""
+    return {row.commit_id: row for row in _loaded().filter(holds__holder=holder)}
+
+
 def find_holds(*, prefix: str) -> QuerySet[CacheHold]:
     """Return the holds of holders whose name begins so. For the app that gave the names."""
     return CacheHold.objects.filter(holder__startswith=prefix)
@@ -95,6 +100,11 @@ def get_site(*, actor: Actor, name: str = "") -> CacheSite:
     if site is None:
         raise CacheSiteNotFound(f"There is no cache site called '{name}'." if name else "There is no cache site yet.")
     return site
+
+
+def find_sites(names: Collection[str]) -> list[CacheSite]:
+    """Return those of these sites that exist. For other apps."""
+    return list(CacheSite.objects.filter(name__in=names).order_by("name"))
 
 
 def is_elsewhere(name: str, host: str) -> bool:

@@ -7,7 +7,7 @@ cached commit from being evicted; it carries the attempt's id and is released wh
 import secrets
 import shutil
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 
 from accounts.actor import Actor
 from compute.errors import TemplateNotFound
-from compute.selectors import templates
+from compute.selectors import resources, templates
 from compute.services.jobs import HostFolder, SourceKind, Tree, source_to_json
 from core import clock, hosts, isolation, leases, tasks
 from core.errors import PlatformError
@@ -201,7 +201,7 @@ def _look(row: AttemptInput) -> None:
 def _bring(row: AttemptInput) -> None:
     template = _template_of(row.attempt)
     mountable = templates.list_mountable(template) if template is not None else DATA_SOURCES
-    sites = _list_sites(template, mountable) if template is not None else []
+    sites = resources.list_readable_sites(template.resource, mountable) if template is not None else []
     if row.is_cached and not sites:
         # The resource has no cache site that its jobs can read, so the attempt gets a copy of its own.
         AttemptInput.objects.filter(pk=row.pk).update(is_cached=False)
@@ -219,12 +219,6 @@ def _bring(row: AttemptInput) -> None:
         _settle(row, InputState.READY, source=cached.source)
     elif cached.state == "failed":
         _settle(row, InputState.FAILED, error=cached.error or "It could not be cached.")
-
-
-def _list_sites(template: Any, mountable: Collection[SourceKind]) -> list[Any]:
-    """Return the cache sites of a template's resource whose copies its jobs can mount, the nearest first."""
-    sites = [cache_selectors.get_site(actor=_SYSTEM, name=name) for name in template.resource.sites]
-    return [site for site in sites if (SourceKind.VOLUME if site.cluster else SourceKind.HOST_FOLDER) in mountable]
 
 
 def _request(row: AttemptInput, sites: Sequence[Any]) -> Any:

@@ -126,6 +126,22 @@ def test_data_that_arrived_since_the_forecast_was_made_is_told_as_there(at, memb
     assert "its 1.0 kB are already on lab-cache" in told.text
 
 
+@pytest.mark.usefixtures("at", "whole", "commit")
+def test_a_copy_on_a_folder_is_told_too_while_its_rate_is_not_known(member, project, site_admin, home):
+    cache_sites.create_site(actor=site_admin, name="near", root=home / "near", capacity_bytes=10**7)
+    ResourceSite.objects.update(site="near")
+
+    job = submit(member, project, "reads", data=True)
+    forecasts.forecast_all()
+
+    told = outlooks.find_outlooks(actor=member, jobs=[job])[job.pk]
+
+    assert told.text == (
+        "This job waits for its data; when it starts is not known, as no rate of its data is known; "
+        "0 B of its data are on near, 1.0 kB still move at no known rate."
+    )
+
+
 def test_a_copy_that_only_a_cancelled_job_needed_is_brought_no_further(at, member, project, whole, commit):
     at(0)
     job = submit(member, project, "reads", data=True)

@@ -8,7 +8,7 @@ from django.test import Client
 from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import User
-from compute.errors import DataNotCached, InvalidResource
+from compute.errors import InvalidJobSpec, InvalidResource
 from compute.models import Resource
 from compute.selectors import resources as reads
 from compute.services import jobs, resources, submissions
@@ -131,26 +131,36 @@ def test_a_job_reads_the_nearest_ready_copy_and_holds_it(member, read, submit, s
     read("near", "far")
     far = cache(member, commit, sites["far"])
 
-    job = submit()
-    assert job.spec["data"][0]["source"]["path"] == far.path
+    first = submit()
+    assert first.spec["data"][0]["source"]["path"] == far.path
 
     near = cache(member, commit, sites["near"])
-    job = submit("second")
-    assert job.spec["data"][0]["source"]["path"] == near.path
+    second = submit("second")
+    assert second.spec["data"][0]["source"]["path"] == near.path
     assert set(CacheHold.objects.values_list("cached_commit", "holder")) == {
-        (far.pk, "job:train"),
-        (near.pk, "job:second"),
+        (far.pk, f"job:{first.pk}"),
+        (near.pk, f"job:{second.pk}"),
     }
 
 
 @pytest.mark.usefixtures("sites", "commit")
-def test_what_is_on_none_of_the_sites_is_refused_by_their_names(read, submit):
+def test_what_is_on_none_of_the_sites_is_brought_to_the_nearest(read, submit):
     read("near", "far")
 
-    with pytest.raises(DataNotCached, match="is not cached on near or far"):
+    submit()
+
+    assert [str(copy.site) for copy in CachedCommit.objects.all()] == ["near"]
+
+
+@pytest.mark.usefixtures("sites", "commit")
+def test_a_job_is_refused_where_jobs_can_mount_nothing_of_any_site(read, submit, resource):
+    read("near", "far")
+    Resource.objects.filter(pk=resource.pk).update(kind="ssh")
+
+    with pytest.raises(InvalidJobSpec, match="scripted has no cache site that its jobs can read"):
         submit()
 
-    assert not CacheHold.objects.exists()
+    assert not CachedCommit.objects.exists()
 
 
 def test_a_copy_that_two_resources_read_stays_while_a_job_of_either_holds_it(home, member, read, submit, commit):
@@ -166,7 +176,7 @@ def test_a_copy_that_two_resources_read_stays_while_a_job_of_either_holds_it(hom
     releases.release_data()
     with pytest.raises(CacheInUse):
         caches.uncache(actor=member, cached_commit_id=copy.pk)
-    assert [hold.holder for hold in copy.holds.all()] == ["job:second"]
+    assert [hold.holder for hold in copy.holds.all()] == [f"job:{second.pk}"]
 
     jobs.cancel_job(actor=member, job=second, reason="")
     releases.release_data()

@@ -105,7 +105,7 @@ def test_a_second_place_with_gpus_is_a_pool_of_its_own_and_taken_only_where_it_i
         ({"gpu_milli": 10**12}, "lab has no node with"),
         ({"memory_bytes": 2**50}, "lab has no node with"),
         ({"cpu_millicores": 41_000}, "lab has no node with 41 CPU"),
-        ({"data": ["team-a/digits"]}, "lab has no cache site."),
+        ({"data": ["team-a/digits"]}, "lab has no cache site that its jobs can read."),
     ],
 )
 def test_what_no_resource_can_run_is_refused_with_the_reason_of_each(member, project, lab, wanted, why):

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 
 from accounts.errors import PermissionDenied
 from accounts.models import User
-from compute.errors import DataNotCached, InvalidJobSpec, JobNameTaken
+from compute.errors import InvalidJobSpec, JobNameTaken
 from compute.models import Job, ResourceSite
 from compute.services import jobs, submissions
 from compute.services.submissions import Submission
@@ -86,12 +88,26 @@ def test_a_job_is_submitted_once_more_with_the_same_commit_of_its_data(member, p
     assert second.template == template
 
 
-def test_data_that_is_not_there_refuses_the_job_and_says_where_it_is_missing(member, project, template, cached):
+def test_data_that_is_not_there_is_brought_and_mounted_from_where_it_was_brought_to(member, project, template, cached):
+    before = tasks.install(tasks.NullQueue())
     caches.uncache(actor=member, cached_commit_id=cached.pk)
+    tasks.run("datasets.evict", {"cached_commit_id": cached.pk})
+    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, data=["team-a/digits"]))
+    assert (job.state, job.gate, job.workload_id) == ("pending", "data", None)
+    copy = CachedCommit.objects.get(state="queued")
 
-    with pytest.raises(DataNotCached, match=r"is not cached on near, where scripted\.small would read it"):
-        submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, data=["team-a/digits"]))
-    assert not Job.objects.exists()
+    tasks.run("compute.queue_ready_jobs", {})
+    job.refresh_from_db()
+    assert job.workload_id is None
+    tasks.run("datasets.hydrate", {"cached_commit_id": copy.pk})
+    tasks.run("compute.queue_ready_jobs", {})
+    tasks.install(before)
+
+    job.refresh_from_db()
+    copy.refresh_from_db()
+    assert (job.gate, job.workload.enqueued_at) == ("", job.created_at)
+    source = {"kind": "host_folder", "path": str(copy.path)}
+    assert job.spec["data"] == [{"name": "digits", "source": source, "read_only": True}]
 
 
 @pytest.mark.parametrize(
@@ -222,9 +238,37 @@ def test_a_job_that_is_cancelled_while_its_data_moves_is_never_queued_and_lets_g
     assert caches.uncache(actor=member, cached_commit_id=CachedCommit.objects.get().pk).state == "evicting"
 
 
-def test_data_that_a_refused_submission_requested_is_released_after_a_while(member, project, far, at):
+def test_what_a_refused_submission_requested_is_brought_no_further(member, project, far, at):
+    large = commit_files(member, make_dataset(member, project, "large"), {"a.txt": b"x" * 10**6})
+
+    wanted = replace(READS, data=["team-a/digits", "team-a/large"])
+    with pytest.raises(CacheFull, match=f"no space for team-a/large@{large.short}"):
+        submissions.submit_job(actor=member, project=project, wanted=wanted)
+
+    assert [copy.state for copy in CachedCommit.objects.all()] == ["evicting"]
+    assert not CacheHold.objects.exists()
+    assert not Job.objects.exists()
+
+
+def test_two_datasets_of_one_name_are_refused_before_any_is_requested(member, project, far, at):
     with pytest.raises(InvalidJobSpec, match="same name"):
         submissions.submit_job(actor=member, project=project, wanted=replace(READS, data=["team-a/digits"] * 2))
+
+    assert not CachedCommit.objects.exists()
+
+
+def test_what_jobs_of_an_earlier_release_hold_by_their_names_is_held_by_their_ids(member, project, far, at):
+    job = submissions.submit_job(actor=member, project=project, wanted=READS)
+    CacheHold.objects.update(holder="job:train")
+
+    import_module("compute.migrations.0021_holds_by_job_id").rename_holders(apps, None)
+
+    assert CacheHold.objects.get().holder == f"job:{job.pk}"
+
+
+def test_data_that_an_interrupted_submission_requested_is_released_after_a_while(member, project, far, at):
+    site = CacheSite.objects.get()
+    caches.request_cache(actor=member, commit=far, site=site, holder="job:job_never", why="read by nobody")
     releases.release_data()
     assert CacheHold.objects.count() == 1
 
@@ -232,7 +276,6 @@ def test_data_that_a_refused_submission_requested_is_released_after_a_while(memb
     releases.release_data()
 
     assert not CacheHold.objects.exists()
-    assert not Job.objects.exists()
 
 
 def test_the_form_offers_commits_that_are_on_no_site_and_says_why_a_full_site_refuses_one(
@@ -242,7 +285,7 @@ def test_the_form_offers_commits_that_are_on_no_site_and_says_why_a_full_site_re
     label = f"team-a/digits@{far.short}"
     form = {"project": "team-a", "template": "scripted.small", "command": "true", "name": "train", "reads": [label]}
 
-    assert f"{label}, not cached: for simulated resources" in client.get("/jobs/new/").content.decode()
+    assert f"{label}, not cached yet: the job waits for it" in client.get("/jobs/new/").content.decode()
     CacheSite.objects.update(capacity_bytes=1)
     assert "lab-cache has no space" in client.post("/jobs/new/", form).content.decode()
     CacheSite.objects.update(capacity_bytes=10**6)
