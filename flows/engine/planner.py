@@ -145,7 +145,7 @@ class Snapshot:
     `idle` counts those. `to_reset` are the ended steps that a retry opens again (as if they were pending); they are in
     `steps` too. `data` says where the datasets of a step with several templates are, by step and template; a template
     whose jobs read no cache site is left out. `forecasts` say what jobs of a step may expect at its templates, where
-    these decide (`Node.uses_forecasts`).
+    these decide (`Node.uses_forecasts`); `forecast_fault` says why they could not be made, empty: they could.
     """
 
     graph: Graph
@@ -156,6 +156,7 @@ class Snapshot:
     templates: Mapping[str, TemplateNow]
     data: Mapping[tuple[str, str], DataNow] = field(default_factory=dict)
     forecasts: Mapping[tuple[str, str], PlaceForecast] = field(default_factory=dict)
+    forecast_fault: str = ""
     is_cancelled: bool = False
     to_reset: tuple[str, ...] = ()
     is_storing: bool = False
@@ -288,7 +289,7 @@ class _Planner:
     def _follow_waiting(self, node: Node, step: StepNow, attempt: AttemptNow, job: JobNow) -> None:
         """Stay with a template within its budget; then, or where it cannot work at all, try the next one.
 
-        Where forecasts decide there is no budget: it goes where it is done sooner by much.
+        Where forecasts decide there is no budget: it goes where it is done sooner by much. Without any the order does.
         """
         choice, left = node.choices[attempt.choice], self._left(node, step, attempt.choice)
         waited = self._now - attempt.since
@@ -296,11 +297,13 @@ class _Planner:
         if job.never_fits:
             why = why or f"can never run it: {job.never_fits}"
         following, is_patient = None, not why  # patient: its place in line is worth keeping
-        if not why and node.uses_forecasts:
-            following, why = self._find_better(node, left, attempt)
-        elif not why and waited >= timedelta(seconds=choice.wait_s):
+        known = self._known_places(node, left, attempt) if node.uses_forecasts else {}
+        if not why and known:
+            following, why = self._find_better(node, attempt, known)
+        elif not why and node.fallback != "cheapest" and waited >= timedelta(seconds=choice.wait_s):
             why = f"could not start within {format_duration(choice.wait_s)}"
             why += f" ({job.reason})" if job.reason else ""
+            why += ", and no forecast says where it would be done first" if node.uses_forecasts else ""
         if why and following is None:
             following = self._next_usable(node, left)
         if following is None:
@@ -314,10 +317,10 @@ class _Planner:
             start = self._start_at(node, step, following, tried)
             self.transitions.append(Supersede(step.id, attempt.id, why, start))
 
-    def _find_better(self, node: Node, left: Sequence[int], attempt: AttemptNow) -> tuple[int | None, str]:
-        """Return the choice where a job that waits is done sooner by so much that it moves, and why; else None.
+    def _known_places(self, node: Node, left: Sequence[int], attempt: AttemptNow) -> dict[int, PlaceForecast]:
+        """Return what is forecast of a job that waits, where it waits and at other choices.
 
-        Of a step one job a plan goes to a template, as all others would find its capacity taken.
+        Empty: nothing of where it waits, or nowhere when it is done.
         """
         usable = [attempt.choice, *(number for number in left if not self._obstacle(node, number))]
         known = {
@@ -325,11 +328,20 @@ class _Planner:
             for number in usable
             if node.choices[number].template in attempt.forecasts
         }
-        here = known.get(attempt.choice)
-        decision = places.choose("soonest", known, {}) if node.fallback == "soonest" and here is not None else None
-        if here is None or decision is None or decision.chosen == attempt.choice:
+        is_known = attempt.choice in known and any(place.finish_of(0) < math.inf for place in known.values())
+        return known if is_known else {}
+
+    def _find_better(
+        self, node: Node, attempt: AttemptNow, known: Mapping[int, PlaceForecast]
+    ) -> tuple[int | None, str]:
+        """Return the choice where a job that waits is done sooner by so much that it moves, and why; else None.
+
+        Of a step one job a plan goes to a template, as all others would find its capacity taken.
+        """
+        decision = places.choose("soonest", known, {}) if node.fallback == "soonest" else None
+        if decision is None or decision.chosen == attempt.choice:
             return None, ""
-        template, stays_s = node.choices[decision.chosen].template, here.finish_of(0)
+        template, stays_s = node.choices[decision.chosen].template, known[attempt.choice].finish_of(0)
         gain_s = stays_s - known[decision.chosen].finish_of(0)
         is_worth_it = gain_s >= max(_LEAST_GAIN_S, _LEAST_GAIN * stays_s) or stays_s == math.inf
         if not is_worth_it or self._sent[node.key, template]:
@@ -390,21 +402,26 @@ class _Planner:
         no wait of its own (`_nearest`).
         """
         left = self._left(node, step)
-        first, why = self._next_usable(node, left), ""
+        first, why, remark = self._next_usable(node, left), "", ""
         if first is None:
             known = [number for number in left if not self._templates[node.choices[number].template].is_unknown]
             chosen = known[-1] if known else None
         else:
-            chosen, why = self._prefer(node, left, first)
+            chosen, why, remark = self._prefer(node, left, first)
         tried = step.tried + self._skipped(node, left, chosen if first is None else first)
         if chosen is None:
             reasons = "; ".join(f"{item.template} {item.why}" for item in tried)
             self._settle(step, StepState.FAILED, f"None of its templates can run it: {reasons}.")
         else:
-            self.transitions.append(self._start_at(node, step, chosen, tried, passed_over=first, reason=why))
+            self.transitions.append(
+                self._start_at(node, step, chosen, tried, passed_over=first, reason=why, remark=remark)
+            )
 
-    def _prefer(self, node: Node, left: Sequence[int], first: int) -> tuple[int, str]:
-        """Return the choice to begin with, and why it is not the first that can start; empty: the data says it."""
+    def _prefer(self, node: Node, left: Sequence[int], first: int) -> tuple[int, str, str]:
+        """Return the choice to begin with, why it is not the first that can start, and what else is to be said.
+
+        Without a reason the data says it.
+        """
         names = {number: node.choices[number].template for number in left if not self._obstacle(node, number)}
         forecasts = {
             number: self._snapshot.forecasts[node.key, name]
@@ -414,9 +431,17 @@ class _Planner:
         taken = {number: self._sent[node.key, name] for number, name in names.items()}
         decision = places.choose(node.fallback, forecasts, taken) if node.uses_forecasts else None
         if decision is None:
-            return self._nearest(node, left, first), ""
+            return self._nearest(node, left, first), "", self._unforecast_words(node)
         self._sent[node.key, names[decision.chosen]] += 1
-        return decision.chosen, places.explain(node.fallback, decision, forecasts, taken, names)
+        return decision.chosen, places.explain(node.fallback, decision, forecasts, taken, names), ""
+
+    def _unforecast_words(self, node: Node) -> str:
+        """Say that the order decides though the step says otherwise; empty where it does not."""
+        if not node.uses_forecasts:
+            return ""
+        if fault := self._snapshot.forecast_fault:
+            return f" The order of its templates decides, as no forecast could be made: {fault.rstrip('.')}."
+        return " The order of its templates decides, as nothing can be forecast there yet."
 
     def _left(self, node: Node, step: StepNow, current: int | None = None) -> list[int]:
         """Return the choices that were not tried yet, in their order, without the current one."""
@@ -467,6 +492,7 @@ class _Planner:
         *,
         passed_over: int | None = None,
         reason: str = "",
+        remark: str = "",
     ) -> Start:
         template = node.choices[choice].template
         facts = self._templates[template]
@@ -477,7 +503,7 @@ class _Planner:
             why = f"{template} has its data sooner than {node.choices[passed_over].template}."
         if facts.obstacle:
             why += f" {template} {facts.obstacle}, but nothing else is left to try."
-        why += self._data_words(node, choice, passed_over)
+        why += remark + self._data_words(node, choice, passed_over)
         prepares = node.has_data and (facts.has_sites or not facts.is_simulated)
         if node.has_data and not prepares:
             why += " Its nodes are simulated, so no data is staged."

@@ -13,6 +13,8 @@ from flows.models import AttemptInput, Run
 
 ADVANCE = "flows.advance"
 """Items are runs."""
+FORECAST = "flows.forecast"
+"""Items are runs. A step starts without a forecast, and its reason says so."""
 BRING_INPUT, COPY_INPUT = "flows.bring_input", "flows.copy_input"
 """Items are inputs of attempts."""
 

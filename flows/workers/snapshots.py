@@ -13,6 +13,7 @@ from compute.selectors import capacity, jobs, places, templates
 from compute.selectors.jobs import JobStatus
 from compute.selectors.places import NewJob
 from compute.selectors.states import JobState
+from core import isolation
 from core.prepared import prepared
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival
@@ -26,7 +27,7 @@ from flows.engine.spec import FlowSpec, StepSpec
 from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, StepState
 from flows.engine.transitions import Tried
 from flows.models import Attempt, InputState, Run, Step
-from flows.selectors import measurements, specs
+from flows.selectors import failures, measurements, specs
 
 _ENDED_STEPS = sorted(state.value for state in STEP_ENDS)
 _REOPENED = ("failed", "skipped", "cancelled")
@@ -163,6 +164,7 @@ def load(run: Run, now: datetime, news: News, ended: Ended) -> Loaded:
     data = _locate_data(run, spec, choosing, found_templates)
     if choosing:
         facts = _with_capacity(facts, found_templates)
+    forecasts, forecast_fault = _forecast(run, spec, graph, steps, found_templates)
     snapshot = Snapshot(
         graph=graph,
         steps=tuple(planner.as_reset(step) if step.id in reopened else step for step in steps),
@@ -171,7 +173,8 @@ def load(run: Run, now: datetime, news: News, ended: Ended) -> Loaded:
         parameters=cast("Mapping[str, Value]", run.parameters),
         templates=facts,
         data=data,
-        forecasts=_forecast(run, spec, graph, steps, found_templates),
+        forecasts=forecasts,
+        forecast_fault=forecast_fault,
         is_cancelled=run.cancel_requested_at is not None,
         to_reset=tuple(reopened),
         idle=_live(counts) - Counter(step.key for step in rows.values() if step.pk not in reopened),
@@ -394,10 +397,13 @@ def may_forecast(run: Run) -> bool:
 
 def _forecast(
     run: Run, spec: FlowSpec, graph: Graph, steps: Sequence[StepNow], found: Mapping[str, _Template]
-) -> dict[tuple[str, str], PlaceForecast]:
-    """Return what the jobs of steps that may start now may expect at their templates, where that decides."""
+) -> tuple[dict[tuple[str, str], PlaceForecast], str]:
+    """Return what the jobs of steps that may start now may expect at their templates, where that decides.
+
+    Where it cannot be found out: why. That is recorded, and no step waits for it.
+    """
     if run.cancel_requested_at is not None:
-        return {}
+        return {}, ""
     counts = Counter(step.key for step in steps if step.state in {StepState.PENDING, StepState.BACKOFF})
     asked = {}
     for node in graph.nodes:
@@ -407,13 +413,19 @@ def _forecast(
                 _new_job(run, spec.step(node.key), min(counts[node.key], _MOST_FORECAST)),
                 templates_known,
             )
+    if not asked:
+        return {}, ""
+    made = isolation.for_each(failures.FORECAST, [run.pk], lambda _: places.forecast_places(asked))
+    if not made:
+        (failure,) = isolation.find([failures.FORECAST], [run.pk])
+        return {}, failure.error
     prices = {name: template.price_per_hour for name, (template, _) in found.items()}
     return {
         (key, name): PlaceForecast(
             tuple(place.starts_in_s), place.run_s, None if (price := prices[name]) is None else float(price)
         )
-        for (key, name), place in (places.forecast_places(asked) if asked else {}).items()
-    }
+        for (key, name), place in made[0].items()
+    }, ""
 
 
 def _new_job(run: Run, said: StepSpec, count: int) -> NewJob:

@@ -4,9 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from compute.models import Template
+from compute.models import Job, Template
 from compute.workers import forecasts
 from core import clock
+from core.models import Failure
 from flows.models import Attempt, Step
 from flows.services import flows
 from tests.factories.flows import World, newest_attempt, states
@@ -131,3 +132,38 @@ def test_a_wait_has_no_place_where_forecasts_decide(world: World, member, projec
 
     (problem,) = checked.problems
     assert problem.message == "With `fallback: soonest` forecasts decide how long the step waits; remove this `wait`."
+
+
+def test_a_step_for_which_no_forecast_can_be_made_starts_by_the_order_and_says_so(world: World, member, project, at):
+    at(0)
+    holder = hold(world, project, member, "cloud", 3600)
+    Job.objects.filter(name=holder).update(spec=Job.objects.get(name=holder).spec | {"simulated_duration_s": "soon"})
+
+    run = world.start(member, project, FLOW)
+    at(1)
+
+    step = Step.objects.get(run=run)
+    assert (step.template, step.state) == ("lab.huge", "running")
+    failure = Failure.objects.get(kind="flows.forecast", item_id=run.pk)
+    assert step.why == (
+        f"It is the first choice. The order of its templates decides, as no forecast could be made: {failure.error}."
+    )
+
+
+def test_a_step_that_waits_where_nothing_is_forecast_moves_by_the_order_and_says_so(world: World, member, project, at):
+    at(0)
+    hold(world, project, member, "lab", 2000)
+    holder = hold(world, project, member, "cloud", 4000)
+    run = world.start(member, project, FLOW)
+    at(1)
+    world.driver_of(holder).finish(holder)
+    at(300)
+    assert Step.objects.get(run=run).template == "lab.huge"
+
+    at(302)
+
+    step = Step.objects.get(run=run)
+    assert (step.template, step.state) == ("cloud.huge", "running")
+    (tried,) = step.tried
+    assert tried["why"].startswith("could not start within 5 min (")
+    assert tried["why"].endswith("), and no forecast says where it would be done first")
