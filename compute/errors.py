@@ -71,6 +71,13 @@ class NoResourceFits(InvalidInput):
     hint = "Ask for less, or name another `resource` or `pool`. Datasets are read by reference, without a volume."
 
 
+class CodeNotFound(NotFound):
+    """No code with that hash was uploaded to the job's project, or it has been removed again."""
+
+    code = "compute.code_not_found"
+    hint = "Send the folder again: `nearline job submit --code FOLDER`."
+
+
 class JobBelongsToRun(Conflict):
     """The job is a step of a run, whose flow decides about it."""
 

@@ -235,6 +235,7 @@ def _job_out(job: Job) -> dict[str, Any]:
         "replica_count": job.replica_count,
         "command": spec.command if isinstance(spec.command, str) else " ".join(spec.command),
         "image": spec.image,
+        "code": job_selectors.code_of(spec),
         "env": spec.env,
         "secrets": spec.secret_names,
         "ports": spec.ports,

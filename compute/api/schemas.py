@@ -175,6 +175,7 @@ class JobOut(Schema):
     replica_count: int
     command: str
     image: str | None
+    code: str = Field(description="The hash of the code that came with it; empty: none did.")
     env: dict[str, str] = Field(description="Its own variables.")
     secrets: list[str] = Field(description="The secrets of the project that it gets as variables.")
     ports: list[int] = Field(description="What simulated nodes took, and did not open.")
@@ -276,6 +277,12 @@ class JobIn(BodySchema):
         [], max_length=100, description="Only simulated nodes take these, and mount none; all others refuse."
     )
     data: list[bounds.Name] = Field([], max_length=100)
+    code: str = Field(
+        "",
+        pattern=r"^([0-9a-f]{64})?$",
+        description="The hash of code that was uploaded by /code/uploads and /code/trees; it is copied into the job's "
+        "working directory.",
+    )
     replicas: int = Field(
         1,
         ge=1,

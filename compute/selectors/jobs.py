@@ -298,6 +298,11 @@ def find_tree_folder(tree: Tree) -> SealedFolder | None:
     return sealed if sealed.folder.exists() else None
 
 
+def code_of(spec: JobSpec) -> str:
+    """Return the root of the tree that is the code of a job; empty: it has none, or none that is stored."""
+    return spec.code.source.root if spec.code is not None and isinstance(spec.code.source, Tree) else ""
+
+
 def get_spec(job: Job) -> JobSpec:
     """Return what a job was submitted as."""
     return JobSpec.from_json(job.spec)

@@ -1,4 +1,4 @@
-"""One job as a person submits it: a command, a template or a size, an image, and datasets.
+"""One job as a person submits it: a command, a template or a size, an image, code, and datasets.
 
 What the job reads is held on a cache site of its resource until the job has ended, so that it cannot be evicted
 meanwhile. What is not ready there is requested, and the job is queued once it is, with the place in line of its
@@ -18,7 +18,7 @@ from compute import permissions, signals
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, is_safe_name
 from compute.engine.mounts import Mount, Tree, source_from_json
 from compute.engine.states import Gate
-from compute.errors import InvalidJobSpec, JobBelongsToRun, JobNameTaken
+from compute.errors import CodeNotFound, InvalidJobSpec, JobBelongsToRun, JobNameTaken
 from compute.models import Job, Template
 from compute.selectors import grace_periods, resources, templates
 from compute.selectors import jobs as job_selectors
@@ -27,16 +27,23 @@ from compute.services.jobs import JobRequest, JobSpec
 from compute.services.shapes import Ask
 from core import bounds, clock, ids
 from core.errors import PlatformError
+from datasets.errors import TreeNotFound
 from datasets.selectors import datasets as dataset_selectors
+from datasets.selectors import trees as tree_selectors
 from datasets.selectors.datasets import ResolvedCommit
-from datasets.services import caches
+from datasets.services import caches, trees
+from datasets.services.trees import StoredTree
 from scheduler.selectors import pools
 
 KIND = "job"
 MOST_NAME = 63
 HOLDER = "job:"
-"""The holder of what a job reads: this, and its id."""
+"""The holder of the commits that a job reads: this, and its id."""
 
+CODE_HOLDER = "job-code:"
+"""The holder of the code of a job: this, and its id. It stays as long as the job can be submitted once more."""
+
+_SYSTEM = Actor.system("submissions")
 _RESERVED = frozenset({"new"})
 """Names whose page would be another one."""
 
@@ -47,6 +54,7 @@ class Submission:
 
     Without a template its size counts, and a resource is found for it: see `shapes`. Without a command its image runs
     what it is made for. `secrets` names secrets of the project, which the job gets as variables.
+    `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
     `replicas` is how often the command runs at once, each as large as the template. `grace_period_s` is the time that
     it has between SIGTERM and SIGKILL.
     `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing. What is not
@@ -67,6 +75,7 @@ class Submission:
     ports: Sequence[int] = ()
     volumes: Sequence[str] = ()
     data: Sequence[str] = ()
+    code: str = ""
     simulated_duration_s: float = 60.0
     is_preemptible: bool = True
     replicas: int = 1
@@ -82,7 +91,8 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     """Queue a job and return it.
 
     Its datasets are requested where they are not ready, and it waits for them. Raises TemplateNotFound,
-    ResourceUnconfined, NoResourceFits, InvalidJobSpec, JobNameTaken, and what `caches.request_nearest` raises.
+    ResourceUnconfined, NoResourceFits, InvalidJobSpec, JobNameTaken, CodeNotFound, and what `caches.request_nearest`
+    raises.
     """
     require_submit(actor=actor, project=project)
     template = find_template(actor=actor, wanted=wanted)
@@ -96,11 +106,13 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     if Job.objects.filter(name=name).exists():
         raise JobNameTaken(f"There is a job called '{name}' already.")
     datasets = find_datasets(actor=actor, template=template, wanted=wanted)
+    code = _find_code(project, wanted.code)
     spec = JobSpec(
         name=name,
         command=wanted.command.strip(),
         image=wanted.image.strip() or None,
         commits=tuple(dataset.commit.pk for dataset in datasets),
+        code=Mount("code", Tree(code.dataset_id, code.root)) if code is not None else None,
         replicas=wanted.replicas,
         grace_period_s=wanted.grace_period_s,
         env=wanted.env,
@@ -124,6 +136,8 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         mounts, is_ready = _request_data(actor, template, datasets, request)
         request = replace(request, spec=replace(spec, data=tuple(mounts)), gate=None if is_ready else Gate.DATA)
         with transaction.atomic():
+            if code is not None:
+                trees.hold_tree(actor=actor, tree=code, holder=CODE_HOLDER + job_id)
             (job,) = jobs.submit_many(actor=actor, requests=[request], known_templates={template.pk: template})
             if job.pk != job_id:
                 raise JobNameTaken(f"There is a job called '{name}' already.")
@@ -198,6 +212,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
         name=name,
         image=spec.image or "",
         data=[references[commit_id] for commit_id in spec.commits],
+        code=job_selectors.code_of(spec),
         env=spec.env,
         secrets=spec.secret_names,
         ports=spec.ports,
@@ -241,6 +256,16 @@ def _request_data(
         tree = Tree(each.dataset.pk, each.commit.root)
         mounts.append(Mount(each.dataset.name, tree if source is None else source_from_json(source)))
     return mounts, is_ready
+
+
+def _find_code(project: Project, root: str) -> StoredTree | None:
+    """Return the tree of a project that is the code of a job; None where it has none. Raises CodeNotFound."""
+    if not root:
+        return None
+    try:
+        return tree_selectors.get_tree_of(_SYSTEM, project.pk, root)
+    except TreeNotFound as error:
+        raise CodeNotFound(f"{project.name} has no code with the hash {root[:12]}.") from error
 
 
 def _describe(reference: str, found: ResolvedCommit) -> dict[str, object]:

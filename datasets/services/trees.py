@@ -39,6 +39,7 @@ __all__ = [
     "UploadSession",
     "check_upload",
     "commit_tree",
+    "hold_tree",
     "hold_upload",
     "release_tree",
     "start_upload",
@@ -105,6 +106,14 @@ def hold_upload(*, actor: Actor, upload: UploadSession, root: str, holder: str) 
         except RangesForgotten:
             log.info("tree.checked_again", dataset_id=upload.dataset_id)
     raise PackLeaving("Packs of this tree are being removed from the store.")
+
+
+@transaction.atomic
+def hold_tree(*, actor: Actor, tree: StoredTree, holder: str) -> None:
+    """Let `holder` hold a stored tree in place of any other. Raises PackLeaving while it is being removed."""
+    require(actor, permissions.COMMIT, tree.dataset.project_id)
+    touch_manifests(StoredTree.objects.filter(pk=tree.pk))
+    TreeHold.objects.update_or_create(holder=holder, defaults={"tree": tree})
 
 
 def release_tree(*, actor: Actor, holder: str) -> None:

@@ -99,6 +99,22 @@ def test_a_flow_reads_the_cached_commit_and_passes_outputs_and_metrics_on(produc
     assert report["tags"]["doubled"] == "90"
 
 
+def test_a_job_finds_the_folder_of_code_and_the_data_that_was_cached_nowhere(product, folder, tmp_path):
+    project, reference = prepare(product, folder)
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "count.sh").write_text("ls; find -L $NEARLINE_DATA/digits -name '*.png' | wc -l\n")
+    (code / "notes.txt").write_text("not for jobs")
+    (code / ".nearlineignore").write_text("notes.txt\n")
+
+    options = ("--template", "this-machine.small", "--data", f"{reference}@main", "--code", str(code))
+    job = product.cli_json("job", "submit", "sh count.sh", *options, "--project", project, cwd=tmp_path)
+    log = product.cli("job", "logs", job["name"], "--follow", cwd=tmp_path).stdout
+
+    assert (job["state"], job["reason"]) == ("pending", "Its data is being brought to this-machine.")
+    assert [line.strip() for line in log.splitlines()] == ["count.sh", "30"]
+
+
 def test_a_template_that_cannot_start_falls_back_and_says_why(product, folder, tmp_path):
     project, _ = prepare(product, folder, per_class=1)
     shape = {"name": "impossible", "cpu_millicores": 1_000_000, "memory_bytes": 10**9, "gpu_milli": 0}

@@ -149,3 +149,27 @@ def test_a_command_whose_connection_breaks_does_not_look_as_if_it_had_succeeded(
 
     assert done.exit_code != 0
     assert "it may still run" in done.stderr
+
+
+def test_a_folder_is_sent_with_a_job_and_what_stays_behind_is_named(cli, server, tmp_path):
+    (tmp_path / "train.py").write_text("print(1)")
+    (tmp_path / "secret.txt").write_text("not for jobs")
+    (tmp_path / ".nearlineignore").write_text("secret.txt\n")
+    server.refuse("POST", "/code/uploads", 404)  # as a server of the release before does
+    server.on("POST", "/flows/bundles", {"bundle": "ab12", "size_bytes": 8, "files": 1})
+    server.on("POST", "/compute/jobs", job(is_simulated=False))
+
+    done = cli("job", "submit", "python train.py", "--project", "team", "--code", str(tmp_path))
+
+    (body,) = server.bodies("POST", "/compute/jobs")
+    assert body["code"] == "ab12"
+    assert "Left out of the code, listed in .nearlineignore: secret.txt" in done.stderr
+
+
+def test_a_folder_without_code_is_refused_and_no_job_is_submitted(cli, server, tmp_path):
+    empty = cli("job", "submit", "python train.py", "--project", "team", "--code", str(tmp_path))
+    absent = cli("job", "submit", "python train.py", "--project", "team", "--code", str(tmp_path / "absent"))
+
+    assert (empty.exit_code, absent.exit_code, server.asked) == (2, 2, [])
+    assert "holds no code to send" in empty.stderr
+    assert "is no folder" in absent.stderr

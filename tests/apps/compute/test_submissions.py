@@ -1,5 +1,6 @@
 """Jobs that people submit by hand, and the data that is kept for them as long as they live."""
 
+import io
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
@@ -9,15 +10,16 @@ from django.apps import apps
 
 from accounts.errors import PermissionDenied
 from accounts.models import User
-from compute.errors import InvalidJobSpec, JobNameTaken
+from compute.errors import CodeNotFound, InvalidJobSpec, JobNameTaken
 from compute.models import Job, ResourceSite
 from compute.services import jobs, submissions
 from compute.services.submissions import Submission
 from compute.workers import releases
 from core import clock, tasks
 from datasets.errors import CacheFull, CacheInUse
-from datasets.models import CachedCommit, CacheHold, CacheSite
-from datasets.services import cache_sites, caches
+from datasets.models import CachedCommit, CacheHold, CacheSite, StoredTree, TreeHold
+from datasets.services import cache_sites, caches, trees
+from datasets.services.trees import SourceFile
 from tests.factories.api import call
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
@@ -298,5 +300,36 @@ def test_a_full_simulated_site_refuses_the_job_and_says_so(member, project, far,
 
     with pytest.raises(CacheFull, match="lab-cache has no space"):
         submissions.submit_job(actor=member, project=project, wanted=READS)
+
+    assert not Job.objects.exists()
+
+
+@pytest.fixture
+def code(member, project, home):
+    """The root of a folder of code in the project's store."""
+    make_store(home / "store")
+    files = [SourceFile(b"train.py", 0o644, 1, 0, lambda: io.BytesIO(b"1"))]
+    return trees.store_tree(actor=member, project=project, holder="code", files=files)
+
+
+def test_a_job_brings_code_and_holds_it_for_the_time_when_it_is_submitted_once_more(member, project, template, code):
+    first = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, code=code.root))
+    trees.release_tree(actor=member, holder="code")
+
+    second = submissions.rerun_job(actor=member, job=first)
+
+    mount = {"kind": "tree", "dataset_id": code.dataset_id, "root": code.root}
+    assert [job.spec["code"]["source"] for job in (first, second)] == [mount, mount]
+    holders = TreeHold.objects.filter(tree=code).values_list("holder", flat=True)
+    assert set(holders) == {f"job-code:{first.pk}", f"job-code:{second.pk}"}
+    assert call(member, "GET", "/compute/jobs/train").body["code"] == code.root
+
+
+def test_code_that_the_project_does_not_have_is_refused(member, project, template, code):
+    TreeHold.objects.all().delete()
+    StoredTree.objects.all().delete()
+
+    with pytest.raises(CodeNotFound, match=f"team-a has no code with the hash {code.root[:12]}"):
+        submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, code=code.root))
 
     assert not Job.objects.exists()

@@ -34,7 +34,7 @@ FILE_TIME_NS = 315_619_200 * 10**9
 
 _DATA_FOLDER = ".nearline"
 _NOT_CODE = {"__pycache__", "node_modules"}
-_HINT = "Keep it out with .gitignore or .nearlineignore, or run without code: --no-code."
+_HINT = "Keep it out with .gitignore or .nearlineignore; a flow is pushed without code by --no-code."
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,19 @@ def find_code(folder: Path, *, without: Path | None = None) -> Code | None:
             (links if path.is_symlink() else names).append(name)
     reasons = {"as links are not sent (put the files themselves there)": links, "listed in .nearlineignore": ignored}
     return Code(folder, names, {why: sorted(names) for why, names in reasons.items() if names}) if names else None
+
+
+def get_code(folder: Path) -> Code:
+    """Return the code of a folder. Raises InvalidRequest where there is none."""
+    if not folder.is_dir():
+        raise InvalidRequest(f"'{folder}' is no folder.")
+    code = find_code(folder)
+    if code is None:
+        raise InvalidRequest(
+            f"'{folder}' holds no code to send.",
+            hint="A folder that is linked to a dataset is data: name it with --data. What is ignored is not sent.",
+        )
+    return code
 
 
 def send_code(http: Http, project: str, code: Code, on_progress: "OnProgress | None" = None) -> dict[str, Any]:
@@ -167,7 +180,7 @@ def _check_size(code: Code, max_bytes: int, max_files: int | None = None) -> Non
     if size_bytes > max_bytes or (max_files is not None and len(code.names) > max_files):
         files = f" in {max_files:,} files" if max_files is not None else ""
         raise InvalidRequest(
-            f"'{code.folder}' holds more code than a flow may bring: {max_bytes // 2**20:,} MiB{files}.", hint=_HINT
+            f"'{code.folder}' holds more code than may be sent: {max_bytes // 2**20:,} MiB{files}.", hint=_HINT
         )
 
 

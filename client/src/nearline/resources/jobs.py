@@ -5,11 +5,16 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from nearline._http import Http, Json, quoted
 from nearline.models import Job
 from nearline.resources.log_pieces import PIECE_BYTES, Piece, follow
+
+if TYPE_CHECKING:
+    from nearline.resources.code_bundle import Code
+    from nearline.transfer.progress import OnProgress
 
 
 @dataclass(frozen=True)
@@ -61,12 +66,28 @@ class Jobs:
         """Return a job. Raises NotFound."""
         return Job.read(self._http.get("/compute/jobs" + quoted(name)))
 
-    def submit(self, *, project: str, command: str = "", **options: Unpack[JobOptions]) -> Job:
+    def submit(
+        self,
+        *,
+        project: str,
+        command: str = "",
+        code: "Code | Path | str | None" = None,
+        on_progress: "OnProgress | None" = None,
+        **options: Unpack[JobOptions],
+    ) -> Job:
         """Queue a job and return it. Without a command its image runs what it is made for.
 
-        Raises InvalidRequest for what no resource can run, and Conflict when the name is taken.
+        `code` is a folder, or what `nearline.resources.code_bundle.find_code` found in one; it is sent, and the job
+        begins in a copy of it. Raises InvalidRequest for what no resource can run and for a folder without code, and
+        Conflict when the name is taken.
         """
-        return Job.read(self._http.post("/compute/jobs", {"project": project, "command": command, **options}))
+        body: Json = {"project": project, "command": command, **options}
+        if code is not None:
+            from nearline.resources.code_bundle import get_code, send_code  # noqa: PLC0415 (few jobs bring code)
+
+            found = get_code(Path(code)) if isinstance(code, str | Path) else code
+            body["code"] = send_code(self._http, project, found, on_progress)["bundle"]
+        return Job.read(self._http.post("/compute/jobs", body))
 
     def try_out(self, *, project: str, command: str = "", **options: Unpack[JobOptions]) -> Json:
         """Return what would become of a job: `starts_now`, and its `outlook`. Nothing changes."""

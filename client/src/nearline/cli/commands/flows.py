@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.code import note_left_out
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Project, Timeout, Wait
 from nearline.cli.session import Session, session_of
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 app = CommandGroup(help="Pipelines: validate, push, run.")
 
-_NAMED = 5
 
 FlowFile = Annotated[str, typer.Argument(metavar="FILE", help="The flow's YAML file; `-` reads stdin.")]
 
@@ -142,9 +142,8 @@ def _push(session: Session, file: str, project: str, *, with_code: bool) -> "Flo
         for problem in _problems_of(error):
             session.out.note(_problem_line(file, problem))
         raise
-    for why, names in code.left_out.items() if code else ():
-        named = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-        session.out.note(f"Left out of the code, {why}: {named}")
+    if code is not None:
+        note_left_out(session.out, code.left_out)
     return version
 
 

@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nearline.cli import formats
+from nearline.cli.code import note_left_out
 from nearline.cli.errors import report
 from nearline.cli.group import CommandGroup
 from nearline.cli.log_text import write_log
@@ -45,6 +47,9 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="KEY=VALUE", help="A variable.")] = None,
     secrets: Annotated[list[str] | None, typer.Option("--secret", help="A secret of the project, as variable.")] = None,
     data: Annotated[list[str] | None, typer.Option("--data", help="A dataset that it reads; again for more.")] = None,
+    code: Annotated[
+        str, typer.Option("--code", metavar="FOLDER", help="Send this folder; the job begins in a copy of it.")
+    ] = "",
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Run it so often at once, as a gang.")] = 1,
     grace: Annotated[
         float, typer.Option("--grace-period", min=0, metavar="SECONDS", help="Between SIGTERM and SIGKILL.")
@@ -56,6 +61,9 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     is_preemptible: Annotated[bool, typer.Option("--preemptible/--not-preemptible", help="May it be stopped?")] = True,
 ) -> None:
     """Queue a job, with a size of its own or that of a template."""
+    from nearline.cli.progress import progress_of  # noqa: PLC0415 (only where something is sent)
+    from nearline.resources.code_bundle import get_code  # noqa: PLC0415
+
     session = session_of(context)
     options: JobOptions = {
         "template": template,
@@ -72,7 +80,13 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         "is_preemptible": is_preemptible,
     }
     add_size(options, gpus=gpus, cpu=cpu, memory=memory)
-    job = session.client().jobs.submit(project=session.project(project), command=command, **options)
+    found = get_code(Path(code)) if code else None
+    with progress_of(session.out) as on_progress:
+        job = session.client().jobs.submit(
+            project=session.project(project), command=command, code=found, on_progress=on_progress, **options
+        )
+    if found is not None:
+        note_left_out(session.out, found.left_out)
     session.out.record(
         job, [("job", job.name), ("state", formats.state(job.state)), ("template", job.template), ("why", job.reason)]
     )
