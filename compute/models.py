@@ -157,7 +157,8 @@ class OutputState(StrEnum):
 class Job(BaseModel):
     """One command on a compute resource. Its name is unique for all time, so submitting it again is harmless.
 
-    `title` is what people call it where that is not its name (see `label`).
+    `title` is what people call it where that is not its name (see `label`). One that a person deleted (`deleted_at`) is
+    shown no more, and its row stays; the next job that is to be called so has that as its title.
     One with a `gate` waits for its datasets and has no `workload` yet; the gate says who queues it.
     `state` changes only by compare-and-set. While a job is starting, running or stopping, its lease is renewed by
     whoever sees it on its resource; a lease that runs out says that nobody does. The size is copied from the template,
@@ -212,6 +213,7 @@ class Job(BaseModel):
     last_lines = models.TextField(blank=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
+    deleted_at = models.DateTimeField(null=True)
     files_deleted_at = models.DateTimeField(null=True)
     log_bytes = models.PositiveBigIntegerField(default=0)
     log_stored_at = models.DateTimeField(null=True)

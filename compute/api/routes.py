@@ -188,6 +188,14 @@ def cancel_job(request: ApiRequest, name: str, body: schemas.CancelIn | None = N
     return _job_out(jobs.cancel_job(actor=request.actor, job=job, reason=reason))
 
 
+@router.delete("/compute/jobs/{name}", response={204: None}, operation_id="compute_delete_job")
+def delete_job(request: ApiRequest, name: str) -> Status[None]:
+    """Stop a job for good and show it no more, so that another one can be called so. Its experiment stays."""
+    job = job_selectors.get_job(actor=request.actor, name=name)
+    submissions.delete_job(actor=request.actor, job=job)
+    return Status(204, None)
+
+
 @router.post("/compute/jobs/{name}/suspend", response=schemas.JobOut, operation_id="compute_suspend_job")
 def suspend_job(request: ApiRequest, name: str) -> dict[str, Any]:
     """Stop a job and keep it out of the queue until it is resumed. Its data stays where it is."""

@@ -34,6 +34,8 @@ from scheduler.selectors import workloads
 from scheduler.selectors.workloads import WorkloadWait
 
 MAX_LOG_BYTES = 1 << 20
+SUBMITTED = "job"
+"""The kind of the jobs that people submit by themselves."""
 
 
 _STATUS_COLUMNS = (
@@ -162,7 +164,7 @@ def list_jobs(
 
     `text` is a part of their name or title, `person` a part of who submitted them.
     """
-    jobs = Job.objects.select_related("resource", "project", "workload").order_by("-pk")
+    jobs = Job.objects.filter(deleted_at=None).select_related("resource", "project", "workload").order_by("-pk")
     if not actor.sees_everything:
         jobs = jobs.filter(project_id__in=actor.project_ids)
     if project is not None:
@@ -190,11 +192,24 @@ def list_live_of(usernames: Collection[str], *, kind: str) -> QuerySet[Job]:
 
 
 def get_job(*, actor: Actor, name: str) -> Job:
-    """Return a job by name. Raises JobNotFound, also to those who are not members of its project."""
-    job = list_jobs(actor=actor).select_related("workload__answer").filter(name=name).first()
+    """Return a job by its name, or by what a person called it (see `find_named`).
+
+    Raises JobNotFound, also to those who are not members of its project.
+    """
+    job = find_named(name, list_jobs(actor=actor).select_related("workload__answer"))
     if job is None:
         raise JobNotFound(f"There is no job called '{name}', or you are not a member of its project.")
     return job
+
+
+def find_named(name: str, jobs: QuerySet[Job] | None = None) -> Job | None:
+    """Return the job of that name among these, by default among all that are not deleted. For the platform itself.
+
+    A job that a person submitted has what they called it as its title, where a deleted one has had that name.
+    """
+    if jobs is None:
+        jobs = Job.objects.filter(deleted_at=None).order_by("-pk")
+    return jobs.filter(name=name).first() or jobs.filter(title=name, kind=SUBMITTED).first()
 
 
 def list_by_id(job_ids: Collection[str]) -> dict[str, Job]:

@@ -8,9 +8,11 @@ submission.
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
+from accounts import audit
 from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import Permission, require
@@ -35,7 +37,7 @@ from datasets.services import caches, trees
 from datasets.services.trees import StoredTree
 from scheduler.selectors import pools
 
-KIND = "job"
+KIND = job_selectors.SUBMITTED
 MOST_NAME = 63
 HOLDER = "job:"
 """The holder of the commits that a job reads: this, and its id."""
@@ -103,12 +105,11 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         raise InvalidJobSpec(f"The command has more than {bounds.MAX_ARGUMENT_BYTES:,} bytes.")
     if fault := grace_periods.describe_fault(wanted.grace_period_s):
         raise InvalidJobSpec(fault)
-    if Job.objects.filter(name=name).exists():
-        raise JobNameTaken(f"There is a job called '{name}' already.")
+    own_name = _find_free_name(name)
     datasets = find_datasets(actor=actor, template=template, wanted=wanted)
     code = _find_code(project, wanted.code)
     spec = JobSpec(
-        name=name,
+        name=own_name,
         command=wanted.command.strip(),
         image=wanted.image.strip() or None,
         commits=tuple(dataset.commit.pk for dataset in datasets),
@@ -124,8 +125,9 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     job_id = ids.new_id(Job.id_prefix, now_ms=clock.now_ms())
     request = JobRequest(
         id=job_id,
+        title=name if name != own_name else "",
         project_id=project.pk,
-        name=name,
+        name=own_name,
         kind=KIND,
         template_id=template.pk,
         spec=spec,
@@ -144,6 +146,11 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
             signals.job_submitted.send(sender=None, job_id=job_id, datasets=facts)
     except PlatformError:
         caches.release_holds(HOLDER + job_id)
+        raise
+    except IntegrityError as error:
+        caches.release_holds(HOLDER + job_id)
+        if Job.objects.filter(name=own_name).exists():
+            raise JobNameTaken(f"There is a job called '{name}' already.") from error
         raise
     return job
 
@@ -225,6 +232,16 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
     return submit_job(actor=actor, project=job.project, wanted=wanted)
 
 
+@transaction.atomic
+def delete_job(*, actor: Actor, job: Job) -> None:
+    """Stop a job for good and show it no more. Its name is free; its experiment stays. Raises JobBelongsToRun."""
+    require_own(actor=actor, job=job, permission=permissions.CANCEL_JOBS)
+    jobs.cancel_many(job_ids=[job.pk], reason=f"{actor.name} deleted the job.")
+    if Job.objects.filter(pk=job.pk, deleted_at=None).update(deleted_at=clock.now()):
+        trees.release_tree(actor=_SYSTEM, holder=CODE_HOLDER + job.pk)
+        audit.record(actor, "compute.delete_job", job)
+
+
 def require_own(*, actor: Actor, job: Job, permission: Permission) -> None:
     """Raise PermissionDenied unless the actor may do this, and JobBelongsToRun for the job of a step."""
     require(actor, permission, job.project_id)
@@ -256,6 +273,14 @@ def _request_data(
         tree = Tree(each.dataset.pk, each.commit.root)
         mounts.append(Mount(each.dataset.name, tree if source is None else source_from_json(source)))
     return mounts, is_ready
+
+
+def _find_free_name(name: str) -> str:
+    """Return what a job is called within the platform, where a name is used once. Raises JobNameTaken."""
+    if job_selectors.find_named(name) is not None:
+        raise JobNameTaken(f"There is a job called '{name}' already.")
+    numbered = (f"{name}.{number}" for number in count(2))
+    return next(each for each in chain([name], numbered) if not Job.objects.filter(name=each).exists())
 
 
 def _find_code(project: Project, root: str) -> StoredTree | None:

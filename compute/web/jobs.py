@@ -65,6 +65,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "proof": find_proof(job.workload) if job.state == JobState.PENDING else None,
         "may_cancel": (request.actor.level_in(job.project_id) or 0) >= Level.WRITE,
         "may_suspend": job.kind == submissions.KIND,
+        "may_delete": job.kind == submissions.KIND and job.has_ended,
         "charts": [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job)),
     }
     return render(request, "compute/job_live.html" if request.htmx else "compute/job.html", context)
@@ -77,6 +78,15 @@ def cancel(request: PageRequest, name: str) -> HttpResponse:
     jobs.cancel_job(actor=request.actor, job=job)
     messages.success(request, f"{job.label} is cancelled.")
     return redirect("compute:job", name=name)
+
+
+@require_POST
+def delete(request: PageRequest, name: str) -> HttpResponse:
+    """Delete a job and show the others."""
+    job = selectors.get_job(actor=request.actor, name=name)
+    submissions.delete_job(actor=request.actor, job=job)
+    messages.success(request, f"{job.label} is deleted.")
+    return redirect("compute:jobs")
 
 
 @require_POST

@@ -14,6 +14,7 @@ urlpatterns = [
     path("jobs/<str:name>/log/places/", logs.find_in_log, name="job_log_places"),
     path("jobs/<str:name>/log.txt", logs.download_log, name="job_log_file"),
     path("jobs/<str:name>/cancel/", jobs.cancel, name="cancel_job"),
+    path("jobs/<str:name>/delete/", jobs.delete, name="delete_job"),
     path("jobs/<str:name>/suspend/", jobs.suspend, name="suspend_job"),
     path("jobs/<str:name>/resume/", jobs.resume, name="resume_job"),
     path("compute/", resources.compute_page, name="compute"),

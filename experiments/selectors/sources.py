@@ -56,7 +56,7 @@ def describe(experiment: Experiment) -> Details:
     if (source := _SOURCES.get(experiment.source_kind)) is not None:
         return source.describe(experiment)
     if experiment.source_kind == JOB and experiment.job is not None:
-        url = reverse("compute:job", args=[experiment.job_name])
+        url = "" if experiment.job.deleted_at else reverse("compute:job", args=[experiment.job_name])
         command = jobs.get_spec(experiment.job).command
         return Details(url=url, command=command if isinstance(command, str) else shlex.join(command))
     return Details()

@@ -101,6 +101,7 @@ GET    /compute/jobs/{name}/log                               401      404    20
 GET    /compute/jobs/{name}/usage                             401      404    200    200   200  200
 POST   /compute/jobs/{name}/exec                              401      404    403    409   409  409
 POST   /compute/jobs/{name}/cancel                            401      404    403    200   200  200
+DELETE /compute/jobs/{name}                                   401      404    403    204   204  204
 POST   /compute/jobs/{name}/suspend                           401      404    403    200   200  200
 POST   /compute/jobs/{name}/resume                            401      404    403    409   409  409
 POST   /compute/jobs/{name}/rerun                             401      404    403    201   201  201
@@ -237,6 +238,7 @@ GET    /jobs/{name}/log/                                    login      404    20
 GET    /jobs/{name}/log/places/                             login      404    200    200   200  200
 GET    /jobs/{name}/log.txt                                 login      404    200    200   200  200
 POST   /jobs/{name}/cancel/                                 login      404    403    302   302  302
+POST   /jobs/{name}/delete/                                 login      404    403    302   302  302
 POST   /jobs/{name}/suspend/                                login      404    403    302   302  302
 POST   /jobs/{name}/resume/                                 login      404    403    409   409  409
 GET    /compute/                                            login      200    200    200   200  200

@@ -408,7 +408,9 @@ class QuotaTrial(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Record):
-    """What compute runs. `is_unknown`: its resource does not answer, so that `state` is the last that was known.
+    """What compute runs; `label` is what people call it.
+
+    `is_unknown`: its resource does not answer, so that `state` is the last that was known.
 
     Of a gang that is placed `replicas` has `node`, `gpus`, `state` and `reason` of each, by rank; a list has none.
     """
@@ -418,6 +420,7 @@ class Job(Record):
     state: str
     resource: str | None
     template: str | None
+    label: str = ""
     node: str = ""
     reason: str = ""
     reason_code: str = ""

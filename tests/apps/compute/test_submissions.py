@@ -10,7 +10,7 @@ from django.apps import apps
 
 from accounts.errors import PermissionDenied
 from accounts.models import User
-from compute.errors import CodeNotFound, InvalidJobSpec, JobNameTaken
+from compute.errors import CodeNotFound, InvalidJobSpec, JobBelongsToRun, JobNameTaken
 from compute.models import Job, ResourceSite
 from compute.services import jobs, submissions
 from compute.services.submissions import Submission
@@ -20,6 +20,8 @@ from datasets.errors import CacheFull, CacheInUse
 from datasets.models import CachedCommit, CacheHold, CacheSite, StoredTree, TreeHold
 from datasets.services import cache_sites, caches, trees
 from datasets.services.trees import SourceFile
+from experiments.models import Experiment
+from tests.factories import compute as make
 from tests.factories.api import call
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
@@ -333,3 +335,41 @@ def test_code_that_the_project_does_not_have_is_refused(member, project, templat
         submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, code=code.root))
 
     assert not Job.objects.exists()
+
+
+def test_the_name_of_a_deleted_job_is_free_and_leads_to_the_new_one(member, project, template):
+    first = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+    submissions.delete_job(actor=member, job=first)
+
+    second = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, command="echo again"))
+    submissions.delete_job(actor=member, job=second)
+    third = submissions.submit_job(actor=member, project=project, wanted=WANTED)
+
+    first.refresh_from_db()
+    assert (first.state, first.reason) == ("cancelled", "member deleted the job.")
+    assert [(job.name, job.label) for job in (second, third)] == [("train.2", "train"), ("train.3", "train")]
+    shown = call(member, "GET", "/compute/jobs/train").body
+    assert (shown["name"], shown["label"], shown["id"]) == ("train.3", "train", third.pk)
+    assert [item["name"] for item in call(member, "GET", "/compute/jobs").body["items"]] == ["train.3"]
+    with pytest.raises(JobNameTaken):
+        submissions.submit_job(actor=member, project=project, wanted=WANTED)
+
+
+def test_a_deleted_job_keeps_no_code_and_its_experiment_stays(member, project, template, code):
+    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, code=code.root))
+
+    assert call(member, "DELETE", "/compute/jobs/train").status == 204
+
+    assert list(TreeHold.objects.values_list("holder", flat=True)) == ["code"]
+    assert call(member, "GET", "/compute/jobs/train").status == 404
+    assert Experiment.objects.get(job=job).source_id == "train"
+
+
+def test_a_step_of_a_run_is_not_deleted_by_itself(member, project, template):
+    (job,) = make.submit(project, template, "step")
+    Job.objects.update(kind="experiment")
+
+    with pytest.raises(JobBelongsToRun):
+        submissions.delete_job(actor=member, job=Job.objects.get(pk=job.pk))
+
+    assert Job.objects.get().state == "pending"

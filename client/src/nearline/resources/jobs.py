@@ -97,6 +97,10 @@ class Jobs:
         """Stop a job for good. Without effect on one that has ended. Raises NotFound."""
         return Job.read(self._http.post("/compute/jobs" + quoted(name) + "/cancel", {"reason": reason}))
 
+    def delete(self, name: str) -> None:
+        """Stop a job for good and forget it, so that another one can be called so. Raises NotFound."""
+        self._http.delete("/compute/jobs" + quoted(name))
+
     def suspend(self, name: str) -> Job:
         """Stop a job and keep it out of the queue until it is resumed. Raises NotFound."""
         return Job.read(self._http.post("/compute/jobs" + quoted(name) + "/suspend", {}))

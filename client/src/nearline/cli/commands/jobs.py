@@ -9,10 +9,11 @@ import typer
 
 from nearline.cli import formats
 from nearline.cli.code import note_left_out
+from nearline.cli.confirm import confirm
 from nearline.cli.errors import report
 from nearline.cli.group import CommandGroup
 from nearline.cli.log_text import write_log
-from nearline.cli.options import Limit, Project
+from nearline.cli.options import Limit, Project, Yes
 from nearline.cli.outlook import show_outlook
 from nearline.cli.output import printable
 from nearline.cli.quantities import read_bytes, read_milli
@@ -271,6 +272,19 @@ def stop(context: typer.Context, names: Names) -> None:
     """Stop jobs for good. One that has ended stays as it is."""
     session = session_of(context)
     for_each(session, names, lambda name: _tell(session, session.client().jobs.cancel(name)))
+
+
+@app.command("delete")
+def delete(context: typer.Context, names: Names, *, yes: Yes = False) -> None:
+    """Stop jobs for good and forget them: their names are free again."""
+    session = session_of(context)
+    confirm(f"Delete {', '.join(names)}? What a job printed goes from view; its experiment stays.", yes=yes)
+
+    def act(name: str) -> None:
+        session.client().jobs.delete(name)
+        session.out.done(f"{name} is deleted.")
+
+    for_each(session, names, act)
 
 
 @app.command("suspend")

@@ -29,9 +29,14 @@ _STATUSES = {
 def row_of(job: Job) -> tuple[str, ...]:
     """Return the cells of a job in a list. Nobody notes by what means a job was submitted, and none has a URL."""
     return (
-        *(job.name, status_of(job), age_of(job.created_at), job.node or "-", job.image or "-", type_of(job)),
+        *(name_of(job), status_of(job), age_of(job.created_at), job.node or "-", job.image or "-", type_of(job)),
         *(job.project or "-", job.submitted_by, gpus_of(job), "-", "-"),
     )
+
+
+def name_of(job: Job) -> str:
+    """Return what a person called a job: its own name is another one where a deleted job had that before."""
+    return job.label if job.label and job.raw.get("kind") == "job" else job.name
 
 
 def status_of(job: Job) -> str:

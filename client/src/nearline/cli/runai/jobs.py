@@ -11,7 +11,7 @@ from nearline.cli.commands.jobs import for_each, run_in_job
 from nearline.cli.compatibility import refuses
 from nearline.cli.group import CommandGroup
 from nearline.cli.log_text import write_log
-from nearline.cli.runai.columns import age_of, duration_of, gpus_of, status_of, type_of
+from nearline.cli.runai.columns import age_of, duration_of, gpus_of, name_of, status_of, type_of
 from nearline.cli.runai.listings import AllProjects, ProjectName
 from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest, NotFound
@@ -109,10 +109,10 @@ def run_command(
 def delete(
     context: typer.Context, words: Several, project: ProjectName = None, *, all_projects: AllProjects = False
 ) -> None:
-    """Stop jobs for good, without asking. What they printed stays readable."""
+    """Stop jobs for good and forget them, without asking. Their names are free again."""
 
     def act(session: Session, name: str) -> str:
-        session.client().jobs.cancel(name)
+        session.client().jobs.delete(name)
         return f"Job {name} deleted successfully."
 
     _for_each(context, words, None if all_projects else project, act)
@@ -156,7 +156,7 @@ def _show(session: Session, name: str, project: str | None, output: str) -> None
     is_held = job.state in {"starting", "running", "leaving", "suspending", "stopping"}
     pods = job.replicas or ({"node": job.node, "state": job.state},)
     fields = (
-        *(("NAME", job.name), ("PROJECT", job.project), ("TYPE", type_of(job)), ("STATUS", status_of(job))),
+        *(("NAME", name_of(job)), ("PROJECT", job.project), ("TYPE", type_of(job)), ("STATUS", status_of(job))),
         *(("TRAINING DURATION", duration_of(job)), ("GPUS", f"{job.gpu_milli / 1000:g}")),
         *(("TOTAL REQUESTED GPUS", gpus_of(job)), ("ALLOCATED GPUS", gpus_of(job) if is_held else "0")),
         *(("RUNNING PODS", str(len(pods) if is_held else 0)), ("PENDING PODS", str(_pending_pods(job)))),
@@ -170,7 +170,7 @@ def _show(session: Session, name: str, project: str | None, output: str) -> None
     session.out.line("\nPods:")
     numbers = enumerate(pods) if is_held else ()
     rows = [
-        (f"{job.name}-{rank}", formats.state(pod.get("state") or job.state), age_of(job.started_at), pod["node"])
+        (f"{name_of(job)}-{rank}", formats.state(pod.get("state") or job.state), age_of(job.started_at), pod["node"])
         for rank, pod in numbers
     ]
     session.out.table([], ("POD", "STATUS", "AGE", "NODE"), rows, empty="It has no pod.")

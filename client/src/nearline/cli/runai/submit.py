@@ -13,6 +13,7 @@ from nearline.cli.commands.jobs import add_size, read_variables
 from nearline.cli.compatibility import accepts, refuses
 from nearline.cli.group import CommandGroup
 from nearline.cli.outlook import show_outlook
+from nearline.cli.runai.columns import name_of
 from nearline.cli.runai.listings import ProjectName
 from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest
@@ -238,8 +239,8 @@ def _send(session: Session, project: str | None, command: str, options: "JobOpti
     if session.out.is_json or session.out.is_quiet:
         session.out.record(job, [("job", job.name)])
         return
-    session.out.line(f"The job '{job.name}' has been submitted successfully")
-    session.out.line(f"You can run `runai describe job {job.name} -p {named}` to check the job status")
+    session.out.line(f"The job '{name_of(job)}' has been submitted successfully")
+    session.out.line(f"You can run `runai describe job {name_of(job)} -p {named}` to check the job status")
     _tell_simulated(session, job)
 
 
