@@ -7,7 +7,7 @@ from django import forms
 from core import bounds, units
 from core.errors import InvalidInput
 
-MOST_CORES = 100_000
+MOST_CORES, MOST_GPUS = 100_000, 10_000
 _MOST_SECRET = 100_000
 
 

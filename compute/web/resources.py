@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from accounts.actor import Actor
 from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
-from compute.adapters.form_fields import MOST_CORES, SizeField
+from compute.adapters.form_fields import MOST_CORES, MOST_GPUS, SizeField
 from compute.adapters.kinds import ResourceKind
 from compute.errors import InvalidResource, ResourceUnreachable, TemplateExists
 from compute.models import Resource, Template
@@ -33,8 +33,6 @@ from datasets.selectors import caches
 from scheduler.selectors.nodes import get_node
 from scheduler.services import nodes
 from web.host_choice import host_field
-
-_MOST_GPUS = 10_000
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ class TemplateForm(forms.Form):
     cpu = forms.FloatField(min_value=0.001, max_value=MOST_CORES, initial=4, label="CPU cores")
     memory = SizeField(initial="16 GiB")
     gpus = forms.FloatField(
-        min_value=0, max_value=_MOST_GPUS, initial=1, label="GPUs", help_text="0.5 is half of one device."
+        min_value=0, max_value=MOST_GPUS, initial=1, label="GPUs", help_text="0.5 is half of one device."
     )
 
 

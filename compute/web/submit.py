@@ -1,4 +1,4 @@
-"""The form that submits a job."""
+"""The form that submits a job, or only tries it."""
 
 from collections.abc import Collection
 
@@ -11,24 +11,37 @@ from accounts.actor import Actor
 from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
-from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound
-from compute.models import Template
-from compute.selectors import templates
-from compute.services import submissions
+from compute.adapters.form_fields import MOST_CORES, MOST_GPUS, SizeField
+from compute.models import Resource, Template
+from compute.selectors import resources, templates
+from compute.services import submissions, trials
 from compute.services.submissions import Submission
 from core import bounds, units
-from datasets.errors import CacheFull, CacheSiteUnavailable
+from core.errors import PlatformError
 from datasets.selectors import caches, datasets
+from scheduler.selectors import pools
 
 _MOST_COPIES = 100
-_REFUSALS = (CacheFull, CacheSiteUnavailable, InvalidJobSpec, JobNameTaken, TemplateNotFound)
 
 
 class JobForm(forms.Form):
     """What shall run, and where."""
 
     project = forms.ChoiceField()
-    template = forms.ChoiceField(help_text="What the job gets, and on which resource.")
+    template = forms.ChoiceField(
+        required=False, label="Size", help_text="A template says what the job gets, and on which resource."
+    )
+    gpus = forms.FloatField(
+        required=False, min_value=0, max_value=MOST_GPUS, label="GPUs", help_text="0.5 is half of one device."
+    )
+    cpu = forms.FloatField(required=False, min_value=0.001, max_value=MOST_CORES, label="CPU cores")
+    memory = SizeField(
+        required=False,
+        widget=forms.TextInput(attrs={"placeholder": "16 GiB"}),
+        help_text="Left empty, cores and memory are what belongs to its GPUs on a node.",
+    )
+    resource = forms.ChoiceField(required=False, help_text="Where it runs; any: where it can start first.")
+    pool = forms.ChoiceField(required=False, help_text="In which pool of nodes a resource is found.")
     command = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 5, "class": "form-control", "spellcheck": "false"}),
         max_length=100_000,
@@ -61,15 +74,22 @@ class JobForm(forms.Form):
         actor = request.actor
         writable = [each.name for each in list_projects(actor=actor) if (actor.level_in(each.pk) or 0) >= Level.WRITE]
         self.fields["project"].choices = [(name, name) for name in writable]  # type: ignore[attr-defined]
-        shapes = templates.list_templates(actor=actor)
-        self.fields["template"].choices = [(shape.full_name, _describe(shape)) for shape in shapes]  # type: ignore[attr-defined]
+        shapes = [(shape.full_name, _describe(shape)) for shape in templates.list_templates(actor=actor)]
+        self.fields["template"].choices = [("", "Its own, as below"), *shapes]  # type: ignore[attr-defined]
+        found = resources.list_resources(actor=actor)
+        self.fields["resource"].choices = [("", "Any"), *((each.name, _name(each)) for each in found)]  # type: ignore[attr-defined]
+        named = [pool.name for pool in pools.list_pools(actor=actor) if pool.name != pools.DEFAULT]
+        if named:
+            self.fields["pool"].choices = [("", pools.DEFAULT), *((name, name) for name in named)]  # type: ignore[attr-defined]
+        else:
+            del self.fields["pool"]
         ready = [copy for copy in caches.list_cached_commits(actor=actor)[:_MOST_COPIES] if copy.state == "ready"]
         cached = [(caches.label_of(copy), f"{caches.label_of(copy)} on {copy.site.name}") for copy in ready]
         self.fields["reads"].choices = cached + _list_uncached(actor, dict(cached))  # type: ignore[attr-defined]
 
 
 def submit_page(request: PageRequest) -> HttpResponse:
-    """Show the form; a POST submits the job and shows it."""
+    """Show the form; a POST submits the job and shows it, or with `try` says what would become of it."""
     if request.method == "POST":
         # Who may not submit there is told so, whatever else is wrong with the form.
         project = get_project(actor=request.actor, name=request.POST.get("project", ""))
@@ -77,8 +97,11 @@ def submit_page(request: PageRequest) -> HttpResponse:
     form = JobForm(request)
     if form.is_valid():
         try:
+            if "try" in request.POST:
+                trial = trials.try_job(actor=request.actor, project=project, wanted=_submission_of(form))
+                return render(request, "compute/submit.html", {"form": form, "trial": trial})
             job = submissions.submit_job(actor=request.actor, project=project, wanted=_submission_of(form))
-        except _REFUSALS as error:
+        except PlatformError as error:
             form.add_error(None, f"{error.message} {error.hint}".strip())
         else:
             messages.success(request, f"{job.label} waits for its resources.")
@@ -98,6 +121,11 @@ def _submission_of(form: JobForm) -> Submission:
     duration_s = said["simulated_duration_s"]
     return Submission(
         template=said["template"],
+        resource=said["resource"],
+        pool=said.get("pool", ""),
+        gpu_milli=_milli(said["gpus"]),
+        cpu_millicores=_milli(said["cpu"]),
+        memory_bytes=said["memory"] or None,
         command=said["command"],
         name=said["name"],
         image=said["image"],
@@ -106,6 +134,14 @@ def _submission_of(form: JobForm) -> Submission:
         simulated_duration_s=Submission.simulated_duration_s if duration_s is None else duration_s,
         is_preemptible=said["is_preemptible"],
     )
+
+
+def _milli(number: float | None) -> int | None:
+    return None if number is None else round(units.ONE_GPU * number)
+
+
+def _name(resource: Resource) -> str:
+    return f"{resource.name}{' (simulated)' if resource.is_simulated else ''}"
 
 
 def _describe(shape: Template) -> str:

@@ -281,3 +281,44 @@ def test_the_overview_sums_what_a_project_holds_in_all_pools(browser, project):
     (share,) = browser.get("/").context["shares"]
 
     assert (share.project, share.held, share.waiting) == ("team-a", 5000, 0)
+
+
+def test_a_job_without_a_template_is_submitted_by_its_size(browser, project, resource):
+    size = {"cpu": "1.5", "memory": "2 GiB", "resource": "scripted"}
+
+    answer = browser.post("/jobs/new/", {"project": "team-a", "command": "true", "name": "mine", **size})
+
+    assert answer["Location"] == "/jobs/mine/"
+    job = Job.objects.get()
+    assert (job.template, job.gpu_milli, job.cpu_millicores, job.memory_bytes) == (None, 0, 1500, 2 * 2**30)
+
+
+def test_a_job_that_is_only_tried_says_what_would_become_of_it_and_is_not_submitted(browser, project, resource):
+    form = {"project": "team-a", "command": "true", "name": "mine", "cpu": "2", "try": "1"}
+
+    page = browser.post("/jobs/new/", form).content.decode()
+
+    assert "Tried: nothing is submitted" in page
+    assert "It would start now on node-1." in page
+    assert 'value="mine"' in page
+    assert not Job.objects.exists()
+
+
+def test_a_size_that_no_resource_has_is_refused_beside_the_form(browser, project, resource):
+    form = {"project": "team-a", "command": "true", "gpus": "2"}
+
+    pages = [browser.post("/jobs/new/", {**form, **button}).content.decode() for button in ({}, {"try": "1"})]
+
+    assert ["No resource of the pool default can run the job." in page for page in pages] == [True, True]
+    assert not Job.objects.exists()
+
+
+def test_an_ended_job_is_deleted_from_its_page(browser, project, template):
+    make.submit(project, template, "mine")
+    assert "/jobs/mine/delete/" not in browser.get("/jobs/mine/").content.decode()
+    browser.post("/jobs/mine/cancel/")
+    assert "/jobs/mine/delete/" in browser.get("/jobs/mine/").content.decode()
+
+    assert browser.post("/jobs/mine/delete/")["Location"] == "/jobs/"
+
+    assert browser.get("/jobs/mine/").status_code == 404
