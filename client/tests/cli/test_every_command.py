@@ -25,7 +25,7 @@ GROUPS = {
     "run": {"list", "show", "logs", "cancel", "retry", "keep"},
     "job": {
         *("submit", "list", "show", "logs", "try", "why", "exec"),
-        *("stop", "suspend", "resume", "rerun"),
+        *("stop", "delete", "suspend", "resume", "rerun"),
     },
     "experiment": {"list", "show", "compare"},
     "cache": {"list", "plan"},

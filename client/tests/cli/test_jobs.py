@@ -173,3 +173,14 @@ def test_a_folder_without_code_is_refused_and_no_job_is_submitted(cli, server, t
     assert (empty.exit_code, absent.exit_code, server.asked) == (2, 2, [])
     assert "holds no code to send" in empty.stderr
     assert "is no folder" in absent.stderr
+
+
+def test_jobs_are_deleted_once_that_is_confirmed(cli, server):
+    server.on("DELETE", "/compute/jobs/train", None, status=204)
+
+    asked = cli("job", "delete", "train")
+    assert (asked.exit_code, server.asked) == (2, [])
+
+    done = cli("job", "delete", "train", "--yes")
+    assert (done.exit_code, "train is deleted." in done.stderr) == (0, True)
+    assert [(method, path) for method, path, *_ in server.asked] == [("DELETE", "/compute/jobs/train")]

@@ -145,12 +145,20 @@ def test_several_jobs_are_deleted_without_asking_and_a_missing_one_stops_no_othe
     server.refuse("GET", "/compute/jobs/d-1-gggg", 404, title="No such job.")
     for name in ("d-2-gg", "d-3-gg"):
         server.on("GET", f"/compute/jobs/{name}", job(name, "team-d"))
-        server.on("POST", f"/compute/jobs/{name}/cancel", job(name, "team-d", state="cancelled"))
+        server.on("DELETE", f"/compute/jobs/{name}", None, status=204)
 
     done = runai("delete -p team-d d-1-gggg d-2-gg d-3-gg")
 
     assert done.stdout.splitlines() == ["Job d-2-gg deleted successfully.", "Job d-3-gg deleted successfully."]
     assert (done.exit_code, "No such job." in done.stderr) == (3, True)
+
+
+def test_a_job_whose_name_a_deleted_one_had_is_shown_as_it_was_called(runai, server):
+    server.on("GET", "/compute/jobs", {"items": [job("train.2", "team-d", label="train", kind="job")]})
+
+    out = runai("list -p team-d").stdout
+
+    assert [line.split()[0] for line in out.splitlines()] == ["NAME", "train"]
 
 
 def test_a_job_that_cannot_be_resumed_keeps_none_of_the_others_from_it(runai, server):
