@@ -50,8 +50,13 @@ def _proceed(job: Job, *, copies: Mapping[str, Sequence[HeldCopy]]) -> None:
 def _open_gate(job: Job) -> None:
     """Queue a job whose datasets are ready, with what it mounts of them; fail it where it cannot mount that."""
     spec, copies = get_spec(job), caches.list_copies_of(HOLDER + job.pk)
-    sources = {copies[id_].dataset.name: copies[id_].source for id_ in spec.commits}
-    mounts = [Mount(name, source_from_json(source)) for name, source in sources.items() if source is not None]
+    mounts = [
+        Mount(copies[id_].dataset.name, source_from_json(source))
+        for id_ in spec.commits
+        if id_ in copies and (source := copies[id_].source) is not None
+    ]
+    if len(mounts) < len(spec.commits):
+        return  # one has been lost since it was asked for; the next look says so
     try:
         jobs.open_gates(actor=_SYSTEM, specs={job.pk: replace(spec, data=tuple(mounts))})
     except UnmountableSource as error:

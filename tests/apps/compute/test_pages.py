@@ -315,9 +315,9 @@ def test_a_size_that_no_resource_has_is_refused_beside_the_form(browser, project
 
 def test_an_ended_job_is_deleted_from_its_page(browser, project, template):
     make.submit(project, template, "mine")
-    assert "/jobs/mine/delete/" not in browser.get("/jobs/mine/").content.decode()
+    assert 'data-opens="delete-job"' not in browser.get("/jobs/mine/").content.decode()
     browser.post("/jobs/mine/cancel/")
-    assert "/jobs/mine/delete/" in browser.get("/jobs/mine/").content.decode()
+    assert 'data-opens="delete-job"' in browser.get("/jobs/mine/").content.decode()
 
     assert browser.post("/jobs/mine/delete/")["Location"] == "/jobs/"
 
