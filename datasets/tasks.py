@@ -1,13 +1,19 @@
 """Background tasks of datasets: ids in, one service or worker, done."""
 
 from core.tasks import Queue, task
-from datasets.workers import cache_hydration, collection, evictions, purges, scrubs, unfinished
+from datasets.workers import cache_hydration, collection, evictions, purges, records, scrubs, unfinished
 
 
 @task("datasets.expire_uploads", queue=Queue.WATCH, every_s=300)
 def expire_uploads() -> None:
     """End upload sessions whose time is over."""
     unfinished.expire_uploads()
+
+
+@task("datasets.write_records", queue=Queue.NOTIFY, every_s=60, find_work=records.find_work)
+def write_records() -> None:
+    """Write what changed of the names, branches and tags of datasets into their stores."""
+    records.write_records()
 
 
 @task("datasets.sweep_stores", queue=Queue.TIDY, every_s=3600)

@@ -26,3 +26,10 @@ class CommitRecord:
     def commit_id(self) -> str:
         """Return the BLAKE3 of the record, in hexadecimal."""
         return file_id(self.canonical_json()).hex()
+
+    @classmethod
+    def read(cls, data: bytes, commit_id: str) -> "CommitRecord":
+        """Return the record that was stored as this commit. Raises ValueError unless it is that one."""
+        if file_id(data).hex() != commit_id:
+            raise ValueError("its bytes are not those of its id")
+        return cls(**json.loads(data))

@@ -12,6 +12,8 @@ class Dataset(BaseModel):
 
     `idle_days` overrides the idle days of cache sites (null: theirs; 0: never evicted for idleness). A deleted dataset
     is hidden at once and keeps its rows as a record; `purged_at` says when its bytes left the store.
+    `state_version` grows with every change of its names, branches and tags; `recorded_version` is the latest that the
+    store has a record of. A dataset that is being rebuilt from its store has version 0, of which there is no record.
     The internal dataset of a project holds trees that are no commits (`StoredTree`): no list and no name leads to it.
     """
 
@@ -25,6 +27,8 @@ class Dataset(BaseModel):
     default_branch = models.CharField(max_length=100, default="main")
     store = models.ForeignKey(Store, on_delete=models.PROTECT, related_name="datasets")
     idle_days = models.FloatField(null=True)
+    state_version = models.BigIntegerField(default=1)
+    recorded_version = models.BigIntegerField(default=0)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
     deleted_at = models.DateTimeField(null=True)
     purged_at = models.DateTimeField(null=True)

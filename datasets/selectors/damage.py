@@ -45,10 +45,11 @@ def get_damage(actor: Actor, dataset: Dataset, commit: Commit | None) -> Damage:
         for row in reader.read_root(commit.root)
         if row.range_id in suspects
         for entry in reader.load_range(row.range_id)
-        if any(_overlaps(blob, damaged.get(blob.pack, ())) for blob in entry.blobs)
+        if any(overlaps(blob, damaged.get(blob.pack, ())) for blob in entry.blobs)
     ]
     return Damage(packs, files)
 
 
-def _overlaps(blob: BlobRef, parts: Iterable[tuple[int, int]]) -> bool:
+def overlaps(blob: BlobRef, parts: Iterable[tuple[int, int]]) -> bool:
+    """Say whether one of the damaged parts of its pack touches a blob."""
     return any(first < blob.offset + blob.size and blob.offset < first + length for first, length in parts)

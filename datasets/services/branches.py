@@ -12,6 +12,7 @@ from datasets.engine.names import check_label
 from datasets.errors import DefaultBranchKept, EmptyBranch, NameTaken, ReferenceNotFound, StaleParent
 from datasets.models import Branch, Commit, Dataset, Tag
 from datasets.selectors import commits
+from datasets.services import records
 
 
 def create_branch(*, actor: Actor, dataset: Dataset, name: str, at: str) -> Branch:
@@ -29,6 +30,7 @@ def create_branch(*, actor: Actor, dataset: Dataset, name: str, at: str) -> Bran
         with transaction.atomic():
             _check_is_free(dataset, name)
             branch = Branch.objects.create(dataset=dataset, name=name, head=head)
+            records.note_change(dataset.pk)
             audit.record(actor, "datasets.create_branch", branch, project_id=dataset.project_id, dataset=dataset.name)
     except IntegrityError as error:
         raise _taken(dataset, name) from error
@@ -53,6 +55,7 @@ def delete_branch(*, actor: Actor, dataset: Dataset, name: str) -> None:
         head=branch.head_id,
     )
     branch.delete()
+    records.note_change(dataset.pk)
 
 
 def create_tag(*, actor: Actor, dataset: Dataset, name: str, commit: Commit) -> Tag:
@@ -63,6 +66,7 @@ def create_tag(*, actor: Actor, dataset: Dataset, name: str, commit: Commit) -> 
         with transaction.atomic():
             _check_is_free(dataset, name)
             tag = Tag.objects.create(dataset=dataset, name=name, commit=commit)
+            records.note_change(dataset.pk)
             audit.record(
                 actor,
                 "datasets.create_tag",
@@ -87,6 +91,7 @@ def delete_tag(*, actor: Actor, dataset: Dataset, name: str) -> None:
         actor, "datasets.delete_tag", tag, project_id=dataset.project_id, dataset=dataset.name, commit=tag.commit_id
     )
     tag.delete()
+    records.note_change(dataset.pk)
 
 
 @transaction.atomic
@@ -115,7 +120,10 @@ def move_head(branch: Branch, *, expected: str | None, to: Commit) -> bool:
     """Let a branch point to `to` if it still points to `expected` (None: to nothing); say whether it did."""
     rows = Branch.objects.filter(pk=branch.pk)
     rows = rows.filter(head_id=expected) if expected else rows.filter(head__isnull=True)
-    return rows.update(head=to, updated_at=clock.now()) == 1
+    if not rows.update(head=to, updated_at=clock.now()):
+        return False
+    records.note_change(branch.dataset_id)
+    return True
 
 
 def _check_is_free(dataset: Dataset, name: str) -> None:

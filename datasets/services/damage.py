@@ -57,7 +57,7 @@ def check_packs(dataset: Dataset, rows: Iterable[Pack]) -> list[str]:
     damaged: list[str] = []
     healed: set[str] = set()
     for row in rows:
-        parts = _find_damage(store, row)
+        parts = find_damaged_parts(store, row.sha256, row.size_bytes)
         if not parts:
             if packs.mark_whole(row):
                 healed.update(packs.rows_of_object(row).values_list("dataset_id", flat=True))
@@ -76,14 +76,14 @@ def check_all_packs(dataset: Dataset) -> list[str]:
     return check_packs(dataset, dataset.packs.filter(state__in=PRESENT).order_by("pk").iterator())
 
 
-def _find_damage(store: ScopedStore, row: Pack) -> list[tuple[int, int]]:
+def find_damaged_parts(store: ScopedStore, name: str, size_bytes: int) -> list[tuple[int, int]]:
     """Return the damaged parts of a pack; none when it is whole, all where its own index cannot tell."""
-    everything = [(0, row.size_bytes)]
+    everything = [(0, size_bytes)]
     try:
-        data = store.get(pack_key(row.sha256))
+        data = store.get(pack_key(name))
     except BlobMissing:
         return everything
-    if sha256_hex(data) == row.sha256:
+    if sha256_hex(data) == name:
         return []
     view = memoryview(data)
     try:

@@ -14,7 +14,7 @@ from datasets import permissions
 from datasets.engine.names import check_label
 from datasets.errors import DatasetExists
 from datasets.models import Branch, Dataset, UploadSession, UploadState
-from datasets.services import stores
+from datasets.services import records, stores
 
 log = structlog.get_logger(__name__)
 
@@ -43,6 +43,7 @@ def create_dataset(*, actor: Actor, project: Project, name: str, description: st
                 created_by_id=actor.user_id,
             )
             Branch.objects.create(dataset=dataset, name=MAIN)
+            records.note_change(dataset.pk)
             audit.record(actor, "datasets.create", dataset)
     except IntegrityError as error:
         raise DatasetExists(f"There is a dataset {project.name}/{name} already.") from error
@@ -76,6 +77,7 @@ def update_dataset(*, actor: Actor, dataset: Dataset, changes: dict[str, object]
     for field, value in changes.items():
         setattr(dataset, field, value)
     dataset.save(update_fields=list(changes))
+    records.note_change(dataset.pk)
     audit.record(actor, "datasets.update", dataset, project_id=dataset.project_id, **changes)
     return dataset
 
@@ -87,6 +89,7 @@ def delete_dataset(*, actor: Actor, dataset: Dataset) -> None:
     if dataset.is_internal:
         raise InvalidInput("The dataset of a project's outputs and code cannot be deleted.")
     if Dataset.objects.filter(pk=dataset.pk, deleted_at=None).update(deleted_at=clock.now()):
+        records.note_change(dataset.pk)
         UploadSession.objects.filter(dataset=dataset, state=UploadState.OPEN).update(state=UploadState.CANCELLED)
         audit.record(actor, "datasets.delete", dataset)
         tasks.enqueue_on_commit("datasets.purge_deleted")

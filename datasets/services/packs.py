@@ -30,11 +30,12 @@ class ClaimedPacks(NamedTuple):
 def claim(dataset: Dataset, sizes: Mapping[str, int]) -> ClaimedPacks:
     """Return the rows of packs that someone has or means to store; new ones and condemned ones are pending.
 
-    Raises BodyRefused when a pack is known with another size, PackLeaving while one is being deleted.
+    Raises BodyRefused when a whole pack is known with another size, PackLeaving while one is being deleted.
     """
     now = clock.now()
     rows = Pack.objects.filter(dataset=dataset, sha256__in=sizes)
     rows.filter(state__in=[PackState.PENDING, *PRESENT]).update(touched_at=now)
+    _correct_sizes(rows.filter(state=PackState.DAMAGED), sizes)
     # Whether the store still has it is looked up anew.
     rows.filter(state=PackState.CONDEMNED).update(state=PackState.PENDING, due_at=None, touched_at=now)
     missing = sizes.keys() - set(rows.values_list("sha256", flat=True))
@@ -46,6 +47,13 @@ def claim(dataset: Dataset, sizes: Mapping[str, int]) -> ClaimedPacks:
     if leaving := sorted(sizes.keys() - found.keys()):
         raise PackLeaving(f"The pack {leaving[0][:12]} is just being removed from the store.", packs=leaving)
     return ClaimedPacks(found, missing)
+
+
+def _correct_sizes(damaged: QuerySet[Pack], sizes: Mapping[str, int]) -> None:
+    """Believe what is said about the size of damaged packs: they may be gone, and are read whole before they count."""
+    for pack in damaged:
+        if pack.size_bytes != sizes[pack.sha256]:
+            damaged.filter(pk=pack.pk).update(size_bytes=sizes[pack.sha256])
 
 
 def mark_complete(packs: Iterable[Pack]) -> None:

@@ -36,10 +36,12 @@ def prepare(*, has_new_keys: bool = False) -> None:
     keys.record_keys()
     system = Actor.system("first start")
     admin = User.objects.filter(username=ADMIN).first()
+    is_empty = admin is None
     if admin is None:
         admin = projects.create_user(actor=system, username=ADMIN, password=None, is_site_admin=True)
     if not settings.NEARLINE.in_pod:
-        _keep_token(admin)
+        # A token that is there is of another database when this one is empty.
+        _keep_token(admin, is_wanted=is_empty)
     stores.ensure_default_store()
     if not settings.NEARLINE.in_pod:
         cache_sites.ensure_default_site()
@@ -81,9 +83,9 @@ def _migrate() -> None:
             ) from error
 
 
-def _keep_token(admin: User) -> None:
+def _keep_token(admin: User, *, is_wanted: bool) -> None:
     path = settings.NEARLINE.home / "admin.token"
-    if path.exists():
+    if path.exists() and not is_wanted:
         return
     _, secret = tokens.create_token(actor=actor_of(admin), name="admin.token", expires_at=None)
     unfinished = path.with_suffix(".tmp")

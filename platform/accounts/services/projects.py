@@ -47,6 +47,20 @@ def create_project(*, actor: Actor, name: str, description: str = "") -> Project
 
 
 @transaction.atomic
+def restore_project(*, actor: Actor, project_id: str, name: str) -> Project:
+    """Return the project of that id, else the one of that name, else a new one without members that has both."""
+    require_site_admin(actor, "restore projects")
+    known = Project.objects.filter(pk=project_id).first() or Project.objects.filter(name=name).first()
+    if known is not None:
+        return known
+    check_name(name)
+    project = Project.objects.create(id=project_id, name=name)
+    audit.record(actor, "accounts.restore_project", project, project_id=project.id)
+    signals.project_created.send(sender=None, project_id=project.id)
+    return project
+
+
+@transaction.atomic
 def set_role(*, actor: Actor, project: Project, username: str, role: Role) -> Membership:
     """Make a person a member with that role, or change the role of one. Raises UserNotFound and LastAdmin."""
     require(actor, permissions.MANAGE_MEMBERS, project.id)

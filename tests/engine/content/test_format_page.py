@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from datasets.engine.commit_ids import CommitRecord
+from datasets.engine.dataset_records import DatasetRecord
+from datasets.engine.layout import record_key
 from nearline.content import manifest, packs
 from nearline.content.hashing import EMPTY_ID
 from nearline.content.manifest import BlobRef, Entry, EntryKind
@@ -15,8 +18,8 @@ TIME = 1_700_000_000_000_000_000
 
 @pytest.fixture(scope="module")
 def vectors():
-    block = PAGE.split("```")[1].removeprefix("text\n")
-    return dict(re.split(r"  +", line) for line in block.strip().splitlines())
+    blocks = [block.removeprefix("text\n").strip() for block in PAGE.split("```")[1::2]]
+    return dict(re.split(r"  +", line, maxsplit=1) for block in blocks for line in block.splitlines())
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +61,38 @@ def test_the_roots_of_the_page_are_the_roots_that_are_built(vectors, pack):
 
     assert (vectors["root id"], vectors["root"]) == (tree.root_id, tree.root.hex())
     assert manifest.build_tree([]).root_id == vectors["empty root id"]
+
+
+def test_the_commit_of_the_page_is_the_commit_that_is_recorded(vectors):
+    record = CommitRecord(
+        "ds_01m7yqa3xwfhvah6trk0", vectors["root id"], None, "ada", "first ✓", "cli", 1_700_000_000_000
+    )
+
+    assert (vectors["commit id"], vectors["commit"]) == (record.commit_id, record.canonical_json().decode())
+    assert CommitRecord.read(vectors["commit"].encode(), vectors["commit id"]) == record
+
+
+def test_the_record_of_the_page_is_the_record_that_is_written(vectors):
+    record = DatasetRecord(
+        dataset="ds_01m7yqa3xwfhvah6trk0",
+        version=3,
+        project="proj_01m7yqa3xwfhvah6trk0",
+        project_name="team-a",
+        name="xrays",
+        description="",
+        kind="images",
+        is_internal=False,
+        default_branch="main",
+        idle_days=None,
+        created_at_ms=1_700_000_000_000,
+        deleted_at_ms=None,
+        branches={"main": vectors["commit id"], "dev": None},
+        tags={},
+    )
+    data = f"{vectors['record line 1']}\n{vectors['record line 2']}".encode()
+
+    assert (vectors["record key"], data) == (record_key(record.version), record.encode())
+    assert DatasetRecord.decode(data) == record
 
 
 def test_the_boundaries_of_the_page_are_the_boundaries():

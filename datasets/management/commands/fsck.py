@@ -1,0 +1,106 @@
+"""`manage.py fsck`: whether the stores hold what datasets need; with `--rebuild`, the database from the stores."""
+
+from argparse import ArgumentParser
+
+from django.core.management.base import CommandError
+
+from core.commands import PlatformCommand
+from core.units import format_bytes
+from datasets.adapters.opening import open_store
+from datasets.models import Store
+from datasets.workers import rebuilds, store_checks
+from datasets.workers.rebuilds import Rebuilt
+from datasets.workers.store_checks import Damage, DatasetReport, Level
+
+_SHOWN = 5
+
+
+class Command(PlatformCommand):
+    """Check stores, or rebuild the database from them."""
+
+    help = (
+        "Read the registered stores without the database and say what is missing or damaged, with the datasets, "
+        "commits and files that need it. Ends with an error when something is. Nothing in a store is changed."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare what is to be done."""
+        levels = [level.value for level in Level]
+        parser.add_argument(
+            "--level",
+            choices=levels,
+            default=Level.MANIFESTS.value,
+            help="objects: records, commits and roots, and that ranges are there; manifests (default): also the hashes "
+            "of ranges, and that packs are there; packs: also every byte of the packs.",
+        )
+        parser.add_argument("--store", metavar="NAME", help="Only this store.")
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument(
+            "--rebuild",
+            action="store_true",
+            help="Create in the database the projects, datasets, branches, tags and commits that a store holds and the "
+            "database does not. Can be repeated.",
+        )
+        what.add_argument(
+            "--release-trees",
+            action="store_true",
+            help="Let outputs and code of jobs leave that a rebuild brought back, unless a job holds them.",
+        )
+
+    def handle(
+        self,
+        *_args: object,
+        level: str,
+        store: str | None = None,
+        rebuild: bool = False,
+        release_trees: bool = False,
+        **_options: object,
+    ) -> None:
+        """Run it."""
+        if release_trees:
+            self.stdout.write(f"{rebuilds.release_trees()} stored trees released. They leave with the next collection.")
+            return
+        stores = list(Store.objects.filter(**({"name": store} if store else {})).order_by("pk"))
+        if not stores:
+            raise CommandError(
+                f"There is no store called '{store}'." if store else "No store is registered: run setup."
+            )
+        if rebuild:
+            failed = sum(self._tell_rebuilt(result) for row in stores for result in rebuilds.rebuild_store(row))
+            if failed:
+                raise CommandError(f"{failed} datasets were not rebuilt.")
+            return
+        damages = sum(
+            self._tell(report) for row in stores for report in store_checks.check_store(open_store(row), Level(level))
+        )
+        if damages:
+            raise CommandError(f"{damages} objects are missing or damaged.")
+        self.stdout.write("Nothing is missing or damaged.")
+
+    def _tell(self, report: DatasetReport) -> int:
+        """Show what was found of a dataset and return how much is wrong."""
+        size = f", {report.packs} packs ({format_bytes(report.pack_bytes)})" if report.packs else ""
+        self.stdout.write(f"{report.name}: {report.trees} trees, {report.ranges} ranges{size}")
+        for damage in report.damages:
+            self._tell_damage(damage)
+        return len(report.damages)
+
+    def _tell_damage(self, damage: Damage) -> None:
+        self.stdout.write(f"  {damage.key} {damage.why}")
+        for label in damage.trees[:_SHOWN]:
+            self.stdout.write(f"    {label}")
+        if damage.trees[_SHOWN:]:
+            self.stdout.write(f"    and {len(damage.trees) - _SHOWN} more trees")
+        for path in damage.files[:_SHOWN]:
+            self.stdout.write(f"      {path.decode('utf-8', 'backslashreplace')}")
+        if damage.file_count > len(damage.files[:_SHOWN]):
+            self.stdout.write(f"      {damage.file_count:,} files in all")
+
+    def _tell_rebuilt(self, result: Rebuilt) -> bool:
+        """Show what came of a dataset and return whether it failed."""
+        what = f"{result.trees} stored trees" if result.trees else f"{result.commits} commits"
+        state = result.error or (what if result.is_new else "left as it is")
+        self.stdout.write(f"{result.name}: {state}")
+        for note in result.notes:
+            self.stdout.write(f"  {note}")
+        return bool(result.error)

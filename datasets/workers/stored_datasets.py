@@ -1,0 +1,200 @@
+"""What a store holds of each dataset, read without the database: everything is checked against its name.
+
+What is damaged or missing is noted as a fault and left out, so that one bad object hides no other.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from datasets.adapters.scoped import ScopedStore
+from datasets.engine.commit_ids import CommitRecord
+from datasets.engine.dataset_records import DatasetRecord
+from datasets.engine.layout import commit_key, dataset_of_key, dataset_prefix, range_key, record_key, root_key
+from datasets.engine.ports import BlobStore
+from datasets.errors import BlobMissing, ContentCorrupt
+from nearline.content.errors import ContentError
+from nearline.content.manifest import RangeEntries, RootRange, check_range, decode_root, root_id
+
+_COMMITS, _PACKS, _RANGES, _RECORDS, _ROOTS = "commits", "packs", "ranges", "records", "roots"
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The objects of one dataset by kind: the last part of their keys, and of packs also their bytes."""
+
+    commits: set[str] = field(default_factory=set)
+    packs: dict[str, int] = field(default_factory=dict)
+    ranges: set[str] = field(default_factory=set)
+    records: set[str] = field(default_factory=set)
+    roots: set[str] = field(default_factory=set)
+
+
+def list_objects(store: BlobStore) -> dict[str, Objects]:
+    """Return what there is of every dataset, by its id. One listing of the whole store."""
+    found: dict[str, Objects] = {}
+    for blob in store.list_blobs("datasets/"):
+        dataset_id, key = dataset_of_key(blob.key)
+        kind, _, name = key.partition("/")
+        objects = found.setdefault(dataset_id, Objects())
+        if kind == _PACKS:
+            objects.packs[name.rpartition("/")[2]] = blob.size_bytes
+        elif kind in {_COMMITS, _RANGES, _RECORDS, _ROOTS}:
+            getattr(objects, kind).add(name)
+    return found
+
+
+@dataclass(frozen=True)
+class StoredTreeRoot:
+    """A tree of a dataset and what people call it: a commit, or a tree without one."""
+
+    label: str
+    root: str
+
+
+class StoredDataset:
+    """One dataset as its store has it. `faults` gathers what is wrong, by key. Raises StoreUnreachable only."""
+
+    def __init__(self, store: BlobStore, dataset_id: str, objects: Objects) -> None:
+        self.id = dataset_id
+        self.objects = objects
+        self.store = ScopedStore(store, dataset_prefix(dataset_id))
+        self.faults: dict[str, str] = {}
+        self.record = self._read_record()
+        self.commits = self._read_commits()
+        self._roots: dict[str, Sequence[RootRange] | None] = {}
+
+    @property
+    def name(self) -> str:
+        """What people call it: `project/name`, or its id where no record tells."""
+        return f"{self.record.project_name}/{self.record.name}" if self.record else self.id
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it holds trees that are no commits."""
+        return self.record.is_internal if self.record else bool(self.objects.roots) and not self.objects.commits
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether somebody deleted it."""
+        return self.record is not None and self.record.deleted_at_ms is not None
+
+    @property
+    def heads(self) -> Mapping[str, str]:
+        """The commit of each branch and tag that has one, by name."""
+        if self.record is None:
+            return {}
+        return {name: head for name, head in {**self.record.tags, **self.record.branches}.items() if head}
+
+    def list_trees(self) -> list[StoredTreeRoot]:
+        """Return all trees: those of commits, each after its parent's, else all roots that there are."""
+        if self.is_internal:
+            return [StoredTreeRoot(f"stored tree {root[:8]}", root) for root in sorted(self.objects.roots)]
+        names: dict[str, list[str]] = {}
+        for name, head in sorted(self.heads.items()):
+            names.setdefault(head, []).append(name)
+        return [
+            StoredTreeRoot(" ".join([f"commit {id_[:8]}", *(f"({name})" for name in names.get(id_, []))]), row.root)
+            for id_, row in self.in_order()
+        ]
+
+    def in_order(self) -> Iterator[tuple[str, CommitRecord]]:
+        """Yield the commits, each after its parent."""
+        children: dict[str | None, list[str]] = {}
+        for id_, record in self.commits.items():
+            parent = record.parent if record.parent in self.commits else None
+            children.setdefault(parent, []).append(id_)
+        waiting = list(reversed(children.get(None, [])))
+        while waiting:
+            id_ = waiting.pop()
+            yield id_, self.commits[id_]
+            waiting += reversed(children.get(id_, []))
+
+    def reached_from_heads(self) -> set[str]:
+        """Return the commits that a branch or a tag leads to."""
+        reached: set[str] = set()
+        waiting = list(self.heads.values())
+        while waiting:
+            id_ = waiting.pop()
+            if id_ in self.commits and id_ not in reached:
+                reached.add(id_)
+                waiting += [parent] if (parent := self.commits[id_].parent) else []
+        return reached
+
+    def read_root(self, root: str) -> Sequence[RootRange] | None:
+        """Return the ranges of a tree; None when that cannot be told."""
+        if root not in self._roots:
+            self._roots[root] = self._decode_root(root)
+        return self._roots[root]
+
+    def read_range(self, row: RootRange) -> RangeEntries | None:
+        """Return the entries of a range; None when they cannot be told."""
+        key = range_key(row.range_id)
+        data = self._get(key)
+        if data is None:
+            return None
+        try:
+            return check_range(row, data)
+        except ContentError as error:
+            self.faults[key] = f"is damaged: {error}"
+            return None
+
+    def _decode_root(self, root: str) -> Sequence[RootRange] | None:
+        key = root_key(root)
+        data = self._get(key)
+        if data is None:
+            return None
+        if root_id(data) != root:
+            self.faults[key] = "is damaged: its bytes are not those of its id"
+            return None
+        try:
+            return decode_root(data)
+        except ContentError as error:
+            self.faults[key] = f"is damaged: {error}"
+            return None
+
+    def _read_record(self) -> DatasetRecord | None:
+        for version in sorted(self.objects.records, reverse=True):
+            key = record_key(int(version)) if version.isdigit() else f"records/{version}"
+            data = self._get(key)
+            try:
+                if data is not None:
+                    return DatasetRecord.decode(data)
+            except (ValueError, TypeError, KeyError) as error:
+                self.faults[key] = f"is damaged: {error}"
+        return None
+
+    def _read_commits(self) -> dict[str, CommitRecord]:
+        read: dict[str, CommitRecord] = {}
+        for id_ in sorted(self.objects.commits):
+            data = self._get(commit_key(id_))
+            try:
+                if data is not None:
+                    read[id_] = CommitRecord.read(data, id_)
+            except (ValueError, TypeError) as error:
+                self.faults[commit_key(id_)] = f"is damaged: {error}"
+        for name, head in sorted(self.heads.items()):
+            if head not in self.objects.commits:
+                self.faults[commit_key(head)] = f"is missing; '{name}' is there"
+        for id_, record in read.items():
+            if record.parent and record.parent not in self.objects.commits:
+                self.faults[commit_key(record.parent)] = f"is missing; the parent of {id_[:8]}"
+        return dict(sorted(read.items(), key=lambda item: (item[1].created_at_ms, item[0])))
+
+    def _get(self, key: str) -> bytes | None:
+        try:
+            return self.store.get(key)
+        except BlobMissing:
+            self.faults[key] = "is missing"
+        except ContentCorrupt as error:
+            self.faults[key] = f"is damaged: {error.message}"
+        return None
+
+
+def find_lender(name: str, borrower: StoredDataset, others: Iterable[StoredDataset]) -> StoredDataset | None:
+    """Return the internal dataset of the same project that has a pack which a dataset lacks; None when none has it."""
+    project = borrower.record.project if borrower.record else None
+    for other in others:
+        is_near = other.is_internal and (other.record is None or other.record.project == project)
+        if is_near and name in other.objects.packs:
+            return other
+    return None
