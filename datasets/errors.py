@@ -334,6 +334,17 @@ class UploadTooLarge(PlatformError):
     hint = "Bring it in several commits, or use `nearline data sync`, which has no such limit."
 
 
+class StorageLimitReached(PlatformError):
+    """The project stores as much as it may. `details` has used, limit, what was needed, and what takes most."""
+
+    code = "datasets.storage_limit_reached"
+    kind = ErrorKind.QUOTA
+    hint = (
+        "Nothing was sent. Delete datasets that nobody needs, or ask a site admin for a higher limit; "
+        "`nearline project storage` shows what takes the space."
+    )
+
+
 class ArchiveUnreadable(InvalidInput):
     """An archive that was sent breaks off, or is none."""
 

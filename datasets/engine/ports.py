@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
+
+SIGNED_LIFETIME: Final = timedelta(minutes=15)
+"""For how long the addresses are good that clients are given."""
 
 
 class PutProof(StrEnum):

@@ -11,6 +11,7 @@ from datasets.models.cached_commit import (
 )
 from datasets.models.commit import Branch, Commit, CommitSource, Tag
 from datasets.models.dataset import Dataset
+from datasets.models.storage_limit import StorageLimit
 from datasets.models.store import Store, StoreKind
 from datasets.models.stored_tree import StoredBlob, StoredTree, TreeHold
 from datasets.models.upload import PRESENT, ManifestRange, Pack, PackState, UploadPart, UploadSession, UploadState
@@ -31,6 +32,7 @@ __all__ = [
     "ManifestRange",
     "Pack",
     "PackState",
+    "StorageLimit",
     "Store",
     "StoreKind",
     "StoredBlob",

@@ -9,9 +9,8 @@ from core import clock
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key, range_key, root_key
-from datasets.engine.ports import SignedRequest
+from datasets.engine.ports import SIGNED_LIFETIME, SignedRequest
 from datasets.models import Dataset
-from datasets.services.stores import SIGNED_LIFETIME
 from datasets.services.uploads import ObjectKind
 
 _KEYS = {ObjectKind.PACK: pack_key, ObjectKind.RANGE: range_key, ObjectKind.ROOT: root_key}

@@ -1,19 +1,24 @@
 """Packs that the server itself makes: put into the store and recorded."""
 
+from django.db import transaction
+
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key
 from datasets.models import Dataset, Pack, PackState
-from datasets.services import damage, packs
+from datasets.services import damage, packs, storage_limits
 from nearline.content.packs import Pack as PackBytes
 
 
 def store_pack(dataset: Dataset, pack: PackBytes) -> Pack:
     """Bring a pack into the store unless it is there, and return its row.
 
-    Raises PackLeaving and StoreUnreachable.
+    Raises PackLeaving, StorageLimitReached and StoreUnreachable.
     """
     data = pack.data
-    row = packs.claim(dataset, {pack.name: len(data)}).rows[pack.name]
+    sizes = {pack.name: len(data)}
+    with transaction.atomic():
+        storage_limits.require_space(dataset, sizes)
+        row = packs.claim(dataset, sizes).rows[pack.name]
     if row.state != PackState.COMPLETE:
         open_dataset_store(dataset).put(pack_key(pack.name), data)
         confirm_pack(dataset, row)

@@ -1,7 +1,6 @@
 """Stores: which one new datasets go to, and the requests that the folder store's endpoint carries out."""
 
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
@@ -20,7 +19,6 @@ from datasets.engine.ports import Announcement, PutProof
 from datasets.errors import BlobMissing, BodyRefused, InvalidStore, SignatureInvalid, StoreNotFound
 from datasets.models import Store, StoreKind
 
-SIGNED_LIFETIME = timedelta(minutes=15)
 _FOLDER_STORE_NAME = "folder"
 
 

@@ -17,7 +17,7 @@ from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
 from datasets.adapters.scoped import ScopedStore
 from datasets.engine.layout import pack_key, range_key, root_key
-from datasets.engine.ports import Announcement, SignedRequest
+from datasets.engine.ports import SIGNED_LIFETIME, Announcement, SignedRequest
 from datasets.errors import PackMissing, UploadClosed
 from datasets.models import (
     Branch,
@@ -29,9 +29,8 @@ from datasets.models import (
     UploadState,
 )
 from datasets.selectors import commits as commit_reads
-from datasets.services import damage, packs, tree_writing
+from datasets.services import damage, packs, storage_limits, tree_writing
 from datasets.services.packs import ClaimedPacks
-from datasets.services.stores import SIGNED_LIFETIME
 from nearline.content.packs import MAX_PACK_BYTES
 
 SESSION_LIFETIME = timedelta(hours=24)
@@ -80,8 +79,9 @@ class StartedUpload:
 
 
 def start_upload(*, actor: Actor, dataset: Dataset, branch: str, client_id: str) -> StartedUpload:
-    """Begin work towards a commit of a branch. Raises ReferenceNotFound when there is no such branch."""
+    """Begin work towards a commit of a branch. Raises ReferenceNotFound, and StorageLimitReached at the limit."""
     require(actor, permissions.COMMIT, dataset.project_id)
+    storage_limits.require_some_space(dataset)
     found = commit_reads.get_branch(actor, dataset, branch)
     return StartedUpload(create_session(actor=actor, dataset=dataset, branch=found.name, client_id=client_id), found)
 
@@ -104,14 +104,17 @@ def create_session(*, actor: Actor, dataset: Dataset, client_id: str, branch: st
 def offer_packs(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer]) -> list[Answer]:
     """Say which packs are there, and sign a PUT for each of the others.
 
-    A pack that was sent before, but not confirmed, is looked for in the store once.
+    A pack that was sent before, but not confirmed, is looked for in the store once. Raises StorageLimitReached.
     """
     prolong(actor, upload)
     for offer in offers:
         if not 0 < offer.body.size_bytes <= MAX_PACK_BYTES:
             raise InvalidInput(f"A pack has 1 to {MAX_PACK_BYTES} bytes.")
     store = open_dataset_store(upload.dataset)
-    wanted = packs.claim(upload.dataset, {offer.id: offer.body.size_bytes for offer in offers})
+    sizes = {offer.id: offer.body.size_bytes for offer in offers}
+    with transaction.atomic():
+        storage_limits.require_space(upload.dataset, sizes)
+        wanted = packs.claim(upload.dataset, sizes)
     there = _find_there(store, wanted)
     return [_answer(store, offer, pack_key(offer.id), is_there=offer.id in there) for offer in offers]
 

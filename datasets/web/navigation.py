@@ -76,6 +76,7 @@ navigation.add_entry(
     Entry("Cache", "/cache/", "bolt", Group.PLACES, 10, ("/cache/",), _fill_of_caches, words="sites evictions")
 )
 navigation.add_tab(Tab("Cache policy", "/settings/cache/", 50, words="capacity idle days eviction sites"))
+navigation.add_tab(Tab("Storage", "/settings/storage/", 55, words="bytes limit quota stored space"))
 search.add_source("Datasets", "database", _find_datasets)
 search.add_source("Commits", "git-commit", _find_commits)
 search.add_source("Files", "file", _find_files)

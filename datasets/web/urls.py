@@ -2,7 +2,20 @@
 
 from django.urls import path
 
-from datasets.web import cache_policy, cache_sites, caching, commits, compare, content, edits, files, hub, names, usage
+from datasets.web import (
+    cache_policy,
+    cache_sites,
+    caching,
+    commits,
+    compare,
+    content,
+    edits,
+    files,
+    hub,
+    names,
+    storage,
+    usage,
+)
 
 app_name = "datasets"
 _ONE = "datasets/<str:project>/<str:name>/"
@@ -33,6 +46,8 @@ urlpatterns = [
     path("settings/cache/", cache_policy.policy_page, name="cache_policy"),
     path("settings/cache/new/", cache_policy.add_site, name="add_cache_site"),
     path("settings/cache/<str:name>/", cache_policy.change_site, name="change_cache_site"),
+    path("settings/storage/", storage.storage_page, name="storage"),
+    path("settings/storage/<str:project>/", storage.set_limit, name="set_storage_limit"),
     path("cache/<str:cached_commit_id>/clear/", caching.clear, name="clear_cache"),
     path("cache/<str:cached_commit_id>/pin/", caching.pin, name="pin_cache"),
     path("cache/<str:cached_commit_id>/scrub/", caching.scrub, name="scrub_cache"),

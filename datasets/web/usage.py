@@ -5,7 +5,7 @@ from django.shortcuts import render
 
 from accounts.web.requests import PageRequest, text
 from core.pagination import paginate
-from datasets.selectors import datasets, usage
+from datasets.selectors import datasets, storage, usage
 from datasets.web import heading
 
 _USES, _COPIES = 100, 30
@@ -18,6 +18,7 @@ def usage_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     copies = paginate(usage.list_copies(request.actor, dataset), cursor=text(request, "cursor"), limit=_COPIES)
     context = heading.of(request.actor, dataset, tab="usage") | {
         "uses": uses,
+        "storage": storage.measure_dataset(actor=request.actor, dataset=dataset),
         "copies": copies.items,
         "next_cursor": copies.next_cursor,
     }

@@ -8,9 +8,10 @@ from accounts.actor import Actor
 from core import clock, isolation
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.cache_states import LIVE, CacheState
+from datasets.engine.ports import SIGNED_LIFETIME
 from datasets.errors import CacheInUse
 from datasets.models import CachedCommit, Dataset, Pack
-from datasets.services import caches, stores
+from datasets.services import caches
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +28,7 @@ def purge_deleted() -> int:
     datasets are done.
     """
     _clear_copies()
-    unreachable_since = clock.now() - stores.SIGNED_LIFETIME
+    unreachable_since = clock.now() - SIGNED_LIFETIME
     waiting = Dataset.objects.filter(deleted_at__lt=unreachable_since, purged_at=None).select_related("store")
     held = CachedCommit.objects.filter(state__in=LIVE).values("dataset_id")
     lending = Pack.objects.filter(lender__isnull=False).values("lender__dataset_id")

@@ -228,8 +228,7 @@ class _Rebuild:
                 range_id=_UNREADABLE,
                 defaults={"first_path": b"", "last_path": b"", "files": 0, "size_bytes": 0, "is_committed": True},
             )
-            others = Pack.objects.filter(dataset=dataset).exclude(ranges__is_committed=True)
-            row.packs.add(*others.values_list("pk", flat=True))
+            row.packs.add(*Pack.objects.filter(dataset=dataset).exclude(ranges__is_committed=True))
 
     def _add_trees(self, dataset: Dataset) -> None:
         for tree in self._stored.list_trees():

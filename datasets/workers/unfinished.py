@@ -2,8 +2,8 @@
 
 from core import clock, isolation
 from datasets.adapters.opening import open_folder
+from datasets.engine.ports import SIGNED_LIFETIME
 from datasets.models import Store, StoreKind, UploadPart, UploadSession, UploadState
-from datasets.services.stores import SIGNED_LIFETIME
 
 
 def expire_uploads() -> int:

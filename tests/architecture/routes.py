@@ -25,6 +25,8 @@ GET    /projects/{project}/secrets/{name}                     401      404    40
 PUT    /projects/{project}/secrets/{name}                     401      404    403    403   200  200
 DELETE /projects/{project}/secrets/{name}                     401      404    403    403   204  204
 GET    /projects/{project}/audit                              401      404    403    403   200  200
+GET    /projects/{project}/storage                            401      404    200    200   200  200
+PATCH  /projects/{project}/storage                            401      404    403    403   403  200
 GET    /tokens                                                401      200    200    200   200  200
 POST   /tokens                                                401      201    201    201   201  201
 DELETE /tokens/{token_id}                                     401      204    204    204   204  204
@@ -231,6 +233,8 @@ POST   /cache/{cached_commit_id}/scrub/                     login      404    40
 GET    /settings/cache/                                     login      200    200    200   200  200
 POST   /settings/cache/new/                                 login      403    403    403   403  302
 POST   /settings/cache/{name}/                              login      403    403    403   403  302
+GET    /settings/storage/                                   login      200    200    200   200  200
+POST   /settings/storage/{project}/                         login      404    403    403   403  302
 
 GET    /jobs/                                               login      200    200    200   200  200
 GET    /jobs/{name}/                                        login      404    200    200   200  200
@@ -386,6 +390,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "PATCH /projects/{project}": {"secret_users": "admin"},
         "PUT /projects/{project}/members/{username}": {"role": "member"},
         "PUT /projects/{project}/secrets/{name}": {"value": "new"},
+        "PATCH /projects/{project}/storage": {"limit_bytes": 10**12},
         "POST /tokens": {"name": "another"},
         "PATCH /me": {"first_name": "Ada"},
         "POST /users": {"username": "ada", "password": "a long enough password"},
@@ -469,6 +474,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /quotas/{project}/": {"gpus": "2"},
         "POST /settings/cache/new/": {"name": "more", "root": f"{values['folder']}/more", "idle_days": "1"},
         "POST /settings/cache/{name}/": {"capacity": "1 GB", "idle_days": "2"},
+        "POST /settings/storage/{project}/": {"limit": "1 TB"},
         "POST /settings/profile/": {"first_name": "Ada", "last_name": "Lovelace"},
         "POST /settings/people/new/": {"username": "ada"},
         "POST /settings/tokens/": {"name": "another", "days": "30"},

@@ -260,6 +260,27 @@ class Project(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StoragePart(Record):
+    """What one dataset of a project stores, or (`is_dataset` false) outputs and code of jobs."""
+
+    name: str
+    stored_bytes: int
+    is_dataset: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectStorage(Record):
+    """What a project stores, and its limit; None: it has none. `leaving_bytes` is not counted."""
+
+    nested = {"parts": StoragePart}
+    project: str
+    used_bytes: int
+    limit_bytes: int | None
+    leaving_bytes: int = 0
+    parts: tuple[StoragePart, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class User(Record):
     """A person. `work` is there only when they were just disabled: what runs for them."""
 

@@ -32,7 +32,7 @@ GROUPS = {
     "compute": {"attach", "list", "sites"},
     "pool": {"list", "create", "move", "delete"},
     "queue": {"list", "show", "set", "departments", "create-department", "delete-department"},
-    "project": {"list", "create", "set"},
+    "project": {"list", "create", "set", "storage"},
     "user": {"list", "disable", "enable", "sign-out"},
     "token": {"list", "create", "revoke"},
 }

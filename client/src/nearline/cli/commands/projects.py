@@ -5,12 +5,16 @@ from typing import Annotated
 
 import typer
 
+from nearline.cli import formats
 from nearline.cli.group import CommandGroup
+from nearline.cli.quantities import read_bytes
 from nearline.cli.session import Session, session_of
 from nearline.errors import NotFound
 from nearline.settings import read_profile, write_profile
 
 app = CommandGroup(help="Teams and what they own.")
+
+_NONE = "none"
 
 
 @app.command("list")
@@ -33,6 +37,30 @@ def create_project(
     session = session_of(context)
     project = session.client().projects.create(name, description=description)
     session.out.record(project, [("Project", project.name)])
+
+
+@app.command("storage")
+def show_storage(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One of your projects.")],
+    limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="The most that it may store, such as 10TB, or none. Site admins.")
+    ] = None,
+) -> None:
+    """Show what a project stores and what takes most of it, or limit it."""
+    session = session_of(context)
+    projects = session.client().projects
+    if limit is None:
+        storage = projects.storage(name)
+    else:
+        storage = projects.limit_storage(name, None if limit == _NONE else read_bytes(limit))
+    fields = [
+        ("Project", storage.project),
+        ("Stored", formats.size(storage.used_bytes)),
+        ("Limit", _NONE if storage.limit_bytes is None else formats.size(storage.limit_bytes)),
+        ("Leaving by itself", formats.size(storage.leaving_bytes)),
+    ]
+    session.out.record(storage, [*fields, *((part.name, formats.size(part.stored_bytes)) for part in storage.parts)])
 
 
 @app.command("set")

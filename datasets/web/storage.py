@@ -1,0 +1,53 @@
+"""What projects store and how much they may: seen by their members, limited by site admins."""
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+
+from accounts import selectors
+from accounts.web.requests import PageRequest, text
+from core import units
+from core.errors import InvalidInput
+from core.pagination import paginate
+from datasets.selectors import storage
+from datasets.services import storage_limits
+
+_PROJECTS = 30
+
+
+class LimitForm(forms.Form):
+    """The most that a project may store; empty: no limit."""
+
+    limit = forms.CharField(max_length=30, required=False)
+
+    def clean_limit(self) -> int | None:
+        """Read a size as people write it."""
+        said = self.cleaned_data["limit"]
+        try:
+            return units.parse_bytes(said) if said else None
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from error
+
+
+def storage_page(request: PageRequest) -> HttpResponse:
+    """Show what each project stores, and what takes most of it."""
+    page = paginate(selectors.list_projects(actor=request.actor), cursor=text(request, "cursor"), limit=_PROJECTS)
+    found = storage.measure_projects(actor=request.actor, projects=page.items)
+    return render(request, "datasets/storage.html", {"projects": found, "next_cursor": page.next_cursor})
+
+
+@require_POST
+def set_limit(request: PageRequest, project: str) -> HttpResponse:
+    """Limit what a project stores."""
+    found = selectors.get_project(actor=request.actor, name=project)
+    form = LimitForm(request.POST)
+    if form.is_valid():
+        limit = form.cleaned_data["limit"]
+        storage_limits.set_limit(actor=request.actor, project=found, limit_bytes=limit)
+        most = "as much as it likes" if limit is None else f"at most {units.format_bytes(limit)}"
+        messages.success(request, f"{project} may store {most}.")
+    else:
+        messages.error(request, f"The limit of {project} stays. {' '.join(form.errors['limit'])}")
+    return redirect("datasets:storage")
