@@ -6,9 +6,15 @@ from dataclasses import dataclass
 from accounts.actor import Actor
 from accounts.permissions import require
 from datasets import permissions
+from datasets.adapters.scoped import ScopedStore
+from datasets.engine.layout import pack_key
+from datasets.errors import BlobMissing
 from datasets.models import Commit, Dataset, ManifestRange, Pack, PackState
 from datasets.selectors.trees import TreeReader
+from nearline.content.errors import BadPack
+from nearline.content.hashing import file_id, sha256_hex
 from nearline.content.manifest import BlobRef
+from nearline.content.packs import read_footer
 
 _SHOWN = 5
 
@@ -48,6 +54,28 @@ def get_damage(actor: Actor, dataset: Dataset, commit: Commit | None) -> Damage:
         if any(overlaps(blob, damaged.get(blob.pack, ())) for blob in entry.blobs)
     ]
     return Damage(packs, files)
+
+
+def find_damaged_parts(store: ScopedStore, name: str, size_bytes: int) -> list[tuple[int, int]]:
+    """Return the damaged parts of a pack; none when it is whole, all where its index cannot tell. For the platform."""
+    everything = [(0, size_bytes)]
+    try:
+        data = store.get(pack_key(name))
+    except BlobMissing:
+        return everything
+    if sha256_hex(data) == name:
+        return []
+    view = memoryview(data)
+    try:
+        blobs = read_footer(data)
+    except BadPack:
+        return everything
+    parts = [
+        (blob.offset, blob.size)
+        for blob in blobs
+        if file_id(view[blob.offset : blob.offset + blob.size]) != blob.content_id
+    ]
+    return parts or everything
 
 
 def overlaps(blob: BlobRef, parts: Iterable[tuple[int, int]]) -> bool:

@@ -15,15 +15,11 @@ from core import clock, isolation
 from core.errors import PlatformError
 from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
-from datasets.adapters.scoped import ScopedStore
 from datasets.engine.cache_states import CacheState
-from datasets.engine.layout import pack_key
 from datasets.errors import BlobMissing, ContentCorrupt
 from datasets.models import PRESENT, CachedCommit, Dataset, Pack
+from datasets.selectors.damage import find_damaged_parts
 from datasets.services import caches, packs
-from nearline.content.errors import BadPack
-from nearline.content.hashing import file_id, sha256_hex
-from nearline.content.packs import read_footer
 
 log = structlog.get_logger(__name__)
 
@@ -74,28 +70,6 @@ def check_packs(dataset: Dataset, rows: Iterable[Pack]) -> list[str]:
 def check_all_packs(dataset: Dataset) -> list[str]:
     """Read every pack of a dataset as `check_packs` does: all of its bytes leave the store once."""
     return check_packs(dataset, dataset.packs.filter(state__in=PRESENT).order_by("pk").iterator())
-
-
-def find_damaged_parts(store: ScopedStore, name: str, size_bytes: int) -> list[tuple[int, int]]:
-    """Return the damaged parts of a pack; none when it is whole, all where its own index cannot tell."""
-    everything = [(0, size_bytes)]
-    try:
-        data = store.get(pack_key(name))
-    except BlobMissing:
-        return everything
-    if sha256_hex(data) == name:
-        return []
-    view = memoryview(data)
-    try:
-        blobs = read_footer(data)
-    except BadPack:
-        return everything
-    parts = [
-        (blob.offset, blob.size)
-        for blob in blobs
-        if file_id(view[blob.offset : blob.offset + blob.size]) != blob.content_id
-    ]
-    return parts or everything
 
 
 def _ask_for_copies(dataset_id: str) -> None:

@@ -5,7 +5,7 @@ from django.db import transaction
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key
 from datasets.models import Dataset, Pack, PackState
-from datasets.services import damage, packs, storage_limits
+from datasets.services import damage, packs, storage_space
 from nearline.content.packs import Pack as PackBytes
 
 
@@ -17,7 +17,7 @@ def store_pack(dataset: Dataset, pack: PackBytes) -> Pack:
     data = pack.data
     sizes = {pack.name: len(data)}
     with transaction.atomic():
-        storage_limits.require_space(dataset, sizes)
+        storage_space.require_space(dataset, sizes)
         row = packs.claim(dataset, sizes).rows[pack.name]
     if row.state != PackState.COMPLETE:
         open_dataset_store(dataset).put(pack_key(pack.name), data)

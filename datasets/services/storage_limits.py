@@ -1,9 +1,4 @@
-"""Limits on what a project stores: set by site admins, held when an upload begins and before packs are sent.
-
-Outputs of jobs are stored beyond the limit, so that no job loses what it made; uploads wait until there is space again.
-"""
-
-from collections.abc import Mapping
+"""Limits on what a project stores, set by site admins; `storage_space` holds them."""
 
 from django.db import transaction
 
@@ -11,15 +6,9 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require_site_admin
-from core import clock
 from core.bounds import MAX_BYTES
 from core.errors import InvalidInput
-from core.units import format_bytes
-from datasets.errors import StorageLimitReached
-from datasets.models import Dataset, StorageLimit
-from datasets.selectors import storage
-
-_NAMED = 3
+from datasets.models import StorageLimit
 
 
 @transaction.atomic
@@ -33,39 +22,3 @@ def set_limit(*, actor: Actor, project: Project, limit_bytes: int | None) -> Non
     else:
         StorageLimit.objects.update_or_create(project=project, defaults={"limit_bytes": limit_bytes})
     audit.record(actor, "datasets.set_storage_limit", project, project_id=project.pk, limit_bytes=limit_bytes)
-
-
-def require_some_space(dataset: Dataset) -> None:
-    """Raise StorageLimitReached when the dataset's project can store nothing more."""
-    limit = StorageLimit.objects.filter(project=dataset.project_id).first()
-    if limit is not None and (used := storage.used_bytes(dataset.project_id)) >= limit.limit_bytes:
-        raise _reached(limit, used, needed=0)
-
-
-def require_space(dataset: Dataset, sizes: Mapping[str, int]) -> None:
-    """Raise StorageLimitReached unless the project may store these packs, by name; those that it has cost nothing.
-
-    Called in the transaction that claims them, so that two uploads at once do not share the same space.
-    """
-    limit = StorageLimit.objects.select_for_update().filter(project=dataset.project_id).first()
-    if limit is None:
-        return
-    known = storage.counted(clock.now()).filter(dataset=dataset, sha256__in=sizes)
-    needed = sum(sizes.values()) - sum(sizes[name] for name in known.values_list("sha256", flat=True))
-    used = storage.used_bytes(dataset.project_id)
-    if needed and used + needed > limit.limit_bytes:
-        raise _reached(limit, used, needed=needed)
-
-
-def _reached(limit: StorageLimit, used: int, *, needed: int) -> StorageLimitReached:
-    parts = storage.largest_parts([limit.project_id])[limit.project_id][:_NAMED]
-    most = ", ".join(f"{part.name} ({format_bytes(part.stored_bytes)})" for part in parts)
-    return StorageLimitReached(
-        f"{limit.project.name} stores {format_bytes(used)} and may store {format_bytes(limit.limit_bytes)}."
-        + (f" This needs {format_bytes(needed)} more." if needed else "")
-        + (f" Most is taken by {most}." if most else ""),
-        used_bytes=used,
-        limit_bytes=limit.limit_bytes,
-        needed_bytes=needed,
-        largest=[{"name": part.name, "is_dataset": part.is_dataset, "bytes": part.stored_bytes} for part in parts],
-    )

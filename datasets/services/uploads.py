@@ -29,7 +29,7 @@ from datasets.models import (
     UploadState,
 )
 from datasets.selectors import commits as commit_reads
-from datasets.services import damage, packs, storage_limits, tree_writing
+from datasets.services import damage, packs, storage_space, tree_writing
 from datasets.services.packs import ClaimedPacks
 from nearline.content.packs import MAX_PACK_BYTES
 
@@ -81,7 +81,7 @@ class StartedUpload:
 def start_upload(*, actor: Actor, dataset: Dataset, branch: str, client_id: str) -> StartedUpload:
     """Begin work towards a commit of a branch. Raises ReferenceNotFound, and StorageLimitReached at the limit."""
     require(actor, permissions.COMMIT, dataset.project_id)
-    storage_limits.require_some_space(dataset)
+    storage_space.require_some_space(dataset)
     found = commit_reads.get_branch(actor, dataset, branch)
     return StartedUpload(create_session(actor=actor, dataset=dataset, branch=found.name, client_id=client_id), found)
 
@@ -113,7 +113,7 @@ def offer_packs(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer])
     store = open_dataset_store(upload.dataset)
     sizes = {offer.id: offer.body.size_bytes for offer in offers}
     with transaction.atomic():
-        storage_limits.require_space(upload.dataset, sizes)
+        storage_space.require_space(upload.dataset, sizes)
         wanted = packs.claim(upload.dataset, sizes)
     there = _find_there(store, wanted)
     return [_answer(store, offer, pack_key(offer.id), is_there=offer.id in there) for offer in offers]

@@ -8,8 +8,7 @@ from typing import Final
 
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import BlobStore
-from datasets.selectors.damage import overlaps
-from datasets.services.damage import find_damaged_parts
+from datasets.selectors.damage import find_damaged_parts, overlaps
 from datasets.workers.stored_datasets import StoredDataset, find_lender, list_objects
 from nearline.content.manifest import RootRange
 

@@ -16,6 +16,8 @@ PARTS = {
     "datasets.manifests": "checks a tree before it is recorded",
     "datasets.packing": "stores a pack that the server itself made",
     "datasets.packs": "claims and confirms packs for every way in which bytes come",
+    "datasets.records": "notes each change of a dataset's names, branches and tags, for every service that makes one",
+    "datasets.storage_space": "holds the limit of what a project stores, for every way in which uploads come",
     "datasets.tree_writing": "writes the manifests of a tree that the server itself made",
     "scheduler.forecasts": "stores and scores what the app that runs jobs forecasts",
     "experiments.measurements": "writes points of curves, for logs and for programs elsewhere",
