@@ -17,25 +17,30 @@ router = Router()
 class StoragePartOut(Schema):
     """What one dataset stores, or the outputs and code of jobs."""
 
-    name: str
-    stored_bytes: int
-    is_dataset: bool
+    name: str = Field(description="The dataset's name, or what else it is.")
+    stored_bytes: int = Field(description="Bytes of its packs in the store.")
+    is_dataset: bool = Field(description="Whether it is a dataset, not the outputs and code of jobs.")
 
 
 class ProjectStorageOut(Schema):
-    """What a project stores. `limit_bytes` null: it has no limit. `leaving_bytes` is not counted: nothing needs it."""
+    """What a project stores."""
 
-    project: str = Field(alias="project_name")
-    used_bytes: int
-    leaving_bytes: int
-    limit_bytes: int | None
-    parts: list[StoragePartOut]
+    project: str = Field(description="The project's name.")
+    used_bytes: int = Field(description="Bytes of the packs that count against the limit.")
+    leaving_bytes: int = Field(description="Bytes of packs that nothing needs; they leave by themselves.")
+    limit_bytes: int | None = Field(description="The most that it may store; null: it has no limit.")
+    parts: list[StoragePartOut] = Field(description="What takes most, the largest first.")
+
+    @staticmethod
+    def resolve_project(storage: ProjectStorage) -> str:
+        """Return the name of the project."""
+        return storage.project_name
 
 
 class StorageLimitIn(BodySchema):
-    """The most bytes that a project may store; null lifts the limit."""
+    """A limit on what a project stores."""
 
-    limit_bytes: Bytes | None
+    limit_bytes: Bytes | None = Field(description="The most bytes that it may store; null lifts the limit.")
 
 
 @router.get("/projects/{project}/storage", response=ProjectStorageOut, operation_id="datasets_get_storage")
