@@ -35,25 +35,23 @@ def claim(dataset: Dataset, sizes: Mapping[str, int]) -> ClaimedPacks:
     now = clock.now()
     rows = Pack.objects.filter(dataset=dataset, sha256__in=sizes)
     rows.filter(state__in=[PackState.PENDING, *PRESENT]).update(touched_at=now)
-    _correct_sizes(rows.filter(state=PackState.DAMAGED), sizes)
     # Whether the store still has it is looked up anew.
     rows.filter(state=PackState.CONDEMNED).update(state=PackState.PENDING, due_at=None, touched_at=now)
     missing = sizes.keys() - set(rows.values_list("sha256", flat=True))
     fresh = [Pack(dataset=dataset, sha256=sha256, size_bytes=sizes[sha256]) for sha256 in sorted(missing)]
     Pack.objects.bulk_create(fresh, ignore_conflicts=True)
     found = {pack.sha256: pack for pack in rows.exclude(state__in=[PackState.CONDEMNED, PackState.DELETING])}
-    if mismatched := [sha256 for sha256, pack in found.items() if pack.size_bytes != sizes[sha256]]:
+    mismatched = [sha256 for sha256, pack in found.items() if pack.size_bytes != sizes[sha256]]
+    for pack in [found[sha256] for sha256 in mismatched if found[sha256].state == PackState.DAMAGED]:
+        # It may be gone, so that nobody knows its size. It is read whole before it counts.
+        pack.size_bytes = sizes[pack.sha256]
+        rows.filter(pk=pack.pk, state=PackState.DAMAGED).update(size_bytes=pack.size_bytes)
+        mismatched.remove(pack.sha256)
+    if mismatched:
         raise BodyRefused(f"The pack {mismatched[0][:12]} has another size than you say.", pack=mismatched[0])
     if leaving := sorted(sizes.keys() - found.keys()):
         raise PackLeaving(f"The pack {leaving[0][:12]} is just being removed from the store.", packs=leaving)
     return ClaimedPacks(found, missing)
-
-
-def _correct_sizes(damaged: QuerySet[Pack], sizes: Mapping[str, int]) -> None:
-    """Believe what is said about the size of damaged packs: they may be gone, and are read whole before they count."""
-    for pack in damaged:
-        if pack.size_bytes != sizes[pack.sha256]:
-            damaged.filter(pk=pack.pk).update(size_bytes=sizes[pack.sha256])
 
 
 def mark_complete(packs: Iterable[Pack]) -> None:

@@ -173,7 +173,7 @@ def test_a_session_ends_when_nothing_is_heard(member, upload):
 def test_offering_many_packs_takes_few_queries(member, upload, django_assert_max_num_queries):
     offers = [Offer(ObjectKind.PACK, f"{number:064x}", Announcement(10, f"{number:064x}")) for number in range(32)]
 
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(10):
         answers = uploads.offer_packs(actor=member, upload=upload, offers=offers)
 
     assert {answer.state for answer in answers} == {"wanted"}
