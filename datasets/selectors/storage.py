@@ -113,9 +113,11 @@ def used_bytes(project_id: str) -> int:
 def largest_parts(project_ids: Collection[str]) -> Mapping[str, Sequence[StoragePart]]:
     """Return for each project what takes most of it. For the platform itself."""
     packs = counted(clock.now()).filter(dataset__project__in=project_ids, lender=None)
-    rows = packs.values_list("dataset__project", "dataset__is_internal", "dataset__name").annotate(Sum("size_bytes"))
+    rows = packs.values_list("dataset__project", "dataset__is_internal", "dataset__name").annotate(
+        size=Sum("size_bytes")
+    )
     parts: dict[str, list[StoragePart]] = {id_: [] for id_ in project_ids}
-    for project_id, is_internal, name, size in rows.order_by("-size_bytes__sum", "dataset__name"):
+    for project_id, is_internal, name, size in rows.order_by("-size", "dataset__name"):
         parts[project_id].append(StoragePart(OUTPUTS if is_internal else name, size, not is_internal))
     return parts
 

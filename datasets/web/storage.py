@@ -49,5 +49,5 @@ def set_limit(request: PageRequest, project: str) -> HttpResponse:
         most = "as much as it likes" if limit is None else f"at most {units.format_bytes(limit)}"
         messages.success(request, f"{project} may store {most}.")
     else:
-        messages.error(request, f"The limit of {project} stays. {' '.join(form.errors['limit'])}")
+        messages.error(request, f"The limit of {project} stays. {' '.join(map(str, form.errors['limit']))}")
     return redirect("datasets:storage")

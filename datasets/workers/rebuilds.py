@@ -228,7 +228,8 @@ class _Rebuild:
                 range_id=_UNREADABLE,
                 defaults={"first_path": b"", "last_path": b"", "files": 0, "size_bytes": 0, "is_committed": True},
             )
-            row.packs.add(*Pack.objects.filter(dataset=dataset).exclude(ranges__is_committed=True))
+            for batch in orm.in_batches(list(Pack.objects.filter(dataset=dataset).exclude(ranges__is_committed=True))):
+                row.packs.add(*batch)
 
     def _add_trees(self, dataset: Dataset) -> None:
         for tree in self._stored.list_trees():
