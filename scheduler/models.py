@@ -160,6 +160,7 @@ class Workload(BaseModel):
     `missing_bytes` maps resources to the bytes of its data that have yet to be brought there; None is unknown.
     `revision` counts the changes of the request. `reason` is text for people and `reason_code` its name for programs;
     both are empty, and there is no `answer`, once nothing holds the workload back.
+    `price_per_hour` is what an hour of all its pods costs; 0: nobody has said.
     `evictions` counts its evictions; it was requeued after the last one at `requeued_at`.
     """
 
@@ -183,6 +184,7 @@ class Workload(BaseModel):
     has_many_pods = models.BooleanField(default=False)
     resource_id = models.CharField(max_length=32)
     missing_bytes = models.JSONField(null=True)
+    price_per_hour = models.FloatField(default=0.0)
     revision = models.PositiveIntegerField(default=0)
     reason = models.TextField(blank=True)
     reason_code = models.CharField(max_length=50, blank=True)
@@ -205,6 +207,12 @@ class Workload(BaseModel):
 
     def __str__(self) -> str:
         return self.title or self.name
+
+    @property
+    def price_per_pod_hour(self) -> float:
+        """What an hour of one of its pods costs."""
+        pods: int = sum(each["count"] for each in self.pod_sets)
+        return self.price_per_hour / pods
 
     @property
     def waits_since(self) -> datetime:
@@ -264,17 +272,124 @@ class Reservation(BaseModel):
 
 
 class PastPlacement(BaseModel):
-    """Capacity that a workload held until it was evicted, for the history of what each queue held."""
+    """Capacity that a workload, or a pod of one, held until it ended, for the history of what each queue held.
+
+    Of workloads of one pod these are the evicted ones; what they held last says their own row.
+    """
 
     id_prefix = "stay"
 
     queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="past_placements")
     gpu_milli = models.PositiveBigIntegerField()
+    price_per_hour = models.FloatField(default=0.0)
     placed_at = models.DateTimeField()
     released_at = models.DateTimeField(db_index=True)
 
     def __str__(self) -> str:
         return f"{self.queue_id} until {self.released_at}"
+
+
+class Eviction(BaseModel):
+    """The receipt of an eviction: of which workload, for whom and by what right, and what that cost.
+
+    `code` says why (`engine.decisions.StopCode`), `claim_class` by what right the claimant takes capacity
+    (`engine.claims.ClaimClass`); empty: there is no claimant, as the work was over or stale. `is_moved`: capacity on
+    another node is reserved for the victim. It held `gpu_milli` since `placed_at`. What it did after `saved_at`, its
+    last checkpoint or start, is lost: `lost_gpu_s` in seconds of one GPU. The shares say what the queues of both held
+    before and after the cycle against quota and fair share, in thousandths of GPUs (`engine.receipts.Held`);
+    `alternatives` lists some workloads that could have been evicted instead. `cycle` is the id of the `CycleDump`,
+    which may be gone by now, or never have been stored.
+    """
+
+    id_prefix = "evict"
+
+    at = models.DateTimeField()
+    pool = models.ForeignKey(Pool, on_delete=models.SET_NULL, null=True, related_name="+")
+    cycle = models.CharField(max_length=32)
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="receipts", db_index=False)
+    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="receipts")
+    code = models.CharField(max_length=20)
+    gpu_milli = models.PositiveBigIntegerField()
+    placed_at = models.DateTimeField()
+    saved_at = models.DateTimeField()
+    lost_gpu_s = models.FloatField()
+    is_moved = models.BooleanField()
+    claimant = models.ForeignKey(Workload, on_delete=models.SET_NULL, null=True, related_name="+")
+    claim_class = models.CharField(max_length=20, blank=True)
+    victim_share = models.JSONField(default=dict)
+    claimant_share = models.JSONField(default=dict)
+    alternatives = models.JSONField(default=list)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["at"], name="evictions_by_time"),
+            models.Index(fields=["project", "at"], name="evictions_of_project"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workload_id} at {self.at}"
+
+
+class CycleDump(BaseModel):
+    """What a cycle that evicted decided on in one pool, and what it decided: compressed JSON (`engine.dumps`)."""
+
+    id_prefix = "cycle"
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="+")
+    data = models.BinaryField()
+
+    def __str__(self) -> str:
+        return self.pk
+
+
+class PoolSample(BaseModel):
+    """How much GPU a pool had over a span of time, in seconds of one GPU.
+
+    `seconds` of the span were sampled: fewer than it has where the platform was down. Samples of `level` 0 follow each
+    other, about one a minute; each higher level sums up those of the one below (`engine.spans`).
+    """
+
+    id_prefix = "psample"
+
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="samples", db_index=False)
+    level = models.PositiveSmallIntegerField()
+    begins_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    seconds = models.FloatField()
+    capacity_gpu_s = models.FloatField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["pool", "level", "ends_at"], name="one_pool_sample_per_end")]
+        indexes = [models.Index(fields=["level", "ends_at"], name="pool_samples_by_end")]
+
+    def __str__(self) -> str:
+        return f"{self.pool_id} until {self.ends_at}"
+
+
+class QueueSample(BaseModel):
+    """What a queue held and waited for over a span of time, in seconds of one GPU; there is none where that is nothing.
+
+    What it held is exact, and so is its `price`; what waited at the end of a sample counts for all of it. The quota is
+    that at the end.
+    """
+
+    id_prefix = "qsample"
+
+    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="samples", db_index=False)
+    level = models.PositiveSmallIntegerField()
+    begins_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    held_gpu_s = models.FloatField()
+    pending_gpu_s = models.FloatField()
+    price = models.FloatField()
+    gpu_quota_milli = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["queue", "level", "ends_at"], name="one_queue_sample_per_end")]
+        indexes = [models.Index(fields=["level", "ends_at"], name="queue_samples_by_end")]
+
+    def __str__(self) -> str:
+        return f"{self.queue_id} until {self.ends_at}"
 
 
 class Forecast(BaseModel):

@@ -1,7 +1,7 @@
 """Background tasks of the scheduler."""
 
 from core.tasks import Queue, task
-from scheduler.workers import cycle, packing, strays
+from scheduler.workers import cycle, packing, receipts, strays, usage
 
 
 @task("scheduler.cycle", queue=Queue.WATCH, every_s=1.0, find_work=cycle.find_waiting, handover=2)
@@ -26,3 +26,15 @@ def learn_packing() -> None:
 def requeue_strays() -> None:
     """Put work into the pool of its resource, where it was enqueued while that moved."""
     strays.requeue_strays()
+
+
+@task("scheduler.collect_receipts", queue=Queue.TIDY, every_s=3600.0)
+def collect_receipts() -> None:
+    """Delete receipts of evictions, and dumps of cycles, that are older than they are kept."""
+    receipts.collect()
+
+
+@task("scheduler.sample_usage", queue=Queue.TIDY, every_s=60.0)
+def sample_usage() -> None:
+    """Note what queues hold and wait for, for the charts of analytics and for what projects consumed."""
+    usage.sample()

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from django.http.response import HttpResponseBase
-from ninja import PatchDict, Router, Status
+from ninja import PatchDict, Query, Router, Status
 
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
@@ -92,13 +92,12 @@ def delete_template(request: ApiRequest, name: str) -> Status[None]:
 @router.get("/compute/jobs", response=schemas.JobPageOut, operation_id="compute_list_jobs")
 def list_jobs(
     request: ApiRequest,
-    project: str | None = None,
-    state: str | None = None,
+    filters: Query[schemas.JobFilters],
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[object]:
-    """List jobs, newest first."""
-    found = job_selectors.list_jobs(actor=request.actor, project=project, state=state)
+    """List jobs, newest first: of one project, in one state, or that failed for one cause."""
+    found = job_selectors.list_jobs(actor=request.actor, **filters.model_dump())
     return paginate(found, cursor=cursor, limit=limit).map(_job_out)
 
 

@@ -342,6 +342,14 @@ class TemplatePageOut(PageOut):
     items: list[TemplateOut]
 
 
+class JobFilters(Schema):
+    """Which jobs are listed. `cause` is a reason code, such as `out_of_memory`, of jobs that ended without success."""
+
+    project: str | None = None
+    state: str | None = None
+    cause: str | None = None
+
+
 class JobPageOut(PageOut):
     """Jobs, newest first."""
 

@@ -22,7 +22,7 @@ from compute.adapters.local.kind import open_tree_folders
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import Tree
 from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSample
-from compute.engine.states import HOLDING, IDLE, JOB_STATES, JobState, explain_unknown
+from compute.engine.states import HOLDING, IDLE, JOB_STATES, JobState, ReasonCode, explain_unknown
 from compute.errors import JobNotFound, ResourceUnreachable
 from compute.models import Job, JobEvent, ResourceState
 from compute.selectors import stored_logs
@@ -158,11 +158,18 @@ def _for_reading(job_ids: Collection[str]) -> QuerySet[Job]:
 
 
 def list_jobs(
-    *, actor: Actor, project: str | None = None, state: str | None = None, text: str = "", person: str = ""
+    *,
+    actor: Actor,
+    project: str | None = None,
+    state: str | None = None,
+    cause: str | None = None,
+    text: str = "",
+    person: str = "",
 ) -> QuerySet[Job]:
     """Return the jobs that the actor may see, newest first; those of one project or in one state where asked for.
 
-    `text` is a part of their name or title, `person` a part of who submitted them.
+    `cause` says why they ended without success (`ReasonCode`), `text` is a part of their name or title, `person` a part
+    of who submitted them.
     """
     jobs = Job.objects.filter(deleted_at=None).select_related("resource", "project", "workload").order_by("-pk")
     if not actor.sees_everything:
@@ -173,6 +180,10 @@ def list_jobs(
         if state not in set(JobState):
             raise InvalidInput(f"'{state}' is no state of a job. There are: {', '.join(JobState)}.")
         jobs = in_states(jobs, {JobState(state)})
+    if cause is not None:
+        if cause not in set(ReasonCode):
+            raise InvalidInput(f"'{cause}' is no cause of a failure. There are: {', '.join(ReasonCode)}.")
+        jobs = jobs.filter(reason_code=cause)
     if text:
         jobs = jobs.filter(Q(name__icontains=text) | Q(title__icontains=text))
     return jobs.filter(submitted_by__icontains=person) if person else jobs

@@ -50,4 +50,11 @@ def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadR
         resource_id=job.resource_id,
         missing_bytes=missing_bytes,
         enqueued_at=job.created_at,
+        price_per_hour=_price_of(job),
     )
+
+
+def _price_of(job: Job) -> float:
+    """Return what an hour of all replicas of a job costs; 0 where its template has no price, or it has no template."""
+    price = None if job.template is None else job.template.price_per_hour
+    return 0.0 if price is None else job.replica_count * float(price)

@@ -9,24 +9,29 @@ from django.views.decorators.http import require_POST
 from accounts.permissions import Level
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
-from compute.engine.states import JobState
+from compute.engine.states import JobState, ReasonCode
+from compute.models import Job
 from compute.selectors import data_waits, failures, forecasts, outlooks, waits
 from compute.selectors import jobs as selectors
 from compute.services import jobs, submissions, suspensions
 from compute.web.progress import progress_of
+from scheduler.selectors import evictions
 from scheduler.selectors.answers import find_proof
 from web.series import usage_charts
 from web.sorting import read_sort
 
 _ROWS = 50
+_EVICTIONS = 20
 _SORTS = {"name": "name", "project": "project__name", "state": "state", "gpus": "gpu_milli", "age": "pk"}
 
 
 def jobs_page(request: PageRequest) -> HttpResponse:
     """List jobs in the order and within the limits that the address says."""
-    project, state = text(request, "project"), text(request, "state")
+    project, state, cause = text(request, "project"), text(request, "state"), text(request, "cause")
     wanted, person = text(request, "q") or "", text(request, "person") or ""
-    found = selectors.list_jobs(actor=request.actor, project=project, state=state, text=wanted, person=person)
+    found = selectors.list_jobs(
+        actor=request.actor, project=project, state=state, cause=cause, text=wanted, person=person
+    )
     sort = read_sort(request, _SORTS, "-age")
     page = sort.paginate(found.defer("spec"), cursor=text(request, "cursor"), limit=_ROWS)
     context = {
@@ -35,6 +40,8 @@ def jobs_page(request: PageRequest) -> HttpResponse:
         "total": found.count(),
         "states": list(JobState),
         "state": state,
+        "causes": list(ReasonCode),
+        "cause": cause,
         "project": project,
         "project_name": project,
         "wanted": wanted,
@@ -63,12 +70,18 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "outlook": outlooks.find_outlooks(actor=request.actor, jobs=[job]).get(job.pk),
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "proof": find_proof(job.workload) if job.state == JobState.PENDING else None,
+        "evictions": _evictions_of(request, job) if job.evictions else [],
         "may_cancel": (request.actor.level_in(job.project_id) or 0) >= Level.WRITE,
         "may_suspend": job.kind == submissions.KIND,
         "may_delete": job.kind == submissions.KIND and job.has_ended,
         "charts": [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job)),
     }
     return render(request, "compute/job_live.html" if request.htmx else "compute/job.html", context)
+
+
+def _evictions_of(request: PageRequest, job: Job) -> list[evictions.EvictionView]:
+    rows = evictions.list_evictions(actor=request.actor, job=job.name)[:_EVICTIONS]
+    return evictions.view_evictions(actor=request.actor, rows=rows)
 
 
 @require_POST

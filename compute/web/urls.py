@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from compute.web import jobs, logs, overview, resource_page, resources, submit
+from compute.web import analytics, jobs, logs, overview, resource_page, resources, submit
 
 app_name = "compute"
 urlpatterns = [
@@ -17,6 +17,8 @@ urlpatterns = [
     path("jobs/<str:name>/delete/", jobs.delete, name="delete_job"),
     path("jobs/<str:name>/suspend/", jobs.suspend, name="suspend_job"),
     path("jobs/<str:name>/resume/", jobs.resume, name="resume_job"),
+    path("analytics/", analytics.analytics_page, name="analytics"),
+    path("analytics/consumption.csv", analytics.download_consumption, name="consumption_file"),
     path("compute/", resources.compute_page, name="compute"),
     path("compute/attach/", resources.attach_page, name="attach"),
     path("compute/nodes/<str:node_id>/drain/", resources.drain, name="drain"),

@@ -103,6 +103,15 @@ def format_gpus(milli_gpus: int) -> str:
     return f"{milli_gpus / ONE_GPU:g}"
 
 
+def format_gpu_time(gpu_seconds: float) -> str:
+    """Write seconds of one GPU: `40 GPU-s`, `26 GPU-min`, `4.2 GPU-h`."""
+    if gpu_seconds < 60:  # noqa: PLR2004
+        return f"{gpu_seconds:.2g} GPU-s"
+    if gpu_seconds < 2 * 3600:
+        return f"{gpu_seconds / 60:.3g} GPU-min"
+    return f"{gpu_seconds / 3600:,.1f} GPU-h"
+
+
 def format_cpu(millicores: int) -> str:
     """Write an amount of CPU given in thousandths of a core: `2`, `0.5`."""
     return f"{millicores / 1000:g}"

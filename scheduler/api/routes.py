@@ -1,15 +1,17 @@
 """Routes of queues, nodes and workloads."""
 
+from datetime import timedelta
 from typing import Any
 
-from ninja import PatchDict, Router, Status
+from ninja import PatchDict, Query, Router, Status
 
 from accounts.api.auth import ApiRequest
+from core import clock
 from core.pagination import Cursor, Limit, Page, paginate
 from scheduler.api import schemas
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Pool, Queue, Workload
-from scheduler.selectors import forecasts
+from scheduler.selectors import evictions, forecasts, usage
 from scheduler.selectors import nodes as node_selectors
 from scheduler.selectors import pools as pool_selectors
 from scheduler.selectors import queues as queue_selectors
@@ -111,6 +113,37 @@ def delete_department(request: ApiRequest, name: str, pool: str = DEFAULT) -> St
 def list_coverage(request: ApiRequest) -> dict[str, Any]:
     """List by pool how well what waiting jobs were told of their start has held."""
     return {"items": forecasts.list_coverage(actor=request.actor)}
+
+
+@router.get("/scheduler/evictions", response=schemas.EvictionsOut, operation_id="scheduler_list_evictions")
+def list_evictions(
+    request: ApiRequest,
+    filters: Query[schemas.EvictionFilters],
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Page[object]:
+    """List the receipts of evictions, newest first: of one job or project, or within a time."""
+    rows = evictions.list_evictions(actor=request.actor, **filters.model_dump())
+    page = paginate(rows, cursor=cursor, limit=limit)
+    views = evictions.view_evictions(actor=request.actor, rows=page.items)
+    return Page([schemas.EvictionOut.of(view) for view in views], page.next_cursor)
+
+
+@router.get("/scheduler/evictions/weeks", response=schemas.EvictionWeeksOut, operation_id="scheduler_list_weeks")
+def list_eviction_weeks(request: ApiRequest, project: str | None = None) -> dict[str, Any]:
+    """List by project and week how many evictions there were, and what they lost."""
+    return {"items": evictions.list_weeks(actor=request.actor, project=project)}
+
+
+@router.get("/scheduler/consumption", response=schemas.ConsumptionOut, operation_id="scheduler_list_consumption")
+def list_consumption(request: ApiRequest, filters: Query[schemas.ConsumptionFilters]) -> dict[str, Any]:
+    """List by project and pool the GPU time that was consumed, and its price. Times are those of samples.
+
+    They are exact to a minute within the last day, to 15 minutes within 14 days, else to 6 hours.
+    """
+    since = filters.since or clock.now() - timedelta(days=1)
+    found = usage.list_consumption(actor=request.actor, since=since, until=filters.until, project=filters.project)
+    return {"items": found}
 
 
 @router.get("/scheduler/nodes", response=schemas.NodesOut, operation_id="scheduler_list_nodes")

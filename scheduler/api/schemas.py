@@ -10,6 +10,7 @@ from core.bodies import BodySchema
 from scheduler.engine.proof import BoundKind, Cause, Remedy, Resource
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Queue, Workload
+from scheduler.selectors.evictions import EvictionView
 from scheduler.selectors.forecasts import PoolCoverage
 from scheduler.selectors.nodes import held_on
 from scheduler.selectors.pools import DEFAULT, PoolView
@@ -308,6 +309,160 @@ class CoverageOut(Schema):
     """How well the newest forecasts of starts held, by pool. Of P50 one half should hold, of P90 nine tenths."""
 
     items: list[PoolCoverage]
+    next_cursor: str | None = None
+
+
+class EvictionFilters(Schema):
+    """Which evictions are listed: those of a job, of a project or in a pool, at `since` or later and before `until`."""
+
+    job: bounds.Name | None = None
+    project: bounds.Name | None = None
+    pool: bounds.Name | None = None
+    since: bounds.Moment | None = None
+    until: bounds.Moment | None = None
+
+
+class QueueShareOut(Schema):
+    """What a queue held of GPUs before and after a cycle, against quota (null: no bound) and fair share.
+
+    In thousandths.
+    """
+
+    quota: int | None
+    fair: float
+    before: float
+    after: float
+
+
+class AlternativeOut(Schema):
+    """A job that could have been evicted instead: what it would have freed and lost, and why it was not.
+
+    The names are those of strangers where you are no member of its project; `job` is empty then.
+    """
+
+    job: str
+    label: str
+    project: str
+    gpu_milli: int
+    lost_gpu_s: float
+    why: str
+    why_text: str
+
+
+class EvictionOut(Schema):
+    """The receipt of an eviction: for whom and by which rule, what both queues held, and what it cost.
+
+    `lost_gpu_s` are the seconds since `saved_at` (its last checkpoint, else its start), times its GPUs. Without a
+    claimant the job was over or stale. `cycle` is what `manage.py replay_cycle` takes, as long as the dump is kept.
+    """
+
+    id: str
+    evicted_at: datetime
+    job: str
+    label: str
+    project: str
+    pool: str | None
+    code: str
+    rule: str
+    is_moved: bool
+    gpu_milli: int
+    placed_at: datetime
+    saved_at: datetime
+    lost_gpu_s: float
+    claimant: str
+    claimant_label: str
+    claimant_project: str
+    claim_class: str
+    victim_share: QueueShareOut
+    claimant_share: QueueShareOut | None
+    alternatives: list[AlternativeOut]
+    cycle: str
+
+    @staticmethod
+    def of(view: EvictionView) -> "EvictionOut":
+        """Return the answer for a receipt as the reader may see it."""
+        row, claimant = view.row, view.claimant
+        return EvictionOut(
+            id=row.pk,
+            evicted_at=row.at,
+            job=view.job.name,
+            label=view.job.label,
+            project=view.job.project,
+            pool=row.pool.name if row.pool is not None else None,
+            code=row.code,
+            rule=view.rule,
+            is_moved=row.is_moved,
+            gpu_milli=row.gpu_milli,
+            placed_at=row.placed_at,
+            saved_at=row.saved_at,
+            lost_gpu_s=row.lost_gpu_s,
+            claimant=claimant.name if claimant is not None else "",
+            claimant_label=claimant.label if claimant is not None else "",
+            claimant_project=claimant.project if claimant is not None else "",
+            claim_class=row.claim_class,
+            victim_share=QueueShareOut(**row.victim_share),
+            claimant_share=QueueShareOut(**row.claimant_share) if row.claimant_share else None,
+            alternatives=[
+                AlternativeOut(
+                    job=each.job.name,
+                    label=each.job.label,
+                    project=each.job.project,
+                    gpu_milli=each.gpu_milli,
+                    lost_gpu_s=each.lost_gpu_s,
+                    why=each.why,
+                    why_text=each.why_text,
+                )
+                for each in view.alternatives
+            ],
+            cycle=row.cycle,
+        )
+
+
+class EvictionsOut(Schema):
+    """A page of receipts of evictions."""
+
+    items: list[EvictionOut]
+    next_cursor: str | None
+
+
+class EvictionWeekOut(Schema):
+    """The evictions of a project in the week that begins then; `moves` of them moved to another node."""
+
+    project: str
+    begins_at: datetime
+    evictions: int
+    moves: int
+    lost_gpu_s: float
+
+
+class EvictionWeeksOut(Schema):
+    """Evictions by project and week, the newest week first."""
+
+    items: list[EvictionWeekOut]
+    next_cursor: str | None = None
+
+
+class ConsumptionFilters(Schema):
+    """What is summed up: from `since` (else a day ago) to `until`, of all your projects or of one."""
+
+    project: bounds.Name | None = None
+    since: bounds.Moment | None = None
+    until: bounds.Moment | None = None
+
+
+class ConsumedOut(Schema):
+    """What a project consumed in a pool: seconds of one GPU, and the price of what has one."""
+
+    project: str
+    pool: str
+    gpu_s: float
+    price: float
+
+
+class ConsumptionOut(Schema):
+    """What projects consumed, the most first."""
+
+    items: list[ConsumedOut]
     next_cursor: str | None = None
 
 

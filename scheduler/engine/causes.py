@@ -11,7 +11,7 @@ from scheduler.engine.snapshot import PodState
 
 def explain_stop(session: Session, pod: Pod) -> Stop:
     """Return the decision to stop a pod that runs, with the cause that the session noted."""
-    code, job = session.causes[pod]
+    code, job, _ = session.causes[pod]
     moves_to = pod.node.view if pod.node is not None and pod.state is PodState.RESERVED else None
     queue = pod.job.queue.view.name
     if (limit := runtime.reached_limit(pod.job)) is not None and code is limit.code:

@@ -290,7 +290,7 @@ class _Pass:
     def _note_stops(self, job: Job) -> None:
         for pod in job.pods:
             if pod.view.state is PodState.RUNNING and pod.state is not PodState.RUNNING:
-                code, claimant = self.session.causes[pod]
+                code, claimant, _ = self.session.causes[pod]
                 if claimant is not None:
                     code = StopCode.MOVED if pod.state is PodState.RESERVED else code
                     self.stops.setdefault(claimant.view.id, []).append(PlannedStop(job.view.id, self.now_s, code))

@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from core.units import ONE_GPU
+from scheduler.engine.claims import Claim
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import HOLDING, NodeLedger
@@ -17,8 +19,15 @@ from scheduler.engine.victims import VictimLines
 from scheduler.engine.waiting import WaitingLines
 
 MovedFrom = tuple[str, tuple[str, ...]]
-Cause = tuple[StopCode, Job | None]
-"""Why pods are evicted, and for which job."""
+
+
+class Cause(NamedTuple):
+    """Why pods are evicted, for which job, and what it claims."""
+
+    code: StopCode
+    job: Job | None = None
+    claim: Claim | None = None
+
 
 Undo = tuple[Pod, PodState, NodeLedger | None, tuple[str, ...], MovedFrom | None]
 
@@ -44,7 +53,7 @@ class Session:
         self.reserved_nodes: dict[Job, list[NodeLedger]] = {}
         self.lines = VictimLines(policy)
         self.waiting_lines = WaitingLines(policy)
-        self.cause: Cause = (StopCode.STALE, None)
+        self.cause = Cause(StopCode.STALE)
         self.causes: dict[Pod, Cause] = {}
         self._log: list[Undo] = []
         self.table = NodeTable(self.nodes, self.changes)

@@ -8,6 +8,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from scheduler.engine.claims import (
+    MOST_IN_VAIN,
+    MOST_LOOKS,
+    MOST_PASSED_OVER,
+    ORDER_BY_LOSS,
+    ORDER_OF_SERVICE,
+    PassedOver,
+    WhyNot,
+)
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.forecast import Forecast
 from scheduler.engine.jobs import Job, Pod
@@ -79,13 +88,16 @@ def _try(  # noqa: PLR0917 (the parts of one question)
     At most `most` sets of victims are simulated.
     """
     pods = [pod for pods in wanted.values() for pod in pods]
-    for units in islice(_scenarios(session, pods, candidates, recorded), most):
+    seen: list[Unit] = []
+    for units in islice(_scenarios(session, pods, candidates, recorded, seen), most):
         is_allowed = judge(pods, units)
         for is_wanted_first in _orders(session):
             checkpoint = session.checkpoint()
             is_served = _play(session, wanted, units, is_wanted_first=is_wanted_first)
             if is_served and is_allowed(_still(units, lambda pod: pod.state not in HOLDING)):
                 changed = _still(units, lambda pod: pod.state not in ACTIVE)
+                if session.cause.claim is not None:
+                    session.cause.claim.passed_over = _passed_over(session, pods, units, seen, candidates)
                 if len(wanted) > 1:
                     _name_claimants(session, wanted, changed)
                 return changed
@@ -99,13 +111,16 @@ def _orders(session: Session) -> tuple[bool, ...]:
     Where all victims must find a place again the usual order may fail only because one returns to where it is in the
     way. Without stored reservations the next cycle would start all of them in the usual order, so there is no other.
     """
-    return (False, True) if session.cause[0] is StopCode.MOVED and session.policy.honors_reservations else (False,)
+    return (False, True) if session.cause.code is StopCode.MOVED and session.policy.honors_reservations else (False,)
 
 
 def _scenarios(
-    session: Session, pods: Sequence[Pod], candidates: VictimQueue, recorded: list[Unit]
+    session: Session, pods: Sequence[Pod], candidates: VictimQueue, recorded: list[Unit], seen: list[Unit]
 ) -> Iterator[list[Unit]]:
-    """Yield sets of victims worth a simulation: those of one node first, then larger ones."""
+    """Yield sets of victims worth a simulation: those of one node first, then larger ones.
+
+    The units that were looked at are added to `seen`.
+    """
     known = {pod for unit in recorded for pod in unit}
     may_help = _filter_of(session, pods)
     capacity = Forecast(session, pods, recorded)
@@ -118,6 +133,7 @@ def _scenarios(
         fresh = [pod for pod in unit if pod not in known]
         if not fresh or not may_help(fresh):
             continue
+        seen.append(fresh)
         pool.append(fresh)
         nodes = dict.fromkeys(pod.node for pod in fresh if pod.node is not None)
         capacity.free(fresh)
@@ -132,6 +148,33 @@ def _scenarios(
                 yield [*recorded, *on_node[node]]
     for count in enough:
         yield [*recorded, *pool[:count]]
+
+
+def _passed_over(
+    session: Session, pods: Sequence[Pod], taken: Sequence[Unit], seen: Sequence[Unit], candidates: VictimQueue
+) -> tuple[PassedOver, ...]:
+    """Return some units that were not evicted, the first victims first: looked at in vain, then the next in order."""
+    evicted = {pod for unit in taken for pod in unit}
+    in_vain = [unit for unit in seen if evicted.isdisjoint(unit)][:MOST_IN_VAIN]
+    may_help = _filter_of(session, pods)
+    candidates.look_at_most(MOST_LOOKS)
+    found = [PassedOver(unit[0].job, session.charge_all(unit)[0], WhyNot.NOT_ENOUGH) for unit in in_vain]
+    last = {pod.job.queue: pod.job for unit in taken for pod in unit}
+    while len(found) < MOST_PASSED_OVER and (unit := candidates.pop()) is not None:
+        if evicted.isdisjoint(unit) and may_help(unit):
+            victim = last.get(unit[0].job.queue)
+            why = WhyNot.OTHER_QUEUE if victim is None else _why_after(session, unit[0].job, victim)
+            found.append(PassedOver(unit[0].job, session.charge_all(unit)[0], why))
+    return tuple(found)
+
+
+def _why_after(session: Session, job: Job, victim: Job) -> WhyNot:
+    """Return by which rule a job comes after a victim of its queue."""
+    key, victim_key = session.lines.key_of(job), session.lines.key_of(victim)
+    reasons = ORDER_BY_LOSS if session.policy.honors_reservations else ORDER_OF_SERVICE
+    differing = (why for why, ours, theirs in zip(reasons, key, victim_key, strict=False) if ours != theirs)
+    why = next(differing, WhyNot.OLDER)
+    return WhyNot.FREES_MORE if why is WhyNot.FREES_LESS and key > victim_key else why
 
 
 def _filter_of(session: Session, pods: Sequence[Pod]) -> Callable[[Unit], bool]:
@@ -186,10 +229,10 @@ def _name_claimants(session: Session, jobs: Iterable[Job], victims: Sequence[Uni
     coming: dict[NodeLedger | None, list[Job]] = defaultdict(list)
     for job in jobs:
         coming[job.pods[0].node].append(job)
-    code, first = session.cause
     for pod in (pod for unit in victims for pod in unit if pod in session.causes):
         claimants = coming[session.node_of[pod.moved_from[0]] if pod.moved_from is not None else pod.node]
-        session.causes[pod] = (code, (claimants.pop() if len(claimants) > 1 else claimants[0]) if claimants else first)
+        claimant = (claimants.pop() if len(claimants) > 1 else claimants[0]) if claimants else session.cause.job
+        session.causes[pod] = session.cause._replace(job=claimant)
 
 
 def _still(units: Sequence[Unit], is_so: Callable[[Pod], bool]) -> list[Unit]:

@@ -35,6 +35,10 @@ class VictimLines:
         self.settle()
         return self._lines.get(queue.view.id, [])
 
+    def key_of(self, job: Job) -> Key:
+        """Return the key of a job as it was when a line was last asked for."""
+        return self._keys[job.view.id]
+
     def settle(self) -> None:
         """Bring the lines up to date with the jobs that were touched."""
         if len(self._touched) > len(self._keys):
@@ -97,6 +101,7 @@ class VictimQueue:
         self._charge_all = charge_all
         self._may_take = may_take
         self._wanted_milli = wanted_milli
+        self._looks = inf
         self._larger: dict[str, list[tuple[Key, Job]]] = {}
         self._taken: dict[str, tuple[float, float, float]] = {}
         self._lines: dict[str, list[tuple[Key, Job]]] = {}
@@ -127,6 +132,10 @@ class VictimQueue:
             taken = self._taken.get(queue.view.id, (0, 0, 0))
             self._taken[queue.view.id] = (taken[0] + amounts[0], taken[1] + amounts[1], taken[2] + amounts[2])
         return unit
+
+    def look_at_most(self, jobs: int) -> None:
+        """Look at so many more jobs only, also if none of them may be taken."""
+        self._looks = jobs
 
     def _worst(self, queues: list[QueueState]) -> QueueState | None:
         """Return the leaf from which the next unit comes."""
@@ -170,6 +179,9 @@ class VictimQueue:
             if self._wanted_milli < inf and key[:3] > (most := (*key[:2], self._wanted_milli)):
                 self._set_aside(queue_id, line, bisect.bisect_right(line, most, key=_size_key))
                 continue
+            if self._looks <= 0:
+                return None
+            self._looks -= 1
             self._next[queue_id] -= 1
             if self._may_take(job) and (units := job.victim_units()):
                 return key, units[::-1]

@@ -47,7 +47,7 @@ class WorkloadRequest:
     A higher `priority` goes first within the project. What is not preemptible starts only within the project's quota.
     `title` is what people call it; empty: as its name. `missing_bytes` maps resources to the bytes of its data that
     have yet to be brought there; None is unknown. `enqueued_at` is when it began to wait, which is its place in line;
-    None: now.
+    None: now. `price_per_hour` is what an hour of all its pods costs; 0: nobody has said.
     """
 
     project_id: str
@@ -59,6 +59,7 @@ class WorkloadRequest:
     title: str = ""
     missing_bytes: Mapping[str, int] | None = None
     enqueued_at: datetime | None = None
+    price_per_hour: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
                 has_many_pods=sum(pods.count for pods in request.pod_sets) > 1,
                 resource_id=request.resource_id,
                 missing_bytes=None if request.missing_bytes is None else dict(request.missing_bytes),
+                price_per_hour=request.price_per_hour,
                 enqueued_at=(request.enqueued_at or now) + timedelta(microseconds=number),
             )
             for number, request in enumerate(requests)
@@ -217,7 +219,11 @@ def requeue_many(workload_ids: Collection[str]) -> list[str]:
     if ids:
         PastPlacement.objects.bulk_create(
             PastPlacement(
-                queue_id=row.queue_id, gpu_milli=row.gpu_milli, placed_at=row.placed_at or now, released_at=now
+                queue_id=row.queue_id,
+                gpu_milli=row.gpu_milli,
+                price_per_hour=row.price_per_hour,
+                placed_at=row.placed_at or now,
+                released_at=now,
             )
             for row in rows
             if not row.has_many_pods
@@ -300,6 +306,7 @@ def _end_placements(placements: QuerySet[Placement], *, are_several: bool) -> No
             PastPlacement(
                 queue_id=row.workload.queue_id,
                 gpu_milli=sum(milli for _, milli in row.gpus),
+                price_per_hour=row.workload.price_per_pod_hour,
                 placed_at=row.created_at,
                 released_at=now,
             )

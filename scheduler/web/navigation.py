@@ -3,4 +3,4 @@
 from web import navigation
 from web.navigation import Entry, Group
 
-navigation.add_entry(Entry("Quotas", "/quotas/", "scale", Group.PLACES, 30, ("/quotas/", "/forecasts/")))
+navigation.add_entry(Entry("Quotas", "/quotas/", "scale", Group.PLACES, 30, ("/quotas/", "/forecasts/", "/analytics/")))

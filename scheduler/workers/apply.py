@@ -20,6 +20,7 @@ from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Placement, Reservation, Workload
 from scheduler.selectors.snapshots import ClusterView, pod_name
 from scheduler.services.workloads import ClaimedPlacement
+from scheduler.workers.receipts import CycleReceipts, record
 
 log = structlog.get_logger(__name__)
 
@@ -46,8 +47,8 @@ class Outdated(Exception):
 
 
 @transaction.atomic(savepoint=False)
-def apply_moves(batch: Sequence[Sequence[Move]], view: ClusterView) -> Applied:
-    """Apply the moves of some jobs, of each job all of its starts and reservations or none.
+def apply_moves(batch: Sequence[Sequence[Move]], view: ClusterView, receipts: CycleReceipts) -> Applied:
+    """Apply the moves of some jobs, of each job all of its starts and reservations or none; record their evictions.
 
     No job relies on another: a reservation that no eviction serves is withdrawn later. Raises Outdated.
     """
@@ -57,7 +58,8 @@ def apply_moves(batch: Sequence[Sequence[Move]], view: ClusterView) -> Applied:
     nodes = {node.pk: node for node in _lock_nodes({move.node_id for move in moves if _is_place(move)})}
     unchanged = {pk for pk, node in nodes.items() if view.revisions[pk] == node.revision}
     rows = {row.pk: row for row in _locked_workloads({move.job_id for move in moves})}
-    evicted = _evict([(rows[move.job_id], move) for move in moves if isinstance(move, Stop) and move.job_id in rows])
+    stops = [(rows[move.job_id], move) for move in moves if isinstance(move, Stop) and move.job_id in rows]
+    evicted = _evict(stops, receipts)
     _withdraw([move for move in moves if isinstance(move, Withdraw)])
     places = [
         (rows[move.job_id], move)
@@ -134,7 +136,7 @@ def _pending(workload_ids: Collection[str]) -> QuerySet[Workload]:
     return Workload.objects.filter(pk__in=workload_ids, state=WorkloadState.PENDING)
 
 
-def _evict(stops: Sequence[tuple[Workload, Stop]]) -> int:
+def _evict(stops: Sequence[tuple[Workload, Stop]], receipts: CycleReceipts) -> int:
     """Evict pods. They hold their capacity until they have stopped; a workload that loses all of them is evicted."""
     stops = [(row, stop) for row, stop in stops if row.state == WorkloadState.PLACED]
     if not stops:
@@ -156,6 +158,7 @@ def _evict(stops: Sequence[tuple[Workload, Stop]]) -> int:
     for workload_id in sorted(partly):
         pods = [pod for owner, pod in lost if owner == workload_id]
         Placement.objects.filter(workload=workload_id, pod__in=pods).update(evicting_since=now)
+    record(list(rows), receipts, at=now)
     send_on_commit(signals.workload_evicted, workload_ids=list(rows))
     for row, stop in stops:
         EVICTIONS.labels(stop.code).inc()

@@ -19,14 +19,16 @@ from core.prepared import prepared
 from core.units import ONE_GPU
 from scheduler.engine.cycle import decide
 from scheduler.engine.decisions import Decision, Explain, Start
+from scheduler.engine.receipts import Receipt, write_receipts
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import NEARLINE, Policy, QueueView, Snapshot
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Gpu, Node, Placement, Queue, Workload
 from scheduler.selectors import workloads
 from scheduler.selectors.snapshots import ClusterView, SnapshotReader
-from scheduler.workers import answers, apply, undecided
+from scheduler.workers import answers, apply, receipts, undecided
 from scheduler.workers.apply import Applied, Move
+from scheduler.workers.receipts import CycleReceipts
 from scheduler.workers.session_cache import SessionCache
 
 log = structlog.get_logger(__name__)
@@ -141,12 +143,13 @@ def _run(policy: Policy, lease: _Lease) -> CycleReport:
     with _sessions.read(policy, failures) as inputs:
         if not any(cycle_input.has_changes for cycle_input in inputs.values()):
             return CycleReport(waiting=sum(len(cycle_input.session.waiting) for cycle_input in inputs.values()))
-        decided: list[tuple[ClusterView, Sequence[Decision]]] = []
-        for cycle_input in inputs.values():
+        decided: list[_Decided] = []
+        for pool_id, cycle_input in inputs.items():
             view = cycle_input.view
             try:
                 session = cycle_input.session
-                decided.append((view, decide(session)))
+                decisions, by_victim = _decide(session)
+                decided.append(_Decided(view, session.policy, decisions, CycleReceipts(pool_id, by_victim)))
             except Exception as error:  # noqa: BLE001 (`blame` records it, or raises it)
                 failed = error
                 break
@@ -154,31 +157,49 @@ def _run(policy: Policy, lease: _Lease) -> CycleReport:
         else:
             return _write(decided, lease)
     _sessions.forget()
-    undecided.blame(view, session.policy, decide, failed)
+    undecided.blame(view, session.policy, _decide, failed)
     return CycleReport(waiting=len(view.answers))
 
 
-def _write(decided: Sequence[tuple[ClusterView, Sequence[Decision]]], lease: _Lease) -> CycleReport:
+@dataclass(frozen=True)
+class _Decided:
+    """What was decided in one pool."""
+
+    view: ClusterView
+    policy: Policy
+    decisions: Sequence[Decision]
+    receipts: CycleReceipts
+
+
+def _decide(session: Session) -> tuple[Sequence[Decision], Mapping[str, Receipt]]:
+    decisions = decide(session)
+    return decisions, write_receipts(session, decisions)
+
+
+def _write(decided: Sequence[_Decided], lease: _Lease) -> CycleReport:
     applied = Applied()
     reasons: list[tuple[Explain, ClusterView]] = []
     starts: set[str] = set()
-    batches: list[tuple[ClusterView, Sequence[Sequence[Move]]]] = []
-    for view, decisions in decided:
+    batches: list[tuple[_Decided, Sequence[Sequence[Move]]]] = []
+    for part in decided:
         moves_of: dict[str, list[Move]] = {}
-        for decision in decisions:
+        for decision in part.decisions:
             if isinstance(decision, Explain):
-                reasons.append((decision, view))
+                reasons.append((decision, part.view))
             else:
                 moves_of.setdefault(decision.job_id, []).append(decision)
         starts |= {job_id for job_id, moves in moves_of.items() if any(isinstance(move, Start) for move in moves)}
-        batches += [(view, batch) for batch in _in_batches(list(moves_of.values()))]
-    has_answers = bool(reasons) or any(answer_id for view, _ in decided for *_, answer_id in view.answers.values())
-    for number, (view, batch) in enumerate(batches, start=1):
+        batches += [(part, batch) for batch in _in_batches(list(moves_of.values()))]
+    has_answers = bool(reasons) or any(answer_id for part in decided for *_, answer_id in part.view.answers.values())
+    for number, (part, batch) in enumerate(batches, start=1):
         is_last = number == len(batches) and not has_answers
-        work = partial(_apply, view=view, lease=lease, is_last=is_last)
+        work = partial(_apply, part=part, lease=lease, is_last=is_last)
         applied = sum(isolation.in_batch(APPLY, batch, work, key=_job_id), applied)
     if has_answers:
         answers.store(reasons)
+    for part in decided if applied.evicted else ():
+        if part.receipts.by_victim:
+            receipts.store_dump(part.receipts, part.view, part.policy, part.decisions)
     skipped = len(starts) - applied.placed
     if applied != Applied() or skipped:
         log.info("scheduler.cycle", **asdict(applied), skipped=skipped, waiting=len(reasons))
@@ -203,13 +224,13 @@ def _job_id(moves: Sequence[Move]) -> str:
     return moves[0].job_id
 
 
-def _apply(batch: Sequence[Sequence[Move]], view: ClusterView, lease: _Lease, *, is_last: bool) -> Applied:
+def _apply(batch: Sequence[Sequence[Move]], part: _Decided, lease: _Lease, *, is_last: bool) -> Applied:
     """Apply a batch while the lease is held; with the last one it ends."""
     try:
         with transaction.atomic():
             if not leases.renew_named(_LEASE, holder=lease.holder, for_s=0 if is_last else _LEASE_S):
                 return Applied()
-            applied = apply.apply_moves(batch, view)
+            applied = apply.apply_moves(batch, part.view, part.receipts)
     except apply.Outdated:
         return Applied()
     lease.has_ended = is_last

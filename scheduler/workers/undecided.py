@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from core import clock, isolation
 from core.isolation import FailureView
 from core.models import Failure
-from scheduler.engine.decisions import Decision
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import PodState, Policy, Snapshot
 from scheduler.engine.states import WorkloadState
@@ -16,7 +15,7 @@ from scheduler.selectors.snapshots import ClusterView
 DECIDE = "scheduler.decide"
 """The kind of failures; items are workloads."""
 
-Decide = Callable[[Session], Sequence[Decision]]
+Decide = Callable[[Session], object]
 
 
 def leave_out(view: ClusterView, failures: Sequence[Failure]) -> ClusterView:

@@ -108,6 +108,9 @@ POST   /compute/jobs/{name}/suspend                           401      404    40
 POST   /compute/jobs/{name}/resume                            401      404    403    409   409  409
 POST   /compute/jobs/{name}/rerun                             401      404    403    201   201  201
 
+GET    /scheduler/consumption                                 401      200    200    200   200  200
+GET    /scheduler/evictions                                   401      200    200    200   200  200
+GET    /scheduler/evictions/weeks                             401      200    200    200   200  200
 GET    /scheduler/forecasts                                   401      200    200    200   200  200
 GET    /scheduler/pools                                       401      200    200    200   200  200
 POST   /scheduler/pools                                       401      403    403    403   403  201
@@ -260,6 +263,8 @@ POST   /compute/{name}/credentials/                         login      403    40
 POST   /compute/{name}/sites/                               login      403    403    403   403  302
 POST   /compute/{name}/templates/                           login      403    403    403   403  302
 POST   /compute/{name}/templates/{template}/delete/         login      403    403    403   403  302
+GET    /analytics/                                          login      200    200    200   200  200
+GET    /analytics/consumption.csv                           login      200    200    200   200  200
 GET    /forecasts/                                          login      200    200    200   200  200
 GET    /quotas/                                             login      200    200    200   200  200
 POST   /quotas/changes/save/                                login      403    403    403   403  302

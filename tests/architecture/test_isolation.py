@@ -13,11 +13,14 @@ TASKS_OF_ONE_ITEM = {
     "datasets.tasks:expire_uploads": "is one statement",
     "datasets.tasks:reap": "only enqueues; what it enqueues is isolated",
     "datasets.tasks:schedule_scrubs": "only enqueues; what it enqueues is isolated",
+    "scheduler.tasks:collect_receipts": "is a few statements",
     "scheduler.tasks:learn_packing": "writes one row",
+    "scheduler.tasks:sample_usage": "writes one sample of everything, or none",
 }
 # Loops inside the work on one item, or inside one batch that `in_batch` does again one by one.
 LOOPS_WITHIN_ONE_ITEM = {
     "compute.workers.cleaning:_delete": "the folders of one job",
+    "scheduler.workers.usage:_sum_up": "the samples of one span, in its transaction",
     "compute.services.jobs:cancel_many": "the jobs of one run, in its transaction",
     "compute.services.jobs:open_gates": "the jobs of one plan, or one job, in its transaction",
     "compute.services.jobs:withdraw_many": "the jobs of one run, in its transaction",

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from nearline._http import Http, api_policy
 from nearline.content.retry import Waiting, ignore_waiting
+from nearline.resources.analytics import Analytics
 from nearline.resources.caches import Caches
 from nearline.resources.compute import Compute
 from nearline.resources.datasets import Datasets
@@ -94,6 +95,11 @@ class Client:
     def compute(self) -> Compute:
         """Where steps run."""
         return Compute(self._http)
+
+    @cached_property
+    def analytics(self) -> Analytics:
+        """What happened on the clusters."""
+        return Analytics(self._http)
 
     @cached_property
     def pools(self) -> Pools:

@@ -464,6 +464,55 @@ class Job(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Eviction(Record):
+    """The receipt of an eviction: for whom and by which rule a job was stopped, and what that cost.
+
+    `lost_gpu_s` are seconds of one GPU. Each of `alternatives` has `label`, `project`, `gpu_milli` and `why_text`.
+    """
+
+    id: str
+    job: str
+    label: str
+    project: str
+    rule: str
+    code: str
+    lost_gpu_s: float
+    evicted_at: datetime | None = None
+    pool: str | None = None
+    is_moved: bool = False
+    gpu_milli: int = 0
+    claimant: str = ""
+    claimant_label: str = ""
+    claimant_project: str = ""
+    claim_class: str = ""
+    victim_share: Mapping[str, Any] = field(default_factory=dict)
+    claimant_share: Mapping[str, Any] | None = None
+    alternatives: tuple[Mapping[str, Any], ...] = ()
+    cycle: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consumption(Record):
+    """What a project consumed in a pool: seconds of one GPU, and the price of what has one."""
+
+    project: str
+    pool: str
+    gpu_s: float
+    price: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvictionWeek(Record):
+    """The evictions of a project in one week; `moves` of them moved to another node."""
+
+    project: str
+    begins_at: datetime
+    evictions: int
+    moves: int
+    lost_gpu_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Node(Record):
     """A machine of a compute resource. Each of `gpus` has `index`, `model`, `memory_bytes` and `held_milli`."""
 

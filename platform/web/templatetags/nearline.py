@@ -92,6 +92,12 @@ def gpus(milli_gpus: int | None) -> str:
 
 
 @register.filter
+def gpu_time(gpu_seconds: float) -> str:
+    """Write seconds of one GPU."""
+    return units.format_gpu_time(gpu_seconds)
+
+
+@register.filter
 def cpus(millicores: int | None) -> str:
     """Write an amount of CPU that is given in thousandths."""
     return _NOTHING if millicores is None else units.format_cpu(millicores)

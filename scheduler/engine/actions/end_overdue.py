@@ -1,7 +1,7 @@
 """End overdue work: what has run, or has left its GPUs unused, for as long as its queue lets it is stopped for good."""
 
 from scheduler.engine.rules import runtime
-from scheduler.engine.session import Session
+from scheduler.engine.session import Cause, Session
 from scheduler.engine.snapshot import PodState
 
 
@@ -17,5 +17,5 @@ def end_overdue(session: Session) -> None:
     ]
     for job, limit in sorted(overdue, key=lambda pair: (pair[0].view.rank, pair[0].view.id)):
         if any(pod.state is PodState.RUNNING for pod in job.pods):
-            session.cause = (limit.code, None)
+            session.cause = Cause(limit.code)
             session.end(job)

@@ -2,13 +2,13 @@
 
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.ledger import ACTIVE
-from scheduler.engine.session import Session
+from scheduler.engine.session import Cause, Session
 from scheduler.engine.snapshot import PodState
 
 
 def evict_stale_gangs(session: Session) -> None:
     """Stop what is left of every gang that has been below its minimum for longer than its grace."""
-    session.cause = (StopCode.STALE, None)
+    session.cause = Cause(StopCode.STALE)
     for job in sorted(session.partial.values(), key=lambda job: job.view.id):
         active = job.active_pods()
         if not active or any(pod.state is PodState.SUCCEEDED for pod in job.pods):

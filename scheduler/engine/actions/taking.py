@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from math import inf
 
+from scheduler.engine.claims import Claim
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.queues import QueueState
 from scheduler.engine.rules import reservation
 from scheduler.engine.rules.order import JobQueue, queue_key
-from scheduler.engine.session import Session
+from scheduler.engine.session import Cause, Session
 from scheduler.engine.snapshot import PodState
 from scheduler.engine.solver import Judge, solve
 from scheduler.engine.victims import VictimQueue
@@ -44,10 +45,10 @@ def serve_by_taking(
         jobs = [job]
         if len(job.pods) == 1 and len(job.view.pools) <= 1 and job not in session.reserved_nodes:
             jobs += waiting.pop_alike(at_once - 1)
-        session.cause = (code, job)
         checkpoint = session.checkpoint()
         with reservation.opened(session, job):
             pods = [pod for other in jobs for pod in other.next_pods()]
+            session.cause = Cause(code, job, Claim.of(job.line, session.charge_all(pods)))
             is_served = may_try(job, pods) and solve(session, jobs, victims_of(job, pods), judge(job))
         if is_served:
             moved = session.moved_since(checkpoint)

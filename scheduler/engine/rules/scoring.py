@@ -67,7 +67,7 @@ def _pick_slices(
     """Return the slices for a pod. An evicted pod goes back to its own slices or to free ones only."""
     request = pod.shape.request
     now = not reserve_only and node.fits(request, now=True)
-    is_victim = pod.was_evicted and session.cause[0] is not StopCode.MOVED
+    is_victim = pod.was_evicted and session.cause.code is not StopCode.MOVED
     if is_victim and pod.node is node and node.offers(pod.devices, request):
         return pod.devices, False
     chosen = mig.choose(geometry, request.slices_on(geometry) or (), node.openings(now=now or is_victim))

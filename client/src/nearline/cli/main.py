@@ -28,6 +28,7 @@ class RootGroup(NearlineGroup):
         "experiment": (f"{_COMMANDS}.experiments", "What steps recorded: parameters, metrics, artifacts."),
         "cache": (f"{_COMMANDS}.caches", "Cached commits near compute, and what is evicted next."),
         "compute": (f"{_COMMANDS}.compute", "Where steps run: resources, nodes, templates."),
+        "analytics": (f"{_COMMANDS}.analytics", "What happened on the clusters: evictions, consumption."),
         "pool": (f"{_COMMANDS}.pools", "Pools of nodes: list, create, move, delete."),
         "queue": (f"{_COMMANDS}.queues", "Quotas, limits and rules: list, show, set, try, departments."),
         "project": (f"{_COMMANDS}.projects", "Teams and what they own."),

@@ -58,9 +58,17 @@ class Jobs:
     def __init__(self, http: Http) -> None:
         self._http = http
 
-    def list(self, *, project: str | None = None, state: str | None = None, limit: int | None = None) -> Iterator[Job]:
-        """Yield jobs, newest first."""
-        return map(Job.read, self._http.list_items("/compute/jobs", project=project, state=state, limit=limit))
+    def list(
+        self,
+        *,
+        project: str | None = None,
+        state: str | None = None,
+        cause: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Job]:
+        """Yield jobs, newest first; `cause` is why they failed, such as `out_of_memory`."""
+        filters = {"project": project, "state": state, "cause": cause}
+        return map(Job.read, self._http.list_items("/compute/jobs", **filters, limit=limit))
 
     def get(self, name: str) -> Job:
         """Return a job. Raises NotFound."""

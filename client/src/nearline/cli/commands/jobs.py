@@ -9,6 +9,7 @@ import typer
 
 from nearline.cli import formats
 from nearline.cli.code import note_left_out
+from nearline.cli.commands.analytics import show_evictions
 from nearline.cli.confirm import confirm
 from nearline.cli.errors import report
 from nearline.cli.group import CommandGroup
@@ -127,11 +128,12 @@ def list_jobs(
     context: typer.Context,
     project: Project = None,
     state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    cause: Annotated[str | None, typer.Option(help="Only jobs that failed for this, as out_of_memory.")] = None,
     limit: Limit = 20,
 ) -> None:
     """List jobs, newest first. One whose resource does not answer is `unknown`."""
     session = session_of(context)
-    jobs = list(session.client().jobs.list(project=project, state=state, limit=limit))
+    jobs = list(session.client().jobs.list(project=project, state=state, cause=cause, limit=limit))
     rows = [
         (
             job.name,
@@ -171,6 +173,14 @@ def show(context: typer.Context, name: Name) -> None:
             for rank, each in enumerate(job.replicas)
         ]
         session.out.table([], ("REPLICA", "NODE", "STATE", "WHY"), rows, empty="")
+
+
+@app.command("evictions")
+def evictions(context: typer.Context, name: Name) -> None:
+    """List the evictions of a job with their receipts."""
+    session = session_of(context)
+    job = session.client().jobs.get(name)
+    show_evictions(session.out, list(session.client().analytics.list_evictions(job=job.name)))
 
 
 @app.command("try")

@@ -1,0 +1,114 @@
+"""Analytics: GPUs per project over time, what projects consumed, and every eviction with its receipt."""
+
+import csv
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.http import HttpResponse
+from django.shortcuts import render
+
+from accounts.selectors import list_projects
+from accounts.web.requests import PageRequest, text
+from core import clock
+from core.errors import InvalidInput
+from scheduler.selectors import evictions, pools, usage
+from scheduler.selectors.usage import Usage
+from web.series import Chart, Series
+
+_EVICTIONS = 50
+_PERCENT = 100
+
+
+@dataclass(frozen=True)
+class Range:
+    """A length of the past that a person may choose. `unit` is that of the axis, and its length."""
+
+    word: str
+    label: str
+    past: timedelta
+    unit: str
+    unit_length: timedelta
+
+
+_MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+RANGES = {
+    each.word: each
+    for each in (
+        Range("1h", "1 hour", _HOUR, "minutes from now", _MINUTE),
+        Range("6h", "6 hours", 6 * _HOUR, "hours from now", _HOUR),
+        Range("1d", "1 day", _DAY, "hours from now", _HOUR),
+        Range("7d", "7 days", 7 * _DAY, "days from now", _DAY),
+        Range("30d", "30 days", 30 * _DAY, "days from now", _DAY),
+        Range("365d", "1 year", 365 * _DAY, "days from now", _DAY),
+    )
+}
+_USUAL = "1d"
+
+
+def analytics_page(request: PageRequest) -> HttpResponse:
+    """Show how a pool was used over a range of time, who consumed what, and what was evicted."""
+    actor, project = request.actor, text(request, "project")
+    pool, shown = text(request, "pool") or pools.DEFAULT, _range_of(request)
+    pools.require_pool(actor=actor, name=pool)
+    since = clock.now() - shown.past
+    used = usage.read_usage(actor=actor, pool=pool, past=shown.past, project=project)
+    consumed = usage.list_consumption(actor=actor, since=since, project=project)
+    evicted = evictions.list_evictions(actor=actor, project=project, pool=pool, since=since)
+    context = {
+        "pools": pools.view_pools(list(pools.list_pools(actor=actor))),
+        "pool": pool,
+        "ranges": list(RANGES.values()),
+        "range": shown,
+        "project": project,
+        "project_name": project,
+        "projects": list_projects(actor=actor),
+        "charts": _charts_of(used, shown, project),
+        "consumed": consumed,
+        "consumed_gpu_s": sum(each.gpu_s for each in consumed),
+        "consumed_price": sum(each.price for each in consumed),
+        "utilisation": _percent(sum(used.held), sum(used.capacity)),
+        "evictions": evictions.view_evictions(actor=actor, rows=evicted[:_EVICTIONS]),
+        "evictions_total": evicted.count(),
+    }
+    return render(request, "compute/analytics.html", context)
+
+
+def download_consumption(request: PageRequest) -> HttpResponse:
+    """Return as CSV what projects consumed in all pools over a range of time."""
+    project, shown = text(request, "project"), _range_of(request)
+    since = clock.now() - shown.past
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="consumption-{shown.word}.csv"'
+    rows = csv.writer(response)
+    rows.writerow(("project", "pool", "gpu_hours", "price"))
+    for each in usage.list_consumption(actor=request.actor, since=since, project=project):
+        rows.writerow((each.project, each.pool, f"{each.gpu_hours:.4f}", f"{each.price:.4f}"))
+    return response
+
+
+def _range_of(request: PageRequest) -> Range:
+    word = text(request, "range") or _USUAL
+    if word not in RANGES:
+        raise InvalidInput(f"'{word}' is no range of time. There are: {', '.join(RANGES)}.")
+    return RANGES[word]
+
+
+def _charts_of(used: Usage, shown: Range, project: str | None) -> list[Chart]:
+    if not used.ends_at:
+        return []
+    now = clock.now()
+    x = [round((end - now) / shown.unit_length, 2) for end in used.ends_at]
+    held = [Series(line.project, hue, line.held) for hue, line in enumerate(used.lines)]
+    pending = [Series(line.project, hue, line.pending) for hue, line in enumerate(used.lines)]
+    if project is not None:
+        held += [Series("quota", 7, line.quota) for line in used.lines]
+    parts = [_percent(gpus, capacity) for gpus, capacity in zip(used.held, used.capacity, strict=True)]
+    return [
+        *([Chart("GPUs per project", x, shown.unit, "", held)] if held else []),
+        *([Chart("Pending GPUs", x, shown.unit, "", pending)] if pending else []),
+        Chart("Utilisation", x, shown.unit, " %", [Series("allocated", 0, parts)]),
+    ]
+
+
+def _percent(part: float, whole: float) -> float | None:
+    return _PERCENT * part / whole if whole else None

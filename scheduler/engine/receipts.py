@@ -1,0 +1,126 @@
+"""Receipts of the evictions of a cycle: for whom, by what right, what both queues held, and what was passed over."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from scheduler.engine.claims import ClaimClass, WhyNot
+from scheduler.engine.decisions import Decision, Stop, StopCode
+from scheduler.engine.jobs import Job, Pod
+from scheduler.engine.ledger import HOLDING
+from scheduler.engine.queues import GPU, QueueState
+from scheduler.engine.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a queue held of GPUs before and after a cycle, against its quota (None: no bound) and its fair share.
+
+    In thousandths.
+    """
+
+    queue_id: str
+    quota: int | None
+    fair: float
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A job that could have been evicted instead, and why it was not. `saved_at` is as in `JobView`."""
+
+    job_id: str
+    gpu_milli: int
+    saved_at: float | None
+    why: WhyNot
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The eviction of some pods of a job. `gpu_milli` is what they held.
+
+    Without a claimant the job was over, or stale. `moves_to` is the node to which it moves, None: it is requeued.
+    """
+
+    job_id: str
+    code: StopCode
+    gpu_milli: int
+    saved_at: float | None
+    moves_to: str | None
+    victim: Held
+    claimant_id: str | None = None
+    claimant: Held | None = None
+    claim_class: ClaimClass | None = None
+    alternatives: tuple[Alternative, ...] = ()
+
+
+def write_receipts(session: Session, decisions: Sequence[Decision]) -> Mapping[str, Receipt]:
+    """Return the receipts of what a cycle has just decided on a session, by the victim's id."""
+    stops: dict[str, list[Stop]] = defaultdict(list)
+    for decision in decisions:
+        if isinstance(decision, Stop):
+            stops[decision.job_id].append(decision)
+    if not stops:
+        return {}
+    before = _held_before(session)
+    return {job_id: _receipt(session, session.jobs[job_id], stops[job_id], before) for job_id in stops}
+
+
+def _receipt(session: Session, job: Job, stops: Sequence[Stop], before: Mapping[QueueState, float]) -> Receipt:
+    stop = stops[0]
+    pods = {pod.id: pod for pod in job.pods}
+    receipt = Receipt(
+        job_id=job.view.id,
+        code=stop.code,
+        gpu_milli=sum(_charge_before(session, pods[each.pod_id]) for each in stops),
+        saved_at=job.view.saved_at,
+        moves_to=stop.moves_to,
+        victim=_held(job.queue, before),
+    )
+    code, claimant, claim = session.causes[pods[stop.pod_id]]
+    if claimant is None or claim is None:
+        return receipt
+    return replace(
+        receipt,
+        claimant_id=claimant.view.id,
+        claimant=_held(claimant.queue, before),
+        claim_class=claim.class_against(code, claimant.queue, job.queue),
+        alternatives=tuple(
+            Alternative(each.job.view.id, each.gpu_milli, each.job.view.saved_at, each.why)
+            for each in claim.passed_over
+        ),
+    )
+
+
+def _held(queue: QueueState, before: Mapping[QueueState, float]) -> Held:
+    after = queue.held[GPU]
+    return Held(queue.view.id, queue.view.quota.gpu_milli, queue.fair[GPU], before.get(queue, after), after)
+
+
+def _held_before(session: Session) -> dict[QueueState, float]:
+    """Return what the queues held before the cycle, of those of which a pod was moved."""
+    held: dict[QueueState, float] = {}
+    for pod in session.moved_since(0):
+        queue = pod.job.queue
+        change = _charge_before(session, pod) - (session.charge_of(pod)[GPU] if pod.state in HOLDING else 0)
+        held[queue] = held.get(queue, queue.held[GPU]) + change
+    return held
+
+
+def _charge_before(session: Session, pod: Pod) -> int:
+    """Return what a pod held in thousandths of GPUs before the cycle."""
+    if pod.view.state not in HOLDING or pod.view.node_id is None:
+        return 0
+    node = session.node_of.get(pod.view.node_id)
+    return pod.shape.charge(node.kind if node is not None else 0)[GPU]
+
+
+def list_job_ids(receipts: Iterable[Receipt]) -> set[str]:
+    """Return the ids of all jobs that receipts name."""
+    found: set[str] = set()
+    for receipt in receipts:
+        found |= {receipt.job_id, *(each.job_id for each in receipt.alternatives)}
+        if receipt.claimant_id is not None:
+            found.add(receipt.claimant_id)
+    return found

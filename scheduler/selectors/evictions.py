@@ -1,0 +1,158 @@
+"""Reads about evictions: their receipts, limited to the projects of the actor, without the names of strangers."""
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models.functions import TruncWeek
+
+from accounts.actor import Actor
+from accounts.selectors import get_project
+from scheduler.engine.receipt_words import explain_rule, explain_why_not
+from scheduler.engine.receipts import Held
+from scheduler.models import CycleDump, Eviction, Workload
+
+STRANGERS_JOB, STRANGER = "a job of another project", "another project"
+
+
+@dataclass(frozen=True)
+class NamedJob:
+    """A job that a receipt names. Without a `name` the reader is no member of its project."""
+
+    name: str
+    label: str
+    project: str
+
+
+@dataclass(frozen=True)
+class AlternativeView:
+    """A job that could have been evicted instead; what it would have freed and lost, and why it was not."""
+
+    job: NamedJob
+    gpu_milli: int
+    lost_gpu_s: float
+    why: str
+    why_text: str
+
+
+@dataclass(frozen=True)
+class EvictionView:
+    """The receipt of an eviction as the reader may see it. `claimant` is None where the work was over, or stale.
+
+    The shares are `engine.receipts.Held` as JSON, empty without a claimant.
+    """
+
+    row: Eviction
+    job: NamedJob
+    claimant: NamedJob | None
+    rule: str
+    alternatives: Sequence[AlternativeView]
+
+    @property
+    def since_saved_s(self) -> float:
+        """The seconds of work that were lost."""
+        return (self.row.at - self.row.saved_at).total_seconds()
+
+    @property
+    def had_checkpoint(self) -> bool:
+        """Whether it had saved its work after its start."""
+        return self.row.saved_at > self.row.placed_at
+
+
+@dataclass(frozen=True)
+class EvictionWeek:
+    """The evictions of a project in the week that begins then, those that moved to another node among them."""
+
+    project: str
+    begins_at: datetime
+    evictions: int
+    moves: int
+    lost_gpu_s: float
+
+
+def list_evictions(
+    *,
+    actor: Actor,
+    project: str | None = None,
+    job: str | None = None,
+    pool: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> QuerySet[Eviction]:
+    """Return the evictions of jobs that the actor may see, newest first; those of one project or job where asked for.
+
+    They were decided at `since` or later, and before `until`.
+    """
+    rows = Eviction.objects.select_related("pool", "workload__project", "claimant__project").order_by("-pk")
+    if not actor.sees_everything:
+        rows = rows.filter(project_id__in=actor.project_ids)
+    if project is not None:
+        rows = rows.filter(project=get_project(actor=actor, name=project))
+    if job is not None:
+        # One that was resumed has another workload, whose name ends with a number behind this sign.
+        rows = rows.filter(Q(workload__name=job) | Q(workload__name__startswith=f"{job}~"))
+    if pool is not None:
+        rows = rows.filter(pool__name=pool)
+    if since is not None:
+        rows = rows.filter(at__gte=since)
+    return rows if until is None else rows.filter(at__lt=until)
+
+
+def view_evictions(*, actor: Actor, rows: Iterable[Eviction]) -> list[EvictionView]:
+    """Return receipts as the actor may read them. One query, for what was not evicted."""
+    rows = list(rows)
+    ids = {each["workload_id"] for row in rows for each in row.alternatives}
+    others = Workload.objects.select_related("project").only("name", "title", "project__name").in_bulk(ids)
+    return [_view(actor, row, others) for row in rows]
+
+
+def list_weeks(*, actor: Actor, project: str | None = None, since: datetime | None = None) -> list[EvictionWeek]:
+    """Return by project and week what was evicted, the newest week first."""
+    rows = list_evictions(actor=actor, project=project, since=since).order_by()
+    found = rows.annotate(week=TruncWeek("at")).values("week", name=F("project__name"))
+    found = found.annotate(count=Count("pk"), moves=Count("pk", filter=Q(is_moved=True)), lost=Sum("lost_gpu_s"))
+    return [
+        EvictionWeek(each["name"], each["week"], each["count"], each["moves"], each["lost"])
+        for each in found.order_by("-week", "name")
+    ]
+
+
+def read_dump(cycle: str) -> Mapping[str, Any]:
+    """Return the dump of a cycle. Raises LookupError. For the platform itself."""
+    row = CycleDump.objects.filter(pk=cycle).first()
+    if row is None:
+        raise LookupError("no such dump is stored, or not any more")
+    dump: dict[str, Any] = json.loads(zlib.decompress(row.data))
+    return dump
+
+
+def _view(actor: Actor, row: Eviction, others: Mapping[str, Workload]) -> EvictionView:
+    alternatives = [
+        AlternativeView(
+            _named(actor, others.get(each["workload_id"])),
+            each["gpu_milli"],
+            each["lost_gpu_s"],
+            each["why"],
+            explain_why_not(each["why"]),
+        )
+        for each in row.alternatives
+    ]
+    claimant = None if not row.claim_class else _named(actor, row.claimant)
+    claimant_share = Held(**row.claimant_share) if row.claimant_share else None
+    rule = explain_rule(row.code, row.claim_class, Held(**row.victim_share), claimant_share)
+    return EvictionView(row, _name_of(row.workload), claimant, rule, alternatives)
+
+
+def _named(actor: Actor, workload: Workload | None) -> NamedJob:
+    """Return the names of a job; those of a stranger, and of one whose project is deleted, are not told."""
+    if workload is None or actor.level_in(workload.project_id) is None:
+        return NamedJob("", STRANGERS_JOB, STRANGER)
+    return _name_of(workload)
+
+
+def _name_of(workload: Workload) -> NamedJob:
+    return NamedJob(workload.name.partition("~")[0], str(workload), workload.project.name)

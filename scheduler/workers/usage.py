@@ -1,0 +1,147 @@
+"""Samples what queues hold and wait for, sums samples up, and deletes them in time.
+
+A sample costs as much as what holds or waits for capacity, and what ended since the last one: not what ended before.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Count, Max, Q, QuerySet, Sum
+
+from core import clock
+from core.units import ONE_GPU
+from scheduler.engine.spans import LEVELS, Level
+from scheduler.engine.states import HOLDING, WorkloadState
+from scheduler.models import Gpu, PastPlacement, Placement, Pool, PoolSample, Queue, QueueSample, Workload
+
+_HOUR_S = 3600
+_HOLDING = sorted(HOLDING)
+
+
+@dataclass
+class _Used:
+    """What a queue held, in seconds of one GPU, and what that costs."""
+
+    gpu_s: float = 0.0
+    price: float = 0.0
+
+    def add(self, gpu_milli: float, price_per_hour: float, seconds: float) -> None:
+        self.gpu_s += gpu_milli / ONE_GPU * seconds
+        self.price += price_per_hour / _HOUR_S * seconds
+
+
+def sample() -> None:
+    """Store what has been held since the last sample, and sum up the spans that are over."""
+    now = clock.now()
+    since = _last_end(LEVELS[0]) or now - LEVELS[0].span
+    if since >= now:
+        return
+    _sample(since, now)
+    for level in LEVELS[1:]:
+        _sum_up(level, now)
+
+
+@transaction.atomic
+def _sample(since: datetime, now: datetime) -> None:
+    seconds = (now - since).total_seconds()
+    span = {"level": 0, "begins_at": since, "ends_at": now}
+    used = _used_between(since, now)
+    waiting = Workload.objects.filter(state=WorkloadState.PENDING).order_by()
+    pending = dict(waiting.values_list("queue").annotate(Sum("gpu_milli")))
+    quotas = dict(Queue.objects.filter(pk__in=used.keys() | pending.keys()).values_list("pk", "gpu_quota_milli"))
+    QueueSample.objects.bulk_create(
+        (
+            QueueSample(
+                queue_id=pk,
+                held_gpu_s=used[pk].gpu_s if pk in used else 0.0,
+                pending_gpu_s=pending.get(pk, 0) / ONE_GPU * seconds,
+                price=used[pk].price if pk in used else 0.0,
+                gpu_quota_milli=quota,
+                **span,
+            )
+            for pk, quota in sorted(quotas.items())
+        ),
+        ignore_conflicts=True,
+    )
+    ready = Gpu.objects.filter(node__is_ready=True).order_by()
+    devices = dict(ready.values_list("node__pool").annotate(Count("pk")))
+    PoolSample.objects.bulk_create(
+        (
+            PoolSample(pool_id=pk, seconds=seconds, capacity_gpu_s=devices.get(pk, 0) * seconds, **span)
+            for pk in Pool.objects.order_by("pk").values_list("pk", flat=True)
+        ),
+        ignore_conflicts=True,
+    )
+
+
+def _used_between(since: datetime, now: datetime) -> dict[str, _Used]:
+    used: dict[str, _Used] = defaultdict(_Used)
+    held = Workload.objects.filter(state__in=_HOLDING, has_many_pods=False).order_by()
+    whole = held.filter(placed_at__lte=since).values_list("queue")
+    for queue_id, gpu_milli, price in whole.annotate(Sum("gpu_milli"), Sum("price_per_hour")):
+        used[queue_id].add(gpu_milli, price, (now - since).total_seconds())
+    for queue_id, gpu_milli, price, placed_at, released_at in _parts(held, since):
+        begin, end = max(placed_at, since), min(released_at or now, now)
+        if begin < end:
+            used[queue_id].add(gpu_milli, price, (end - begin).total_seconds())
+    return used
+
+
+_Part = tuple[str, int, float, datetime, datetime | None]
+
+
+def _parts(held: QuerySet[Workload], since: datetime) -> Iterator[_Part]:
+    """Yield what did not hold all the time what it holds: what began or ended since, and the pods of gangs."""
+    fields = "queue_id", "gpu_milli", "price_per_hour", "placed_at"
+    for row in held.filter(placed_at__gt=since).values_list(*fields):
+        yield *row, None
+    ended = Workload.objects.filter(released_at__gt=since, has_many_pods=False, placed_at__isnull=False)
+    yield from ended.order_by().values_list(*fields, "released_at")
+    yield from PastPlacement.objects.filter(released_at__gt=since).order_by().values_list(*fields, "released_at")
+    for pod in Placement.objects.filter(workload__has_many_pods=True).select_related("workload").order_by("pk"):
+        gpu_milli = sum(milli for _, milli in pod.gpus)
+        yield pod.workload.queue_id, gpu_milli, pod.workload.price_per_pod_hour, pod.created_at, None
+
+
+@transaction.atomic
+def _sum_up(level: Level, now: datetime) -> None:
+    """Sum up the samples of the level below over the spans that are over, and delete what is kept no longer."""
+    until = level.begin_of(now)
+    done = _last_end(level)
+    if done is not None and done >= until:
+        return
+    below = LEVELS[level.number - 1]
+    ended = Q(level=below.number, ends_at__lte=until) & (Q(ends_at__gt=done) if done is not None else Q())
+    pools: dict[tuple[str, datetime], PoolSample] = {}
+    for row in PoolSample.objects.filter(ended).order_by("ends_at"):
+        begin = level.begin_before(row.ends_at)
+        fresh = PoolSample(pool_id=row.pool_id, seconds=0.0, capacity_gpu_s=0.0, **_span(level, begin))
+        total = pools.setdefault((row.pool_id, begin), fresh)
+        total.seconds += row.seconds
+        total.capacity_gpu_s += row.capacity_gpu_s
+    queues: dict[tuple[str, datetime], QueueSample] = {}
+    for part in QueueSample.objects.filter(ended).order_by("ends_at"):
+        begin = level.begin_before(part.ends_at)
+        empty = QueueSample(queue_id=part.queue_id, held_gpu_s=0.0, pending_gpu_s=0.0, price=0.0, **_span(level, begin))
+        whole = queues.setdefault((part.queue_id, begin), empty)
+        whole.held_gpu_s += part.held_gpu_s
+        whole.pending_gpu_s += part.pending_gpu_s
+        whole.price += part.price
+        whole.gpu_quota_milli = part.gpu_quota_milli
+    QueueSample.objects.bulk_create(queues.values(), ignore_conflicts=True, batch_size=100)
+    PoolSample.objects.bulk_create(pools.values(), ignore_conflicts=True, batch_size=100)
+    for each in (below, level):
+        for samples in (PoolSample, QueueSample):
+            samples.objects.filter(level=each.number, ends_at__lt=now - each.kept).delete()
+
+
+def _span(level: Level, begin: datetime) -> dict[str, object]:
+    return {"level": level.number, "begins_at": begin, "ends_at": begin + level.span}
+
+
+def _last_end(level: Level) -> datetime | None:
+    end: datetime | None = PoolSample.objects.filter(level=level.number).aggregate(end=Max("ends_at"))["end"]
+    return end

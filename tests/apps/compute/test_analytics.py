@@ -1,0 +1,148 @@
+"""Analytics: a pool over time, what projects consumed, and evictions with their receipts, as a browser shows them."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from accounts.services import projects
+from compute.models import Job, Template
+from core import clock
+from scheduler.models import Eviction, Queue, Workload
+from scheduler.services import queues
+from scheduler.workers import cycle, usage
+from tests.factories import compute as make
+from tests.factories.scheduler import NOON, enqueue, report, report_nodes
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def move():
+    """Let the clock stand at noon, and return what sets it."""
+    with clock.frozen_at(NOON) as set_clock:
+        yield set_clock
+
+
+def browser_of(actor) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(pk=actor.user_id))
+    return client
+
+
+def shown(actor, address: str) -> str:
+    answer = browser_of(actor).get(address)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+@pytest.fixture
+def evicted(site_admin, project, move) -> Eviction:
+    """Let guests lose one of two GPUs to the owner after ten minutes, and sample what was held."""
+    queue = Queue.objects.get(pk=queues.ensure_queue(project_id=project.pk))
+    queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=2000)
+    guests = projects.create_project(actor=site_admin, name="guests")
+    report_nodes(report("n1", 2))
+    usage.sample()
+    enqueue(guests, "visitor", "stays", gpus=1)
+    cycle.run_once()
+    move(NOON + timedelta(minutes=10))
+    usage.sample()
+    enqueue(project, "claim", gpus=1)
+    cycle.run_once()
+    return Eviction.objects.get()
+
+
+def test_charts_consumption_and_evictions_are_on_one_page(site_admin, evicted):
+    page = shown(site_admin, "/analytics/")
+
+    assert [title in page for title in ("GPUs per project", "Pending GPUs", "Utilisation")] == [True] * 3
+    assert "20 GPU-min" in page
+    assert "Reclaim by right: the claimant stays within its quota of 2 GPUs" in page
+    assert "visitor: is older" in " ".join(page.split())
+    assert '<a href="/jobs/claim/">' in page
+
+
+def test_one_project_is_drawn_against_its_quota(site_admin, evicted, project):
+    assert '"label": "quota"' in shown(site_admin, "/analytics/?project=guests")
+    assert '"label": "quota"' not in shown(site_admin, "/analytics/")
+    assert "Evictions and moves" in shown(site_admin, f"/analytics/?project={project.name}&range=7d")
+
+
+def test_a_member_reads_its_own_projects_and_no_name_of_others(viewer, evicted, project):
+    page = shown(viewer, "/analytics/")
+
+    assert "guests" not in page
+    assert "visitor" not in page
+    assert "No job was evicted in this time." in page
+
+
+def test_without_history_the_page_says_what_will_stand_there(site_admin):
+    page = shown(site_admin, "/analytics/")
+
+    assert "No history yet" in page
+    assert "nearline job submit" in page
+
+
+@pytest.mark.parametrize("query", ["range=3d", "range=", "pool=none", "project=none"])
+def test_what_does_not_exist_is_no_fault_of_the_platform(site_admin, query):
+    assert browser_of(site_admin).get(f"/analytics/?{query}").status_code in {200, 400, 404}
+
+
+def test_consumption_is_a_file_for_spreadsheets(site_admin, evicted):
+    answer = browser_of(site_admin).get("/analytics/consumption.csv?range=1d")
+
+    assert answer["Content-Type"] == "text/csv; charset=utf-8"
+    assert answer.content.decode().splitlines() == ["project,pool,gpu_hours,price", "guests,default,0.3333,0.0000"]
+
+
+def test_a_job_asks_for_the_price_of_its_template_times_its_replicas(project, template):
+    Template.objects.filter(pk=template.pk).update(price_per_hour="2.5")
+
+    make.submit(project, Template.objects.select_related("resource").get(pk=template.pk), "priced")
+
+    assert Workload.objects.get(name="priced").price_per_hour == 2.5
+
+
+def test_a_job_s_page_lists_its_evictions(site_admin, project, template, move):
+    (job,) = make.submit(project, template, "train")
+    workload = Workload.objects.get(name="train")
+    Job.objects.filter(pk=job.pk).update(evictions=1)
+    Eviction.objects.create(
+        at=NOON + timedelta(minutes=1),
+        cycle="cycle_1",
+        project=project,
+        workload=workload,
+        code="preempted",
+        claim_class="priority",
+        claimant=workload,
+        gpu_milli=2000,
+        placed_at=NOON,
+        saved_at=NOON + timedelta(seconds=30),
+        lost_gpu_s=60.0,
+        is_moved=False,
+        victim_share={"queue_id": workload.queue_id, "quota": 2000, "fair": 2000, "before": 2000, "after": 0},
+        claimant_share={"queue_id": workload.queue_id, "quota": 2000, "fair": 2000, "before": 2000, "after": 0},
+    )
+
+    page = " ".join(shown(site_admin, "/jobs/train/").split())
+
+    assert "Priority: the claimant has a higher one in the same project." in page
+    assert "1 GPU-min" in page
+    assert "30 s since its checkpoint" in page
+
+
+def test_jobs_that_failed_for_one_cause_are_found_over_all_projects(site_admin, viewer, project, template):
+    other = projects.create_project(actor=site_admin, name="other")
+    make.submit(project, template, "ours", "well")
+    make.submit(other, template, "theirs")
+    Job.objects.filter(name__in=("ours", "theirs")).update(state="failed", reason_code="out_of_memory")
+    address = "/jobs/?state=failed&cause=out_of_memory&project="
+
+    everything, own = shown(site_admin, address), shown(viewer, address)
+
+    assert [f'href="/jobs/{name}/"' in everything for name in ("ours", "theirs", "well")] == [True, True, False]
+    assert [f'href="/jobs/{name}/"' in own for name in ("ours", "theirs", "well")] == [True, False, False]
+    assert 'href="/jobs/ours/"' not in shown(site_admin, "/jobs/?cause=timeout&project=")
+    assert browser_of(site_admin).get("/jobs/?cause=none").status_code == 400
