@@ -146,6 +146,44 @@ def new_token() -> str:
     return uuid.uuid4().hex
 
 
+class Checkpoint(BaseModel):
+    """The checkpoint folder of a submitted job, or of all attempts of a step: `owner` is `job:ID` or `step:ID`.
+
+    One that no later job may have, as its last one has succeeded, has `~` and its own id behind that.
+
+    What it holds lies on `resource`, made there of the stored tree `root` of a dataset; without a resource it is just
+    that tree, and without a root nothing. `is_wanted`: a job waits elsewhere until it is stored. `error` says what of
+    it is not. `deleted_at` is when it was deleted, as no job needed it any more.
+    The last checkpoint that its jobs told of is `step`, made at `saved_at`. Its last run that ended without success
+    did so at `interrupted_at`; the next one goes on from `resumed_step`, and `lost_s` of work are done again.
+    """
+
+    id_prefix = "ckpt"
+
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="checkpoints")
+    owner = models.CharField(max_length=250, unique=True)
+    resource = models.ForeignKey(Resource, on_delete=models.SET_NULL, null=True, related_name="checkpoints")
+    dataset_id = models.CharField(max_length=32, blank=True)
+    root = models.CharField(max_length=64, blank=True)
+    is_wanted = models.BooleanField(default=False)
+    error = models.TextField(blank=True)
+    step = models.BigIntegerField(null=True)
+    saved_at = models.DateTimeField(null=True)
+    interrupted_at = models.DateTimeField(null=True)
+    resumed_step = models.BigIntegerField(null=True)
+    lost_s = models.FloatField(null=True)
+    deleted_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["id"], name="wanted_checkpoints", condition=models.Q(is_wanted=True)),
+            models.Index(fields=["id"], name="present_checkpoints", condition=models.Q(deleted_at=None)),
+        ]
+
+    def __str__(self) -> str:
+        return f"checkpoint of {self.owner}"
+
+
 class OutputState(StrEnum):
     """What became of a job's output. Empty until it is stored, which may be never asked for."""
 
@@ -164,6 +202,7 @@ class Job(BaseModel):
     whoever sees it on its resource; a lease that runs out says that nobody does. The size is copied from the template,
     so that a changed template does not change the past; one that was submitted with a size of its own has no template.
     `grace_period_s` is how long it may take to end once it was sent SIGTERM.
+    `checkpoint` is the folder that outlives its runs; None: it has none.
     `evictions` counts how often it was stopped to run again, evicted or suspended: each run has a token of its own, and
     a name of its own on the resource. `last_lines` are the last lines of the log of a failed job that say why.
     `log_bytes` of its log are in the project's store, from `log_stored_at` on all of it.
@@ -192,6 +231,7 @@ class Job(BaseModel):
     spec = models.JSONField()
     submitted_by = models.CharField(max_length=200)
 
+    checkpoint = models.ForeignKey(Checkpoint, on_delete=models.SET_NULL, null=True, related_name="jobs")
     workload = models.OneToOneField("scheduler.Workload", on_delete=models.SET_NULL, null=True, related_name="job")
     gate = models.CharField(max_length=10, blank=True, choices=[(gate.value, gate.value) for gate in Gate])
     node_name = models.CharField(max_length=253, blank=True)

@@ -1,6 +1,18 @@
 """Background tasks of compute: ids in, one worker, done. Each periodic run finds the work of a lost message."""
 
-from compute.workers import cleaning, data_waits, forecasts, launches, locality, logs, observe, probes, releases, stops
+from compute.workers import (
+    checkpoints,
+    cleaning,
+    data_waits,
+    forecasts,
+    launches,
+    locality,
+    logs,
+    observe,
+    probes,
+    releases,
+    stops,
+)
 from core.tasks import Queue, task
 from scheduler.selectors.workloads import find_pending_with_data
 from scheduler.services import workloads
@@ -63,6 +75,30 @@ def release_data() -> None:
 def store_logs() -> None:
     """Write what jobs have printed to the store."""
     logs.store_logs()
+
+
+@task(
+    "compute.store_checkpoints",
+    queue=Queue.NOTIFY,
+    every_s=5.0,
+    find_work=checkpoints.find_wanted,
+    on_each_host=True,
+)
+def store_checkpoints() -> None:
+    """Store the checkpoints for which jobs wait elsewhere."""
+    checkpoints.store_wanted()
+
+
+@task(
+    "compute.delete_checkpoints",
+    queue=Queue.TIDY,
+    every_s=60.0,
+    find_work=checkpoints.find_due,
+    on_each_host=True,
+)
+def delete_checkpoints() -> None:
+    """Delete the checkpoints that no job needs any more."""
+    checkpoints.delete_due()
 
 
 @task("compute.clean", queue=Queue.TIDY, every_s=3600.0, on_each_host=True)

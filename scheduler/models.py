@@ -224,7 +224,8 @@ class Placement(BaseModel):
     """The capacity that one pod holds: `gpus` lists pairs of device index and thousandths of that device.
 
     The rows of a workload exist exactly as long as its pods hold capacity, so the sum over all rows is what is in use.
-    `evicting_since` is when the pod was evicted. `is_claimed`: the app that runs jobs knows of it.
+    `evicting_since` is when the pod was evicted. `saved_at_s` is when its job told of its last checkpoint, in seconds
+    since 1970; 0: of none. `is_claimed`: the app that runs jobs knows of it.
     """
 
     id_prefix = "place"
@@ -237,6 +238,7 @@ class Placement(BaseModel):
     gpus = models.JSONField(default=list)
     is_claimed = models.BooleanField(default=False)
     evicting_since = models.DateTimeField(null=True)
+    saved_at_s = models.PositiveBigIntegerField(default=0)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["workload", "pod"], name="one_placement_per_pod")]

@@ -49,6 +49,7 @@ class ResourceKind:
     - `keep_ended` is how long the files of an ended job stay on the resource, if nobody needs them.
     - Jobs of a kind that `ignores_images` run without the image that they name.
     - One that `runs_gangs` starts several replicas of a job, on as many nodes.
+    - One that `keeps_checkpoints` gives jobs checkpoint folders, which outlive their runs.
     - One that `shares_gpus` gives a job part of a GPU; the others give whole ones only.
     """
 
@@ -64,5 +65,6 @@ class ResourceKind:
     has_host: bool = False
     ignores_images: bool = False
     runs_gangs: bool = False
+    keeps_checkpoints: bool = False
     shares_gpus: bool = True
     keep_ended: timedelta = timedelta(days=14)

@@ -122,6 +122,25 @@ class ScriptedDriver:
         """Read a folder of the job's own."""
         return OutputFolder(self.root / name)
 
+    def open_checkpoint(self, name: str) -> OutputFolder | None:
+        """Read a checkpoint folder, where the test has made one."""
+        self._answer()
+        return OutputFolder(self.checkpoint(name)) if self.checkpoint(name).is_dir() else None
+
+    def list_checkpoints(self) -> Sequence[str]:
+        """Return the names of the folders."""
+        self._answer()
+        return sorted(path.name for path in self.checkpoint("").glob("*"))
+
+    def delete_checkpoint(self, name: str) -> None:
+        """Delete a folder."""
+        self._answer()
+        shutil.rmtree(self.checkpoint(name), ignore_errors=True)
+
+    def checkpoint(self, name: str) -> Path:
+        """Return where a checkpoint folder is."""
+        return self.root / "checkpoints" / name
+
     def forget(self, name: str) -> None:
         """List the job no more."""
         self._answer()

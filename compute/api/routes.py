@@ -12,7 +12,7 @@ from accounts.selectors import get_project
 from compute.api import schemas
 from compute.engine.ports import CommandOutput
 from compute.models import Job, Resource, Template
-from compute.selectors import data_waits, logs, outlooks, waits
+from compute.selectors import checkpoints, data_waits, logs, outlooks, waits
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
@@ -131,6 +131,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "last_lines": job.last_lines,
         "replicas": job.replicas,
+        "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
         "events": list(job_selectors.list_events(actor=request.actor, job=job)),
     }
 

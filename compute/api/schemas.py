@@ -209,12 +209,25 @@ class ReplicaOut(Schema):
     reason: str = ""
 
 
+class CheckpointOut(Schema):
+    """The last checkpoint that a job told of, and what its last interruption cost. null: it told of none, or had none.
+
+    It went on, or will, from `resumed_step`; `lost_s` of work are done again. `text` says all of it in words.
+    """
+
+    step: int | None
+    saved_at: datetime | None
+    resumed_step: int | None
+    lost_s: float | None
+    text: str
+
+
 class JobDetailOut(JobOut):
     """A job with its events, oldest first, and why it failed; while it waits, what would let it start, and when.
 
     `data_wait`: what of its datasets still moves, while it waits for them. `outlook`: why it waits, when it starts, and
     where else it would be done, in one sentence and in figures.
-    `replicas`: those of a gang, by rank.
+    `replicas`: those of a gang, by rank. `checkpoint`: what is known of its checkpoints; null where it keeps none.
     """
 
     advice: str
@@ -223,6 +236,7 @@ class JobDetailOut(JobOut):
     data_wait: DataWait | None
     last_lines: str
     replicas: list[ReplicaOut]
+    checkpoint: CheckpointOut | None
     events: list[JobEventOut]
 
 
@@ -292,6 +306,10 @@ class JobIn(BodySchema):
     grace_period_s: bounds.Seconds = Field(
         DEFAULT_GRACE_PERIOD_S,
         description="How long it may go on after SIGTERM, when it is preempted, suspended, stopped or out of time.",
+    )
+    checkpoints: bool = Field(
+        default=False,
+        description="Whether it has a folder, `$NEARLINE_CHECKPOINT_DIR`, that outlives its runs until it succeeds.",
     )
     simulated_duration_s: bounds.Seconds = Field(60.0, description="On nodes that do not exist: how long it takes.")
     is_preemptible: bool = Field(

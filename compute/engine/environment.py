@@ -8,7 +8,7 @@ from compute.engine.ports import Launch
 
 @dataclass(frozen=True)
 class JobPaths:
-    """Where the job finds its things, as the job itself sees the paths."""
+    """Where the job finds its things, as the job itself sees the paths. `checkpoint` is empty where it keeps none."""
 
     work: str
     data: str
@@ -16,6 +16,7 @@ class JobPaths:
     output: str
     parameters: str
     tmp: str
+    checkpoint: str = ""
 
 
 def job_environment(launch: Launch, paths: JobPaths, *, search_path: str) -> Mapping[str, str]:
@@ -26,7 +27,8 @@ def job_environment(launch: Launch, paths: JobPaths, *, search_path: str) -> Map
 
 
 def _ours(launch: Launch, paths: JobPaths) -> dict[str, str]:
-    return {
+    checkpoint = {"NEARLINE_CHECKPOINT_DIR": paths.checkpoint} if paths.checkpoint else {}
+    return checkpoint | {
         "NEARLINE_JOB_ID": launch.job_id,
         "NEARLINE_JOB_NAME": launch.spec.name,
         "NEARLINE_PROJECT": launch.project,

@@ -35,6 +35,7 @@ class JobSpec:
     `replicas` is how often it runs at once; several are a gang, and the template is the size of each of them.
     `ports` and `volumes` are what it asked for and simulated nodes let pass: no other job has any.
     `simulated_duration_s` is how long the job takes on nodes that do not exist. `timeout_s` None means no limit.
+    `checkpoint` names whose checkpoint folder it has (`job:ID`, `step:ID`); empty: it has none.
     `grace_period_s` is the time between SIGTERM and SIGKILL, whoever stops it and why.
     `readable_paths`, and the folders that the files `readable_lists` name one a line, are what a job that was submitted
     by the first release reads besides, under the host's own paths.
@@ -54,6 +55,7 @@ class JobSpec:
     append_parameters: bool = False
     timeout_s: float | None = None
     grace_period_s: float = DEFAULT_GRACE_PERIOD_S
+    checkpoint: str = ""
     replicas: int = 1
     simulated_duration_s: float = 5.0
     working_directory: str | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from compute.engine.job_spec import JobSpec, name_of_run
-from compute.engine.mounts import SourceKind
+from compute.engine.mounts import SourceKind, Tree
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,23 @@ class Replica:
 
 
 @dataclass(frozen=True)
+class CheckpointFolder:
+    """The checkpoint folder of a job. `tree`: what it begins as, unless it was made of that here before; None: empty.
+
+    What a run leaves in it the next run finds, whatever ended the first one.
+    """
+
+    name: str
+    tree: Tree | None = None
+
+
+@dataclass(frozen=True)
 class Launch:
     """Everything a driver needs to start one job. `secrets` goes into the job's environment and nowhere else.
 
     `peers` are the replicas 1, 2, ... of a gang; all else is said of replica 0. CPU and memory are those of each.
     `evictions` is how often the job was evicted before: to a driver each of its runs is a job of its own.
+    `checkpoint` is the folder in which it keeps checkpoints; None: it keeps none.
     `token` fences: reports carry it back, so that an answer about an older job of the same name is never believed.
     """
 
@@ -119,6 +131,7 @@ class Launch:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     evictions: int = 0
     peers: tuple[Replica, ...] = ()
+    checkpoint: CheckpointFolder | None = None
 
     @property
     def name(self) -> str:
@@ -262,6 +275,20 @@ class KeepsLeftovers(Protocol):
 
     def list_leftovers(self) -> Mapping[str, Collection[str]]:
         """Return the names of all runs of which there is something, forgotten ones too, by the ids of their jobs."""
+
+
+@runtime_checkable
+class KeepsCheckpoints(Protocol):
+    """A driver whose place keeps the checkpoint folders of jobs from run to run, until they are deleted."""
+
+    def open_checkpoint(self, name: str) -> OutputReader | None:
+        """Return what reads a folder; None where there is none. Raises ResourceUnreachable."""
+
+    def list_checkpoints(self) -> Collection[str]:
+        """Return the names of all folders of which there is something. Raises ResourceUnreachable."""
+
+    def delete_checkpoint(self, name: str) -> None:
+        """Delete a folder that no job uses. Unknown names are fine. Raises ResourceUnreachable."""
 
 
 @runtime_checkable

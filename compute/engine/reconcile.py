@@ -41,7 +41,8 @@ _NEXT = {
 class JobRecord:
     """What the database says about one job. `name` is that of its present run, `memory_bytes` its limit.
 
-    `grace_period_s` is how long it may take to end once it is told to.
+    `grace_period_s` is how long it may take to end once it is told to. `checkpoint_id` is its checkpoint folder, None
+    where it has none, and `started_at` when its present run began.
     """
 
     id: str
@@ -52,6 +53,8 @@ class JobRecord:
     reason: str = ""
     memory_bytes: int = 0
     grace_period_s: float = DEFAULT_GRACE_PERIOD_S
+    checkpoint_id: str | None = None
+    started_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ CLAIM = "compute.claim"
 START, EXPLAIN, RECORD = "compute.start", "compute.explain_end", "compute.record_job"
 STORE_LOG = "compute.store_log"
 """Items are jobs."""
+STORE_CHECKPOINT, DELETE_CHECKPOINT = "compute.store_checkpoint", "compute.delete_checkpoint"
+"""Items are checkpoints."""
 STOP, FORGET = "compute.stop", "compute.forget"
 """Items are names of jobs' runs on their resources."""
 

@@ -13,6 +13,12 @@ def stamp_of_all_jobs() -> str:
 
 
 def stamps_of_jobs(names: Collection[str]) -> Mapping[str, str]:
-    """Return for each of these jobs a stamp that is another one whenever it, or a replica of it, changed its state."""
-    rows = Job.objects.filter(name__in=names).values_list("name", "event_seq", "replicas")
-    return {name: " ".join([str(seq), *(str(each.get("state")) for each in gang)]) for name, seq, gang in rows}
+    """Return for each of these jobs a stamp that is another one whenever it, or a replica of it, changed its state.
+
+    The same when it has saved a checkpoint.
+    """
+    rows = Job.objects.filter(name__in=names).values_list("name", "event_seq", "checkpoint__saved_at", "replicas")
+    return {
+        name: " ".join([str(seq), str(saved_at), *(str(each.get("state")) for each in gang)])
+        for name, seq, saved_at, gang in rows
+    }

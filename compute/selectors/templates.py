@@ -67,6 +67,16 @@ def describe_gang_mismatch(template: Template, replicas: int) -> str:
     return f"{template.full_name} cannot run {replicas} replicas: {why}"
 
 
+def describe_checkpoint_mismatch(template: Template) -> str:
+    """Say why jobs of a template have no checkpoint folder; empty when they have. Needs the resource at hand."""
+    kind = drivers.get_kind(template.resource.kind)
+    if kind.keeps_checkpoints:
+        return ""
+    return (
+        f"{template.full_name} keeps no checkpoints: resources of kind {kind.name} have no folder that outlives a run."
+    )
+
+
 def list_mountable(template: Template) -> frozenset[SourceKind]:
     """Return which sources jobs of a template can mount. Needs the resource at hand."""
     return drivers.driver_of(template.resource).mountable

@@ -20,8 +20,8 @@ from compute.engine.states import HOLDING, IDLE, Gate, JobState, ReasonCode
 from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent, Template
 from compute.selectors import grace_periods
-from compute.selectors.templates import describe_gang_mismatch, describe_mismatch
-from compute.services import journal, queueing
+from compute.selectors.templates import describe_checkpoint_mismatch, describe_gang_mismatch, describe_mismatch
+from compute.services import checkpoints, journal, queueing
 from core import clock, orm, tasks
 from core.prepared import insert, prepared
 from core.signals import send_on_commit
@@ -82,7 +82,8 @@ def submit_many(
 
     A name that the project has used returns the job that has it, unchanged, so a repeated call does no harm.
     Raises JobNameTaken when another project has it, TemplateNotFound, UnmountableSource for what jobs of the template's
-    resource cannot read, and InvalidJobSpec for a gang that it cannot run; then no job is created.
+    resource cannot read, and InvalidJobSpec for a gang that it cannot run, or checkpoints that it cannot keep; then no
+    job is created.
     """
     for project_id in sorted({request.project_id for request in requests}):
         require(actor, permissions.SUBMIT_JOBS, project_id)
@@ -97,6 +98,8 @@ def submit_many(
         at_hand = replace(request.spec, data=()) if request.gate else request.spec
         _check_mounts(at_hand, templates[request.template_id])
         if fault := describe_gang_mismatch(templates[request.template_id], request.spec.replicas):
+            raise InvalidJobSpec(fault)
+        if request.spec.checkpoint and (fault := describe_checkpoint_mismatch(templates[request.template_id])):
             raise InvalidJobSpec(fault)
     new = {
         request.name: _new_job(actor, request, templates[request.template_id])
@@ -221,6 +224,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
 
 
 def _create(jobs: Sequence[Job]) -> None:
+    checkpoints.attach(jobs)
     queueing.queue_jobs([job for job in jobs if not job.gate])
     insert(jobs)
     insert(

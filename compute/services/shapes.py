@@ -39,6 +39,7 @@ class Ask:
     replicas: int = 1
     needs_image: bool = False
     reads_data: bool = False
+    keeps_checkpoints: bool = False
     ports: Sequence[int] = ()
     volumes: Sequence[str] = ()
 
@@ -112,6 +113,8 @@ def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
         yield f"{resource.name} gives whole GPUs only."
     if ask.reads_data and not resource_selectors.list_readable_sites(resource):
         yield f"{resource.name} has no cache site that its jobs can read."
+    if ask.keeps_checkpoints and not kind.keeps_checkpoints:
+        yield f"{resource.name} keeps no checkpoints."
     if fault := _missing_offer(resource, ask.ports, ask.volumes):
         yield fault
     try:

@@ -58,7 +58,7 @@ class Submission:
     what it is made for. `secrets` names secrets of the project, which the job gets as variables.
     `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
     `replicas` is how often the command runs at once, each as large as the template. `grace_period_s` is the time that
-    it has between SIGTERM and SIGKILL.
+    it has between SIGTERM and SIGKILL. With `checkpoints` it has a folder that outlives its runs.
     `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing. What is not
     preemptible is never stopped for others, and starts only within the project's quota.
     """
@@ -82,6 +82,7 @@ class Submission:
     is_preemptible: bool = True
     replicas: int = 1
     grace_period_s: float = DEFAULT_GRACE_PERIOD_S
+    checkpoints: bool = False
 
 
 def require_submit(*, actor: Actor, project: Project) -> None:
@@ -108,6 +109,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     own_name = _find_free_name(name)
     datasets = find_datasets(actor=actor, template=template, wanted=wanted)
     code = _find_code(project, wanted.code)
+    job_id = ids.new_id(Job.id_prefix, now_ms=clock.now_ms())
     spec = JobSpec(
         name=own_name,
         command=wanted.command.strip(),
@@ -116,13 +118,13 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         code=Mount("code", Tree(code.dataset_id, code.root)) if code is not None else None,
         replicas=wanted.replicas,
         grace_period_s=wanted.grace_period_s,
+        checkpoint=f"job:{job_id}" if wanted.checkpoints else "",
         env=wanted.env,
         secret_names=tuple(wanted.secrets),
         ports=tuple(wanted.ports),
         volumes=tuple(wanted.volumes),
         simulated_duration_s=wanted.simulated_duration_s,
     )
-    job_id = ids.new_id(Job.id_prefix, now_ms=clock.now_ms())
     request = JobRequest(
         id=job_id,
         title=name if name != own_name else "",
@@ -171,6 +173,7 @@ def find_template(*, actor: Actor, wanted: Submission) -> Template:
             replicas=wanted.replicas,
             needs_image=bool(wanted.image) or not wanted.command.strip(),
             reads_data=bool(wanted.data),
+            keeps_checkpoints=wanted.checkpoints,
             ports=wanted.ports,
             volumes=wanted.volumes,
         )
@@ -226,6 +229,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
         volumes=spec.volumes,
         replicas=spec.replicas,
         grace_period_s=spec.grace_period_s,
+        checkpoints=bool(spec.checkpoint),
         simulated_duration_s=spec.simulated_duration_s,
         is_preemptible=job.is_preemptible,
     )

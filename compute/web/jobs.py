@@ -11,7 +11,7 @@ from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import JobState, ReasonCode
 from compute.models import Job
-from compute.selectors import data_waits, failures, forecasts, outlooks, waits
+from compute.selectors import checkpoints, data_waits, failures, forecasts, outlooks, waits
 from compute.selectors import jobs as selectors
 from compute.services import jobs, submissions, suspensions
 from compute.web.progress import progress_of
@@ -66,6 +66,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "failures": failures.of_job(job),
         "events": selectors.list_events(actor=request.actor, job=job),
         "progress": progress_of(job, forecasts.forecast_durations([job]).get(job.pk)),
+        "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
         "outlook": outlooks.find_outlooks(actor=request.actor, jobs=[job]).get(job.pk),
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),

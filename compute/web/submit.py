@@ -63,6 +63,7 @@ class JobForm(forms.Form):
         required=False, min_value=0, initial=60, label="Seconds", help_text="How long it takes on a simulated node."
     )
 
+    checkpoints = forms.BooleanField(required=False, widget=forms.CheckboxInput(attrs={"class": "form-check-input"}))
     is_preemptible = forms.BooleanField(
         required=False, initial=True, widget=forms.CheckboxInput(attrs={"class": "form-check-input"})
     )
@@ -132,6 +133,7 @@ def _submission_of(form: JobForm) -> Submission:
         data=said["reads"],
         replicas=said["replicas"] or 1,
         simulated_duration_s=Submission.simulated_duration_s if duration_s is None else duration_s,
+        checkpoints=said["checkpoints"],
         is_preemptible=said["is_preemptible"],
     )
 

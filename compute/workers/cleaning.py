@@ -3,6 +3,7 @@
 The jobs' rows, events and what flows collected from them stay.
 """
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -15,10 +16,10 @@ from compute.adapters import drivers
 from compute.adapters.local.kind import open_tree_folders
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import Tree
-from compute.engine.ports import KeepsLeftovers
+from compute.engine.ports import KeepsCheckpoints, KeepsLeftovers
 from compute.engine.states import JOB_STATES
 from compute.errors import ResourceUnreachable
-from compute.models import Job, Resource
+from compute.models import Checkpoint, Job, Resource
 from compute.selectors import failures
 from core import clock, hosts, isolation, orm
 
@@ -63,6 +64,8 @@ def delete_orphans() -> int:
 
 def _delete_orphans_of(resource: Resource) -> int:
     driver = drivers.driver_of(resource)
+    if isinstance(driver, KeepsCheckpoints):
+        _delete_stray_checkpoints(driver)
     if not isinstance(driver, KeepsLeftovers):
         return 0
     try:
@@ -79,6 +82,24 @@ def _delete_orphans_of(resource: Resource) -> int:
     if done:
         log.info("orphans.deleted", resource=resource.name, runs=names)
     return len(done)
+
+
+def _delete_stray_checkpoints(driver: KeepsCheckpoints) -> None:
+    """Delete the checkpoint folders of projects that were deleted, and copies that a chain of jobs left behind."""
+    with suppress(ResourceUnreachable):
+        names = set(driver.list_checkpoints())
+        present = Checkpoint.objects.filter(deleted_at=None)
+        needed = {
+            pk
+            for batch in orm.in_batches(sorted(names))
+            for pk in present.filter(pk__in=batch).values_list("pk", flat=True)
+        }
+        isolation.for_each(
+            failures.DELETE_CHECKPOINT,
+            sorted(names - needed),
+            driver.delete_checkpoint,
+            concerns_all=(ResourceUnreachable,),
+        )
 
 
 def delete_idle_trees(*, keep: timedelta = KEEP_TREES) -> int:

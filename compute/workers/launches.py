@@ -18,12 +18,13 @@ from accounts.errors import SecretNotFound
 from accounts.services import secrets
 from compute.adapters import drivers
 from compute.engine.job_spec import JobSpec
-from compute.engine.ports import GpuShare, Launch, Replica
+from compute.engine.ports import CheckpointFolder, GpuShare, Launch, Replica
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import QuotaExceeded, ResourceUnconfined, ResourceUnreachable, StartRefused
 from compute.models import Job, Resource
 from compute.selectors import failures
 from compute.services import confinement, journal
+from compute.workers import checkpoints
 from core import clock, hosts, isolation, orm, tasks, units
 from core.prepared import prepared
 from scheduler.services import workloads
@@ -36,7 +37,7 @@ _MOST_STARTS = 3
 _LAUNCHED = (
     *journal.LOCKED_FIELDS,
     *("project_id", "name", "spec", "kind", "node_name", "cpu_millicores", "memory_bytes", "gpus", "evictions"),
-    *("replica_count", "replicas"),
+    *("replica_count", "replicas", "checkpoint_id"),
     *("submitted_by", "resource__name", "resource__kind", "resource__host", "resource__unconfined_reason"),
     *("resource__credentials", "project__name"),
 )
@@ -166,7 +167,9 @@ def _start_one(job: Job) -> journal.Step | None:
     """Hand a job to its driver; return how it ended, if it cannot start at all."""
     try:
         confinement.require_launch(job)
-        drivers.driver_of(job.resource).start(_launch_of(job))
+        checkpoint = checkpoints.take(job) if job.checkpoint_id is not None else None
+        if job.checkpoint_id is None or checkpoint is not None:
+            drivers.driver_of(job.resource).start(_launch_of(job, checkpoint))
     except QuotaExceeded as error:
         return _failure(job, ReasonCode.QUOTA_EXCEEDED, error.message, clock.now())
     except StartRefused as error:
@@ -179,7 +182,7 @@ def _start_one(job: Job) -> journal.Step | None:
     return None
 
 
-def _launch_of(job: Job) -> Launch:
+def _launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
     spec = JobSpec.from_json(job.spec)
     values = secrets.reveal_secrets(
         project_id=job.project_id, names=spec.secret_names, used_by=job, on_behalf_of=job.submitted_by
@@ -197,6 +200,7 @@ def _launch_of(job: Job) -> Launch:
         secrets=values,
         evictions=job.evictions,
         peers=tuple(Replica(node, _shares(gpus)) for node, gpus in job.places[1:]),
+        checkpoint=checkpoint,
     )
 
 

@@ -4,7 +4,8 @@ Level-triggered: one look tells everything, so a look may be missed, doubled, or
 After a restart of the platform the first look adopts whatever runs.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -13,6 +14,7 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 
 from compute.adapters import drivers
+from compute.engine.checkpoints import find_last_told
 from compute.engine.failures import with_cause
 from compute.engine.log_excerpt import find_excerpt
 from compute.engine.ports import ComputeDriver, JobReport
@@ -21,7 +23,8 @@ from compute.engine.states import IDLE, JOB_STATES, JobState
 from compute.errors import ResourceUnreachable
 from compute.models import Job, Resource, new_token
 from compute.selectors import failures
-from compute.services import journal
+from compute.services import checkpoints, journal
+from compute.services.checkpoints import Interruption
 from compute.workers import launches, probes, stops
 from compute.workers.launches import LEASE
 from core import clock, hosts, isolation, orm
@@ -31,9 +34,13 @@ log = structlog.get_logger(__name__)
 
 # A lease is renewed when a third of it is gone, not at each look.
 _RENEW_BELOW = LEASE * 2 / 3
-_BOOKED = ("name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes", "grace_period_s")
+_BOOKED = (
+    *("name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes", "grace_period_s"),
+    *("checkpoint_id", "started_at"),
+)
 _LOG_END_BYTES = 32 * 1024
 _RUN_OVER = JOB_STATES.final | IDLE
+_RUN_BROKEN = _RUN_OVER - {JobState.SUCCEEDED}
 _NO_RUN = {
     "node_name": "",
     "gpus": [],
@@ -83,7 +90,14 @@ def observe_resource(*, resource_id: str) -> None:
         by_job = {record.job_id: record for record in explained}
         records = tuple(by_job.get(record.job_id, record) for record in repairs.records)
         _note_replicas(resource, reports)
-        ended = _write_changes(replace(repairs, records=records))
+        with_checkpoint = {job.id: job for job in known if job.checkpoint_id is not None}
+        interrupted = isolation.for_each(
+            failures.EXPLAIN,
+            [record for record in records if record.job_id in with_checkpoint and record.state in _RUN_BROKEN],
+            lambda record: _interruption(record, with_checkpoint[record.job_id], driver, names.get(record.token)),
+            key=lambda record: record.job_id,
+        )
+        ended = _write_changes(replace(repairs, records=records), dict(filter(None, interrupted)))
         stops.stop_jobs(driver, repairs.stop, {record.name: record.grace_period_s for record in known})
         over = [*repairs.forget, *_names_of(repairs, ended, reports)]
         isolation.for_each(failures.FORGET, over, driver.forget, concerns_all=(ResourceUnreachable,))
@@ -119,6 +133,8 @@ def _read_records(resource: Resource, reports: Sequence[JobReport]) -> list[JobR
             job.reason,
             job.memory_bytes,
             job.grace_period_s,
+            job.checkpoint_id,
+            job.started_at,
         )
         for name, job in rows.items()
     ]
@@ -131,23 +147,25 @@ def _with_details(record: Record, driver: ComputeDriver, name: str | None) -> Re
     if record.state is not JobState.FAILED or name is None:
         return record
     try:
-        size_bytes = driver.read_log(name, 0, 0).size_bytes
-        end = driver.read_log(name, max(0, size_bytes - _LOG_END_BYTES), _LOG_END_BYTES)
+        end = _read_end(driver, name)
     except ResourceUnreachable as error:
         log.warning("job.log_unreadable", job=name, error=error.message)
         return record
-    excerpt = find_excerpt(end.data.decode(errors="replace"))
+    excerpt = find_excerpt(end.decode(errors="replace"))
     reason = with_cause(record.reason, excerpt.headline)
     return replace(record, message=reason, reason=reason, last_lines="\n".join(excerpt.lines))
 
 
-def _write_changes(repairs: Repairs) -> Collection[str]:
-    """Write what the driver reported; return the ids of the jobs that changed."""
+def _write_changes(repairs: Repairs, interruptions: Mapping[str, Interruption]) -> Collection[str]:
+    """Write what the driver reported; return the ids of the jobs that changed. `interruptions` are given by job."""
     now = clock.now()
 
     @transaction.atomic
     def write(records: Sequence[Record]) -> list[str]:
-        return journal.record_steps([_step_of(record) for record in records], now=now)
+        written = journal.record_steps([_step_of(record) for record in records], now=now)
+        if interruptions:
+            checkpoints.note_interruptions([interruptions[job_id] for job_id in written if job_id in interruptions])
+        return written
 
     changed = isolation.in_batch(failures.RECORD, repairs.records, write, key=lambda record: record.job_id)
     isolation.in_batch(
@@ -158,6 +176,25 @@ def _write_changes(repairs: Repairs) -> Collection[str]:
     )
     _renew_leases(repairs.renew, now)
     return {job_id for job_ids in changed for job_id in job_ids}
+
+
+def _interruption(
+    record: Record, job: JobRecord, driver: ComputeDriver, name: str | None
+) -> tuple[str, Interruption] | None:
+    """Return what is known of a run that has ended without success, by its job; None for one that never began."""
+    started_at = record.started_at or job.started_at
+    if job.checkpoint_id is None or started_at is None:
+        return None
+    told = None
+    if name is not None:
+        with suppress(ResourceUnreachable):
+            told = find_last_told(_read_end(driver, name))
+    return job.id, Interruption(job.checkpoint_id, started_at, record.finished_at or clock.now(), told)
+
+
+def _read_end(driver: ComputeDriver, name: str) -> bytes:
+    size_bytes = driver.read_log(name, 0, 0).size_bytes
+    return driver.read_log(name, max(0, size_bytes - _LOG_END_BYTES), _LOG_END_BYTES).data
 
 
 def _note_replicas(resource: Resource, reports: Sequence[JobReport]) -> None:

@@ -24,7 +24,16 @@ from nearline.content.errors import BadPath
 from nearline.content.ignore import IGNORE_FILES, MAX_IGNORE_BYTES, IgnoreRules, split_lines
 from nearline.content.paths import check_path, to_bytes, to_text
 
-__all__ = ["SourceFile", "Stored", "find_fault", "give_up_output", "note_output", "store_files", "store_output"]
+__all__ = [
+    "SourceFile",
+    "Stored",
+    "find_fault",
+    "give_up_output",
+    "note_output",
+    "store_files",
+    "store_folder",
+    "store_output",
+]
 
 log = structlog.get_logger(__name__)
 
@@ -100,6 +109,12 @@ def store_files(job: Job, files: Iterable[SourceFile], *, left_out: str) -> Stor
     return note_output(job.pk, _store(job, files), left_out)
 
 
+def store_folder(project: Project, folder: OutputReader, *, holder: str) -> tuple[trees.StoredTree | None, str]:
+    """Store all files of a folder; return their tree, None where there is none, and what was left out and why."""
+    selection = _Selection(folder, ("**",), frozenset())
+    return _store_tree(project, holder, selection.list_files()), selection.describe_left_out()
+
+
 def find_fault(path: bytes) -> str:
     """Return why the store cannot hold a file of this path; empty when it can."""
     try:
@@ -111,12 +126,15 @@ def find_fault(path: bytes) -> str:
 
 def _store(job: Job, files: Iterable[SourceFile]) -> trees.StoredTree | None:
     """Store files; None where there are none."""
+    return _store_tree(Project.objects.get(pk=job.project_id), holder_of(job.pk), files)
+
+
+def _store_tree(project: Project, holder: str, files: Iterable[SourceFile]) -> trees.StoredTree | None:
     rest = iter(files)
     first = next(rest, None)
     if first is None:
         return None
-    project = Project.objects.get(pk=job.project_id)
-    return trees.store_tree(actor=_SYSTEM, project=project, holder=holder_of(job.pk), files=chain([first], rest))
+    return trees.store_tree(actor=_SYSTEM, project=project, holder=holder, files=chain([first], rest))
 
 
 class _Selection:

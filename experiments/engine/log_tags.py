@@ -39,6 +39,7 @@ class RecordKind(StrEnum):
     PARAMETER = "param"
     TAG = "tag"
     ARTIFACT = "artifact"
+    CHECKPOINT = "checkpoint"
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,9 @@ def _read_own(text: str) -> Record:
     if not isinstance(key, str | int | float):
         raise _Unreadable("its key is not a text")
     kind, value = RecordKind(name), fields["value"]
+    if kind is RecordKind.CHECKPOINT:
+        step = _step("" if value is None else value)
+        return Record(kind, _key(str(key)), step or 0, step, _moment(fields.get("at")))
     if kind is RecordKind.METRIC:
         return Record(kind, _key(str(key)), _number(value), _step(fields.get("step")), _moment(fields.get("at")))
     return Record(kind, _key(str(key)), _plain(value))

@@ -18,6 +18,7 @@ from django.db.models import Count, QuerySet
 from accounts.actor import Actor
 from compute.errors import ResourceUnreachable
 from compute.selectors import jobs as job_selectors
+from compute.services import checkpoints
 from core import clock, isolation, orm
 from core.models import Failure
 from core.prepared import prepared
@@ -205,6 +206,10 @@ def _write_records(recording: Sequence[_Reading], now: datetime) -> list[_Readin
         )
     )
     measurements.write_points([(reading.experiment, _of_kind(reading, RecordKind.METRIC)) for reading in won], now)
+    for reading in won:
+        for saved in _of_kind(reading, RecordKind.CHECKPOINT)[-1:]:
+            if saved.step is not None:
+                checkpoints.record_saved(job_id=reading.log.job.pk, step=saved.step, at=saved.at)
     return won
 
 
@@ -258,7 +263,7 @@ def _claim(reading: _Reading, records: Mapping[str, Experiment], now: datetime) 
     changes: dict[str, Any] = {"log_offset": reading.offset}
     if reading.is_done:
         changes["harvested_at"] = now
-    if reading.records:
+    if any(record.kind is not RecordKind.CHECKPOINT for record in reading.records):
         changes["is_recorded"] = True
     for field, kind in (("tags", RecordKind.TAG), ("logged", RecordKind.PARAMETER)):
         if values := _values_of(reading, kind):

@@ -57,6 +57,7 @@ class Needs:
     has_image: bool
     replicas: int = 1
     grace_period_s: float = 0.0
+    keeps_checkpoints: bool = False
 
 
 def read_steps(data: Mapping[str, object]) -> list[Draft]:
@@ -97,6 +98,7 @@ def needs_of(draft: Draft) -> Needs:
         has_image=bool(draft.read.image),
         replicas=draft.read.replicas,
         grace_period_s=draft.read.grace_period,
+        keeps_checkpoints=draft.read.checkpoints,
     )
 
 

@@ -294,6 +294,8 @@ class StepSpec(_Model):
     """How long one try may take: `90`, `30m`, `2h`. Without it there is no limit."""
     grace_period: Seconds = 10.0
     """How long its command may go on after SIGTERM, when it is preempted, stopped or out of time: `30s`, `2m`."""
+    checkpoints: bool = False
+    """Whether it has a folder, `$NEARLINE_CHECKPOINT_DIR`, that outlives evictions and retries until it succeeds."""
     when: str = ""
     """It runs only when this holds: `train.accuracy >= 0.9 and not max(train.loss) > 2`. Else it is skipped."""
     grid: dict[Key, GridAxis] = {}

@@ -147,6 +147,8 @@ def _check_mounts(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[Fin
                 yield Finding(path, "unmountable", f"{fault} Choose a template of another resource.")
         if fault := templates.describe_gang_mismatch(template, needs.replicas):
             yield Finding((*needs.path, "replicas"), "no_gangs", f"{fault} Choose a template of a cluster.")
+        if needs.keeps_checkpoints and (fault := templates.describe_checkpoint_mismatch(template)):
+            yield Finding((*needs.path, "checkpoints"), "no_checkpoints", fault)
 
 
 def _dataset_fault(actor: Actor, reference: str) -> str:

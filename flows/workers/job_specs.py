@@ -62,6 +62,7 @@ class JobSpecs:
             append_parameters=said.append_parameters,
             timeout_s=said.timeout or None,
             grace_period_s=said.grace_period,
+            checkpoint=f"step:{step.pk}" if said.checkpoints else "",
             replicas=said.replicas,
             simulated_duration_s=said.simulated_duration,
             code=self._code,

@@ -70,13 +70,13 @@ class SnapshotReader:
     """Reads the scheduler's rows as the engine sees them. Only what has changed since the last call is read again.
 
     What has not changed is the same object as before. A pending workload changes only its answer, or its revision; a
-    placement only when it is evicted, and a node only with a new revision.
+    placement only when it is evicted or its job saves a checkpoint, and a node only with a new revision.
     """
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[str, int], _Node] = {}
         self._waiting: dict[tuple[str, int, int], _WaitingJob] = {}
-        self._running: dict[tuple[str, int], _PlacedPod] = {}
+        self._running: dict[tuple[str, int, int], _PlacedPod] = {}
         self._packing: tuple[Packing, datetime] | None = None
 
     @property
@@ -109,8 +109,12 @@ class SnapshotReader:
         else:
             pending = [view_pending(workload) for workload in waiting]
         revisions = dict(self._nodes.keys())
-        running = {(pk, revisions.get(node_id, 0)): pk for pk, node_id, since in facts.placements if since is None}
-        evicted = [pk for pk, _, since in facts.placements if since is not None]
+        running = {
+            (pk, revisions.get(node_id, 0), saved_at_s): pk
+            for pk, node_id, saved_at_s, since in facts.placements
+            if since is None
+        }
+        evicted = [pk for pk, *_, since in facts.placements if since is not None]
         nodes = {pk: node.view for (pk, _), node in self._nodes.items()}
         self._running = _update(self._running, running, partial(_read_running, nodes))
         ages = _ages_that_matter([queue for _, queue in queues])
@@ -258,12 +262,12 @@ class _Facts:
     """What there is at one moment, in the order of the keys.
 
     Nodes with their revisions; pending workloads with their evictions, revisions and stored answers; placements with
-    their nodes, and since when they are evicted; when the prices of capacity were learnt.
+    their nodes, when their jobs saved last, and since when they are evicted; when the prices of capacity were learnt.
     """
 
     nodes: list[tuple[str, int]] = field(default_factory=list)
     pending: list[tuple[str, int, int, StoredAnswer]] = field(default_factory=list)
-    placements: list[tuple[str, str, datetime | None]] = field(default_factory=list)
+    placements: list[tuple[str, str, int, datetime | None]] = field(default_factory=list)
     packing: datetime | None = None
     has_reservations: bool = False
 
@@ -277,7 +281,7 @@ def _read_facts(*, with_pending: bool) -> _Facts:
             case "pending":
                 facts.pending.append((pk, first, second, (text_1, text_2, text_3)))
             case "placement":
-                facts.placements.append((pk, text_1, at))
+                facts.placements.append((pk, text_1, first, at))
             case "packing":
                 facts.packing = at
             case "reservation":
@@ -301,7 +305,8 @@ def _all_facts(with_pending: bool) -> QuerySet[Any, _Fact]:  # noqa: FBT001 (a p
         counts = {"first": F("evictions"), "second": F("revision")}
         texts = {"text_1": F("reason_code"), "text_2": F("reason"), "text_3": F("answer_id")}
         others.append(_facts_of("pending", workloads, **counts, **texts))
-    placements = _facts_of("placement", Placement.objects.all(), text_1=F("node_id"), at=F("evicting_since"))
+    columns = {"first": F("saved_at_s"), "text_1": F("node_id"), "at": F("evicting_since")}
+    placements = _facts_of("placement", Placement.objects.all(), **columns)
     return placements.union(*others, all=True)
 
 
@@ -346,7 +351,7 @@ def _waiting(row: Workload) -> _WaitingJob:
 
 
 def _read_running(nodes: Mapping[str, NodeView], pks: list[str]) -> dict[str, _PlacedPod]:
-    """Return the views of pods that run. Nothing is known of checkpoints, so work is safe up to its start only."""
+    """Return the views of pods that run. The work of a job is safe up to its last checkpoint, or to its start."""
     rows = _in_batches(_placed, pks)
     jobs: dict[str, JobView] = {}
     return {row.pk: _view_placed(row, jobs, nodes, PodState.RUNNING) for row in rows}
@@ -371,7 +376,8 @@ def _view_placed(
     job = jobs.get(workload.pk)
     if job is None:
         since = workload.placed_at or row.created_at
-        job = jobs[workload.pk] = replace(view_pending(workload), saved_at=since.timestamp())
+        saved_at = max(since.timestamp(), float(row.saved_at_s))
+        job = jobs[workload.pk] = replace(view_pending(workload), saved_at=saved_at)
     node = nodes.get(row.node_id)
     known = {str(device) for device in node.devices} if node is not None else set()
     devices = tuple(str(index) for index, _ in row.gpus if str(index) in known)

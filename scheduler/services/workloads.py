@@ -20,6 +20,8 @@ from scheduler.models import PastPlacement, Placement, Reservation, Workload
 from scheduler.selectors.workloads import ENQUEUED
 from scheduler.services import pool_members, queues
 
+_SAVED_EVERY_S = 10
+
 
 @dataclass(frozen=True)
 class PodSet:
@@ -291,6 +293,15 @@ def _locked_in(workload_ids: Collection[str], states: Collection[str]) -> QueryS
 def _in_states(workload_ids: Collection[str], states: Collection[str]) -> QuerySet[Workload]:
     is_reserved_for = Exists(Reservation.objects.filter(workload=OuterRef("pk")))
     return Workload.objects.filter(pk__in=workload_ids, state__in=states).annotate(is_reserved_for=is_reserved_for)
+
+
+def note_saved(*, workload_id: str, at: datetime) -> None:
+    """Note when a workload saved a checkpoint: of equal victims the one that lost least goes first.
+
+    What changes is read anew by the next cycle, so it is noted at most every ten seconds.
+    """
+    at_s = int(at.timestamp())
+    Placement.objects.filter(workload=workload_id, saved_at_s__lte=at_s - _SAVED_EVERY_S).update(saved_at_s=at_s)
 
 
 @prepared

@@ -23,7 +23,18 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from nearline.flow import Flow
-    from nearline.run import data, input, log_artifact, log_metric, log_param, output, parameters, set_tag  # noqa: A004
+    from nearline.run import (
+        checkpoint_saved,
+        checkpoints,
+        data,
+        input,  # noqa: A004 (the word of the product)
+        log_artifact,
+        log_metric,
+        log_param,
+        output,
+        parameters,
+        set_tag,
+    )
 
 __all__ = [
     "Client",
@@ -39,6 +50,8 @@ __all__ = [
     "ServerFailure",
     "Throttled",
     "Unavailable",
+    "checkpoint_saved",
+    "checkpoints",
     "data",
     "input",
     "log_artifact",

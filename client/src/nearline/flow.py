@@ -61,6 +61,7 @@ class Flow:
         retries: int | Mapping[str, int] | None = None,
         timeout: str | float | None = None,
         grace_period: str | float | None = None,
+        checkpoints: bool = False,
         when: str | None = None,
         grid: Mapping[str, Sequence[Any] | Mapping[str, Any]] | None = None,
         title: str | None = None,
@@ -89,6 +90,7 @@ class Flow:
             retries=dict(retries) if isinstance(retries, Mapping) else retries,
             timeout=timeout,
             grace_period=grace_period,
+            checkpoints=checkpoints or None,
             when=when,
             grid={
                 key: dict(values) if isinstance(values, Mapping) else list(values)

@@ -116,6 +116,24 @@ def test_a_gang_is_shown_with_the_node_and_the_state_of_each_replica(cli, server
     assert lines[-1][-6:] == ["starting", "The", "node", "prepares", "the", "pod."]
 
 
+def test_a_job_is_shown_with_its_last_checkpoint(cli, server):
+    text = "Last checkpoint: step 900, 40 s ago. Resumed from step 900, lost 40 s."
+    server.on("GET", "/compute/jobs/train", job(checkpoint={"step": 900, "text": text}))
+
+    lines = [line.split(maxsplit=1) for line in cli("job", "show", "train").stdout.splitlines()]
+
+    assert ["checkpoint:", text] in lines
+
+
+def test_a_job_is_submitted_with_a_checkpoint_folder_and_a_grace_period(cli, server):
+    server.on("POST", "/compute/jobs", job(), status=201)
+
+    cli("job", "submit", "python train.py", "--project", "team", "--checkpoints", "--grace-period", "60")
+
+    body = server.asked[-1][3]
+    assert (body["checkpoints"], body["grace_period_s"]) == (True, 60)
+
+
 def test_a_job_is_tried_with_what_it_would_run_and_nothing_is_submitted(cli, server):
     trial = {"starts_now": True, "outlook": {"text": "It would start now on n1.", "places": []}}
     server.on("POST", "/compute/jobs/try", trial)

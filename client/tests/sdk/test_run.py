@@ -63,6 +63,22 @@ def test_parameters_and_tags_keep_their_types(capsys):
     ]
 
 
+def test_a_checkpoint_is_one_line_with_its_step_and_time(capsys):
+    nearline.checkpoint_saved(900)
+
+    [line] = said(capsys)
+    assert line.pop("at") > 1_700_000_000_000
+    assert line == {"kind": "checkpoint", "key": "checkpoint", "value": 900}
+
+
+def test_the_checkpoint_folder_is_the_jobs_or_one_here(job, monkeypatch):
+    assert nearline.checkpoints().resolve() == job / "checkpoints"
+
+    monkeypatch.setenv("NEARLINE_CHECKPOINT_DIR", str(job / "kept"))
+    assert nearline.checkpoints() == job / "kept"
+    assert (job / "kept").is_dir()
+
+
 def test_a_text_of_several_lines_stays_on_one(capsys):
     nearline.set_tag("note", "one\ntwo")
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from compute.adapters.local import binds, shim
+from compute.adapters.local.checkpoint_folders import CheckpointFolders
 from compute.adapters.local.folders import JobFolder, write_json
 from compute.adapters.local.machine import describe_machine, usable_cores
 from compute.adapters.local.shim_spawner import ShimSpawner
@@ -66,6 +67,7 @@ class LocalDriver:
         self._unconfined_reason = unconfined_reason
         self._live = self._jobs / ".live"
         self._live.mkdir(parents=True, exist_ok=True)
+        self._checkpoints = CheckpointFolders(self._jobs / ".checkpoints")
         self._news = self._jobs / ".news"
         self._listener: int | None = None
         self._guard = threading.Lock()
@@ -101,14 +103,21 @@ class LocalDriver:
                 os.close(lock)
 
     def _open_missing_trees(self, launch: Launch) -> Mapping[Tree, TreeSource]:
-        """Return the trees that a job mounts and that are not on this host."""
+        """Return the trees that a job mounts or goes on from, and that are not on this host."""
         if self._trees is None:
             return {}
-        trees = _trees_of(launch)
+        missing = {tree for tree in _trees_of(launch) if self._trees.find(tree) is None}
+        if (checkpoint := self._stale_checkpoint(launch)) is not None:
+            missing.add(checkpoint)
         try:
-            return {tree: self._trees.open_tree(tree, launch) for tree in trees if self._trees.find(tree) is None}
+            return {tree: self._trees.open_tree(tree, launch) for tree in missing}
         except NotFound as error:
             raise StartRefused(error.message) from error
+
+    def _stale_checkpoint(self, launch: Launch) -> Tree | None:
+        """Return the tree that is to be put in place of what the checkpoint folder of a job holds, if any."""
+        wanted = launch.checkpoint
+        return None if wanted is None or self._checkpoints.is_current(wanted) else wanted.tree
 
     def _bring_and_start(
         self, folder: JobFolder, launch: Launch, missing: Mapping[Tree, TreeSource], lock: int
@@ -121,8 +130,12 @@ class LocalDriver:
 
         def bring() -> None:
             try:
+                checkpoint = self._stale_checkpoint(launch)
                 for tree, source in missing.items():
-                    trees.bring(tree, source, lambda: _has_order(control))
+                    if tree == checkpoint and launch.checkpoint is not None:
+                        self._checkpoints.bring(launch.checkpoint, source, lambda: _has_order(control))
+                    if tree in _trees_of(launch):
+                        trees.bring(tree, source, lambda: _has_order(control))
                 self._start_locked(folder, launch, lock)
             except HydrationStopped:
                 _end_before_start(folder, launch, EndCause.STOPPED, "")
@@ -142,12 +155,14 @@ class LocalDriver:
         code = binds.find_source(spec.code, "The code") if spec.code is not None else None
         mounts = binds.list_binds(spec)
         paths = folder.prepare(launch, _notes(launch))
+        if launch.checkpoint is not None:
+            paths = replace(paths, checkpoint=str(self._checkpoints.prepare(launch.checkpoint.name)))
         (binds.make_links if self._views is None else binds.make_mount_points)(folder.path, mounts)
         cores = self._choose_cores(launch)
         write_json(folder.path / "launch.json", _facts(launch, cores))
         control = folder.open_control()
         try:
-            view = self._views.view_of(folder, launch, mounts) if self._views is not None else []
+            view = self._views.view_of(folder, launch, mounts, paths) if self._views is not None else []
             self._spawn(folder, _order(launch, paths, cores, code, view), lock, control)
         finally:
             os.close(control)
@@ -242,6 +257,18 @@ class LocalDriver:
     def open_output(self, name: str) -> OutputFolder:
         """Read the job's output folder."""
         return OutputFolder(self._folder(name).output)
+
+    def open_checkpoint(self, name: str) -> OutputFolder | None:
+        """Read a checkpoint folder."""
+        return self._checkpoints.open(name)
+
+    def list_checkpoints(self) -> Sequence[str]:
+        """Return the names of all checkpoint folders."""
+        return self._checkpoints.list_names()
+
+    def delete_checkpoint(self, name: str) -> None:
+        """Delete a checkpoint folder."""
+        self._checkpoints.delete(name)
 
     def forget(self, name: str) -> None:
         """Remove the marker and what is of no use after the end."""

@@ -60,4 +60,5 @@ KIND = ResourceKind(
     open=open_driver,
     has_host=True,
     ignores_images=True,
+    keeps_checkpoints=True,
 )

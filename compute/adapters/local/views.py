@@ -18,6 +18,7 @@ from pathlib import Path
 from compute.adapters.local.binds import Bind
 from compute.adapters.local.folders import JobFolder
 from compute.adapters.local.sandbox import HIDE, READ, WRITE
+from compute.engine.environment import JobPaths
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import Launch
 
@@ -48,8 +49,8 @@ class Views:
     readable: Sequence[Path] = ()
     writable: Sequence[Path] = ()
 
-    def view_of(self, folder: JobFolder, launch: Launch, binds: Sequence[Bind]) -> list[Entry]:
-        """Return the view of one job, whose folder is prepared for these binds."""
+    def view_of(self, folder: JobFolder, launch: Launch, binds: Sequence[Bind], paths: JobPaths) -> list[Entry]:
+        """Return the view of one job, whose folder is prepared for these binds and paths."""
         tmp = str((folder.path / "tmp").resolve())
         own = [folder.path / name for name in ("data", "input", "parameters.json")]
         shown = _without_needless(
@@ -58,6 +59,7 @@ class Views:
                 *((HIDE, str(path.resolve()), tmp) for path in _SHARED_TMP if path.is_dir()),
                 *_show(READ, [*own, *_given(launch.spec)]),
                 *_show(WRITE, [folder.path / name for name in ("work", "output", "tmp")]),
+                *_show(WRITE, [Path(paths.checkpoint)] if paths.checkpoint else []),
             ]
         )
         return [*shown, *_mounts(shown, folder, binds)]

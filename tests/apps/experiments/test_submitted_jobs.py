@@ -1,16 +1,20 @@
 """A job that a person submits is recorded like a step: by what it prints, from its submission to its end."""
 
+from dataclasses import replace
+
 import pytest
 
 from accounts.actor import Actor
 from accounts.models import User
-from compute.models import Job
+from compute.models import Checkpoint, Job
 from compute.services import jobs as job_services
 from compute.services import submissions
 from compute.services.submissions import Submission
+from core import clock
 from experiments.models import Experiment, MetricPoint
 from experiments.selectors import experiments, lists, sources
 from experiments.workers import harvest, jobs
+from scheduler.models import Placement
 from tests.factories.flows import World
 
 WANTED = Submission(template="this-machine.small", command="python train.py", name="train")
@@ -60,6 +64,22 @@ def test_what_it_prints_is_recorded_while_it_runs_and_nothing_twice(world: World
         ("loss", 1, 0.25),
     ]
     assert [row.title for row in lists.find(actor=member, where="tags.split = patient", is_recorded=True)] == ["train"]
+
+
+def test_a_checkpoint_that_it_tells_of_is_noted_and_is_no_recording(world: World, member, project):
+    submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, checkpoints=True))
+    world.turn()
+    world.turn()
+    at_ms = int(clock.now().timestamp() * 1000) - 40_000
+    lines = [f'::nearline {{"kind": "checkpoint", "key": "c", "value": {step}, "at": {at_ms}}}' for step in (800, 900)]
+    world.driver_of("train").print("train", "\n".join([*lines, ""]))
+    jobs.follow_jobs()
+    harvest.read_running()
+
+    row = Checkpoint.objects.get()
+    assert (row.step, int(row.saved_at.timestamp() * 1000)) == (900, at_ms)
+    assert Placement.objects.get().saved_at_s == at_ms // 1000
+    assert not lists.find(actor=member, is_recorded=True).exists()
 
 
 def test_a_job_that_prints_nothing_is_listed_only_with_all(world: World, job, member):

@@ -120,6 +120,25 @@ steps:
     ]
 
 
+def test_checkpoints_on_a_template_that_keeps_none_are_told(world: World, member, project):
+    world.add_resource("sim", world.drivers["lab"].root, kind="simulated")
+    text = """\
+flow: f
+steps:
+  - name: train
+    command: c
+    checkpoints: true
+    compute: [this-machine.small, sim.small]
+"""
+
+    found = flows.validate_spec(actor=member, project=project, text=text)
+
+    message = "sim.small keeps no checkpoints: resources of kind simulated have no folder that outlives a run."
+    assert [(each.line, each.code, each.message) for each in found.problems if not each.is_note] == [
+        (5, "no_checkpoints", message)
+    ]
+
+
 def test_one_look_tells_the_mistakes_of_the_file_and_those_that_only_the_platform_sees(world: World, member, project):
     text = """\
 flow: f

@@ -140,3 +140,25 @@ def test_the_api_takes_the_step(world: World, member, finished):
 
     assert (answer.status, answer.body["state"]) == (200, "running")
     assert Run.objects.values_list("retry_key", "retry_index").get() == ("train", 1)
+
+
+def test_the_attempts_of_a_step_have_one_checkpoint_folder_and_one_run_anew_has_a_new_one(
+    world: World, member, project
+):
+    text = "flow: f\nsteps: [{name: train, command: c, checkpoints: true, grace_period: 1m, retries: 1}]"
+    run = world.start(member, project, text)
+    world.turn()
+    world.turn()
+    world.finish(run, "train", exit_code=1)
+    Step.objects.update(not_before=None)
+    Run.objects.update(wake_at=run.created_at)
+    world.turn()
+    first, second = Job.objects.order_by("pk")
+    assert first.checkpoint_id == second.checkpoint_id is not None
+    assert (second.grace_period_s, second.spec["checkpoint"]) == (60, f"step:{Step.objects.get().pk}")
+
+    world.finish_all(run)
+    runs.retry_run(actor=member, run=Run.objects.get(pk=run.pk), step="train")
+    world.turn()
+
+    assert Job.objects.latest("pk").checkpoint_id != first.checkpoint_id

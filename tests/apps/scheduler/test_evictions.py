@@ -69,6 +69,19 @@ def test_who_holds_more_than_his_share_leaves_and_the_room_is_kept_for_its_owner
     assert (claim.reservations.get().node.name, claim.reservations.get().devices) == ("n1", [])
 
 
+@pytest.mark.parametrize("saves", ["older", "younger"])
+def test_of_equals_the_one_that_has_saved_a_checkpoint_leaves(owner, guest, move, saves):
+    visitors = dict(zip(("older", "younger"), fill(guest, "older", "younger"), strict=True))
+    cycle.run_once()
+    move(NOON + timedelta(seconds=60))
+    workloads.note_saved(workload_id=visitors[saves].pk, at=NOON + timedelta(seconds=45))
+    enqueue(owner, "claim", gpus=1)
+
+    assert cycle.run_once() == CycleReport(reserved=1, evicted=1)
+
+    assert told(visitors[saves])[0] == "leaving"
+
+
 def test_nothing_more_happens_while_somebody_leaves(owner, guest):
     fill(guest, "x", "y")
     enqueue(owner, "claim", gpus=1)

@@ -30,6 +30,19 @@ def test_lines_of_the_sdk_are_read():
     ]
 
 
+def test_a_checkpoint_is_a_step_and_a_moment():
+    assert records('::nearline {"kind": "checkpoint", "key": "checkpoint", "value": 900, "at": 1700000000500}\n') == [
+        Record(RecordKind.CHECKPOINT, "checkpoint", 900, 900, datetime(2023, 11, 14, 22, 13, 20, 500000, UTC))
+    ]
+
+
+@pytest.mark.parametrize("value", ['"soon"', "1.5", "true", "null"])
+def test_a_checkpoint_without_a_whole_step_is_told(value):
+    assert reasons(f'::nearline {{"kind": "checkpoint", "key": "c", "value": {value}}}') == [
+        "its step is not a whole number"
+    ]
+
+
 def test_tags_of_cnvrg_are_read():
     text = (
         "cnvrg_tag_accuracy: 0.97\ncnvrg_tag_model: 'resnet 50'\n"
@@ -75,7 +88,7 @@ def reasons(text: str) -> list[str]:
         ('::nearline {"kind": ', "it is no JSON that can be read"),
         ("::nearline []", "it is no JSON object"),
         ('::nearline {"kind":"metric","value":1}', "it has no 'key'"),
-        ('::nearline {"kind":"guess","key":"a","value":1}', "its kind is none of metric, param, tag, artifact"),
+        ('::nearline {"kind":"guess","key":"a","value":1}', "its kind is none of metric, param, tag, artifact, checkpoint"),
         ('::nearline {"kind":"metric","key":"a","value":"x"}', "its value is not a number"),
         ('::nearline {"kind":"metric","key":"a","value":true}', "its value is not a number"),
         (f'::nearline {{"kind":"metric","key":"a","value":{HUGE}}}', "its value is too large for a number"),

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduler.engine.cycle import run_cycle
 from scheduler.engine.decisions import Stop
@@ -123,3 +125,31 @@ def test_to_the_letter_of_the_model_neither_size_nor_loss_nor_past_evictions_cou
 
     assert stopped(*jobs, wait("claim", "owner", 1), policy=PARITY) == {"young"}
     assert stopped(*jobs, wait("claim", "owner", 1)) == {"old"}
+
+
+@st.composite
+def full_clusters(draw) -> list[JobView]:
+    """Return jobs of equal size that fill nodes of four devices, each saved at some moment or never."""
+    size = draw(st.sampled_from([1, 2, 4]))
+    moments = st.one_of(st.none(), st.integers(0, 1000))
+    places = [(f"n{index + 1}", first) for index in range(draw(st.integers(1, 4))) for first in range(0, 4, size)]
+    return [
+        runs(f"job{number}", list(range(first, first + size)), draw(moments), on=name, minute=number)
+        for number, (name, first) in enumerate(places)
+    ]
+
+
+@given(full_clusters(), st.sampled_from([1, 2, 4]), st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_what_was_saved_decides_who_goes_and_never_how_much(jobs, gpus, count):
+    claims = [wait(f"claim{number}", "owner", gpus) for number in range(count)]
+    nodes = len({job.pods[0].node_id for job in jobs})
+
+    by_loss = stopped(*jobs, *claims, nodes=nodes)
+    by_age = stopped(*(replace(job, saved_at=None) for job in jobs), *claims, nodes=nodes)
+
+    assert _devices(jobs, by_loss) <= _devices(jobs, by_age)
+
+
+def _devices(jobs: list[JobView], stopped_ids: set[str]) -> int:
+    return sum(len(job.pods[0].devices) for job in jobs if job.id in stopped_ids)

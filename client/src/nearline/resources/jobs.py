@@ -48,6 +48,7 @@ class JobOptions(TypedDict, total=False):
     volumes: Sequence[str]
     replicas: int
     grace_period_s: float
+    checkpoints: bool
     simulated_duration_s: float
     is_preemptible: bool
 

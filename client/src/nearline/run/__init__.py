@@ -4,7 +4,18 @@ Recording prints one line to stdout, which the platform reads from the job's log
 is away, and the same code runs anywhere. Only the standard library is needed.
 """
 
-from nearline.run.places import data, input, output, parameters  # noqa: A004 (the words of the product)
-from nearline.run.tags import log_artifact, log_metric, log_param, set_tag
+from nearline.run.places import checkpoints, data, input, output, parameters  # noqa: A004 (the words of the product)
+from nearline.run.tags import checkpoint_saved, log_artifact, log_metric, log_param, set_tag
 
-__all__ = ["data", "input", "log_artifact", "log_metric", "log_param", "output", "parameters", "set_tag"]
+__all__ = [
+    "checkpoint_saved",
+    "checkpoints",
+    "data",
+    "input",
+    "log_artifact",
+    "log_metric",
+    "log_param",
+    "output",
+    "parameters",
+    "set_tag",
+]

@@ -32,6 +32,16 @@ def output() -> Path:
     return folder
 
 
+def checkpoints() -> Path:
+    """Return the folder that outlives the runs of this job; made when it is missing.
+
+    Outside of a job, and in one that keeps no checkpoints: `checkpoints` here.
+    """
+    folder = Path(os.environ.get("NEARLINE_CHECKPOINT_DIR") or "checkpoints")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def _child(variable: str, default: str, name: str, what: str) -> Path:
     base = Path(os.environ.get(variable) or default)
     path = base / name

@@ -29,6 +29,11 @@ def set_tag(key: str, value: Scalar) -> None:
     _emit(kind="tag", key=_name(key), value=_scalar(value))
 
 
+def checkpoint_saved(step: int) -> None:
+    """Tell that a checkpoint is complete in the checkpoint folder: work up to this step is not lost any more."""
+    _emit(kind="checkpoint", key="checkpoint", value=int(step))
+
+
 def log_artifact(path: str | PathLike[str]) -> None:
     """Record a file or folder as a result; one outside of the output folder is copied there.
 

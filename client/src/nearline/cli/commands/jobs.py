@@ -60,6 +60,9 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         float, typer.Option("--simulated-duration", min=0, metavar="SECONDS", help="On nodes that do not exist.")
     ] = 60.0,
     *,
+    checkpoints: Annotated[
+        bool, typer.Option("--checkpoints", help="Give it $NEARLINE_CHECKPOINT_DIR, which outlives its runs.")
+    ] = False,
     is_preemptible: Annotated[bool, typer.Option("--preemptible/--not-preemptible", help="May it be stopped?")] = True,
 ) -> None:
     """Queue a job, with a size of its own or that of a template."""
@@ -78,6 +81,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         "data": data or [],
         "replicas": replicas,
         "grace_period_s": grace,
+        "checkpoints": checkpoints,
         "simulated_duration_s": duration,
         "is_preemptible": is_preemptible,
     }
@@ -157,6 +161,7 @@ def show(context: typer.Context, name: Name) -> None:
     state = formats.state("unknown" if job.is_unknown else job.state)
     where = f"{job.resource} {job.node}".strip()
     replicas = job.replica_count if job.replica_count > 1 else ""
+    checkpoint = (job.raw.get("checkpoint") or {}).get("text", "")
     fields = (
         *(
             ("job", job.name),
@@ -164,7 +169,7 @@ def show(context: typer.Context, name: Name) -> None:
             ("state", state),
             ("why", outlook["text"] if outlook else job.reason),
         ),
-        *(("template", job.template), ("where", where), ("replicas", replicas)),
+        *(("template", job.template), ("where", where), ("replicas", replicas), ("checkpoint", checkpoint)),
     )
     session.out.record(job, fields)
     if job.replicas and not session.out.is_json:

@@ -81,6 +81,7 @@ function readStep(step: Record<string, unknown>, index: number): Step {
     timeout: text(step["timeout"]),
     grace_period: text(step["grace_period"]),
     replicas: typeof step["replicas"] === "number" ? step["replicas"] : 1,
+    checkpoints: step["checkpoints"] === true,
     when: text(step["when"]),
     grid: each(step["grid"], readAxis),
     simulated_duration: text(step["simulated_duration"]),

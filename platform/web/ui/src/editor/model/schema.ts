@@ -153,6 +153,10 @@ export interface StepSpec {
    */
   grace_period?: string | number;
   /**
+   * Whether it has a folder, `$NEARLINE_CHECKPOINT_DIR`, that outlives evictions and retries until it succeeds.
+   */
+  checkpoints?: boolean;
+  /**
    * It runs only when this holds: `train.accuracy >= 0.9 and not max(train.loss) > 2`. Else it is skipped.
    */
   when?: string;

@@ -222,6 +222,12 @@ function Advanced({ step, set }: PartProps) {
         onChange={(isOn) => set(["append_parameters"], isOn || undefined)}
         help="Adds --name value for each parameter."
       />
+      <Switch
+        label="Keep checkpoints"
+        value={step.checkpoints}
+        onChange={(isOn) => set(["checkpoints"], isOn || undefined)}
+        help="$NEARLINE_CHECKPOINT_DIR outlives evictions and retries until the step succeeds."
+      />
       <TextField
         label="Replicas"
         value={step.replicas === 1 ? "" : String(step.replicas)}

@@ -1,0 +1,116 @@
+"""Checkpoint folders follow their jobs: stored when a run elsewhere needs them, deleted when nobody does any more."""
+
+from datetime import timedelta
+
+import structlog
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
+
+from accounts.actor import Actor
+from accounts.models import Project
+from compute.adapters import drivers
+from compute.engine.mounts import Tree
+from compute.engine.ports import CheckpointFolder, KeepsCheckpoints
+from compute.engine.states import JobState
+from compute.models import Checkpoint, Job, Resource
+from compute.selectors import failures
+from compute.workers import outputs
+from core import clock, hosts, isolation, tasks
+from core.models import Failure
+from datasets.services import trees
+
+log = structlog.get_logger(__name__)
+
+KEEP = timedelta(days=7)
+"""So long a folder stays after the last of its jobs has ended without success."""
+_SYSTEM = Actor.system("checkpoints of jobs")
+_LOOK_AGAIN = timedelta(seconds=3)
+_MOST_TRIES = 5
+
+
+def take(job: Job) -> CheckpointFolder | None:
+    """Return the folder of a job that is to start, from now on in use on its resource.
+
+    None: what it holds is on its way from another resource into the store; the job is looked at again.
+    """
+    row = Checkpoint.objects.select_related("resource").get(pk=job.checkpoint_id)
+    if row.resource is not None and row.resource_id != job.resource_id and not _is_lost(row.resource):
+        reason = f"Its checkpoint is being brought from {row.resource.name}."
+        Checkpoint.objects.filter(pk=row.pk).update(is_wanted=True)
+        # The wait is no try to start it.
+        starting = Job.objects.filter(pk=job.pk, token=job.token, state=JobState.STARTING)
+        starting.update(starts=F("starts") - 1, lease_expires_at=clock.now() + _LOOK_AGAIN, reason=reason)
+        tasks.enqueue("compute.store_checkpoints")
+        return None
+    Checkpoint.objects.filter(pk=row.pk).update(resource=job.resource_id)
+    return CheckpointFolder(row.pk, Tree(row.dataset_id, row.root) if row.root else None)
+
+
+def _is_lost(resource: Resource) -> bool:
+    """Whether what lies on a resource cannot be fetched: then a job goes on from what the store has."""
+    return resource.is_lost or resource.detached_at is not None
+
+
+def find_wanted() -> list[QuerySet[Checkpoint]]:
+    """Return the folders for which a job waits elsewhere."""
+    return [Checkpoint.objects.filter(is_wanted=True)]
+
+
+def store_wanted() -> None:
+    """Store the folders on this host's resources for which jobs wait elsewhere."""
+    (wanted,) = find_wanted()
+    rows = wanted.filter(resource__host__in=hosts.here()).select_related("resource").order_by("pk")
+    isolation.for_each(failures.STORE_CHECKPOINT, rows, _store, on_failure=_give_up)
+
+
+def _store(row: Checkpoint) -> None:
+    """Store a folder. Where there is none, the store has the newest content."""
+    assert row.resource is not None  # noqa: S101 (they were found by its host)
+    driver = drivers.driver_of(row.resource)
+    folder = driver.open_checkpoint(row.pk) if isinstance(driver, KeepsCheckpoints) else None
+    changes: dict[str, object] = {}
+    if folder is not None:
+        project = Project.objects.get(pk=row.project_id)
+        tree, left_out = outputs.store_folder(project, folder, holder=holder_of(row.pk))
+        changes = {"dataset_id": "", "root": "", "error": left_out}
+        if tree is not None:
+            changes |= {"dataset_id": tree.dataset_id, "root": tree.root}
+    Checkpoint.objects.filter(pk=row.pk, resource=row.resource_id).update(resource=None, is_wanted=False, **changes)
+
+
+def _give_up(row: Checkpoint, failure: Failure) -> None:
+    """Let the job that waits go on from what the store has."""
+    if failure.attempts >= _MOST_TRIES:
+        error = f"The checkpoint on {row.resource} could not be stored: {failure.error}"
+        Checkpoint.objects.filter(pk=row.pk).update(resource=None, is_wanted=False, error=error)
+        isolation.forget(failure.kind, [row.pk])
+
+
+def holder_of(checkpoint_id: str) -> str:
+    """Return the name by which a folder holds its stored content."""
+    return f"{checkpoint_id}/checkpoint"
+
+
+def find_due() -> list[QuerySet[Checkpoint]]:
+    """Return the folders that no job needs any more."""
+    jobs = Job.objects.filter(checkpoint=OuterRef("pk"))
+    idle = Checkpoint.objects.filter(deleted_at=None).exclude(Exists(jobs.filter(is_live=True)))
+    ended = idle.annotate(ended_at=Max("jobs__finished_at"))
+    has_succeeded = Exists(jobs.filter(state=JobState.SUCCEEDED))
+    return [ended.filter(Q(has_succeeded) | Q(ended_at=None) | Q(ended_at__lt=clock.now() - KEEP))]
+
+
+def delete_due() -> None:
+    """Delete the folders that no job needs any more, and let go of what the store has of them."""
+    (due,) = find_due()
+    here = Q(resource=None) | Q(resource__host__in=hosts.here())
+    rows = due.filter(here).select_related("resource").order_by("pk")
+    isolation.for_each(failures.DELETE_CHECKPOINT, rows, _delete)
+
+
+def _delete(row: Checkpoint) -> None:
+    if row.resource is not None and not _is_lost(row.resource):
+        driver = drivers.driver_of(row.resource)
+        if isinstance(driver, KeepsCheckpoints):
+            driver.delete_checkpoint(row.pk)
+    trees.release_tree(actor=_SYSTEM, holder=holder_of(row.pk))
+    Checkpoint.objects.filter(pk=row.pk).exclude(jobs__is_live=True).update(deleted_at=clock.now())
