@@ -210,16 +210,13 @@ class ReplicaOut(Schema):
 
 
 class CheckpointOut(Schema):
-    """The last checkpoint that a job told of, and what its last interruption cost. null: it told of none, or had none.
+    """The last checkpoint that a job told of, and what its last interruption cost."""
 
-    It went on, or will, from `resumed_step`; `lost_s` of work are done again. `text` says all of it in words.
-    """
-
-    step: int | None
-    saved_at: datetime | None
-    resumed_step: int | None
-    lost_s: float | None
-    text: str
+    step: int | None = Field(description="The step of its last checkpoint; null: it told of none.")
+    saved_at: datetime | None = Field(description="When that was made; null: it told of none.")
+    resumed_step: int | None = Field(description="From which it went on, or will; null: from its beginning, or none.")
+    lost_s: float | None = Field(description="Seconds of work that are done again; null: it was never interrupted.")
+    text: str = Field(description="All of it in words.")
 
 
 class JobDetailOut(JobOut):
@@ -236,7 +233,7 @@ class JobDetailOut(JobOut):
     data_wait: DataWait | None
     last_lines: str
     replicas: list[ReplicaOut]
-    checkpoint: CheckpointOut | None
+    checkpoint: CheckpointOut | None = Field(description="What is known of its checkpoints; null: it keeps none.")
     events: list[JobEventOut]
 
 

@@ -21,6 +21,7 @@ TASKS_OF_ONE_ITEM = {
 LOOPS_WITHIN_ONE_ITEM = {
     "compute.workers.cleaning:_delete": "the folders of one job",
     "scheduler.workers.usage:_sum_up": "the samples of one span, in its transaction",
+    "compute.services.checkpoints:note_interruptions": "the folders of jobs that ended together, in their transaction",
     "compute.services.jobs:cancel_many": "the jobs of one run, in its transaction",
     "compute.services.jobs:open_gates": "the jobs of one plan, or one job, in its transaction",
     "compute.services.jobs:withdraw_many": "the jobs of one run, in its transaction",

@@ -8,6 +8,7 @@ ROOT = Path(__file__).resolve().parents[2]
 APPS = [name for name in ("datasets", "scheduler", "compute", "experiments", "flows") if (ROOT / name).is_dir()]
 # Parts of several use cases, which have checked the actor and hold the transaction: by module, with all its functions.
 PARTS = {
+    "compute.checkpoints": "notes what jobs have saved and lost, for new jobs, logs and the observer",
     "compute.journal": "writes each change of a job's state, for services and workers",
     "compute.node_reports": "writes what a probe found, when a resource is attached and later",
     "compute.queueing": "queues jobs when they are submitted, and once their data is ready",
@@ -49,6 +50,7 @@ LEFT = {
             "list_overdue",
             "list_terminating",
             "list_terminating_pods",
+            "note_saved",
         ),
         *("find_unclaimed_on", "release_many", "requeue_many", "requeue_pods", "set_missing_bytes", "withdraw_many"),
     },
