@@ -98,15 +98,16 @@ def _charts_of(used: Usage, shown: Range, project: str | None) -> list[Chart]:
         return []
     now = clock.now()
     x = [round((end - now) / shown.unit_length, 2) for end in used.ends_at]
+    span = (-(shown.past / shown.unit_length), 0.0)
     held = [Series(line.project, hue, line.held) for hue, line in enumerate(used.lines)]
     pending = [Series(line.project, hue, line.pending) for hue, line in enumerate(used.lines)]
     if project is not None:
         held += [Series("quota", 7, line.quota) for line in used.lines]
     parts = [_percent(gpus, capacity) for gpus, capacity in zip(used.held, used.capacity, strict=True)]
     return [
-        *([Chart("GPUs per project", x, shown.unit, "", held)] if held else []),
-        *([Chart("Pending GPUs", x, shown.unit, "", pending)] if pending else []),
-        Chart("Utilisation", x, shown.unit, " %", [Series("allocated", 0, parts)]),
+        *([Chart("GPUs per project", x, shown.unit, "", held, span)] if held else []),
+        *([Chart("Pending GPUs", x, shown.unit, "", pending, span)] if pending else []),
+        Chart("Utilisation", x, shown.unit, " %", [Series("allocated", 0, parts)], span),
     ]
 
 

@@ -20,13 +20,14 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over one axis. `unit` follows every number."""
+    """Lines over one axis. `unit` follows every number. `x_range` is what the axis spans; None: what `x` does."""
 
     title: str
     x: Sequence[float]
     x_label: str
     unit: str
     series: Sequence[Series]
+    x_range: tuple[float, float] | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return what the script in the page reads."""

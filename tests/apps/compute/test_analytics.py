@@ -70,6 +70,11 @@ def test_one_project_is_drawn_against_its_quota(site_admin, evicted, project):
     assert "Evictions and moves" in shown(site_admin, f"/analytics/?project={project.name}&range=7d")
 
 
+def test_charts_span_the_chosen_time_however_short_the_history_is(site_admin, evicted):
+    assert '"x_range": [-24.0, 0.0]' in shown(site_admin, "/analytics/")
+    assert '"x_range": [-60.0, 0.0]' in shown(site_admin, "/analytics/?range=1h")
+
+
 def test_a_member_reads_its_own_projects_and_no_name_of_others(viewer, evicted, project):
     page = shown(viewer, "/analytics/")
 

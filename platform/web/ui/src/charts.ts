@@ -6,7 +6,13 @@ import { flatRange } from "./chart_range.ts";
 import { formatNumber } from "./format.ts";
 
 type Series = { label: string; hue: number; values: (number | null)[] };
-type Chart = { x: number[]; x_label: string; unit: string; series: Series[] };
+type Chart = {
+  x: number[];
+  x_label: string;
+  unit: string;
+  series: Series[];
+  x_range: [number, number] | null;
+};
 
 const HEIGHT_PX = 200;
 const FONT = "11px Inter, system-ui, sans-serif";
@@ -46,7 +52,7 @@ function draw(chart: Chart, stage: HTMLElement): uPlot {
     height: HEIGHT_PX,
     legend: { show: chart.series.length > 1 },
     scales: {
-      x: { time: false },
+      x: { time: false, ...(chart.x_range && { range: chart.x_range }) },
       y: { range: (_plot, least, most) => flatRange(least, most) ?? uPlot.rangeNum(least, most, 0.1, true) },
     },
     axes: [
