@@ -110,7 +110,7 @@ def test_the_beginning_of_a_commits_id_leads_to_its_files(everything):
 def test_nodes_pages_and_settings_are_found_and_of_these_only_what_one_may_open(everything):
     node = Node.objects.order_by("-pk").first()
 
-    assert [hit.url for hit in find(everything, "stranger", "quota")["Pages"]] == ["/quotas/"]
+    assert [hit.url for hit in find(everything, "stranger", "quota")["Pages"]] == ["/quotas/", "/settings/storage/"]
     assert [hit.url for hit in find(everything, "stranger", "password")["Pages"]] == ["/settings/profile/"]
     assert "Pages" not in find(everything, "member", "users")
     assert [hit.url for hit in find(everything, "root", "users")["Pages"]] == ["/settings/people/"]
