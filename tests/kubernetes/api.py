@@ -82,12 +82,15 @@ class Api:
     def wait_until_gone(self, path: str, *, timeout_s: float = 240) -> None:
         """Wait until no object is at a path."""
         collection, name = path.rsplit("/", 1)
-        if not self.exists(path):
-            return
-        for kind, _ in self._watch_again(collection, timeout_s, fieldSelector=f"metadata.name={name}"):
-            if kind == "DELETED" or not self.exists(path):
-                return
-        raise AssertionError(f"{path} is still there after {timeout_s} s.")
+        deadline = time.monotonic() + timeout_s
+        while self.exists(path):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise AssertionError(f"{path} is still there after {timeout_s} s.")
+            # A watch tells nothing of what went before it began, so it is a short one.
+            for kind, _ in self.watch(collection, timeout_s=min(left_s, 5), fieldSelector=f"metadata.name={name}"):
+                if kind == "DELETED":
+                    break
 
     def _watch_again(self, path: str, timeout_s: float, **parameters: str) -> Iterator[tuple[str, Manifest]]:
         deadline = time.monotonic() + timeout_s

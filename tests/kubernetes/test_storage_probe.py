@@ -45,8 +45,9 @@ def left(cluster, connection):
 
 
 def wait_until_nothing_is_left(cluster, connection):
-    for path in left(cluster, connection):
-        cluster.api.wait_until_gone(path)
+    while paths := left(cluster, connection):
+        for path in paths:
+            cluster.api.wait_until_gone(path)
 
 
 def test_a_class_that_works_is_bound_written_cloned_read_and_deleted(cluster, connection):
