@@ -11,7 +11,7 @@ from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
 from core import clock
 from core.errors import InvalidInput
-from scheduler.selectors import evictions, pools, usage
+from scheduler.selectors import evictions, nodes, pools, usage
 from scheduler.selectors.usage import Usage
 from web.series import Chart, Series
 
@@ -57,6 +57,7 @@ def analytics_page(request: PageRequest) -> HttpResponse:
     context = {
         "pools": pools.view_pools(list(pools.list_pools(actor=actor))),
         "pool": pool,
+        "has_simulated": nodes.list_nodes(actor=actor).filter(pool__name=pool, is_simulated=True).exists(),
         "ranges": list(RANGES.values()),
         "range": shown,
         "project": project,

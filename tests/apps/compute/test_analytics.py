@@ -75,6 +75,13 @@ def test_charts_span_the_chosen_time_however_short_the_history_is(site_admin, ev
     assert '"x_range": [-60.0, 0.0]' in shown(site_admin, "/analytics/?range=1h")
 
 
+def test_a_pool_with_nodes_that_do_not_exist_is_marked(site_admin):
+    report_nodes(report("n1", 2), simulated=False)
+    assert '<span class="tag simulated">' not in shown(site_admin, "/analytics/")
+    report_nodes(report("n1", 2))
+    assert '<span class="tag simulated">' in shown(site_admin, "/analytics/")
+
+
 def test_a_member_reads_its_own_projects_and_no_name_of_others(viewer, evicted, project):
     page = shown(viewer, "/analytics/")
 
