@@ -283,6 +283,11 @@ class Job(BaseModel):
         return self.label
 
     @property
+    def left_nothing(self) -> bool:
+        """Whether it is known that its output holds no file."""
+        return self.output_state == OutputState.STORED and not (self.output_files or self.output_error)
+
+    @property
     def label(self) -> str:
         """What people call it: `digits #7 · train C=10` for the job of a step, else its name."""
         return self.title or self.name

@@ -62,6 +62,7 @@ class Record:
     """Write a new state into the database, if the job still has this token and a state that allows it.
 
     `last_lines` are the lines of its log that say why it failed; `output_folder` is where its output lies on its host.
+    `left_nothing`: there it is known to be empty.
     """
 
     job_id: str
@@ -72,6 +73,7 @@ class Record:
     reason: str = ""
     last_lines: str = ""
     output_folder: str = ""
+    left_nothing: bool = False
     exit_code: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

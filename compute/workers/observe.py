@@ -4,10 +4,13 @@ Level-triggered: one look tells everything, so a look may be missed, doubled, or
 After a restart of the platform the first look adopts whatever runs.
 """
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
+from pathlib import Path
 
 import structlog
 from django.db import transaction
@@ -21,13 +24,13 @@ from compute.engine.ports import ComputeDriver, JobReport
 from compute.engine.reconcile import JobRecord, Record, Repairs, compare
 from compute.engine.states import IDLE, JOB_STATES, JobState
 from compute.errors import ResourceUnreachable
-from compute.models import Job, Resource, new_token
+from compute.models import Job, OutputState, Resource, new_token
 from compute.selectors import failures
 from compute.services import checkpoints, journal
 from compute.services.checkpoints import Interruption
 from compute.workers import launches, probes, stops
 from compute.workers.launches import LEASE
-from core import clock, hosts, isolation, orm
+from core import clock, hosts, isolation, orm, tasks
 from core.prepared import prepared
 
 log = structlog.get_logger(__name__)
@@ -100,13 +103,21 @@ def observe_resource(*, resource_id: str) -> None:
         ended = _write_changes(replace(repairs, records=records), dict(filter(None, interrupted)))
         stops.stop_jobs(driver, repairs.stop, {record.name: record.grace_period_s for record in known})
         over = [*repairs.forget, *_names_of(repairs, ended, reports)]
-        isolation.for_each(failures.FORGET, over, driver.forget, concerns_all=(ResourceUnreachable,))
+        if over:  # nobody waits for that
+            tasks.after_hand_over(partial(_forget, resource, driver, over))
     except ResourceUnreachable as error:
         probes.note_unreachable(resource=resource, error=error)
     else:
         probes.note_contact(resource=resource)
         if repairs.restart:
             launches.start_again(repairs.restart)
+
+
+def _forget(resource: Resource, driver: ComputeDriver, names: Sequence[str]) -> None:
+    try:
+        isolation.for_each(failures.FORGET, names, driver.forget, concerns_all=(ResourceUnreachable,))
+    except ResourceUnreachable as error:
+        probes.note_unreachable(resource=resource, error=error)
 
 
 @prepared
@@ -143,7 +154,8 @@ def _read_records(resource: Resource, reports: Sequence[JobReport]) -> list[JobR
 def _with_details(record: Record, driver: ComputeDriver, name: str | None) -> Record:
     """Return the record of a failure with what the job said last in its log, of a success with where its output is."""
     if record.state is JobState.SUCCEEDED and name is not None:
-        return replace(record, output_folder=str(driver.open_output(name).host_folder or ""))
+        folder = driver.open_output(name).host_folder
+        return replace(record, output_folder=str(folder or ""), left_nothing=folder is not None and _is_empty(folder))
     if record.state is not JobState.FAILED or name is None:
         return record
     try:
@@ -154,6 +166,12 @@ def _with_details(record: Record, driver: ComputeDriver, name: str | None) -> Re
     excerpt = find_excerpt(end.decode(errors="replace"))
     reason = with_cause(record.reason, excerpt.headline)
     return replace(record, message=reason, reason=reason, last_lines="\n".join(excerpt.lines))
+
+
+def _is_empty(folder: Path) -> bool:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return next(entries, None) is None
+    return False
 
 
 def _write_changes(repairs: Repairs, interruptions: Mapping[str, Interruption]) -> Collection[str]:
@@ -224,6 +242,8 @@ def _step_of(record: Record) -> journal.Step:
             "last_lines": record.last_lines,
             "output_folder": record.output_folder,
         }
+        if record.left_nothing:
+            fields["output_state"] = OutputState.STORED
     moments = {"started_at": record.started_at, "finished_at": record.finished_at}
     times = {column: moment for column, moment in moments.items() if moment is not None}
     return journal.Step(record.job_id, record.token, record.state, record.message, fields, times)

@@ -6,7 +6,7 @@ between two calls, so a crash anywhere between them loses nothing: the next call
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -85,7 +85,10 @@ class DataNow:
 
 @dataclass(frozen=True)
 class JobNow:
-    """An attempt's job: still waiting, placed on a node, or ended. `never_fits`: why it can wait for ever."""
+    """An attempt's job: still waiting, placed on a node, or ended. `never_fits`: why it can wait for ever.
+
+    `left_nothing`: there is no output that would still have to be stored.
+    """
 
     is_placed: bool = False
     end: AttemptState | None = None
@@ -93,6 +96,7 @@ class JobNow:
     reason: str = ""
     never_fits: str = ""
     is_stopping: bool = False
+    left_nothing: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,8 @@ def within_reach(
     """Return the steps whose pending instances a plan can start or skip; all others need not be loaded for it.
 
     That takes parents of which nothing stays as it is: of their `live` instances all are `moving` (there is news about
-    them), or pending and themselves within reach. So one end among a thousand steps costs no look at the others.
+    them), or `pending` and themselves within reach. So one end among a thousand steps costs no look at the others.
+    Without `pending`, those are left out that follow only if a step ends that never began: see `goes_further`.
     """
     reached: set[str] = set()
     may_end: dict[str, bool] = {}
@@ -179,6 +184,12 @@ def within_reach(
         waiting = pending.get(node.key, 0) if node.key in reached else 0
         may_end[node.key] = moving.get(node.key, 0) + waiting >= live.get(node.key, 0)
     return frozenset(reached)
+
+
+def goes_further(snapshot: Snapshot, transitions: Iterable[Transition]) -> bool:
+    """Whether a plan ends steps that never began, so that others behind these may follow that were left out."""
+    waiting = {step.id for step in snapshot.steps if step.state is StepState.PENDING}
+    return any(isinstance(each, Settle) and each.step_id in waiting and each.state in STEP_ENDS for each in transitions)
 
 
 def plan(snapshot: Snapshot, now: datetime) -> list[Transition]:
@@ -277,7 +288,7 @@ class _Planner:
             self.transitions.append(End(step.id, attempt.id, AttemptState.SUCCEEDED, None, ""))
             # Its outputs are kept from now on; the run ends when that is done.
             is_simulated = self._templates[node.choices[attempt.choice].template].is_simulated
-            self._is_storing = self._is_storing or not is_simulated
+            self._is_storing = self._is_storing or not (is_simulated or job.left_nothing)
             self._settle(step, StepState.SUCCEEDED, "", chosen=attempt.id)
         elif job.end is AttemptState.CANCELLED:
             reason = _RUN_CANCELLED if self._snapshot.is_cancelled else job.reason or "The job was cancelled."

@@ -59,8 +59,12 @@ def _advance_once(run: Run, token: str) -> bool:
     news = snapshots.read_news(run, now)
     if snapshots.may_forecast(run):
         leases.renew(Run.objects.filter(pk=run.pk), token, for_s=_FORECAST_LEASE_S)
-    loaded = snapshots.load(run, now, news, _settle(run, news))
+    ended = _settle(run, news)
+    loaded = snapshots.load(run, now, news, ended)
     transitions = planner.plan(loaded.snapshot, now)
+    if planner.goes_further(loaded.snapshot, transitions):
+        loaded = snapshots.load(run, now, news, ended, is_further=True)
+        transitions = planner.plan(loaded.snapshot, now)
     if refused := staging.bring_ahead(run, loaded, transitions):
         loaded = snapshots.with_refusals(loaded, refused)
         transitions = planner.plan(loaded.snapshot, now)

@@ -168,7 +168,7 @@ class _Writer:
         self._supersedes: list[Supersede] = []
         self._cancels: dict[str, str] = {}
         self._ended: dict[str, datetime] = {}
-        self._has_succeeded = False
+        self._has_output = False
         self._events: list[RunEvent] = []
         self._finish: Finish | None = None
         self._is_storing = loaded.snapshot.is_storing
@@ -261,7 +261,8 @@ class _Writer:
         """Note an end, with the moments of its job and not those at which they were noticed."""
         started_at, finished_at = self._loaded.job_times.get(end.attempt_id, (None, None))
         self._ended[end.step_id] = finished_at or self._now
-        self._has_succeeded = self._has_succeeded or end.state is AttemptState.SUCCEEDED
+        has_output = end.state is AttemptState.SUCCEEDED and not self._loaded.left_nothing(end.attempt_id)
+        self._has_output = self._has_output or has_output
         self._change_attempt(
             end.attempt_id,
             state=end.state,
@@ -466,7 +467,7 @@ class _Writer:
                 told["started_at"] = started_at or change.get("started_at")
             if change.get("finished_at"):
                 told["finished_at"] = finished_at or change["finished_at"]
-            if change.get("state") == AttemptState.SUCCEEDED:
+            if change.get("state") == AttemptState.SUCCEEDED and not self._loaded.left_nothing(attempt_id):
                 told["artifacts_wanted"] = True
             if told:
                 changes[attempt_id] = told
@@ -488,7 +489,7 @@ class _Writer:
             return
         if any(step.data for step in self._loaded.spec.steps):
             tasks.enqueue_on_commit("flows.release_inputs")
-        if self._has_succeeded:
+        if self._has_output:
             self._is_storing = True
             # While others follow, the periodic run stores the outputs of many steps together.
             if not self._starts:

@@ -70,6 +70,11 @@ class Loaded:
     attempts: Sequence[Attempt]
     ended_jobs: Mapping[str, Any]
 
+    def left_nothing(self, attempt_id: str) -> bool:
+        """Whether the job of an attempt that has ended is known to have left no output."""
+        jobs = (self.ended_jobs.get(each.job_id or "") for each in self.attempts if each.pk == attempt_id)
+        return any(job is not None and job.left_nothing for job in jobs)
+
 
 @dataclass(frozen=True)
 class News:
@@ -145,16 +150,17 @@ def read_news(run: Run, now: datetime) -> News:
     return News(attempts, rows, jobs.states_of_jobs(rows.values()))
 
 
-def load(run: Run, now: datetime, news: News, ended: Ended) -> Loaded:
+def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool = False) -> Loaded:
     """Read as much of the rest of a run as a plan can do something about now.
 
+    Only where it `is_further`, that includes steps behind others that may end without having begun.
     Whether outputs are still being stored is not asked: see `with_storing`.
     """
     spec, graph = specs.spec_of(run.version_id), specs.graph_of(run.version_id)
     is_retry = run.retry_requested_at is not None
     counts = _count_steps(run)
     attempts, job_times = _attempts(news, ended, _stored_forecasts(run, graph, news))
-    found = _steps(run, now, counts, news)
+    found = _steps(run, now, counts, news, is_further=is_further)
     reopened = {step.pk: step for step in found if is_retry and _is_reopened(run, graph, step)}
     rows = {step.pk: step for step in found if step.pk in reopened or not step.has_ended}
     steps = [_step_now(step, attempts.get(step.pk)) for step in rows.values()]
@@ -217,7 +223,9 @@ def _live(counts: Mapping[str, Counter[StepState]]) -> Counter[str]:
     return Counter({key: states.total() - sum(states[state] for state in STEP_ENDS) for key, states in counts.items()})
 
 
-def _steps(run: Run, now: datetime, counts: Mapping[str, Counter[StepState]], news: News) -> list[Step]:
+def _steps(
+    run: Run, now: datetime, counts: Mapping[str, Counter[StepState]], news: News, *, is_further: bool
+) -> list[Step]:
     """Return the steps that something can happen to; all that are live, or all, when the run is to end or reopen."""
     if run.retry_requested_at is not None:
         return list(Step.objects.filter(run=run))
@@ -229,7 +237,8 @@ def _steps(run: Run, now: datetime, counts: Mapping[str, Counter[StepState]], ne
         found += Step.objects.filter(is_due, run=run, state=StepState.BACKOFF)
     pending = {key: states[StepState.PENDING] for key, states in counts.items() if states[StepState.PENDING]}
     moving = Counter(step.key for step in found)
-    reached = planner.within_reach(specs.graph_of(run.version_id), _live(counts), moving, pending) & pending.keys()
+    graph, ending = specs.graph_of(run.version_id), pending if is_further else {}
+    reached = planner.within_reach(graph, _live(counts), moving, ending) & pending.keys()
     if reached:
         found += _pending_steps(run.pk, reached)
     return sorted(found, key=lambda step: (step.position, step.index))
@@ -276,6 +285,8 @@ def _attempt_now(
     job = _job_now(status) if status is not None else None
     if job is not None and (fault := ended.faults.get(attempt.pk, "")):
         job = replace(job, end=AttemptState.FAILED, failure=FailureKind.INPUT_CHANGED, reason=fault)
+    if job is not None and (row := ended.jobs.get(attempt.job_id or "")) is not None:
+        job = replace(job, left_nothing=row.left_nothing)
     return AttemptNow(
         id=attempt.pk,
         number=attempt.number,

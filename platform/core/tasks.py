@@ -95,6 +95,7 @@ class _Current(threading.local):
     """What this thread is about: the calls of its hand-over, and what the running task has read once."""
 
     calls: dict[tuple[str, tuple[tuple[str, str], ...]], None] | None = None
+    afterwards: list[Callable[[], None]] | None = None
     memo: dict[str, Any] | None = None
 
 
@@ -147,6 +148,17 @@ def is_handing_over() -> bool:
     return _current.calls is not None
 
 
+def after_hand_over(action: Callable[[], None]) -> None:
+    """Do what nobody waits for when the hand-over of this thread is done; at once outside of one.
+
+    It raises nothing, and where the process dies or an error comes first, somebody else does it later.
+    """
+    if _current.afterwards is None:
+        action()
+    else:
+        _current.afterwards.append(action)
+
+
 @contextmanager
 def _remembering() -> Iterator[None]:
     before = _current.memo
@@ -167,6 +179,7 @@ def hand_over() -> Iterator[None]:
         yield
         return
     calls = _current.calls = {}
+    afterwards = _current.afterwards = []
     try:
         with _remembering():
             yield
@@ -174,8 +187,10 @@ def hand_over() -> Iterator[None]:
                 call = min(calls, key=lambda call: (_tasks[call[0]].handover, call[1]))
                 del calls[call]
                 _threads.run_here(_tasks[call[0]], dict(call[1]))
+            for action in afterwards:
+                action()
     finally:
-        _current.calls = None
+        _current.calls = _current.afterwards = None
         for name, ids in calls:
             enqueue(name, **dict(ids))
 

@@ -73,7 +73,7 @@ def reveal_secrets(
 
     Raises SecretNotFound naming the missing.
     """
-    values = find_values(project_id=project_id, names=names)
+    values = find_values(project_id=project_id, names=names) if names else {}
     missing = sorted(set(names) - set(values))
     if missing:
         raise SecretNotFound(f"The project has no secret called {', '.join(missing)}.", missing=missing)

@@ -86,23 +86,30 @@ class World:
             return False
         snapshot = self.snapshot()
         transitions = planner.plan(snapshot, self.now)
-        assert planner.plan(self._narrowed(snapshot), self.now) == transitions
+        assert self._plan_narrowed(snapshot) == transitions
         if dies:
             return False
         for transition in transitions:
             self._apply(transition)
         return any(not isinstance(transition, Remind | Bring) for transition in transitions)
 
-    def _narrowed(self, snapshot: Snapshot) -> Snapshot:
-        """Leave out what a plan need not see, as `services.snapshots` does."""
+    def _plan_narrowed(self, snapshot: Snapshot) -> list[Transition]:
+        """Plan with as little as `workers.advance` loads."""
+        narrowed = self._narrowed(snapshot, is_further=False)
+        transitions = planner.plan(narrowed, self.now)
+        if not planner.goes_further(narrowed, transitions):
+            return transitions
+        return planner.plan(self._narrowed(snapshot, is_further=True), self.now)
+
+    def _narrowed(self, snapshot: Snapshot, *, is_further: bool) -> Snapshot:
+        """Leave out what a plan need not see, as `workers.snapshots` does."""
         if self.is_cancelled:
             return snapshot
         moving = [step for step in snapshot.steps if self._moves(step)]
         pending = [step for step in snapshot.steps if step.state is StepState.PENDING]
         live = Counter(step.key for step in snapshot.steps)
-        reached = planner.within_reach(
-            self.graph, live, Counter(step.key for step in moving), Counter(step.key for step in pending)
-        )
+        ending = Counter(step.key for step in pending) if is_further else {}
+        reached = planner.within_reach(self.graph, live, Counter(step.key for step in moving), ending)
         steps = [step for step in snapshot.steps if step in moving or (step in pending and step.key in reached)]
         return replace(snapshot, steps=tuple(steps), idle=live - Counter(step.key for step in steps))
 

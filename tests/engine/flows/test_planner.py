@@ -202,6 +202,18 @@ def test_what_waits_behind_others_is_out_of_reach_until_they_move():
     assert planner.within_reach(graph, live, {"a": 2}, {"b": 2, "c": 1}) == {"a"}
     assert planner.within_reach(graph, live, {"a": 3}, {"b": 2, "c": 1}) == {"a", "b", "c"}
     assert planner.within_reach(graph, {"b": 2, "c": 1}, {"b": 1}, {"b": 0, "c": 1}) == {"a", "b"}
+    assert planner.within_reach(graph, live, {"a": 3}, {}) == {"a", "b"}
+
+
+def test_a_plan_goes_further_only_where_a_step_ends_that_never_began():
+    world = world_of({"name": "a"}, {"name": "b", "after": ["a"]}, {"name": "c", "after": ["b"]})
+    world.settle()
+    world.end("a[0]/1")
+    assert not planner.goes_further(world.snapshot(), world.plan())
+
+    world.settle()
+    world.end("b[0]/1", FailureKind.USER_ERROR)
+    assert planner.goes_further(world.snapshot(), world.plan())
 
 
 def test_the_same_snapshot_gives_the_same_plan():
