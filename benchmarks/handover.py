@@ -41,6 +41,10 @@ while Run.objects.filter(pk="{run_id}", is_live=True).exists():
 """
 
 
+Spent = tuple[int, float]
+"""Statements, and seconds of CPU."""
+
+
 class Counted(Product):
     """A product whose processes count their statements."""
 
@@ -50,7 +54,7 @@ class Counted(Product):
         self.environment["BENCH_COUNTS"] = str(self.home.parent / "counts")
         super().spawn(name, [command[0], "-m", "benchmarks.counted", *command[1:]])
 
-    def spent(self) -> tuple[int, float]:
+    def spent(self) -> Spent:
         """Return the statements and the CPU seconds so far."""
         seconds = 0.0
         for process in self.processes.values():
@@ -71,9 +75,7 @@ def main() -> None:
                 _shell(product, _SEED.format(count=count))
                 product.start()
             _run(product, "warm", STEPS)
-            before = product.spent()
-            delays = _run(product, "chain", STEPS)
-            after = product.spent()
+            before, after, delays = _run(product, "chain", STEPS)
             time.sleep(3)
             resting = product.spent()
             time.sleep(IDLE_S)
@@ -88,20 +90,25 @@ def main() -> None:
         )
 
 
-def _run(product: Product, flow: str, steps: int) -> list[float]:
-    """Run a chain of so many steps; return the seconds of its hand-overs, sorted."""
+def _run(product: Counted, flow: str, steps: int) -> tuple[Spent, Spent, list[float]]:
+    """Run a chain of so many steps; return what was spent at its start and its end, and the seconds of its hand-overs.
+
+    What it takes to make the flow and the run, and to tell about them, is not among it.
+    """
     text = f"flow: {flow}\nsteps:\n"
     for number in range(steps):
         after = f"    after: [s{number - 1}]\n" if number else ""
         text += f"  - name: s{number}\n    command: 'true'\n{after}    compute: [this-machine.small]\n"
     product.api("POST", "/flows", {"project": "bench", "text": text})
     run = product.api("POST", f"/flows/bench/{flow}/runs", {})
+    before = product.spent()
     _shell(product, _WAIT.format(run_id=run["id"]))
+    after = product.spent()
     done = product.api("GET", f"/runs/{run['id']}")
     if done["state"] != "succeeded":
         raise SystemExit(f"The run {done['state']}: {done['reason']}")
     moments = sorted((_at(job["started_at"]), _at(job["finished_at"])) for job in _jobs(product, run["id"]))
-    return sorted(later[0] - earlier[1] for earlier, later in pairwise(moments))
+    return before, after, sorted(later[0] - earlier[1] for earlier, later in pairwise(moments))
 
 
 def _jobs(product: Product, run_id: str) -> Iterator[dict]:

@@ -52,6 +52,21 @@ class Graph:
         """The nodes by name."""
         return {node.key: node for node in self.nodes}
 
+    @cached_property
+    def templates(self) -> frozenset[str]:
+        """The templates that its steps name."""
+        return frozenset(choice.template for node in self.nodes for choice in node.choices)
+
+    @cached_property
+    def has_data(self) -> bool:
+        """Whether a step reads a dataset."""
+        return any(node.has_data for node in self.nodes)
+
+    @cached_property
+    def uses_forecasts(self) -> bool:
+        """Whether forecasts decide for a step."""
+        return any(node.uses_forecasts for node in self.nodes)
+
     def below(self, key: str) -> frozenset[str]:
         """Return the names of all steps that come after one, however far."""
         found: set[str] = set()

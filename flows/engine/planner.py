@@ -5,7 +5,7 @@ between two calls, so a crash anywhere between them loses nothing: the next call
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -207,9 +207,10 @@ class _Planner:
         self._snapshot = snapshot
         self._graph = snapshot.graph
         self._templates = snapshot.templates
-        self._ended = {key: Counter(snapshot.ended.get(key, {})) for key in snapshot.graph.by_key}
+        self._ended: dict[str, Counter[StepState]] = defaultdict(Counter)
+        self._ended.update((key, Counter(counts)) for key, counts in snapshot.ended.items() if counts)
         self._open = Counter(step.key for step in snapshot.steps) + Counter(snapshot.idle)
-        self._waiting: dict[str, list[StepNow]] = {key: [] for key in snapshot.graph.by_key}
+        self._waiting: dict[str, list[StepNow]] = defaultdict(list)
         self._is_storing = snapshot.is_storing
         self._sent: Counter[tuple[str, str]] = Counter()
         self.transitions: list[Transition] = []
@@ -219,7 +220,7 @@ class _Planner:
         for step in self._snapshot.steps:
             self._look_at(step)
         for node in self._graph.nodes:
-            if self._waiting[node.key]:
+            if node.key in self._waiting:
                 self._consider(node, self._waiting[node.key])
         if sum(self._open.values()) == 0 and not self._is_storing:
             self.transitions.append(self._finish())
@@ -578,7 +579,7 @@ class _Planner:
         total: Counter[StepState] = Counter()
         for counts in self._ended.values():
             total.update(counts)
-        failed = [key for key, counts in self._ended.items() if counts[StepState.FAILED]]
+        failed = [node.key for node in self._graph.nodes if self._ended[node.key][StepState.FAILED]]
         if failed:
             names = ", ".join(f"'{key}'" for key in failed[:_NAMED])
             return Finish(RunState.FAILED, f"{names}{' and others' if failed[_NAMED:] else ''} failed.")

@@ -52,7 +52,7 @@ def _advance_once(run: Run, token: str) -> bool:
     if run.has_ended:
         leases.release(Run.objects.filter(pk=run.pk), token)
         return False
-    has_data = any(step.data for step in specs.spec_of(run.version_id).steps)
+    has_data = specs.graph_of(run.version_id).has_data
     if has_data:
         staging.reconcile_inputs(run.pk)
     now = clock.now()

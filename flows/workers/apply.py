@@ -487,7 +487,7 @@ class _Writer:
         """Let go of what ended attempts held, and have the outputs of those that succeeded stored."""
         if not self._ended:
             return
-        if any(step.data for step in self._loaded.spec.steps):
+        if self._loaded.snapshot.graph.has_data:
             tasks.enqueue_on_commit("flows.release_inputs")
         if self._has_output:
             self._is_storing = True

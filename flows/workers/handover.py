@@ -62,7 +62,7 @@ def inspect_ended(run: Run, attempts: Iterable[Attempt], jobs: Mapping[str, Any]
 
 def _is_spread(run: Run) -> bool:
     """Whether steps of a run may start where this host's folders cannot be mounted, and outputs come from the store."""
-    names = {choice.template for node in specs.graph_of(run.version_id).nodes for choice in node.choices}
+    names = specs.graph_of(run.version_id).templates
     if len({name.partition(".")[0] for name in names}) == 1:  # what ran there is read there
         return False
     known = templates.find_templates(names).values()

@@ -55,6 +55,9 @@ _JOB_GONE = Q(state__in=("queued", "running"), job__isnull=True)
 JobTimes = tuple[datetime | None, datetime | None]
 """When a job began to run, and when it ended."""
 
+StepCounts = Mapping[str, Mapping[StepState, int]]
+"""How many instances of each step of the spec are in which state; no state has none."""
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -201,10 +204,10 @@ def with_refusals(loaded: Loaded, refused: Mapping[tuple[str, str], str]) -> Loa
     return replace(loaded, snapshot=replace(loaded.snapshot, data=data))
 
 
-def _count_steps(run: Run) -> dict[str, Counter[StepState]]:
-    counts: dict[str, Counter[StepState]] = {}
+def _count_steps(run: Run) -> StepCounts:
+    counts: dict[str, dict[StepState, int]] = {}
     for key, state, count in _step_counts(run.pk):
-        counts.setdefault(key, Counter())[StepState(state)] = count
+        counts.setdefault(key, {})[StepState(state)] = count
     return counts
 
 
@@ -219,23 +222,25 @@ def _pending_steps(run_id: str, keys: Collection[str]) -> QuerySet[Step]:
     return Step.objects.filter(run=run_id, state=StepState.PENDING, key__in=keys)
 
 
-def _live(counts: Mapping[str, Counter[StepState]]) -> Counter[str]:
-    return Counter({key: states.total() - sum(states[state] for state in STEP_ENDS) for key, states in counts.items()})
+def _live(counts: StepCounts) -> Counter[str]:
+    live: Counter[str] = Counter()
+    for key, states in counts.items():
+        if count := sum(count for state, count in states.items() if state not in STEP_ENDS):
+            live[key] = count
+    return live
 
 
-def _steps(
-    run: Run, now: datetime, counts: Mapping[str, Counter[StepState]], news: News, *, is_further: bool
-) -> list[Step]:
+def _steps(run: Run, now: datetime, counts: StepCounts, news: News, *, is_further: bool) -> list[Step]:
     """Return the steps that something can happen to; all that are live, or all, when the run is to end or reopen."""
     if run.retry_requested_at is not None:
         return list(Step.objects.filter(run=run))
     if run.cancel_requested_at is not None:
         return list(Step.objects.filter(run=run).exclude(state__in=_ENDED_STEPS))
     found = [attempt.step for attempt in news.attempts]
-    if any(states[StepState.BACKOFF] for states in counts.values()):
+    if any(StepState.BACKOFF in states for states in counts.values()):
         is_due = Q(not_before__isnull=True) | Q(not_before__lte=now)
         found += Step.objects.filter(is_due, run=run, state=StepState.BACKOFF)
-    pending = {key: states[StepState.PENDING] for key, states in counts.items() if states[StepState.PENDING]}
+    pending = {key: states[StepState.PENDING] for key, states in counts.items() if StepState.PENDING in states}
     moving = Counter(step.key for step in found)
     graph, ending = specs.graph_of(run.version_id), pending if is_further else {}
     reached = planner.within_reach(graph, _live(counts), moving, ending) & pending.keys()
@@ -252,10 +257,11 @@ def _is_reopened(run: Run, graph: Graph, step: Step) -> bool:
     return is_named or step.key in graph.below(run.retry_key)
 
 
-def _ended(
-    counts: Mapping[str, Counter[StepState]], *, besides: Iterable[Step]
-) -> Mapping[str, Mapping[StepState, int]]:
-    ended = {key: Counter({state: states[state] for state in STEP_ENDS}) for key, states in counts.items()}
+def _ended(counts: StepCounts, *, besides: Iterable[Step]) -> StepCounts:
+    ended: dict[str, dict[StepState, int]] = {}
+    for key, states in counts.items():
+        if found := {state: count for state, count in states.items() if state in STEP_ENDS}:
+            ended[key] = found
     for step in besides:
         ended[step.key][StepState(step.state)] -= 1
     return ended
@@ -358,17 +364,15 @@ def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, _Templat
     """Return what is known about each template that the flow names, and those that exist."""
     facts: dict[str, TemplateNow] = {}
     found: dict[str, _Template] = {}
-    has_data = any(node.has_data for node in graph.nodes)
-    names = sorted({choice.template for node in graph.nodes for choice in node.choices})
-    known = templates.find_templates(names)
-    for name in names:
+    known = templates.find_templates(graph.templates)
+    for name in sorted(graph.templates):
         if (template := known.get(name)) is None:
             facts[name] = TemplateNow("does not exist", is_unknown=True)
             continue
         resource = template.resource
         is_away = resource.state == _UNREACHABLE
         why = f"cannot be reached ({resource.error})" if resource.error else "cannot be reached"
-        sites = resource.sites if has_data else []
+        sites = resource.sites if graph.has_data else []
         facts[name] = TemplateNow(why if is_away else "", is_simulated=resource.is_simulated, has_sites=bool(sites))
         found[name] = (template, sites)
     return facts, found
@@ -403,7 +407,7 @@ def _locate_data(
 
 def may_forecast(run: Run) -> bool:
     """Whether reading a run may forecast where its steps are done first, which can take seconds."""
-    return any(node.uses_forecasts for node in specs.graph_of(run.version_id).nodes)
+    return specs.graph_of(run.version_id).uses_forecasts
 
 
 def _forecast(

@@ -45,13 +45,16 @@ class BaseModel(models.Model):
 
     def save(self, **options: Any) -> None:
         """Store the row. Raises OutOfBounds."""
-        names = options.get("update_fields")
+        self.check_bounds(options.get("update_fields"))
+        super().save(**options)
+
+    def check_bounds(self, names: Collection[str] | None = None) -> None:
+        """Raise OutOfBounds where a column, of these or of all, cannot hold what the row has for it."""
         for field in self._meta.concrete_fields:
             if field.generated:
                 continue
             if (names is None or field.name in names) and (fault := _fault_of(field, getattr(self, field.attname))):
                 raise OutOfBounds(f"'{field.verbose_name}' cannot be stored. {fault}", field=field.name)
-        super().save(**options)
 
 
 def live_field(states: Collection[str], *, column: str = "state") -> models.GeneratedField:

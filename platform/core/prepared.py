@@ -18,7 +18,8 @@ from operator import itemgetter
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from django.core.exceptions import EmptyResultSet
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import DEFERRED, AutoField, F, Field, Model, QuerySet, sql
 from django.db.models.constants import OnConflict
 from django.db.models.expressions import Col
@@ -38,6 +39,11 @@ _TEXT, _NUMBER, _MOMENT = "\0slot {}", 2_000_000_000, datetime(9998, 1, 1, tzinf
 Values = list[object]
 Shape = list[Hashable]
 """What of the arguments of a call is part of the SQL: their types, and of collections how many items they have."""
+
+
+def _database() -> BaseDatabaseWrapper:
+    """Return the connection of this thread. Django's `connection` looks it up for each of its attributes."""
+    return connections[DEFAULT_DB_ALIAS]
 
 
 class prepared(Generic[P, R]):  # noqa: N801 (a decorator)
@@ -130,7 +136,7 @@ class _Read:
         self._shape = _shape_of(queryset, compiler)
 
     def run(self, values: Values) -> list[Any]:
-        with connection.cursor() as cursor:
+        with _database().cursor() as cursor:
             cursor.execute(self._statement.sql, self._statement.bind(values))
             rows = cursor.fetchall()
         return [self._shape(row) for row in _converted(rows, self._converters)] if rows else []
@@ -145,9 +151,10 @@ def _flat(converters: Mapping[int, tuple[Sequence[Callable[..., Any]], Any]]) ->
 
 
 def _converted(rows: Iterable[Sequence[Any]], converters: Converters) -> Iterator[list[Any]]:
+    database = _database()
     for row in map(list, rows):
         for at, convert, column in converters:
-            row[at] = convert(row[at], column, connection)
+            row[at] = convert(row[at], column, database)
         yield row
 
 
@@ -213,19 +220,19 @@ class _Update:
         self._statement = _Statement.of(text, parameters, places)
 
     def run(self, changes: Mapping[str, Any], values: Values) -> int:
-        with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
+        with transaction.mark_for_rollback_on_error(), _database().cursor() as cursor:
             cursor.execute(self._statement.sql, self._bind(changes, values))
             return int(cursor.rowcount)
 
     def run_returning(self, changes: Mapping[str, Any], values: Values) -> list[tuple[Any, ...]]:
-        with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
+        with transaction.mark_for_rollback_on_error(), _database().cursor() as cursor:
             cursor.execute(self._statement.sql, self._bind(changes, values))
             rows = cursor.fetchall()
         return [tuple(row) for row in _converted(rows, self._converters)]
 
     def _bind(self, changes: Mapping[str, Any], values: Values) -> tuple[Any, ...]:
         pairs = zip(self._fields, filter(_is_value, changes.values()), strict=True)
-        return *(field.get_db_prep_save(value, connection) for field, value in pairs), *self._statement.bind(values)
+        return *_stored(pairs), *self._statement.bind(values)
 
 
 class _Delete:
@@ -237,7 +244,7 @@ class _Delete:
         self._statement = _Statement.of(text, parameters, places)
 
     def run(self, values: Values) -> int:
-        with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
+        with transaction.mark_for_rollback_on_error(), _database().cursor() as cursor:
             cursor.execute(self._statement.sql, self._statement.bind(values))
             return int(cursor.rowcount)
 
@@ -281,7 +288,7 @@ def _split(arguments: Sequence[object], named: Mapping[str, object]) -> tuple[Sh
             shape.append((bool, argument))
         elif isinstance(argument, datetime):
             shape.append(datetime)
-            values.append(connection.ops.adapt_datetimefield_value(argument))
+            values.append(_database().ops.adapt_datetimefield_value(argument))
         elif isinstance(argument, str | int):
             shape.append(str if isinstance(argument, str) else int)
             values.append(argument)
@@ -348,18 +355,35 @@ def insert(rows: Sequence[Model], *, ignore_conflicts: bool = False) -> int:
         fields = [field for field in columns if not (field.generated or isinstance(field, AutoField))]
         query: Any = sql.InsertQuery(model, on_conflict=OnConflict.IGNORE if ignore_conflicts else None)
         query.insert_values(fields, rows[:1])
-        ((text, _),) = query.get_compiler(connection.alias).as_sql()
+        ((text, _),) = query.get_compiler(DEFAULT_DB_ALIAS).as_sql()
         start, _, end = text.rpartition(_PLACES.format(", ".join(["%s"] * len(fields))))
         _inserts[key] = start, end, fields
     start, end, known = _inserts[key]
-    values = [field.get_db_prep_save(field.pre_save(row, add=True), connection) for row in rows for field in known]
+    values = _stored((field, field.pre_save(row, add=True)) for row in rows for field in known)
     places = _PLACES.format(", ".join(["%s"] * len(known)))
-    with transaction.mark_for_rollback_on_error(), connection.cursor() as cursor:
+    with transaction.mark_for_rollback_on_error(), _database().cursor() as cursor:
         cursor.execute(f"{start}{', '.join([places] * len(rows))}{end}", values)
         count = int(cursor.rowcount)
     for row in rows:
-        row._state.adding, row._state.db = False, connection.alias  # noqa: SLF001 (as Django does)
+        row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS  # noqa: SLF001 (as Django does)
     return count
 
 
 _PLACES = "({})"
+_AS_THEY_ARE: Mapping[type, tuple[type["Field[Any, Any]"], ...]] = {
+    str: (models.CharField, models.TextField, models.ForeignKey),
+    bool: (models.BooleanField,),
+    int: (models.IntegerField,),
+    float: (models.FloatField,),
+    type(None): (Field,),
+}
+"""For types of values the columns that store them unchanged. A choice is none of them: its type is an own one."""
+
+
+def _stored(pairs: Iterable[tuple["Field[Any, Any]", Any]]) -> list[Any]:
+    """Return values as columns store them."""
+    database = _database()
+    return [
+        value if isinstance(field, _AS_THEY_ARE.get(type(value), ())) else field.get_db_prep_save(value, database)
+        for field, value in pairs
+    ]

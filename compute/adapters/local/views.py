@@ -124,7 +124,10 @@ def _without_needless(entries: Iterable[Entry]) -> list[Entry]:
     kept: dict[str, Entry] = {}
     for entry in sorted(entries, key=lambda entry: entry[1].split("/")):
         kind, target, source = entry
-        above = next((kept[str(parent)] for parent in Path(target).parents if str(parent) in kept), (READ, "", ""))
+        parent = target
+        while parent and (parent := parent.rpartition("/")[0]) not in kept:
+            pass
+        above = kept.get(parent or "/", (READ, "", ""))
         is_covered = above[0] == HIDE
         # What another folder covers is hidden, yet not empty: what is hidden in it is emptied.
         is_as_above = kind == above[0] and not (is_covered and above[2])
