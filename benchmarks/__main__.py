@@ -2,13 +2,14 @@
 
 import sys
 
-from benchmarks import data_plane, experiments, fan, handover, pages
+from benchmarks import data_plane, experiments, fan, handover, handover_peers, pages
 
 BENCHMARKS = {
     "data_plane": data_plane.main,
     "experiments": experiments.main,
     "fan": fan.main,
     "handover": handover.main,
+    "handover_peers": handover_peers.main,
     "pages": pages.main,
 }
 
