@@ -79,7 +79,7 @@ def create_experiments(*, actor: Actor, kind: str, experiments: Sequence[NewExpe
     facts.write_given(rows)
 
 
-Field = Literal["state", "reason", "started_at", "finished_at", "job_id", "artifacts_wanted"]
+Field = Literal["state", "reason", "started_at", "finished_at", "job_id", "artifacts_wanted", "harvested_at"]
 
 
 def update_experiments(*, actor: Actor, kind: str, changes: Mapping[str, Mapping[Field, object]]) -> None:

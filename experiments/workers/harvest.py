@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 _SYSTEM = Actor.system("experiments")
 _RUNNING_JOBS = ("running", "leaving", "suspending", "stopping")
-_READ_FIELDS = ("project_id", "job_id", "log_offset", "log_problems")
+_READ_FIELDS = ("project_id", "job_id", "log_offset", "log_problems", "is_recorded", "tags")
 # How long after its job ended a log that cannot be read still holds its run up.
 _PATIENCE = timedelta(minutes=5)
 # The same for one whose reading or writing fails: so many times, which take half a minute.
@@ -75,22 +75,40 @@ class _Reading:
     def is_silent(self) -> bool:
         return not self.records and not self.problems.count
 
+    @property
+    def has_nothing(self) -> bool:
+        """Whether it ends a log of which the experiment has recorded nothing at all."""
+        return self.is_silent and self.is_done and not (self.experiment.is_recorded or self.experiment.tags)
 
-def read_ended(job_ids: Sequence[str], known: Mapping[str, "Job"] = MappingProxyType({})) -> set[str]:
-    """Read the logs of jobs that have ended to their end; return the jobs with whose logs that is done.
 
-    Rows in `known` are not read again.
+@dataclass(frozen=True)
+class ReadLogs:
+    """The jobs whose logs are read to their end, by id; those in `silent` have recorded nothing."""
+
+    done: Collection[str] = ()
+    silent: Collection[str] = ()
+
+
+def read_ended(
+    job_ids: Sequence[str], known: Mapping[str, "Job"] = MappingProxyType({}), *, marks_silent: bool = True
+) -> ReadLogs:
+    """Read the logs of jobs that have ended to their end.
+
+    Rows in `known` are not read again. Without `marks_silent` the caller writes `harvested_at` of what is silent,
+    together with what else it changes of it.
     """
     unread = _logs_of(job_ids, known)
     done = set(job_ids) - {each.job.pk for each in unread}
+    silent: set[str] = set()
     while unread:
-        readings = _harvest(unread)
+        readings = _harvest(unread, marks_silent=marks_silent)
         done |= {reading.log.job.pk for reading in readings if reading.is_done}
+        silent |= {reading.log.job.pk for reading in readings if reading.has_nothing}
         unread = _logs_of(job_ids, known) if any(reading.has_more for reading in readings) else []
     if missing := set(job_ids) - done:  # some that failed may have been given up
         given_up = Experiment.objects.filter(job__in=missing, harvested_at__isnull=False)
         done.update(str(job_id) for job_id in given_up.values_list("job_id", flat=True))
-    return done
+    return ReadLogs(done, silent)
 
 
 def find_running() -> list[QuerySet[Experiment]]:
@@ -126,18 +144,20 @@ def _with_ids(experiment_ids: Collection[str]) -> QuerySet[Experiment]:
     return Experiment.objects.filter(pk__in=experiment_ids)
 
 
-def _harvest(logs: Sequence[_Log]) -> list[_Reading]:
-    """Read a piece of each log, and write what it recorded; return what was written."""
+def _harvest(logs: Sequence[_Log], *, marks_silent: bool = True) -> list[_Reading]:
+    """Read a piece of each log, and write what it recorded; return what was written, or was nothing to write."""
     results = isolation.for_each(failures.READ_LOG, logs, _read, key=_key_of, on_failure=_give_up)
     readings = [reading for reading in results if reading is not None]
+    unmarked = [reading for reading in readings if reading.has_nothing and not marks_silent]
+    recording = [reading for reading in readings if marks_silent or not reading.has_nothing]
     written = isolation.in_batch(
         failures.RECORD_LOG,
-        readings,
+        recording,
         lambda batch: _write(batch, clock.now()),
         key=lambda reading: reading.log.key,
         on_failure=lambda reading, failure: _give_up(reading.log, failure),
     )
-    return [reading for batch in written for reading in batch]
+    return [*unmarked, *(reading for batch in written for reading in batch)]
 
 
 def _key_of(each: _Log) -> str:

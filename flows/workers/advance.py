@@ -79,7 +79,9 @@ def _settle(run: Run, news: News) -> Ended:
     jobs = news.ended_jobs
     if not jobs:
         return Ended()
-    read = harvest.read_ended(sorted(jobs), jobs)
+    # Conditions look at what is marked as read.
+    marks_silent = bool(specs.graph_of(run.version_id).measured)
+    read = harvest.read_ended(sorted(jobs), jobs, marks_silent=marks_silent)
     return Ended(jobs, read, handover.inspect_ended(run, news.attempts, jobs))
 
 

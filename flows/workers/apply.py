@@ -471,6 +471,9 @@ class _Writer:
                 told["artifacts_wanted"] = True
             if told:
                 changes[attempt_id] = told
+        for attempt in self._loaded.attempts:
+            if attempt.job_id in self._loaded.ended.logs.silent:
+                changes.setdefault(attempt.pk, {})["harvested_at"] = self._now
         experiments.update_experiments(actor=_SYSTEM, kind=names.EXPERIMENT_KIND, changes=changes)
 
     def _cancel_jobs(self) -> None:

@@ -26,7 +26,8 @@ class JobSpecs:
     def __init__(self, loaded: Loaded) -> None:
         self._run = loaded.run
         self._attempts = loaded.attempts
-        self._jobs = loaded.ended_jobs
+        self._jobs = loaded.ended.jobs
+        self._silent = loaded.ended.logs.silent
         self._templates = loaded.templates
         self._said = {step.name: step for step in loaded.spec.steps}
         bundle = loaded.run.version.bundle
@@ -85,7 +86,10 @@ class JobSpecs:
     def _measured(self, parent: str) -> Mapping[str, str]:
         if parent not in self._variables:
             is_grid = bool(self._said[parent].grid)
-            tries = measurements.of_step(self._run.pk, parent, self._newest_attempts(parent))
+            newest = self._newest_attempts(parent)
+            tries: Mapping[int, Mapping[str, Value]] = {}
+            if not all(attempt.job_id in self._silent for attempt in newest):
+                tries = measurements.of_step(self._run.pk, parent, newest)
             self._variables[parent] = names.result_variables(parent, tries, is_grid=is_grid)
         return self._variables[parent]
 

@@ -18,6 +18,7 @@ from core.prepared import prepared
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival
 from experiments.selectors import artifacts
+from experiments.workers.harvest import ReadLogs
 from flows.engine import planner
 from flows.engine.expressions import Value
 from flows.engine.graph import Graph, Node
@@ -60,26 +61,6 @@ StepCounts = Mapping[str, Mapping[StepState, int]]
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A snapshot, and the rows that applying a plan needs: steps by id, templates by name, job times by attempt."""
-
-    run: Run
-    spec: FlowSpec
-    snapshot: Snapshot
-    steps: Mapping[str, Step]
-    templates: Mapping[str, Any]
-    is_retry: bool
-    job_times: Mapping[str, JobTimes]
-    attempts: Sequence[Attempt]
-    ended_jobs: Mapping[str, Any]
-
-    def left_nothing(self, attempt_id: str) -> bool:
-        """Whether the job of an attempt that has ended is known to have left no output."""
-        jobs = (self.ended_jobs.get(each.job_id or "") for each in self.attempts if each.pk == attempt_id)
-        return any(job is not None and job.left_nothing for job in jobs)
-
-
-@dataclass(frozen=True)
 class News:
     """The live attempts of a run about which there is news, and their jobs and the status of these, by id."""
 
@@ -97,14 +78,34 @@ class News:
 
 @dataclass(frozen=True)
 class Ended:
-    """What is known of the jobs in news that have ended: their rows by id, and those whose logs were read to the end.
+    """What is known of the jobs in news that have ended: their rows by id, and which logs were read to their end.
 
     `faults` says of attempts whose jobs succeeded why that does not count.
     """
 
     jobs: Mapping[str, Any] = field(default_factory=dict)
-    read: Collection[str] = ()
+    logs: ReadLogs = field(default_factory=ReadLogs)
     faults: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A snapshot, and the rows that applying a plan needs: steps by id, templates by name, job times by attempt."""
+
+    run: Run
+    spec: FlowSpec
+    snapshot: Snapshot
+    steps: Mapping[str, Step]
+    templates: Mapping[str, Any]
+    is_retry: bool
+    job_times: Mapping[str, JobTimes]
+    attempts: Sequence[Attempt]
+    ended: Ended
+
+    def left_nothing(self, attempt_id: str) -> bool:
+        """Whether the job of an attempt that has ended is known to have left no output."""
+        jobs = (self.ended.jobs.get(each.job_id or "") for each in self.attempts if each.pk == attempt_id)
+        return any(job is not None and job.left_nothing for job in jobs)
 
 
 def live_attempts_with_news(now: datetime) -> QuerySet[Attempt]:
@@ -189,7 +190,7 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
         idle=_live(counts) - Counter(step.key for step in rows.values() if step.pk not in reopened),
     )
     template_rows = {name: template for name, (template, _) in found_templates.items()}
-    return Loaded(run, spec, snapshot, rows, template_rows, is_retry, job_times, news.attempts, ended.jobs)
+    return Loaded(run, spec, snapshot, rows, template_rows, is_retry, job_times, news.attempts, ended)
 
 
 def with_storing(loaded: Loaded) -> Loaded:
@@ -301,7 +302,7 @@ def _attempt_now(
         since=attempt.queued_at or attempt.created_at,
         inputs=inputs.get(attempt.pk, InputsNow(is_ready=True)),
         job=job,
-        is_harvested=attempt.job_id in ended.read,
+        is_harvested=attempt.job_id in ended.logs.done,
     )
 
 

@@ -29,7 +29,7 @@ steps:
 LONG_CHAIN = f"{CHAIN}  - {{name: c, command: 'true', after: [b]}}\n  - {{name: d, command: 'true', after: [c]}}\n"
 
 # What a step that another one follows costs in one pass, once the process knows flow and nodes. It only ever goes down.
-STATEMENTS = 39
+STATEMENTS = 37
 LEASES_END_AFTER = timedelta(seconds=31)
 
 
