@@ -215,6 +215,7 @@ def lost(machine, project, on_host):
     ran, ended, waits = make.submit(project, make.make_template(resource), "ran", "ended", "waits")
     with on_host("b"):
         make.start([ran, ended])
+        (driver.open_output("ended").host_folder / "model.bin").write_text("weights")
         driver.finish("ended")
         observe.observe_resource(resource_id=resource.pk)
     CacheSite.objects.create(name="bees", root="/bees", host="b", capacity_bytes=100)

@@ -146,6 +146,7 @@ def test_a_fault_with_one_output_is_its_own_and_the_run_is_told_when_nothing_els
     folders = [world.driver_of(name).open_output(name).host_folder for name in world.running()]
     (folders[0] / "report.txt").write_text("fine")
     shutil.rmtree(folders[1])
+    (folders[2] / "late.txt").write_text("fine")
 
     messages = end_and_keep(world, *world.running()[:2])
 
@@ -157,6 +158,19 @@ def test_a_fault_with_one_output_is_its_own_and_the_run_is_told_when_nothing_els
     messages = end_and_keep(world, *world.running())
 
     assert messages == [("flows.advance", {"run_id": run.pk})]
+    assert not Experiment.objects.filter(artifacts_wanted=True).exists()
+
+
+def test_an_empty_output_is_known_to_be_kept_when_its_job_ends_and_the_run_waits_for_nothing(
+    world: World, running, member
+):
+    job_name = newest_attempt(running, "a").job_name
+
+    world.finish(running, "a")
+
+    job = Job.objects.get(name=job_name)
+    assert (job.output_state, job.output_files, job.left_nothing) == ("stored", 0, True)
+    assert state_of(running) == "succeeded"
     assert not Experiment.objects.filter(artifacts_wanted=True).exists()
 
 
