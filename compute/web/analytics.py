@@ -57,7 +57,7 @@ def analytics_page(request: PageRequest) -> HttpResponse:
     context = {
         "pools": pools.view_pools(list(pools.list_pools(actor=actor))),
         "pool": pool,
-        "has_simulated": nodes.list_nodes(actor=actor).filter(pool__name=pool, is_simulated=True).exists(),
+        "has_simulated": pool in nodes.find_simulated_pools(),
         "ranges": list(RANGES.values()),
         "range": shown,
         "project": project,

@@ -151,6 +151,7 @@ WORDS = {
     "is_preemptible": "Whether others may get its resources where they have the right to them.",
     "is_ready": "Whether the node answers.",
     "is_simulated": "Whether it does not exist: its nodes, or its storage.",
+    "has_simulated": "Whether some nodes of the pool are simulated.",
     "is_site_admin": "Whether the person administers the whole site.",
     "is_stored": "Whether all of it is in the store, and readable without the resource.",
     "is_unknown": "Whether its resource does not answer, so that its state is the last that was known.",

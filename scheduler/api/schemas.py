@@ -362,6 +362,7 @@ class EvictionOut(Schema):
     label: str
     project: str
     pool: str | None
+    has_simulated: bool
     code: str
     rule: str
     is_moved: bool
@@ -389,6 +390,7 @@ class EvictionOut(Schema):
             label=view.job.label,
             project=view.job.project,
             pool=row.pool.name if row.pool is not None else None,
+            has_simulated=view.has_simulated,
             code=row.code,
             rule=view.rule,
             is_moved=row.is_moved,
@@ -455,6 +457,7 @@ class ConsumedOut(Schema):
 
     project: str
     pool: str
+    has_simulated: bool
     gpu_s: float
     price: float
 

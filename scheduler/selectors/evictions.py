@@ -3,7 +3,7 @@
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from accounts.selectors import get_project
 from scheduler.engine.receipt_words import explain_rule, explain_why_not
 from scheduler.engine.receipts import Held
 from scheduler.models import CycleDump, Eviction, Workload
+from scheduler.selectors.nodes import find_simulated_pools
 
 STRANGERS_JOB, STRANGER = "a job of another project", "another project"
 
@@ -43,7 +44,8 @@ class AlternativeView:
 class EvictionView:
     """The receipt of an eviction as the reader may see it. `claimant` is None where the work was over, or stale.
 
-    The shares are `engine.receipts.Held` as JSON, empty without a claimant.
+    The shares are `engine.receipts.Held` as JSON, empty without a claimant. `has_simulated`: some nodes of its pool are
+    simulated.
     """
 
     row: Eviction
@@ -51,6 +53,7 @@ class EvictionView:
     claimant: NamedJob | None
     rule: str
     alternatives: Sequence[AlternativeView]
+    has_simulated: bool = False
 
     @property
     def since_saved_s(self) -> float:
@@ -103,11 +106,15 @@ def list_evictions(
 
 
 def view_evictions(*, actor: Actor, rows: Iterable[Eviction]) -> list[EvictionView]:
-    """Return receipts as the actor may read them. One query, for what was not evicted."""
+    """Return receipts as the actor may read them, in two queries."""
     rows = list(rows)
     ids = {each["workload_id"] for row in rows for each in row.alternatives}
     others = Workload.objects.select_related("project").only("name", "title", "project__name").in_bulk(ids)
-    return [_view(actor, row, others) for row in rows]
+    simulated = find_simulated_pools()
+    views = [_view(actor, row, others) for row in rows]
+    return [
+        replace(view, has_simulated=view.row.pool is not None and view.row.pool.name in simulated) for view in views
+    ]
 
 
 def list_weeks(*, actor: Actor, project: str | None = None, since: datetime | None = None) -> list[EvictionWeek]:

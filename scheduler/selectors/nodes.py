@@ -26,6 +26,12 @@ def list_nodes(*, actor: Actor, resource: str | None = None) -> QuerySet[Node]: 
     return nodes if resource is None else nodes.filter(resource_name=resource)
 
 
+def find_simulated_pools() -> frozenset[str]:
+    """Return the names of the pools in which some nodes are simulated."""
+    pools = Node.objects.filter(is_simulated=True, pool__isnull=False).order_by()
+    return frozenset(pools.values_list("pool__name", flat=True).distinct())
+
+
 def get_node(*, actor: Actor, node_id: str) -> Node:
     """Return a node. Raises NodeNotFound."""
     node = list_nodes(actor=actor).filter(pk=node_id).first()

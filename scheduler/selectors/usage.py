@@ -13,6 +13,7 @@ from core import clock
 from core.units import ONE_GPU
 from scheduler.engine.spans import LEVELS, Level, level_for
 from scheduler.models import PoolSample, Queue, QueueSample
+from scheduler.selectors.nodes import find_simulated_pools
 from scheduler.selectors.queues import list_queues
 
 S = TypeVar("S", PoolSample, QueueSample)
@@ -20,12 +21,16 @@ S = TypeVar("S", PoolSample, QueueSample)
 
 @dataclass(frozen=True)
 class Consumption:
-    """What a project consumed in a pool: seconds of one GPU, and what that cost, of what has a price."""
+    """What a project consumed in a pool: seconds of one GPU, and what that cost, of what has a price.
+
+    `has_simulated`: some nodes of the pool are simulated.
+    """
 
     project: str
     pool: str
     gpu_s: float
     price: float
+    has_simulated: bool = False
 
     @property
     def gpu_hours(self) -> float:
@@ -111,7 +116,12 @@ def list_consumption(
             if pk in names:
                 before = totals.get(pk, (0.0, 0.0))
                 totals[pk] = (before[0] + gpu_s, before[1] + price)
-    found = [Consumption(*names[pk], gpu_s, price) for pk, (gpu_s, price) in totals.items() if gpu_s or price]
+    simulated = find_simulated_pools()
+    found = [
+        Consumption(*names[pk], gpu_s, price, has_simulated=names[pk][1] in simulated)
+        for pk, (gpu_s, price) in totals.items()
+        if gpu_s or price
+    ]
     return sorted(found, key=lambda each: (-each.gpu_s, each.project, each.pool))
 
 

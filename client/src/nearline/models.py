@@ -467,7 +467,8 @@ class Job(Record):
 class Eviction(Record):
     """The receipt of an eviction: for whom and by which rule a job was stopped, and what that cost.
 
-    `lost_gpu_s` are seconds of one GPU. Each of `alternatives` has `label`, `project`, `gpu_milli` and `why_text`.
+    `lost_gpu_s` are seconds of one GPU; `has_simulated`: some nodes of the pool are simulated. Each of `alternatives`
+    has `label`, `project`, `gpu_milli` and `why_text`.
     """
 
     id: str
@@ -479,6 +480,7 @@ class Eviction(Record):
     lost_gpu_s: float
     evicted_at: datetime | None = None
     pool: str | None = None
+    has_simulated: bool = False
     is_moved: bool = False
     gpu_milli: int = 0
     claimant: str = ""
@@ -493,12 +495,16 @@ class Eviction(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Consumption(Record):
-    """What a project consumed in a pool: seconds of one GPU, and the price of what has one."""
+    """What a project consumed in a pool: seconds of one GPU, and the price of what has one.
+
+    `has_simulated`: some nodes of the pool are simulated.
+    """
 
     project: str
     pool: str
     gpu_s: float
     price: float = 0.0
+    has_simulated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ EVICTION = {
     "label": "sweep-3",
     "project": "team-c",
     "pool": "dgx",
+    "has_simulated": True,
     "code": "reclaimed",
     "rule": "Reclaim by right: the claimant stays within its quota of 4 GPUs.",
     "lost_gpu_s": 1560.0,
@@ -31,7 +32,8 @@ def test_evictions_are_listed_with_their_receipts(cli, server):
 
     shown = cli("analytics", "evictions", "--project", "team-c", "--job", "sweep-3").stdout.splitlines()[1]
 
-    for part in ("sweep-3", "  a job of another project  ", "26 GPU-min", "batch-91: would lose more"):
+    parts = ("sweep-3", "  dgx (simulated)  ", "  a job of another project  ", "26 GPU-min", "would lose more")
+    for part in parts:
         assert part in shown
     assert shown.endswith("Reclaim by right: the claimant stays within its quota of 4 GPUs.")
     assert (server.asked[0][2]["project"], server.asked[0][2]["job"]) == ("team-c", "sweep-3")
@@ -57,14 +59,14 @@ def test_a_job_s_own_evictions_are_listed(cli, server):
 
 
 def test_consumption_is_a_table_or_a_file_for_spreadsheets(cli, server):
-    row = {"project": "team-c", "pool": "dgx", "gpu_s": 5400.0, "price": 3.75}
+    row = {"project": "team-c", "pool": "dgx", "gpu_s": 5400.0, "price": 3.75, "has_simulated": True}
     server.on("GET", "/scheduler/consumption", page(row))
 
     table = cli("analytics", "consumption", "--days", "7").stdout.splitlines()
     file = cli("analytics", "consumption", "--csv").stdout.splitlines()
 
-    assert table[1].split() == ["team-c", "dgx", "1.50", "3.75"]
-    assert file == ["project,pool,gpu_hours,price", "team-c,dgx,1.50,3.75"]
+    assert table[1].split() == ["team-c", "dgx", "(simulated)", "1.50", "3.75"]
+    assert file == ["project,pool,gpu_hours,price,has_simulated", "team-c,dgx,1.50,3.75,true"]
 
 
 def test_jobs_that_failed_for_a_cause_are_asked_for(cli, server):

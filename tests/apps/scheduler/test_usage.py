@@ -140,7 +140,7 @@ def test_a_member_sees_what_its_own_projects_consumed(sampled, site_admin, move)
     usage.sample()
     member = Actor(user_id=7, name="ana", levels={guests.pk: Level.READ})
 
-    assert consumed(member) == [Consumption("guests", "default", 60.0, 0.0)]
+    assert consumed(member) == [Consumption("guests", "default", 60.0, 0.0, has_simulated=True)]
     assert [each.project for each in consumed(site_admin)] == ["guests", sampled.name]
 
 

@@ -15,7 +15,7 @@ from nearline.cli.session import session_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nearline.models import Eviction
+    from nearline.models import Consumption, Eviction
 
 app = CommandGroup(help="What happened on the clusters: evictions, and what projects consumed.")
 
@@ -58,11 +58,13 @@ def list_consumption(
     session = session_of(context)
     since = datetime.fromtimestamp(time.time() - 86400 * days, UTC)
     found = list(session.client().analytics.list_consumption(project=project, since=since))
-    rows = [(each.project, each.pool, f"{each.gpu_s / 3600:.2f}", f"{each.price:.2f}") for each in found]
+    amounts = [(f"{each.gpu_s / 3600:.2f}", f"{each.price:.2f}") for each in found]
     if as_csv:
-        for row in (("project", "pool", "gpu_hours", "price"), *rows):
-            session.out.line(",".join(row))
+        session.out.line("project,pool,gpu_hours,price,has_simulated")
+        for each, (hours, price) in zip(found, amounts, strict=True):
+            session.out.line(f"{each.project},{each.pool},{hours},{price},{str(each.has_simulated).lower()}")
         return
+    rows = [(each.project, _pool(each.pool, each), *amount) for each, amount in zip(found, amounts, strict=True)]
     columns = ("PROJECT", "POOL", "GPU HOURS", "PRICE")
     session.out.table(found, columns, rows, empty="Nothing was consumed in this time.")
 
@@ -74,6 +76,7 @@ def show_evictions(out: Output, evictions: "Sequence[Eviction]") -> None:
             formats.ago(each.evicted_at),
             each.label,
             each.project,
+            _pool(each.pool or "-", each),
             f"{each.claimant_label} of {each.claimant_project}" if each.claimant else each.claimant_label or "-",
             _gpu_time(each.lost_gpu_s),
             "; ".join(f"{other['label']}: {other['why_text']}" for other in each.alternatives) or "-",
@@ -81,8 +84,12 @@ def show_evictions(out: Output, evictions: "Sequence[Eviction]") -> None:
         )
         for each in evictions
     ]
-    columns = ("WHEN", "STOPPED", "PROJECT", "FOR", "LOST", "INSTEAD OF", "RULE")
+    columns = ("WHEN", "STOPPED", "PROJECT", "POOL", "FOR", "LOST", "INSTEAD OF", "RULE")
     out.table(evictions, columns, rows, empty="There was no eviction.")
+
+
+def _pool(name: str, found: "Consumption | Eviction") -> str:
+    return name + formats.simulated(found.has_simulated)
 
 
 def _gpu_time(gpu_seconds: float) -> str:
