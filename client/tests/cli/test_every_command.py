@@ -32,6 +32,7 @@ GROUPS = {
     "compute": {"attach", "list", "sites"},
     "pool": {"list", "create", "move", "delete"},
     "analytics": {"evictions", "consumption"},
+    "demo": {"tr4858"},
     "queue": {"list", "show", "set", "departments", "create-department", "delete-department"},
     "project": {"list", "create", "set", "storage"},
     "user": {"list", "disable", "enable", "sign-out"},
