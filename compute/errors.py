@@ -159,6 +159,46 @@ class CommandRefused(PlatformError):
     kind = ErrorKind.CONFLICT
 
 
+class PortRefused(PlatformError):
+    """The ports of a job cannot be reached, because of the kind of its resource."""
+
+    code = "compute.port_refused"
+    kind = ErrorKind.CONFLICT
+
+
+class PortNotOpen(PlatformError):
+    """No process of the job listens on that port."""
+
+    code = "compute.port_not_open"
+    kind = ErrorKind.CONFLICT
+    hint = "Check the port, and in the job's log that the program listens already."
+
+
+class ConnectionBroken(PlatformError):
+    """A connection to a job broke while it was used."""
+
+    code = "compute.connection_broken"
+    kind = ErrorKind.UNAVAILABLE
+    blame = Blame.PROVIDER
+    hint = "Connect again. `nearline job show NAME` says how the job stands."
+
+
+class TooManyConnections(PlatformError):
+    """As many connections to jobs are open as there may be."""
+
+    code = "compute.too_many_connections"
+    kind = ErrorKind.QUOTA
+    hint = "Close some of them: end a `port-forward` that nobody uses."
+
+
+class InvalidTicket(PlatformError):
+    """The ticket of a connection was not issued here, or is too old."""
+
+    code = "compute.invalid_ticket"
+    kind = ErrorKind.UNAUTHENTICATED
+    hint = "Ask for a new one. A ticket is good for ten minutes."
+
+
 class MountNotFound(NotFound):
     """A job reads no tree of that name."""
 

@@ -1,5 +1,6 @@
 """A driver whose jobs do what a script tells them to: for tests, and for reading what the port means."""
 
+import asyncio
 import shutil
 import threading
 from collections import Counter
@@ -20,7 +21,7 @@ from compute.engine.ports import (
     ReportState,
     UsageSample,
 )
-from compute.errors import ResourceUnreachable, StartRefused
+from compute.errors import PortNotOpen, ResourceUnreachable, StartRefused
 from core import clock
 
 _EXIT = CommandOutput(exit_code=3)
@@ -159,6 +160,13 @@ class ScriptedDriver:
         words = f"{name} {rank}: {' '.join(command)}\n".encode()
         return iter([CommandOutput(words), CommandOutput(), CommandOutput(stdin, is_error=True), _EXIT])
 
+    async def open_port(self, name: str, rank: int, port: int) -> "Echo":  # noqa: ARG002
+        """Connect to what sends everything back; nothing listens on port 1."""
+        self._answer()
+        if port == 1:
+            raise PortNotOpen("Nothing listens on port 1 of the job.")
+        return Echo()
+
     def wait_for_news(self, timeout_s: float) -> bool:
         """Wait until the script ends a job."""
         with self.jobs.changed:
@@ -169,6 +177,28 @@ class ScriptedDriver:
     def _answer(self) -> None:
         if self.is_away:
             raise ResourceUnreachable("The scripted resource is away.")
+
+
+class Echo:
+    """A connection to a program that sends back what it is sent, until there is no more."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def receive(self) -> bytes:
+        """Return what was sent."""
+        return await self._pieces.get()
+
+    async def send(self, data: bytes) -> None:
+        """Send some bytes."""
+        self._pieces.put_nowait(data)
+
+    async def end_sending(self) -> None:
+        """Let the program end too."""
+        self._pieces.put_nowait(b"")
+
+    async def close(self) -> None:
+        """Forget it."""
 
 
 class Jobs:

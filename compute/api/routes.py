@@ -16,7 +16,7 @@ from compute.selectors import checkpoints, data_waits, logs, outlooks, waits
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
-from compute.services import commands, jobs, resources, submissions, suspensions, templates, trials
+from compute.services import commands, connections, jobs, resources, submissions, suspensions, templates, trials
 from core import bounds, streaming
 from core.pagination import Cursor, Limit, Page, paginate
 from scheduler.selectors.answers import find_proof
@@ -169,6 +169,17 @@ def run_command(request: ApiRequest, name: str, body: schemas.CommandIn) -> Http
         actor=request.actor, job=job, command=body.command, stdin=body.stdin, replica=body.replica
     )
     return streaming.stream(request, map(_line_of, output), content_type="application/x-ndjson")
+
+
+@router.post("/compute/jobs/{name}/ports", response={201: schemas.TicketOut}, operation_id="compute_open_port")
+def open_port(request: ApiRequest, name: str, body: schemas.PortIn) -> Status[connections.Ticket]:
+    """Issue a ticket for connections to a TCP port of a job that runs. For those who may run commands in it.
+
+    Each connection is a WebSocket at the `url` of the ticket, whose handshake has it as its bearer token.
+    """
+    job = job_selectors.get_job(actor=request.actor, name=name)
+    ticket = connections.offer_port(actor=request.actor, job=job, port=body.port, replica=body.replica)
+    return Status(201, ticket)
 
 
 def _line_of(output: CommandOutput) -> bytes:

@@ -327,6 +327,21 @@ class CommandIn(BodySchema):
     replica: int = Field(0, ge=0, le=bounds.MAX_REPLICAS - 1, description="Which replica of a gang, by rank.")
 
 
+class PortIn(BodySchema):
+    """A TCP port of a job."""
+
+    port: Port
+    replica: int = Field(0, ge=0, le=bounds.MAX_REPLICAS - 1, description="Which replica of a gang, by rank.")
+
+
+class TicketOut(Schema):
+    """What opens connections to a job. It can be used several times, until it expires or its owner may not any more."""
+
+    ticket: str = Field(alias="text", description="The bearer token of the WebSocket's handshake. It is a secret.")
+    url: str = Field(description="Where the WebSocket is, below the platform's address.")
+    expires_in_s: int = Field(description="How long connections can be opened with it.")
+
+
 class RerunIn(BodySchema):
     """How the new job is called; empty: it gets a name."""
 

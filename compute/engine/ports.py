@@ -269,6 +269,33 @@ class RunsCommands(Protocol):
         """
 
 
+class Connection(Protocol):
+    """A two-way stream of bytes into a job, for one event loop, with one reader and one writer at a time."""
+
+    async def receive(self) -> bytes:
+        """Return what comes next; empty: nothing more comes. Raises ConnectionBroken."""
+
+    async def send(self, data: bytes) -> None:
+        """Send some bytes, once there is space for them. What the job takes no more is dropped: `receive` tells why."""
+
+    async def end_sending(self) -> None:
+        """Say that nothing more is sent. What the job still sends can be received."""
+
+    async def close(self) -> None:
+        """End it in both directions. It never fails, and may be repeated."""
+
+
+@runtime_checkable
+class OpensPorts(Protocol):
+    """A driver that can connect to a TCP port on which a job listens."""
+
+    async def open_port(self, name: str, rank: int, port: int) -> Connection:
+        """Connect to a port of a replica of a job. A process that is not the job's is never reached.
+
+        Raises JobNotRunning, PortNotOpen and ResourceUnreachable; PortNotOpen may also come from `receive`.
+        """
+
+
 @runtime_checkable
 class KeepsLeftovers(Protocol):
     """A driver whose place keeps something of each run until it is deleted, whether or not anybody knows its job."""

@@ -20,6 +20,12 @@ def actor_of(user: User) -> Actor:
     )
 
 
+def find_actor(user_id: int) -> Actor | None:
+    """Return the actor that a person is, with the levels of now; None where there is no active one."""
+    user = User.objects.filter(pk=user_id, is_active=True).first()
+    return None if user is None else actor_of(user)
+
+
 def is_site_admin(name: str) -> bool:
     """Whether the actor of that name is a site admin, or the platform itself."""
     is_platform = name.startswith(Actor.system("").name)  # no person can be called so

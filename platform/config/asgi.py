@@ -15,13 +15,14 @@ _django = get_asgi_application()
 
 from django.conf import settings  # noqa: E402
 
+from compute.web.connections_asgi import with_connections  # noqa: E402 (models must be loaded first)
 from config import keys  # noqa: E402
 from config.proxies import with_proxies  # noqa: E402
 from config.start_check import with_start_check  # noqa: E402
-from datasets.web.store_asgi import with_store_door  # noqa: E402 (models must be loaded first)
+from datasets.web.store_asgi import with_store_door  # noqa: E402
 
 _served = with_proxies(
-    with_store_door(_django),  # type: ignore[arg-type]  # Django's types are looser than ASGI's
+    with_connections(with_store_door(_django)),  # type: ignore[arg-type]  # Django's types are looser than ASGI's
     settings.NEARLINE.trusted_proxies,
 )
 application = with_start_check(_served, keys.check_keys)

@@ -4,6 +4,7 @@ An adapter's test module subclasses `ComputeDriverContract` and offers a fixture
 and ways to have a job that ends by itself, one that does not, and a restart of the platform.
 """
 
+import asyncio
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -14,8 +15,17 @@ import pytest
 
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, NfsExport, SourceKind, Tree, Volume
-from compute.engine.ports import ComputeDriver, EndCause, JobReport, Launch, OutputReader, ReportState, UsageSample
-from compute.errors import StartRefused
+from compute.engine.ports import (
+    ComputeDriver,
+    EndCause,
+    JobReport,
+    Launch,
+    OpensPorts,
+    OutputReader,
+    ReportState,
+    UsageSample,
+)
+from compute.errors import JobNotRunning, PortNotOpen, StartRefused
 
 DEADLINE_S = 60
 SOURCES = {
@@ -80,6 +90,56 @@ class Place(ABC):
 
     def wait_for_end(self, name: str) -> JobReport:
         return self.wait_for(name, ReportState.SUCCEEDED, ReportState.FAILED, ReportState.LOST)
+
+
+class PortContract:
+    """What a driver that opens ports promises besides. Its place has `start_server`: that returns the port."""
+
+    def test_a_port_on_which_a_job_listens_is_reached_until_the_job_ends(self, place):
+        port = place.start_server("serves")
+        place.wait_for("serves", ReportState.RUNNING)
+
+        assert wait_for_answer(place.driver, "serves", port).endswith(b"\r\n\r\n42\n")
+
+        place.driver.stop("serves", 1)
+        place.wait_for_end("serves")
+        with pytest.raises(JobNotRunning):
+            asyncio.run(ask(place.driver, "serves", port))
+
+    def test_a_port_on_which_nothing_listens_is_told(self, place):
+        place.start_endless("endless")
+        place.wait_for("endless", ReportState.RUNNING)
+
+        with pytest.raises(PortNotOpen, match="Nothing listens on port 1 of the job"):
+            asyncio.run(ask(place.driver, "endless", 1))
+
+    def test_a_job_that_there_is_not_has_no_port(self, place):
+        with pytest.raises(JobNotRunning):
+            asyncio.run(ask(place.driver, "nobody", 1))
+
+
+async def ask(driver: OpensPorts, name: str, port: int) -> bytes:
+    """Ask a web server in a job for `answer`, and return all that it says."""
+    connection = await driver.open_port(name, 0, port)
+    try:
+        await connection.send(b"GET /answer HTTP/1.0\r\n\r\n")
+        answer = b""
+        while data := await connection.receive():
+            answer += data
+        return answer
+    finally:
+        await connection.close()
+
+
+def wait_for_answer(driver: OpensPorts, name: str, port: int) -> bytes:
+    """Ask until the server listens."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            return asyncio.run(ask(driver, name, port))
+        except (PortNotOpen, JobNotRunning):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 class ComputeDriverContract:

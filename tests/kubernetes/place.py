@@ -55,6 +55,10 @@ class KubernetesPlace(Place):
     def start_endless(self, name: str) -> Launch:
         return self.start(self.make(name, "exec sleep 600"))
 
+    def start_server(self, name: str) -> int:
+        self.start(self.make(name, "echo 42 > answer; exec httpd -f -p 8080"))
+        return 8080
+
     def restart(self) -> None:
         """Begin again with nothing of what the last one kept on this host."""
         self.gateway = Gateway(self._config)

@@ -22,6 +22,8 @@ sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 import httpx  # noqa: E402
 
 if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
     from nearline._store import Allocate, StoreConnections
     from nearline.content.hashing import Buffer
 
@@ -32,6 +34,7 @@ API = "/api/v1"
 _VERSION_HEADER = "nearline-client/0.1"
 _CHECK = "Check the address: NEARLINE_URL, or the one given to `nearline login`."
 _TIMEOUT = httpx.Timeout(60, connect=10)
+_LARGEST_MESSAGE_BYTES = 1 << 20
 _LIMITS = httpx.Limits(max_connections=64, max_keepalive_connections=64)
 _PAGE = 1000
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
@@ -166,6 +169,31 @@ class Http:
             yield _pieces(response)
         finally:
             response.close()
+
+    def connect(self, path: str, ticket: str) -> "ClientConnection":
+        """Open a WebSocket of the server with a ticket, not with the caller's own token."""
+        from websockets.exceptions import InvalidHandshake, InvalidStatus  # noqa: PLC0415 (few commands connect)
+        from websockets.sync.client import connect  # noqa: PLC0415
+
+        try:
+            return connect(
+                self.url.replace("http", "ws", 1) + path,
+                ssl=httpx.create_ssl_context() if self.url.startswith("https:") else None,
+                additional_headers={"Authorization": f"Bearer {ticket}"},
+                user_agent_header=_VERSION_HEADER,
+                compression=None,
+                proxy=None if _host_of(self.url) in _LOOPBACK else True,
+                # What a job is slow to take, the server is slow to read; its answers to pings come behind that.
+                ping_timeout=None,
+                max_size=_LARGEST_MESSAGE_BYTES,
+            )
+        except InvalidStatus as error:
+            raise errors.Unavailable(
+                f"{self.url} answered {error.response.status_code} where a WebSocket was asked for.",
+                hint="A proxy before the server has to let WebSockets through; ask its admin.",
+            ) from error
+        except (OSError, InvalidHandshake) as error:
+            raise errors.Unavailable(f"Cannot connect to {self.url}: {error}.") from error
 
     def send_signed(self, method: str, url: str, headers: Mapping[str, str], *parts: "Buffer") -> None:
         """Make one attempt at storing a body, given in parts, as `StoreConnections.send` does."""

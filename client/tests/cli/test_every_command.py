@@ -14,7 +14,7 @@ from nearline.cli.main import app
 GROUPS = {
     "": {
         *("login", "logout", "whoami"),
-        *("submit", "submit-dist", "list", "top", "get", "describe", "logs", "bash", "exec"),
+        *("submit", "submit-dist", "list", "top", "get", "describe", "logs", "bash", "exec", "port-forward"),
         *("delete", "suspend", "resume", "config"),
     },
     "data": {
@@ -24,7 +24,7 @@ GROUPS = {
     "flow": {"validate", "push", "run", "list"},
     "run": {"list", "show", "logs", "cancel", "retry", "keep"},
     "job": {
-        *("submit", "list", "show", "logs", "try", "why", "evictions", "exec"),
+        *("submit", "list", "show", "logs", "try", "why", "evictions", "exec", "port-forward"),
         *("stop", "delete", "suspend", "resume", "rerun"),
     },
     "experiment": {"list", "show", "compare"},

@@ -21,6 +21,7 @@ IN_NAMESPACE = (
     ("", "pods", ("get", "watch", "create", "patch", "delete")),
     ("", "pods/log", ("get",)),
     ("", "pods/exec", ("get", "create")),
+    ("", "pods/portforward", ("get", "create")),
     ("", "secrets", ("get", "list", "create", "delete")),
     ("", "services", ("create",)),
 )

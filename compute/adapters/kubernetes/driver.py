@@ -4,6 +4,7 @@ A pod stays, by its finalizer, until its end was recorded: whoever deletes it be
 vanish. Its Secret is made before it and deleted after it; of a gang, that Secret owns all but the pod of replica 0.
 """
 
+import asyncio
 import math
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import TypeVar
 import structlog
 
 from compute.adapters.kubernetes import manifests, nodes, states, storage
+from compute.adapters.kubernetes.connections import PodConnection
 from compute.adapters.kubernetes.manifests import FORGOTTEN, VERDICT, PodSettings, object_name
 from compute.adapters.kubernetes.pod_cache import PodCache
 from compute.adapters.kubernetes.pod_logs import PodLogs
@@ -33,9 +35,9 @@ from compute.engine.ports import (
     UsageSample,
 )
 from compute.engine.secret_forms import forms_of
-from compute.errors import CommandRefused, JobNotRunning, QuotaExceeded, ResourceUnreachable, StartRefused
+from compute.errors import CommandRefused, JobNotRunning, PortRefused, QuotaExceeded, ResourceUnreachable, StartRefused
 from core import clock
-from core.kubernetes import commands
+from core.kubernetes import commands, streams
 from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Gateway, Json, Refusal
@@ -264,6 +266,19 @@ class KubernetesDriver:
                 message = "This cluster cannot send an input to a command: that takes Kubernetes 1.30."
                 raise CommandRefused(message) from error
         return (CommandOutput(piece.data, piece.is_error, piece.exit_code) for piece in pieces)
+
+    async def open_port(self, name: str, rank: int, port: int) -> PodConnection:
+        """Connect to a port of a pod, by its node."""
+        pod = await asyncio.to_thread(self._find_pod, name, rank)
+        if pod is None or not states.is_running(pod):
+            raise JobNotRunning("The container of the job does not run.")
+        path = f"{self._pods_path}/{pod['metadata']['name']}/portforward"
+        with unreachable_as_ours():
+            try:
+                socket = await self._gateway.open_stream(path, [("ports", str(port))], streams.PORT_PROTOCOLS)
+            except Refusal as error:
+                raise PortRefused(f"The cluster refuses connections to the job: {error.message}") from error
+        return PodConnection(streams.PortStream(socket), port)
 
     def wait_for_news(self, timeout_s: float) -> bool:
         """Wait for the watch."""

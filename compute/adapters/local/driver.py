@@ -4,6 +4,7 @@ Jobs run as the platform's own user, in a sandbox where the kernel allows one (s
 read and write what that user can. Their environment is made from nothing (see engine.environment).
 """
 
+import asyncio
 import json
 import logging
 import os
@@ -20,11 +21,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from compute.adapters.local import binds, shim
+from compute.adapters.local import binds, shim, sockets
 from compute.adapters.local.checkpoint_folders import CheckpointFolders
 from compute.adapters.local.folders import JobFolder, write_json
 from compute.adapters.local.machine import describe_machine, usable_cores
+from compute.adapters.local.processes import find_processes
 from compute.adapters.local.shim_spawner import ShimSpawner
+from compute.adapters.local.sockets import TcpConnection
 from compute.adapters.local.tree_folders import TreeFolders, TreeSource
 from compute.adapters.local.views import Entry, Views
 from compute.adapters.output_folder import OutputFolder
@@ -286,6 +289,11 @@ class LocalDriver:
         is_live = (self._live / name).exists() or (folder.is_locked() and not folder.has_ended())
         if not is_live:
             shutil.rmtree(folder.path, ignore_errors=True)
+
+    async def open_port(self, name: str, rank: int, port: int) -> TcpConnection:  # noqa: ARG002 (there is one replica)
+        """Connect to a port on which a process of the job listens."""
+        found = await asyncio.to_thread(find_processes, self._folder(name))
+        return await sockets.connect(found.pids, port)
 
     def wait_for_news(self, timeout_s: float) -> bool:
         """Listen on the FIFO to which shims write when their jobs begin and end."""

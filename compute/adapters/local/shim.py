@@ -147,6 +147,7 @@ class ProcessFacts:
         fields = text[text.rindex(b")") + 2 :].split()
         self.pid = pid
         self.state = fields[0]
+        self.parent = int(fields[1])
         self.session = int(fields[3])
         self.cpu_ticks = sum(map(int, fields[11:15]))
         self.started_ticks = int(fields[19])

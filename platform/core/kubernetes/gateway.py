@@ -5,15 +5,17 @@ attended gateway asks by a thread of its own, and whoever calls meanwhile is tol
 The official client is imported when the first call is made: it takes half a second, which the command line must not.
 """
 
+import asyncio
 import json
 import random
 import re
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from urllib3 import BaseHTTPResponse, PoolManager, Timeout
@@ -23,6 +25,9 @@ from urllib3.exceptions import TimeoutError as PoolTimeoutError
 from core.breaker import Breaker
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.kubeconfig import Kubeconfig
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
 
 Json = dict[str, Any]
 
@@ -237,12 +242,52 @@ class Gateway:
                 subprotocols=protocols,
             )
         except WebSocketBadStatusException as error:
-            message = (error.resp_body or b"").decode(errors="replace")
-            with suppress(ValueError, AttributeError):
-                message = str(json.loads(message).get("message") or message)
-            raise Refusal(error.status_code, "", message.strip() or str(error)) from error
+            raise Refusal(error.status_code, "", _message_of(error.resp_body or b"") or str(error)) from error
         except (WebSocketException, OSError) as error:
             raise ClusterUnreachable(f"{self._config.server} opens no connection: {_in_words(error)}") from error
+
+    async def open_stream(
+        self, path: str, query: Sequence[tuple[str, str]], protocols: Sequence[str]
+    ) -> "ClientConnection":
+        """Open a WebSocket of the API for an event loop. A node that does not answer says nothing of the cluster.
+
+        Raises Refusal.
+        """
+        from websockets.asyncio.client import connect  # noqa: PLC0415 (like the official client)
+        from websockets.exceptions import InvalidHandshake, InvalidStatus  # noqa: PLC0415
+        from websockets.typing import Subprotocol  # noqa: PLC0415
+
+        context, token = await asyncio.to_thread(self._prepare_stream)
+        try:
+            return await connect(
+                f"{self._config.server}{path}?{urlencode(query)}".replace("http", "ws", 1),
+                ssl=context,
+                server_hostname=self._configuration.tls_server_name or None,
+                subprotocols=list(map(Subprotocol, protocols)),
+                additional_headers={"Authorization": f"Bearer {token}"} if token else {},
+                open_timeout=self._answer_s,
+                compression=None,
+                # A container may be slow to take what it is sent; what answers pings comes behind that.
+                ping_timeout=None,
+            )
+        except InvalidStatus as error:
+            message = _message_of(bytes(error.response.body or b"")) or str(error)
+            raise Refusal(error.response.status_code, "", message) from error
+        except (OSError, TimeoutError, InvalidHandshake) as error:
+            raise ClusterUnreachable(f"{self._config.server} opens no connection: {_in_words(error)}") from error
+
+    def _prepare_stream(self) -> tuple[ssl.SSLContext | None, str]:
+        """Return what a WebSocket is encrypted with, and the token of the account."""
+        self._enter()
+        self._open()
+        self.calls += 1
+        client = self._configuration
+        if not self._config.server.startswith("https:"):
+            return None, self._config.read_token()
+        context = ssl.create_default_context(cafile=client.ssl_ca_cert)
+        if client.cert_file:
+            context.load_cert_chain(client.cert_file, client.key_file)
+        return context, self._config.read_token()
 
     def _call(
         self,
@@ -362,6 +407,14 @@ def _in_words(error: object) -> str:
     """Return what went wrong, without the library's own objects."""
     text = str(error)
     return re.sub(r"^[<\w.]+\(.*?\)>?: ", "", text) or type(error).__name__
+
+
+def _message_of(body: bytes) -> str:
+    """Return what the body of a refusal says to people."""
+    text = body.decode(errors="replace")
+    with suppress(ValueError, AttributeError):
+        text = str(json.loads(text).get("message") or text)
+    return text.strip()
 
 
 def _explain(response: BaseHTTPResponse) -> tuple[str, str]:

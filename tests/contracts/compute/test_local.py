@@ -7,7 +7,8 @@ from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.views import Views
 from compute.engine.ports import Launch, ReportState
-from tests.contracts.compute_driver import ComputeDriverContract, Place, make_launch
+from tests.contracts.compute_driver import ComputeDriverContract, Place, PortContract, make_launch
+from tests.ports import reserve_port
 
 
 class LocalPlace(Place):
@@ -23,6 +24,11 @@ class LocalPlace(Place):
 
     def start_endless(self, name: str) -> Launch:
         return self._start(make_launch(name, "exec sleep 600"))
+
+    def start_server(self, name: str) -> int:
+        port = reserve_port()
+        self._start(make_launch(name, f"echo 42 > answer; exec python -m http.server {port}"))
+        return port
 
     def restart(self) -> None:
         self.driver = LocalDriver(self.jobs, self.views)
@@ -57,5 +63,5 @@ def place(request, tmp_path):
     yield from open_places(tmp_path, request.param)
 
 
-class TestLocalDriver(ComputeDriverContract):
+class TestLocalDriver(PortContract, ComputeDriverContract):
     pass

@@ -1,8 +1,10 @@
 """What the local driver promises beyond the port: environment, limits, logs, devices, what is written to disk."""
 
+import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 import time
 import uuid
@@ -17,9 +19,10 @@ from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.folders import JobFolder
 from compute.engine.mounts import HostFolder, Mount
 from compute.engine.ports import EndCause, GpuShare, ReportState
-from compute.errors import StartRefused
+from compute.errors import PortNotOpen, StartRefused
 from tests.contracts.compute.test_local import LocalPlace, open_places
-from tests.contracts.compute_driver import DEADLINE_S, make_launch
+from tests.contracts.compute_driver import DEADLINE_S, ask, make_launch, wait_for_answer
+from tests.ports import reserve_port
 
 
 @pytest.fixture(params=["confined", "unconfined"])
@@ -513,3 +516,20 @@ def test_a_job_that_spoils_its_own_records_is_not_listed_and_the_others_are(tmp_
     (place.jobs / "spoiled" / "exit.json").write_text("{}")
 
     assert [report.name for report in place.driver.list_jobs()] == ["sound"]
+
+
+def test_a_port_of_somebody_else_on_this_machine_is_not_reached(place):
+    place.driver.start(make_launch("endless", "exec sleep 600"))
+    place.wait_for("endless", ReportState.RUNNING)
+
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(PortNotOpen):
+        asyncio.run(ask(place.driver, "endless", server.getsockname()[1]))
+
+
+def test_a_port_is_reached_whose_server_a_job_has_put_into_the_background(place):
+    port = reserve_port()
+    server = f"echo 42 > answer; setsid python -m http.server {port} & exec sleep 600"
+    place.driver.start(make_launch("background", server))
+    place.wait_for("background", ReportState.RUNNING)
+
+    assert wait_for_answer(place.driver, "background", port).endswith(b"42\n")

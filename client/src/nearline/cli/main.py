@@ -46,6 +46,7 @@ class RootGroup(NearlineGroup):
         "logs": (f"{_RUNAI}.jobs", "Print what a job has written."),
         "bash": (f"{_RUNAI}.jobs", "Run shell commands in a job."),
         "exec": (f"{_RUNAI}.jobs", "Run a command in a job."),
+        "port-forward": (f"{_RUNAI}.jobs", "Reach ports of a job from this machine."),
         "delete": (f"{_RUNAI}.jobs", "Stop jobs for good."),
         "suspend": (f"{_RUNAI}.jobs", "Stop jobs until they are resumed."),
         "resume": (f"{_RUNAI}.jobs", "Queue suspended jobs again."),

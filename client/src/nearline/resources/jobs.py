@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from nearline._http import Http, Json, quoted
 from nearline.models import Job
+from nearline.resources.connections import Connection, Ticket
 from nearline.resources.log_pieces import PIECE_BYTES, Piece, follow
 
 if TYPE_CHECKING:
@@ -140,6 +141,18 @@ class Jobs:
             for piece in pieces:
                 *lines, rest = (rest + piece).split(b"\n")
                 yield from (_read_piece(json.loads(line)) for line in lines if line)
+
+    def offer_port(self, name: str, port: int, *, replica: int = 0) -> Ticket:
+        """Return a ticket for connections to a TCP port of a job that runs; it is good for some minutes.
+
+        Raises Conflict where the job does not run, or its ports cannot be reached.
+        """
+        body = {"port": port, "replica": replica}
+        return Ticket.read(self._http.post("/compute/jobs" + quoted(name) + "/ports", body, may_repeat=True))
+
+    def connect(self, ticket: Ticket) -> Connection:
+        """Open a connection to a job. Raises Conflict where nothing listens there or the job has ended."""
+        return Connection(self._http.connect(ticket.url, ticket.ticket))
 
     def follow_log(
         self, name: str, *, is_following: bool = True, sleep: Callable[[float], None] = time.sleep

@@ -23,6 +23,8 @@ from core import tasks
 from core.commands import PlatformCommand
 
 HOST = "127.0.0.1"
+_SLOWEST_S = 900.0
+_LARGEST_MESSAGE_BYTES = 1 << 20
 
 
 class Command(PlatformCommand):
@@ -135,6 +137,10 @@ def _serve(listener: socket.socket) -> None:
         lifespan="off",
         timeout_graceful_shutdown=5,
         server_header=False,
+        # A connection to a job may be slow to take what it is sent; one that is dead ends when TCP gives it up.
+        ws_ping_timeout=_SLOWEST_S,
+        ws_max_size=_LARGEST_MESSAGE_BYTES,
+        ws_per_message_deflate=False,
         proxy_headers=False,  # `config.proxies` decides whom to believe
     )
     uvicorn.Server(config).run(sockets=[listener])

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,7 @@ from nearline.cli.outlook import show_outlook
 from nearline.cli.output import printable
 from nearline.cli.quantities import read_bytes, read_milli
 from nearline.cli.session import Session, session_of
-from nearline.errors import Conflict, Denied, InvalidRequest, NotFound, NotSignedIn, Unavailable
+from nearline.errors import Conflict, Denied, InvalidRequest, NearlineError, NotFound, NotSignedIn, Unavailable
 
 if TYPE_CHECKING:
     from nearline.models import Job
@@ -262,6 +263,49 @@ def run_in_job(session: Session, name: str, command: list[str], *, stdin: bytes 
     if exit_code is None:
         raise Unavailable("The connection to the command ended before the command did; it may still run.")
     return exit_code
+
+
+@app.command("port-forward")
+def port_forward(
+    context: typer.Context,
+    name: Name,
+    ports: Annotated[list[str], typer.Argument(metavar="[LOCAL:]PORT...", help="As 8888, or 9000:8888.")],
+    *,
+    replica: Annotated[int, typer.Option(help="Of which replica of a gang.", min=0)] = 0,
+) -> None:
+    """Reach ports of a job from this machine, until Ctrl-C or its end.
+
+    It listens on 127.0.0.1. What connects there is carried through the platform to the port of the job.
+    """
+    forward_ports(session_of(context), name, ports, replica=replica)
+
+
+def forward_ports(session: Session, name: str, ports: Sequence[str], *, replica: int = 0) -> None:
+    """Carry connections to ports of this machine to ports of a job, until Ctrl-C or the job's end."""
+    from nearline.cli.forwarding import HOST, Forwarder, listen, read_forward  # noqa: PLC0415 (few commands connect)
+
+    forwards = [read_forward(text) for text in ports]
+
+    def tell(error: NearlineError) -> None:
+        report(error, as_json=session.out.is_json)
+
+    forwarder = Forwarder(session.client().jobs, name, replica=replica, tell=tell)
+    forwarder.check(forwards)
+    listeners = [listen(forward) for forward in forwards]
+    facts = [
+        {"address": HOST, "port": listener.getsockname()[1], "job_port": forward.remote}
+        for listener, forward in zip(listeners, forwards, strict=True)
+    ]
+    for listener, forward in zip(listeners, forwards, strict=True):
+        forwarder.serve(listener, forward.remote)
+    if session.out.is_json:
+        session.out.json({"job": name, "forwards": facts})
+    for fact in facts:
+        session.out.line(f"{HOST}:{fact['port']} leads to port {fact['job_port']} of {printable(name)}.")
+    session.out.note("End it with Ctrl-C.")
+    sys.stdout.flush()
+    with suppress(KeyboardInterrupt):
+        forwarder.wait()
 
 
 def for_each(session: Session, names: Sequence[str], act: Callable[[str], None]) -> None:

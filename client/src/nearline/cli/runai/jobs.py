@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nearline.cli import formats
-from nearline.cli.commands.jobs import for_each, run_in_job
+from nearline.cli.commands.jobs import for_each, forward_ports, run_in_job
 from nearline.cli.compatibility import refuses
 from nearline.cli.group import CommandGroup
 from nearline.cli.log_text import write_log
@@ -103,6 +103,19 @@ def run_command(
     _require(session, name, project)
     stdin = sys.stdin.buffer.read() if flags & {"-i", "--stdin"} else b""
     raise typer.Exit(run_in_job(session, name, words, stdin=stdin))
+
+
+@app.command("port-forward")
+def port_forward(
+    context: typer.Context,
+    name: Name,
+    ports: Annotated[list[str], typer.Option("--port", metavar="[LOCAL:]PORT", help="As 8888, or 9000:8888.")],
+    project: ProjectName = None,
+) -> None:
+    """Reach ports of a job from this machine, until Ctrl-C or its end."""
+    session = session_of(context)
+    _require(session, name, project)
+    forward_ports(session, name, ports)
 
 
 @app.command("delete")

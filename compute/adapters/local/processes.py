@@ -1,0 +1,63 @@
+"""The processes of one job on this machine, found from the shim that stands beside it."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from compute.adapters.local import shim
+from compute.adapters.local.folders import JobFolder
+from compute.errors import JobNotRunning
+
+
+@dataclass(frozen=True)
+class JobProcesses:
+    """The live processes of a job. `command` is its own command; None: that has not begun, or has ended."""
+
+    pids: frozenset[int]
+    command: int | None
+    is_confined: bool
+
+
+def find_processes(folder: JobFolder) -> JobProcesses:
+    """Return the processes of a job. Raises JobNotRunning."""
+    facts = folder.read("started.json")
+    children = _children_by_parent()
+    first = None
+    if facts is not None and not folder.has_ended():
+        first = next(iter(children.get(int(facts["shim"]), [])), None)
+    if first is None:
+        raise JobNotRunning("The command of the job does not run.")
+    is_confined = _namespace_of(first) != _namespace_of(os.getpid())
+    pids = {first, *_descendants(first, children)}
+    if not is_confined:  # there its processes may leave the tree, and are known by their environment
+        pids |= {found.pid for found in shim.list_processes(folder.path.name, session=first, since_ticks=0)}
+    # The first process of a sandbox also inherits orphans; the command is in the session that it began.
+    candidates = children.get(first, []) if is_confined else [first]
+    commands = [pid for pid in candidates if (found := shim.process_facts(pid)) and found.session == first]
+    return JobProcesses(frozenset(pids), min(commands, default=None), is_confined)
+
+
+def _children_by_parent() -> Mapping[int, list[int]]:
+    """Return the children of every process."""
+    children: dict[int, list[int]] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and (facts := shim.process_facts(int(entry.name))) is not None:
+            children.setdefault(facts.parent, []).append(facts.pid)
+    return children
+
+
+def _descendants(pid: int, children: Mapping[int, list[int]]) -> Iterator[int]:
+    """Yield all that a process began, and what those began."""
+    waiting = [pid]
+    while waiting:
+        found = children.get(waiting.pop(), [])
+        yield from found
+        waiting += found
+
+
+def _namespace_of(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/user").readlink())
+    except OSError as error:
+        raise JobNotRunning("The command of the job does not run.") from error

@@ -1,0 +1,217 @@
+"""Connections to jobs, carried by WebSockets: taken off before Django, which serves none.
+
+The ticket of a connection is the bearer token of its handshake, so no page of another site can open one. Binary
+messages are bytes of the connection in both directions. Text messages are JSON: `{"type": "end"}` says that a side
+sends no more, and `{"type": "error", ...}` why the server ends the connection.
+
+An open connection holds no thread and no database connection, and how many a person may have is limited: whoever
+forgets one slows nobody else. One task of the process looks every few seconds whether those that are open still may be.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+import structlog
+from asgiref.sync import sync_to_async
+from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope, WebSocketScope
+from django.db import close_old_connections
+
+from compute.engine.ports import Connection
+from compute.errors import InvalidTicket, TooManyConnections
+from compute.services import connections
+from compute.services.connections import Grant
+from core.errors import InvalidInput, NotFound, PlatformError
+from web import problems
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+PATH: Final = "/connections"
+MOST_OF_PERSON: Final = 64
+MOST_OF_PROCESS: Final = 256
+LOOK_EVERY_S: Final = 5.0
+_DONE: Final = 1000
+_FAILED: Final = 1011
+
+
+class _Disconnected(Exception):
+    """The client is gone."""
+
+
+class _OpenConnections:
+    """Those of one event loop. What has to end is told by the future of its grant."""
+
+    def __init__(self) -> None:
+        self._faults: dict[asyncio.Future[PlatformError], Grant] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    def add(self, grant: Grant) -> asyncio.Future[PlatformError]:
+        """Count a connection in; what is returned becomes the reason why it has to end. Raises TooManyConnections."""
+        counts = Counter(each.user_id for each in self._faults.values())
+        if counts[grant.user_id] >= MOST_OF_PERSON:
+            raise TooManyConnections(f"You have {MOST_OF_PERSON} connections to jobs open, the most that there may be.")
+        if len(self._faults) >= MOST_OF_PROCESS:
+            raise TooManyConnections(f"{MOST_OF_PROCESS} connections to jobs are open, the most that there may be.")
+        fault: asyncio.Future[PlatformError] = asyncio.get_running_loop().create_future()
+        self._faults[fault] = grant
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        return fault
+
+    def remove(self, fault: asyncio.Future[PlatformError]) -> None:
+        """Count a connection out."""
+        del self._faults[fault]
+
+    async def _look(self) -> None:
+        while self._faults:
+            await asyncio.sleep(LOOK_EVERY_S)
+            open_now = dict(self._faults)
+            try:
+                found = await _in_thread(partial(_find_faults, list(open_now.values())))
+            except Exception:
+                # The database is away, say. What is open stays open until it is back.
+                log.exception("connections.look_failed")
+                continue
+            for fault, error in zip(open_now, found, strict=True):
+                if error is not None and not fault.done():
+                    fault.set_result(error)
+
+
+_open: WeakKeyDictionary[asyncio.AbstractEventLoop, _OpenConnections] = WeakKeyDictionary()
+
+
+def with_connections(application: ASGI3Application) -> ASGI3Application:
+    """Return the application with this endpoint in front of it."""
+
+    async def serve(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] == "websocket":
+            with suppress(_Disconnected):
+                await _serve(scope, receive, send)
+        else:
+            await application(scope, receive, send)
+
+    return serve
+
+
+async def _serve(scope: WebSocketScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    """Accept every handshake, and say in a message what is refused: servers differ in how they refuse one."""
+    await receive()
+    await _send(send, {"type": "websocket.accept", "subprotocol": None, "headers": []})
+    try:
+        if scope["path"] != PATH:
+            raise NotFound("There is no WebSocket at this address.")
+        await _connect(await _in_thread(partial(connections.redeem, _ticket_of(scope))), receive, send)
+        code = _DONE
+    except PlatformError as error:
+        facts = {"code": error.code, "title": error.message, "hint": error.hint, "details": dict(error.details)}
+        await _send_text(send, {"type": "error", "status": int(problems.STATUS[error.kind]), **facts})
+        code = _FAILED
+    await _send(send, {"type": "websocket.close", "code": code, "reason": ""})
+
+
+async def _connect(grant: Grant, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    opened = _open.setdefault(asyncio.get_running_loop(), _OpenConnections())
+    fault = opened.add(grant)
+    try:
+        connection = await grant.open()
+        try:
+            await _Relay(connection, receive, send).run(fault)
+        finally:
+            await connection.close()
+    finally:
+        opened.remove(fault)
+
+
+class _Relay:
+    """Carries bytes between a WebSocket and a connection until both sides have ended, or one has failed."""
+
+    def __init__(self, connection: Connection, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        self._connection, self._receive, self._send = connection, receive, send
+        self._client_ended = asyncio.Event()
+
+    async def run(self, fault: asyncio.Future[PlatformError]) -> None:
+        """Carry bytes. Raises PlatformError for what breaks the connection, and what `fault` becomes."""
+        tasks = [asyncio.create_task(self._to_job()), asyncio.create_task(self._from_job())]
+        waiting: list[asyncio.Future[Any]] = [fault, *tasks]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if fault.done():
+                raise fault.result()
+            for task in filter(asyncio.Task.done, tasks):
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _to_job(self) -> None:
+        """Go on until the client has left."""
+        while True:
+            message = await self._receive()
+            if message["type"] != "websocket.receive":
+                raise _Disconnected
+            if (data := message.get("bytes")) is not None:
+                if data and not self._client_ended.is_set():
+                    await self._connection.send(data)
+            else:
+                await self._obey(message.get("text") or "")
+
+    async def _obey(self, text: str) -> None:
+        try:
+            kind = json.loads(text)["type"]
+        except (ValueError, RecursionError, KeyError, TypeError) as error:
+            raise InvalidInput("A text message is JSON with a `type`.") from error
+        if kind != "end":
+            raise InvalidInput("The type of a message is not known.")
+        if not self._client_ended.is_set():
+            self._client_ended.set()
+            await self._connection.end_sending()
+
+    async def _from_job(self) -> None:
+        """Go on until both sides have ended."""
+        while data := await self._connection.receive():
+            await _send(self._send, {"type": "websocket.send", "bytes": data, "text": None})
+        await _send_text(self._send, {"type": "end"})
+        await self._client_ended.wait()
+
+
+def _ticket_of(scope: WebSocketScope) -> str:
+    values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
+    scheme, _, ticket = "".join(values[:1]).partition(" ")
+    if scheme.lower() != "bearer":
+        raise InvalidTicket("A connection needs its ticket, as a bearer token.")
+    return ticket.strip()
+
+
+def _find_faults(grants: list[Grant]) -> list[PlatformError | None]:
+    return [connections.find_fault(grant) for grant in grants]
+
+
+async def _send_text(send: ASGISendCallable, content: dict[str, object]) -> None:
+    await _send(send, {"type": "websocket.send", "bytes": None, "text": json.dumps(content)})
+
+
+async def _send(send: ASGISendCallable, message: dict[str, object]) -> None:
+    try:
+        await send(message)  # type: ignore[arg-type]  # one of ASGI's messages
+    except OSError as error:  # what ASGI servers raise when the client is gone
+        raise _Disconnected from error
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    """Run a short call of the database on a thread of the process's pool."""
+
+    def run() -> T:
+        close_old_connections()
+        try:
+            return call()
+        finally:
+            close_old_connections()
+
+    return await sync_to_async(run, thread_sensitive=False)()

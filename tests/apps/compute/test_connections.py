@@ -1,0 +1,123 @@
+"""Connections to jobs: who gets a ticket, what it opens, and when that ends."""
+
+import pytest
+
+from accounts.errors import PermissionDenied
+from accounts.models import AuditEntry, Membership, Project, User
+from accounts.permissions import Role
+from compute.errors import InvalidTicket, JobNotRunning, PortRefused
+from compute.models import Job
+from compute.services import connections, resources
+from compute.workers import observe
+from core.errors import InvalidInput
+from tests.factories import compute as make
+
+NODE = {"name": "n-1", "cpu_millicores": 8000, "memory_bytes": 2**34, "gpus": 0}
+
+
+@pytest.fixture
+def job(project, template) -> Job:
+    """Return a job that runs."""
+    [job] = make.submit(project, template, "train")
+    make.start([job])
+    job.refresh_from_db()
+    return job
+
+
+def noted() -> list[tuple[str, str, dict]]:
+    entries = AuditEntry.objects.filter(action="compute.open_port")
+    return list(entries.values_list("actor_name", "target_name", "facts"))
+
+
+def test_a_member_gets_a_ticket_and_it_is_noted_once_for_all_its_connections(job, member, client):
+    client.force_login(User.objects.get(pk=member.user_id))
+
+    answer = client.post("/api/v1/compute/jobs/train/ports", {"port": 8888}, content_type="application/json")
+    grants = [connections.redeem(answer.json()["ticket"]) for _ in range(2)]
+
+    assert answer.status_code == 201
+    assert (answer.json()["url"], answer.json()["expires_in_s"]) == ("/connections", 600)
+    assert {(grant.job_id, grant.port, grant.rank) for grant in grants} == {(job.pk, 8888, 0)}
+    assert noted() == [(member.name, "train", {"port": 8888, "replica": 0})]
+
+
+def test_a_viewer_gets_no_ticket(job, viewer):
+    with pytest.raises(PermissionDenied):
+        connections.offer_port(actor=viewer, job=job, port=8888)
+
+    assert noted() == []
+
+
+def test_who_may_not_use_the_secrets_of_a_job_gets_no_ticket(job, project, member):
+    Project.objects.filter(pk=project.pk).update(secret_users=Role.ADMIN)
+    Job.objects.filter(pk=job.pk).update(spec={**job.spec, "secret_names": ["KEY"]})
+    job.refresh_from_db()
+
+    with pytest.raises(PermissionDenied):
+        connections.offer_port(actor=member, job=job, port=8888)
+
+
+def test_a_replica_that_there_is_not_is_refused(job, member):
+    with pytest.raises(InvalidInput):
+        connections.offer_port(actor=member, job=job, port=8888, replica=1)
+
+
+def test_a_job_that_has_ended_has_no_port(job, member, driver):
+    driver.finish("train")
+    observe.observe_resource(resource_id=job.resource_id)
+    job.refresh_from_db()
+
+    with pytest.raises(JobNotRunning, match="train does not run: it is succeeded"):
+        connections.offer_port(actor=member, job=job, port=8888)
+
+
+def test_a_resource_whose_jobs_have_no_ports_says_so(db, home, project, member, site_admin):
+    node = {**NODE, "gpu_model": "V100", "gpu_memory_bytes": 2**35}
+    lab = resources.attach_resource(actor=site_admin, name="lab", kind="simulated", config={"nodes": [node]})
+    [job] = make.submit(project, make.make_template(lab), "train", simulated_duration_s=600)
+    make.start([job])
+    job.refresh_from_db()
+
+    with pytest.raises(PortRefused) as refused:
+        connections.offer_port(actor=member, job=job, port=8888)
+
+    assert refused.value.message == (
+        "Ports of jobs can be reached on clusters and on the platform's own machine; lab is of kind simulated."
+    )
+    assert noted() == []
+
+
+@pytest.mark.parametrize("ticket", ["", "nonsense", "a:b:c"])
+def test_a_ticket_that_was_not_issued_is_refused(db, ticket):
+    with pytest.raises(InvalidTicket):
+        connections.redeem(ticket)
+
+
+def test_a_ticket_is_worthless_once_its_owner_may_not_run_commands_in_the_job(job, member):
+    ticket = connections.offer_port(actor=member, job=job, port=8888).text
+    grant = connections.redeem(ticket)
+    assert connections.find_fault(grant) is None
+
+    Membership.objects.filter(user_id=member.user_id).update(role=Role.VIEWER)
+
+    assert isinstance(connections.find_fault(grant), PermissionDenied)
+    with pytest.raises(PermissionDenied):
+        connections.redeem(ticket)
+
+
+def test_a_ticket_is_worthless_once_its_owner_is_disabled(job, member):
+    ticket = connections.offer_port(actor=member, job=job, port=8888).text
+
+    User.objects.filter(pk=member.user_id).update(is_active=False)
+
+    with pytest.raises(InvalidTicket):
+        connections.redeem(ticket)
+
+
+def test_a_ticket_is_for_one_run_of_a_job(job, member):
+    ticket = connections.offer_port(actor=member, job=job, port=8888).text
+
+    Job.objects.filter(pk=job.pk).update(evictions=1)
+
+    with pytest.raises(JobNotRunning, match="train was stopped, and runs anew"):
+        connections.redeem(ticket)

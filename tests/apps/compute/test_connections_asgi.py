@@ -1,0 +1,128 @@
+"""Connections to jobs as their WebSockets are served: what is carried, what is refused, and how they end."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+from asgiref.sync import async_to_sync
+from asgiref.testing import ApplicationCommunicator
+
+from compute.models import Job
+from compute.services import connections
+from config.asgi import application
+from tests.factories import compute as make
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LIMIT_S = 60
+
+
+@pytest.fixture
+def job(project, template) -> Job:
+    """Return a job that runs."""
+    [job] = make.submit(project, template, "train")
+    make.start([job])
+    job.refresh_from_db()
+    return job
+
+
+@pytest.fixture
+def ticket(job, member) -> str:
+    return connections.offer_port(actor=member, job=job, port=8888).text
+
+
+@asynccontextmanager
+async def connect(ticket: str | None, path: str = "/connections"):
+    """Open a WebSocket, and at its end leave."""
+    headers = [] if ticket is None else [(b"authorization", f"Bearer {ticket}".encode())]
+    scope = {"type": "websocket", "path": path, "query_string": b"", "headers": headers, "client": ("127.0.0.1", 1)}
+    socket = ApplicationCommunicator(application, scope)
+    await socket.send_input({"type": "websocket.connect"})
+    assert (await socket.receive_output(LIMIT_S))["type"] == "websocket.accept"
+    try:
+        yield socket
+    finally:
+        await socket.send_input({"type": "websocket.disconnect", "code": 1001})
+        await socket.wait(timeout=LIMIT_S)
+
+
+async def send(socket, data: bytes | str) -> None:
+    kind = "bytes" if isinstance(data, bytes) else "text"
+    await socket.send_input({"type": "websocket.receive", kind: data})
+
+
+async def receive(socket) -> object:
+    """Return the bytes, the text as JSON, or the code of the close that comes next."""
+    message = await socket.receive_output(LIMIT_S)
+    if message["type"] == "websocket.close":
+        return message["code"]
+    return message["bytes"] if message["bytes"] is not None else json.loads(message["text"])
+
+
+async def receive_refusal(socket) -> tuple[str, int]:
+    """Return the code of the error that comes next, once the connection was closed after it."""
+    error = await receive(socket)
+    assert error["type"] == "error"
+    assert await receive(socket) == 1011
+    return error["code"], error["status"]
+
+
+def test_bytes_are_carried_in_both_directions_until_both_sides_have_ended(ticket):
+    async def talk():
+        async with connect(ticket) as socket:
+            await send(socket, b"one")
+            first = await receive(socket)
+            await send(socket, b"two")
+            await send(socket, '{"type": "end"}')
+            return [first, *[await receive(socket) for _ in range(3)]]
+
+    assert async_to_sync(talk)() == [b"one", b"two", {"type": "end"}, 1000]
+
+
+@pytest.mark.parametrize("given", [None, "", "nonsense"])
+def test_what_is_no_ticket_opens_nothing(db, given):
+    async def talk():
+        async with connect(given) as socket:
+            return await receive_refusal(socket)
+
+    assert async_to_sync(talk)() == ("compute.invalid_ticket", 401)
+
+
+def test_there_is_no_other_websocket(ticket):
+    async def talk():
+        async with connect(ticket, "/live/") as socket:
+            return await receive_refusal(socket)
+
+    assert async_to_sync(talk)() == ("core.not_found", 404)
+
+
+@pytest.mark.parametrize("text", ["", "end", "[]", "{}", '{"type": "start"}', "[" * 100_000])
+def test_a_message_that_means_nothing_ends_the_connection(ticket, text):
+    async def talk():
+        async with connect(ticket) as socket:
+            await send(socket, text)
+            return await receive_refusal(socket)
+
+    assert async_to_sync(talk)() == ("core.invalid_input", 400)
+
+
+def test_a_port_on_which_nothing_listens_is_told(job, member):
+    ticket = connections.offer_port(actor=member, job=job, port=1).text
+
+    async def talk():
+        async with connect(ticket) as socket:
+            return await receive_refusal(socket)
+
+    assert async_to_sync(talk)() == ("compute.port_not_open", 409)
+
+
+def test_an_open_connection_ends_with_its_job(job, ticket):
+    async def talk():
+        async with connect(ticket) as socket:
+            await send(socket, b"one")
+            assert await receive(socket) == b"one"
+            await asyncio.to_thread(lambda: Job.objects.filter(pk=job.pk).update(state="succeeded"))
+            return await receive_refusal(socket)
+
+    assert async_to_sync(talk)() == ("compute.job_not_running", 409)
