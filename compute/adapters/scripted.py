@@ -19,6 +19,7 @@ from compute.engine.ports import (
     LogChunk,
     NodeFacts,
     ReportState,
+    TerminalRequest,
     UsageSample,
 )
 from compute.errors import PortNotOpen, ResourceUnreachable, StartRefused
@@ -167,6 +168,11 @@ class ScriptedDriver:
             raise PortNotOpen("Nothing listens on port 1 of the job.")
         return Echo()
 
+    async def open_terminal(self, name: str, rank: int, request: TerminalRequest) -> "EchoTerminal":  # noqa: ARG002
+        """Run what prints its size, and each new one, and exits with 3 when it is told to."""
+        self._answer()
+        return EchoTerminal(f"{' '.join(request.command)} in {request.columns} x {request.rows}\n")
+
     def wait_for_news(self, timeout_s: float) -> bool:
         """Wait until the script ends a job."""
         with self.jobs.changed:
@@ -199,6 +205,25 @@ class Echo:
 
     async def close(self) -> None:
         """Forget it."""
+
+
+class EchoTerminal(Echo):
+    """A terminal in which a program prints the size, and ends with 3 once `exit` was typed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.exit_code: int | None = None
+        self._pieces.put_nowait(text.encode())
+
+    async def send(self, data: bytes) -> None:
+        """Type some bytes."""
+        if data == b"exit":
+            self.exit_code = 3
+            await self.end_sending()
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Print the new size."""
+        await super().send(f"{columns} x {rows}\n".encode())
 
 
 class Jobs:

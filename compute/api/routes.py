@@ -10,7 +10,7 @@ from ninja import PatchDict, Query, Router, Status
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
 from compute.api import schemas
-from compute.engine.ports import CommandOutput
+from compute.engine.ports import CommandOutput, TerminalRequest
 from compute.models import Job, Resource, Template
 from compute.selectors import checkpoints, data_waits, logs, outlooks, waits
 from compute.selectors import jobs as job_selectors
@@ -179,6 +179,15 @@ def open_port(request: ApiRequest, name: str, body: schemas.PortIn) -> Status[co
     """
     job = job_selectors.get_job(actor=request.actor, name=name)
     ticket = connections.offer_port(actor=request.actor, job=job, port=body.port, replica=body.replica)
+    return Status(201, ticket)
+
+
+@router.post("/compute/jobs/{name}/terminals", response={201: schemas.TicketOut}, operation_id="compute_open_terminal")
+def open_terminal(request: ApiRequest, name: str, body: schemas.TerminalIn) -> Status[connections.Ticket]:
+    """Issue a ticket for a command in a terminal in a job that runs. The terminal is a WebSocket, as a port is."""
+    job = job_selectors.get_job(actor=request.actor, name=name)
+    wanted = TerminalRequest(tuple(body.command), columns=body.columns, rows=body.rows, kind=body.kind)
+    ticket = connections.offer_terminal(actor=request.actor, job=job, request=wanted, replica=body.replica)
     return Status(201, ticket)
 
 

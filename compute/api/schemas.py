@@ -8,6 +8,7 @@ from ninja import Schema
 from pydantic import Base64Bytes, Field
 
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
+from compute.engine.ports import MOST_CELLS
 from compute.selectors.data_waits import DataWait
 from compute.selectors.outlooks import Outlook
 from compute.selectors.waits import Wait
@@ -330,8 +331,20 @@ class CommandIn(BodySchema):
 class PortIn(BodySchema):
     """A TCP port of a job."""
 
-    port: Port
+    port: Port = Field(description="On which a program of the job listens.")
     replica: int = Field(0, ge=0, le=bounds.MAX_REPLICAS - 1, description="Which replica of a gang, by rank.")
+
+
+class TerminalIn(BodySchema):
+    """A command to run in a terminal in a job."""
+
+    command: list[bounds.Text] = Field(
+        min_length=1, max_length=1000, description="The program and its arguments; no shell reads them."
+    )
+    columns: int = Field(80, ge=1, le=MOST_CELLS, description="How wide the terminal is.")
+    rows: int = Field(24, ge=1, le=MOST_CELLS, description="How high it is.")
+    kind: str = Field("xterm", pattern=r"^[A-Za-z0-9._+-]{1,100}$", description="What `$TERM` is; clusters choose it.")
+    replica: int = Field(0, ge=0, le=bounds.MAX_REPLICAS - 1, description="In which replica of a gang, by rank.")
 
 
 class TicketOut(Schema):

@@ -296,6 +296,41 @@ class OpensPorts(Protocol):
         """
 
 
+MOST_CELLS = 1000
+"""The most columns, and the most rows, that a terminal may have."""
+
+
+@dataclass(frozen=True)
+class TerminalRequest:
+    """A command that is to run in a terminal of this size; `kind` is what `$TERM` names."""
+
+    command: tuple[str, ...]
+    columns: int
+    rows: int
+    kind: str = "xterm"
+
+
+@runtime_checkable
+class Terminal(Connection, Protocol):
+    """A connection to a command in a terminal. `exit_code` is known once `receive` has returned nothing."""
+
+    exit_code: int | None
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Let the terminal have another size."""
+
+
+@runtime_checkable
+class OpensTerminals(Protocol):
+    """A driver that can run a command in a terminal beside the job's own."""
+
+    async def open_terminal(self, name: str, rank: int, request: TerminalRequest) -> Terminal:
+        """Run a command where a replica of a job runs, as the job's user, until it ends or the connection is closed.
+
+        Raises JobNotRunning, CommandRefused and ResourceUnreachable.
+        """
+
+
 @runtime_checkable
 class KeepsLeftovers(Protocol):
     """A driver whose place keeps something of each run until it is deleted, whether or not anybody knows its job."""

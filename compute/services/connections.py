@@ -1,30 +1,31 @@
 """Connections from outside to jobs that run: tickets for them, and what a ticket opens.
 
-A ticket says who asked for what, signed, so any web process can redeem it. Whatever it was issued for is checked again
-when it is redeemed, and from time to time as long as what it opened is open.
+Whatever a ticket was issued for is checked again when it is redeemed, and from time to time as long as what it opened
+is open.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-
-from django.core import signing
+from functools import partial
 
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
-from accounts.selectors import find_actor
 from accounts.services import secrets
 from compute import permissions
-from compute.adapters import drivers
-from compute.engine.ports import Connection, OpensPorts
+from compute.adapters import connection_tickets, drivers
+from compute.adapters.connection_tickets import Claims
+from compute.engine.ports import ComputeDriver, Connection, OpensPorts, OpensTerminals, TerminalRequest
 from compute.engine.states import JobState
-from compute.errors import InvalidTicket, JobNotRunning, PortRefused
+from compute.errors import CommandRefused, InvalidTicket, JobNotRunning, PortRefused
 from compute.models import Job
 from compute.selectors import jobs as job_selectors
 from compute.services import confinement
-from core.errors import InvalidInput, PlatformError
+from core.errors import InvalidInput
 
-TICKET_LIFE_S = 600
-_SALT = "compute.connection"
+_WHERE = "on clusters and on the platform's own machine"
+# A ticket is a header of a request, which proxies limit to 8 KB.
+_MOST_COMMAND_BYTES = 3000
 
 
 @dataclass(frozen=True)
@@ -33,23 +34,7 @@ class Ticket:
 
     text: str
     url: str = "/connections"
-    expires_in_s: int = TICKET_LIFE_S
-
-
-@dataclass(frozen=True)
-class Grant:
-    """What a ticket entitles to: connections of a person to a port of a replica of one run of a job."""
-
-    user_id: int
-    job_id: str
-    run_name: str
-    rank: int
-    port: int
-    driver: OpensPorts
-
-    async def open(self) -> Connection:
-        """Connect to the job. Raises PortNotOpen, JobNotRunning and ResourceUnreachable."""
-        return await self.driver.open_port(self.run_name, self.rank, self.port)
+    expires_in_s: int = connection_tickets.LIFE_S
 
 
 def offer_port(*, actor: Actor, job: Job, port: int, replica: int = 0) -> Ticket:
@@ -58,42 +43,42 @@ def offer_port(*, actor: Actor, job: Job, port: int, replica: int = 0) -> Ticket
     What listens there may show all that the job sees, so the actor must be allowed to run commands in it. Raises
     JobNotRunning, PortRefused, ResourceUnreachable, and InvalidInput for a replica that there is not.
     """
-    _check(actor, job, replica)
+    _require_ports(_check(actor, job, replica), job)
     audit.record(actor, "compute.open_port", job, port=port, replica=replica)
-    facts = [actor.user_id, job.pk, job.run_name, replica, port]
-    return Ticket(signing.dumps(facts, salt=_SALT))
+    return Ticket(connection_tickets.sign(Claims(actor.user_id, job.pk, job.run_name, replica, port=port)))
 
 
-def redeem(ticket: str) -> Grant:
-    """Return what a ticket entitles to now. Raises InvalidTicket, and what `offer_port` raises."""
-    try:
-        user_id, job_id, run_name, rank, port = signing.loads(ticket, salt=_SALT, max_age=TICKET_LIFE_S)
-    except (signing.BadSignature, ValueError, TypeError) as error:
-        raise InvalidTicket("This ticket is unknown or has expired.") from error
-    driver = _check_run(user_id, job_id, run_name, rank)
-    return Grant(user_id, job_id, run_name, rank, port, driver)
+def offer_terminal(*, actor: Actor, job: Job, request: TerminalRequest, replica: int = 0) -> Ticket:
+    """Return a ticket for a command in a terminal in a job that runs. It sees what the job sees.
+
+    Raises JobNotRunning, CommandRefused, ResourceUnreachable, and InvalidInput for a replica that there is not, and for
+    a command that is too long.
+    """
+    command = " ".join(request.command)
+    if len(command.encode()) > _MOST_COMMAND_BYTES:
+        raise InvalidInput(f"A command in a terminal has at most {_MOST_COMMAND_BYTES:,} bytes.")
+    _require_terminals(_check(actor, job, replica), job)
+    audit.record(actor, "compute.open_terminal", job, command=command, replica=replica)
+    return Ticket(connection_tickets.sign(Claims(actor.user_id, job.pk, job.run_name, replica, terminal=request)))
 
 
-def find_fault(grant: Grant) -> PlatformError | None:
-    """Return why a connection has to end that a ticket has opened; None: it may stay."""
-    try:
-        _check_run(grant.user_id, grant.job_id, grant.run_name, grant.rank)
-    except PlatformError as error:
-        return error
-    return None
+def redeem(*, actor: Actor, claims: Claims) -> Callable[[], Awaitable[Connection]]:
+    """Return what opens the connection that a ticket is for, if the actor may still have it.
 
-
-def _check_run(user_id: int, job_id: str, run_name: str, rank: int) -> OpensPorts:
-    actor = find_actor(user_id)
-    job = Job.objects.select_related("resource").filter(pk=job_id).first()
-    if actor is None or job is None:
-        raise InvalidTicket("Whom this ticket was issued to, or its job, is not there any more.")
-    if job.run_name != run_name:
+    Raises InvalidTicket where the job is gone, and what the offers raise; what is returned raises what the driver does.
+    """
+    job = Job.objects.select_related("resource").filter(pk=claims.job_id).first()
+    if job is None:
+        raise InvalidTicket("The job of this ticket is not there any more.")
+    if job.run_name != claims.run_name:
         raise JobNotRunning(f"{job.label} was stopped, and runs anew.")
-    return _check(actor, job, rank)
+    driver = _check(actor, job, claims.rank)
+    if claims.terminal is None:
+        return partial(_require_ports(driver, job).open_port, claims.run_name, claims.rank, claims.port)
+    return partial(_require_terminals(driver, job).open_terminal, claims.run_name, claims.rank, claims.terminal)
 
 
-def _check(actor: Actor, job: Job, replica: int) -> OpensPorts:
+def _check(actor: Actor, job: Job, replica: int) -> ComputeDriver:
     require(actor, permissions.SUBMIT_JOBS, job.project_id)
     secrets.require_use(actor=actor, project_id=job.project_id, names=set(job_selectors.get_spec(job).secret_names))
     confinement.require_use(actor=actor, resources=[job.resource])
@@ -103,10 +88,16 @@ def _check(actor: Actor, job: Job, replica: int) -> OpensPorts:
         )
     if job.state != JobState.RUNNING:
         raise JobNotRunning(f"{job.label} does not run: it is {job.state}.")
-    driver = drivers.driver_of(job.resource)
+    return drivers.driver_of(job.resource)
+
+
+def _require_ports(driver: ComputeDriver, job: Job) -> OpensPorts:
     if not isinstance(driver, OpensPorts):
-        raise PortRefused(
-            f"Ports of jobs can be reached on clusters and on the platform's own machine; {job.resource.name} is of "
-            f"kind {job.resource.kind}."
-        )
+        raise PortRefused(f"Ports of jobs can be reached {_WHERE}; {job.resource.name} is of kind {job.resource.kind}.")
+    return driver
+
+
+def _require_terminals(driver: ComputeDriver, job: Job) -> OpensTerminals:
+    if not isinstance(driver, OpensTerminals):
+        raise CommandRefused(f"Terminals can be opened {_WHERE}; {job.resource.name} is of kind {job.resource.kind}.")
     return driver

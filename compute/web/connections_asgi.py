@@ -2,7 +2,8 @@
 
 The ticket of a connection is the bearer token of its handshake, so no page of another site can open one. Binary
 messages are bytes of the connection in both directions. Text messages are JSON: `{"type": "end"}` says that a side
-sends no more, and `{"type": "error", ...}` why the server ends the connection.
+sends no more, `{"type": "error", ...}` why the server ends the connection. Of a terminal `{"type": "exit", "code": 0}`
+says how its command ended, and the client tells its size by `{"type": "resize", "columns": 80, "rows": 24}`.
 
 An open connection holds no thread and no database connection, and how many a person may have is limited: whoever
 forgets one slows nobody else. One task of the process looks every few seconds whether those that are open still may be.
@@ -11,7 +12,7 @@ forgets one slows nobody else. One task of the process looks every few seconds w
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -22,10 +23,12 @@ from asgiref.sync import sync_to_async
 from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope, WebSocketScope
 from django.db import close_old_connections
 
-from compute.engine.ports import Connection
+from accounts.selectors import find_actor
+from compute.adapters import connection_tickets
+from compute.adapters.connection_tickets import Claims
+from compute.engine.ports import MOST_CELLS, Connection, Terminal
 from compute.errors import InvalidTicket, TooManyConnections
 from compute.services import connections
-from compute.services.connections import Grant
 from core.errors import InvalidInput, NotFound, PlatformError
 from web import problems
 
@@ -45,21 +48,21 @@ class _Disconnected(Exception):
 
 
 class _OpenConnections:
-    """Those of one event loop. What has to end is told by the future of its grant."""
+    """Those of one event loop, each with a future that becomes the reason why it has to end."""
 
     def __init__(self) -> None:
-        self._faults: dict[asyncio.Future[PlatformError], Grant] = {}
+        self._faults: dict[asyncio.Future[PlatformError], Claims] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    def add(self, grant: Grant) -> asyncio.Future[PlatformError]:
-        """Count a connection in; what is returned becomes the reason why it has to end. Raises TooManyConnections."""
+    def add(self, claims: Claims) -> asyncio.Future[PlatformError]:
+        """Count a connection in, and return its future. Raises TooManyConnections."""
         counts = Counter(each.user_id for each in self._faults.values())
-        if counts[grant.user_id] >= MOST_OF_PERSON:
+        if counts[claims.user_id] >= MOST_OF_PERSON:
             raise TooManyConnections(f"You have {MOST_OF_PERSON} connections to jobs open, the most that there may be.")
         if len(self._faults) >= MOST_OF_PROCESS:
             raise TooManyConnections(f"{MOST_OF_PROCESS} connections to jobs are open, the most that there may be.")
         fault: asyncio.Future[PlatformError] = asyncio.get_running_loop().create_future()
-        self._faults[fault] = grant
+        self._faults[fault] = claims
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
         return fault
@@ -106,7 +109,8 @@ async def _serve(scope: WebSocketScope, receive: ASGIReceiveCallable, send: ASGI
     try:
         if scope["path"] != PATH:
             raise NotFound("There is no WebSocket at this address.")
-        await _connect(await _in_thread(partial(connections.redeem, _ticket_of(scope))), receive, send)
+        claims = connection_tickets.read(_bearer_of(scope))
+        await _connect(claims, await _in_thread(partial(_redeem, claims)), receive, send)
         code = _DONE
     except PlatformError as error:
         facts = {"code": error.code, "title": error.message, "hint": error.hint, "details": dict(error.details)}
@@ -115,11 +119,16 @@ async def _serve(scope: WebSocketScope, receive: ASGIReceiveCallable, send: ASGI
     await _send(send, {"type": "websocket.close", "code": code, "reason": ""})
 
 
-async def _connect(grant: Grant, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+async def _connect(
+    claims: Claims,
+    open_connection: Callable[[], Awaitable[Connection]],
+    receive: ASGIReceiveCallable,
+    send: ASGISendCallable,
+) -> None:
     opened = _open.setdefault(asyncio.get_running_loop(), _OpenConnections())
-    fault = opened.add(grant)
+    fault = opened.add(claims)
     try:
-        connection = await grant.open()
+        connection = await open_connection()
         try:
             await _Relay(connection, receive, send).run(fault)
         finally:
@@ -133,6 +142,7 @@ class _Relay:
 
     def __init__(self, connection: Connection, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         self._connection, self._receive, self._send = connection, receive, send
+        self._terminal = connection if isinstance(connection, Terminal) else None
         self._client_ended = asyncio.Event()
 
     async def run(self, fault: asyncio.Future[PlatformError]) -> None:
@@ -163,25 +173,38 @@ class _Relay:
                 await self._obey(message.get("text") or "")
 
     async def _obey(self, text: str) -> None:
-        try:
-            kind = json.loads(text)["type"]
-        except (ValueError, RecursionError, KeyError, TypeError) as error:
-            raise InvalidInput("A text message is JSON with a `type`.") from error
-        if kind != "end":
-            raise InvalidInput("The type of a message is not known.")
-        if not self._client_ended.is_set():
-            self._client_ended.set()
-            await self._connection.end_sending()
+        match _read_message(text):
+            case {"type": "end"} if not self._client_ended.is_set():
+                self._client_ended.set()
+                await self._connection.end_sending()
+            case {"type": "end"}:
+                return
+            case {"type": "resize", "columns": int(columns), "rows": int(rows)} if self._terminal is not None:
+                if not (0 < columns <= MOST_CELLS and 0 < rows <= MOST_CELLS):
+                    raise InvalidInput(f"A terminal has 1 to {MOST_CELLS} columns and rows.")
+                await self._terminal.resize(columns, rows)
+            case _:
+                raise InvalidInput("A text message has a known type.")
 
     async def _from_job(self) -> None:
         """Go on until both sides have ended."""
         while data := await self._connection.receive():
             await _send(self._send, {"type": "websocket.send", "bytes": data, "text": None})
+        if self._terminal is not None:
+            await _send_text(self._send, {"type": "exit", "code": self._terminal.exit_code})
+            return
         await _send_text(self._send, {"type": "end"})
         await self._client_ended.wait()
 
 
-def _ticket_of(scope: WebSocketScope) -> str:
+def _read_message(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("A text message is JSON.") from error
+
+
+def _bearer_of(scope: WebSocketScope) -> str:
     values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
     scheme, _, ticket = "".join(values[:1]).partition(" ")
     if scheme.lower() != "bearer":
@@ -189,8 +212,23 @@ def _ticket_of(scope: WebSocketScope) -> str:
     return ticket.strip()
 
 
-def _find_faults(grants: list[Grant]) -> list[PlatformError | None]:
-    return [connections.find_fault(grant) for grant in grants]
+def _redeem(claims: Claims) -> Callable[[], Awaitable[Connection]]:
+    actor = find_actor(claims.user_id or 0)
+    if actor is None:
+        raise InvalidTicket("Whom this ticket was issued to is not there any more.")
+    return connections.redeem(actor=actor, claims=claims)
+
+
+def _find_faults(all_claims: list[Claims]) -> list[PlatformError | None]:
+    """Return why each connection has to end; None: it may stay."""
+    faults: list[PlatformError | None] = []
+    for claims in all_claims:
+        try:
+            _redeem(claims)
+            faults.append(None)
+        except PlatformError as error:
+            faults.append(error)
+    return faults
 
 
 async def _send_text(send: ASGISendCallable, content: dict[str, object]) -> None:

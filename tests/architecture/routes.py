@@ -103,6 +103,7 @@ GET    /compute/jobs/{name}/log                               401      404    20
 GET    /compute/jobs/{name}/usage                             401      404    200    200   200  200
 POST   /compute/jobs/{name}/exec                              401      404    403    409   409  409
 POST   /compute/jobs/{name}/ports                             401      404    403    409   409  409
+POST   /compute/jobs/{name}/terminals                         401      404    403    409   409  409
 POST   /compute/jobs/{name}/cancel                            401      404    403    200   200  200
 DELETE /compute/jobs/{name}                                   401      404    403    204   204  204
 POST   /compute/jobs/{name}/suspend                           401      404    403    200   200  200
@@ -429,6 +430,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /compute/jobs/try": {"project": "team-a", "template": "lab.small", "command": "true"},
         "POST /compute/jobs/{name}/exec": {"command": ["true"]},
         "POST /compute/jobs/{name}/ports": {"port": 8888},
+        "POST /compute/jobs/{name}/terminals": {"command": ["bash"]},
         "POST /compute/jobs/{name}/cancel": {},
         "POST /compute/jobs/{name}/rerun": {},
         "POST /scheduler/pools": {"name": "more"},

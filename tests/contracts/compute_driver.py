@@ -8,6 +8,7 @@ import asyncio
 import threading
 import time
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -23,9 +24,11 @@ from compute.engine.ports import (
     OpensPorts,
     OutputReader,
     ReportState,
+    Terminal,
+    TerminalRequest,
     UsageSample,
 )
-from compute.errors import JobNotRunning, PortNotOpen, StartRefused
+from compute.errors import ConnectionBroken, JobNotRunning, PortNotOpen, StartRefused
 
 DEADLINE_S = 60
 SOURCES = {
@@ -116,6 +119,115 @@ class PortContract:
     def test_a_job_that_there_is_not_has_no_port(self, place):
         with pytest.raises(JobNotRunning):
             asyncio.run(ask(place.driver, "nobody", 1))
+
+
+class TerminalContract:
+    """What a driver promises besides that opens terminals."""
+
+    def test_a_command_has_a_terminal_of_its_own_and_tells_its_exit_code(self, place):
+        place.start_endless("endless")
+        place.wait_for("endless", ReportState.RUNNING)
+        request = TerminalRequest(("sh", "-c", "tty >/dev/null && stty size; exit 7"), columns=77, rows=33)
+
+        assert run_in_terminal(place, "endless", request) == (b"33 77\r\n", 7)
+
+    def test_what_is_typed_reaches_the_command_and_ctrl_c_interrupts_it(self, place):
+        place.start_endless("endless")
+        place.wait_for("endless", ReportState.RUNNING)
+        script = "trap 'echo interrupted; exit 3' INT; read line; echo got $line; while :; do sleep 0.1; done"
+        request = TerminalRequest(("sh", "-c", script), columns=80, rows=24)
+
+        async def talk():
+            terminal = await place.driver.open_terminal("endless", 0, request)
+            try:
+                await terminal.send(b"hello\n")
+                printed = await read_until(terminal, b"got hello\r\n")
+                await terminal.send(b"\x03")
+                return printed + await read_until(terminal, b""), terminal.exit_code
+            finally:
+                await terminal.close()
+
+        printed, exit_code = run_once_it_has_begun(talk)
+
+        assert printed.endswith(b"interrupted\r\n")
+        assert exit_code == 3
+
+    def test_a_command_is_told_of_a_new_size(self, place):
+        place.start_endless("endless")
+        place.wait_for("endless", ReportState.RUNNING)
+        script = "trap 'stty size; exit' WINCH; echo begun; while :; do sleep 0.1; done"
+        request = TerminalRequest(("sh", "-c", script), columns=80, rows=24)
+
+        async def talk():
+            terminal = await place.driver.open_terminal("endless", 0, request)
+            try:
+                await read_until(terminal, b"begun\r\n")
+                await terminal.resize(120, 40)
+                return await read_until(terminal, b"")
+            finally:
+                await terminal.close()
+
+        assert run_once_it_has_begun(talk) == b"40 120\r\n"
+
+    def test_a_terminal_ends_with_its_job(self, place):
+        place.start_endless("endless")
+        place.wait_for("endless", ReportState.RUNNING)
+        request = TerminalRequest(("sh", "-c", "echo begun; exec sleep 600"), columns=80, rows=24)
+
+        async def talk():
+            terminal = await place.driver.open_terminal("endless", 0, request)
+            try:
+                printed = await read_until(terminal, b"begun\r\n")
+                await asyncio.to_thread(place.driver.stop, "endless", 1)
+                with suppress(ConnectionBroken):
+                    printed += await read_until(terminal, b"")
+                return printed, terminal.exit_code
+            finally:
+                await terminal.close()
+
+        printed, exit_code = run_once_it_has_begun(talk)
+        place.wait_for_end("endless")
+
+        assert printed == b"begun\r\n"
+        assert exit_code != 0
+        with pytest.raises(JobNotRunning):
+            asyncio.run(place.driver.open_terminal("endless", 0, request))
+
+
+def run_once_it_has_begun(talk):
+    """Run a coroutine, again while the job's command has not begun."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            return asyncio.run(talk())
+        except JobNotRunning:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def run_in_terminal(place: Place, name: str, request: TerminalRequest) -> tuple[bytes, int | None]:
+    """Run a command to its end, and return what it printed and its exit code."""
+
+    async def talk():
+        terminal = await place.driver.open_terminal(name, 0, request)
+        try:
+            return await read_until(terminal, b""), terminal.exit_code
+        finally:
+            await terminal.close()
+
+    return run_once_it_has_begun(talk)
+
+
+async def read_until(terminal: Terminal, end: bytes) -> bytes:
+    """Return what a command prints up to some bytes; empty: to its end."""
+    printed = b""
+    while not end or end not in printed:
+        data = await terminal.receive()
+        if not data:
+            assert not end, printed
+            return printed
+        printed += data
+    return printed
 
 
 async def ask(driver: OpensPorts, name: str, port: int) -> bytes:

@@ -1,14 +1,20 @@
-"""Ports of running jobs, reached from the user's machine through the platform."""
+"""Ports of running jobs, and terminals in them, reached from the user's machine through the platform."""
 
+import fcntl
+import os
 import re
+import select
 import signal
 import socket
+import struct
 import subprocess
+import termios
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -16,7 +22,7 @@ from compute.web.connections_asgi import MOST_OF_PERSON
 from tests.journeys.product import BIN, Product
 from tests.ports import reserve_port
 
-ON_THIS_MACHINE = ("--template", "this-machine.small")
+LIMIT_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +32,21 @@ def running(tmp_path_factory) -> Iterator[Product]:
     product.cli("project", "create", "demo", cwd=product.home)
     yield product
     product.stop()
+
+
+@pytest.fixture
+def submit(running, tmp_path) -> Iterator[Callable[..., str]]:
+    """Return a function that submits a job and waits until it runs. At the end all of them make way for others."""
+    jobs = []
+
+    def act(command: str, *options: str) -> str:
+        options = ("--project", "demo", "--template", "this-machine.small", *options)
+        jobs.append(running.cli_json("job", "submit", command, *options, cwd=tmp_path)["name"])
+        running.wait_for(lambda: state_of(running, tmp_path, jobs[-1]), lambda state: state == "running")
+        return jobs[-1]
+
+    yield act
+    running.cli("job", "stop", *jobs, cwd=tmp_path)
 
 
 @contextmanager
@@ -47,13 +68,6 @@ def forwarded(product: Product, cwd: Path, job: str, port: int) -> Iterator[tupl
             yield process, int(match[1])
         finally:
             process.kill()
-
-
-def submit(product: Product, cwd: Path, command: str, *options: str) -> str:
-    """Submit a job and wait until it runs."""
-    job = product.cli_json("job", "submit", command, "--project", "demo", *options, cwd=cwd)["name"]
-    product.wait_for(lambda: state_of(product, cwd, job), lambda state: state == "running")
-    return job
 
 
 def state_of(product: Product, cwd: Path, job: str) -> str:
@@ -95,9 +109,9 @@ with socket.create_server(("127.0.0.1", {port})) as server:
 """
 
 
-def test_a_web_server_in_a_job_is_reached_until_the_job_ends(running, tmp_path):
+def test_a_web_server_in_a_job_is_reached_until_the_job_ends(running, submit, tmp_path):
     port = reserve_port()
-    job = submit(running, tmp_path, f"echo 42 > answer; exec python -u -m http.server {port}", *ON_THIS_MACHINE)
+    job = submit(f"echo 42 > answer; exec python -u -m http.server {port}")
     wait_for_line(running, tmp_path, job, "Serving HTTP")
 
     with forwarded(running, tmp_path, job, port) as (process, local):
@@ -113,12 +127,11 @@ def test_a_web_server_in_a_job_is_reached_until_the_job_ends(running, tmp_path):
     assert f"✗ {job} does not run: it is cancelled." in said
 
 
-def test_each_direction_ends_by_itself_and_a_port_without_a_listener_is_told(running, tmp_path):
+def test_each_direction_ends_by_itself_and_a_port_without_a_listener_is_told(running, submit, tmp_path):
     port, closed = reserve_port(), reserve_port()
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "count.py").write_text(COUNTER.format(port=port) + "\n")
-    options = ("--code", str(tmp_path / "code"), *ON_THIS_MACHINE)
-    job = submit(running, tmp_path, "echo begins; exec python count.py", *options)
+    job = submit("echo begins; exec python count.py", "--code", str(tmp_path / "code"))
 
     with forwarded(running, tmp_path, job, closed) as (process, local):
         assert talk(local, b"hello") == b""
@@ -135,9 +148,9 @@ def test_each_direction_ends_by_itself_and_a_port_without_a_listener_is_told(run
     assert size == b"3000000"
 
 
-def test_a_forward_outlives_a_restart_of_the_platform(running, tmp_path):
+def test_a_forward_outlives_a_restart_of_the_platform(running, submit, tmp_path):
     port = reserve_port()
-    job = submit(running, tmp_path, f"echo 42 > answer; exec python -u -m http.server {port}", *ON_THIS_MACHINE)
+    job = submit(f"echo 42 > answer; exec python -u -m http.server {port}")
     wait_for_line(running, tmp_path, job, "Serving HTTP")
 
     with forwarded(running, tmp_path, job, port) as (_, local):
@@ -149,9 +162,9 @@ def test_a_forward_outlives_a_restart_of_the_platform(running, tmp_path):
         assert fetch(local) == b"42\n"
 
 
-def test_forgotten_connections_are_limited_and_slow_no_page(running, tmp_path):
+def test_forgotten_connections_are_limited_and_slow_no_page(running, submit, tmp_path):
     port = reserve_port()
-    job = submit(running, tmp_path, f"echo 42 > answer; exec python -u -m http.server {port}", *ON_THIS_MACHINE)
+    job = submit(f"echo 42 > answer; exec python -u -m http.server {port}")
     wait_for_line(running, tmp_path, job, "Serving HTTP")
 
     with forwarded(running, tmp_path, job, port) as (process, local):
@@ -163,3 +176,88 @@ def test_forgotten_connections_are_limited_and_slow_no_page(running, tmp_path):
         assert running.wait_for(lambda: try_to_fetch(local), lambda answer: answer == b"42\n")
 
     assert said[1] == f"✗ You have {MOST_OF_PERSON} connections to jobs open, the most that there may be.\n"
+
+
+class Screen:
+    """A terminal of 77 columns and 33 rows in which `nearline` runs."""
+
+    def __init__(self, product: Product, cwd: Path, *arguments: str) -> None:
+        self.master, slave = os.openpty()
+        self.resize(77, 33)
+        self.before = termios.tcgetattr(self.master)
+        environment = {**product.environment, "NEARLINE_URL": product.url, "NEARLINE_TOKEN": product.token}
+        command = ["setsid", "--ctty", BIN / "nearline", *arguments]
+        self.process = subprocess.Popen(command, cwd=cwd, env=environment, stdin=slave, stdout=slave, stderr=slave)
+        os.close(slave)
+        self.shown = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def read_until(self, text: str | None) -> str:
+        """Return what is shown up to a text; None: until the program ends."""
+        while text is None or text not in self.shown:
+            assert select.select([self.master], [], [], LIMIT_S)[0], self.shown
+            try:
+                self.shown += os.read(self.master, 1 << 16).decode()
+            except OSError:  # nobody has the terminal open any more
+                assert text is None, self.shown
+                break
+        return self.shown
+
+
+def test_a_shell_in_a_job_has_a_real_terminal(running, submit, tmp_path):
+    job = submit("echo 4$((1 + 1)) > answer; echo begun; exec sleep 600")
+    wait_for_line(running, tmp_path, job, "begun")
+
+    with Screen(running, tmp_path, "job", "bash", job) as screen:
+        screen.type("cat answer; tty; stty size\r")
+        screen.read_until("33 77\r\n")
+        screen.type("echo sleeps; sleep 600\r")
+        screen.read_until("sleeps\r\n")
+        screen.type("\x03")
+        screen.type("exit 5\r")
+        shown = screen.read_until(None)
+        after = termios.tcgetattr(screen.master)
+        assert screen.process.wait() == 5
+
+    assert "42\r\n/dev/pts/" in shown
+    assert after == screen.before
+
+
+def test_a_command_in_a_terminal_learns_of_a_new_size(running, submit, tmp_path):
+    job = submit("echo begun; exec sleep 600")
+    wait_for_line(running, tmp_path, job, "begun")
+    script = "trap 'stty size; exit 4' WINCH; echo begun; while :; do sleep 0.1; done"
+
+    with Screen(running, tmp_path, "job", "exec", "-it", job, "--", "sh", "-c", script) as screen:
+        screen.read_until("begun")
+        screen.resize(120, 40)
+
+        assert screen.read_until(None).endswith("40 120\r\n")
+        assert screen.process.wait() == 4
+
+
+def test_a_terminal_whose_job_is_killed_says_so_and_leaves_the_users_terminal_as_it_was(running, submit, tmp_path):
+    job = submit("echo begun; exec sleep 600")
+    wait_for_line(running, tmp_path, job, "begun")
+
+    with Screen(running, tmp_path, "job", "exec", "-it", job, "--", "sh", "-c", 'echo be""gins; sleep 600') as screen:
+        screen.read_until("begins")
+        running.cli("job", "stop", job, cwd=tmp_path)
+        screen.read_until(None)
+        after = termios.tcgetattr(screen.master)
+        assert screen.process.wait() != 0
+
+    assert after == screen.before

@@ -7,7 +7,7 @@ import pytest
 from compute.engine.mounts import Mount, Tree
 from compute.engine.ports import EndCause, ReportState
 from compute.errors import JobNotRunning
-from tests.contracts.compute_driver import ComputeDriverContract, PortContract, read_output
+from tests.contracts.compute_driver import ComputeDriverContract, PortContract, TerminalContract, read_output
 from tests.kubernetes.agent_image import write_agent_image
 from tests.kubernetes.place import open_place
 
@@ -24,7 +24,7 @@ def place(agents, tmp_path):
         yield place
 
 
-class TestKubernetesDriver(PortContract, ComputeDriverContract):
+class TestKubernetesDriver(PortContract, TerminalContract, ComputeDriverContract):
     pass
 
 

@@ -24,7 +24,7 @@ GROUPS = {
     "flow": {"validate", "push", "run", "list"},
     "run": {"list", "show", "logs", "cancel", "retry", "keep"},
     "job": {
-        *("submit", "list", "show", "logs", "try", "why", "evictions", "exec", "port-forward"),
+        *("submit", "list", "show", "logs", "try", "why", "evictions", "exec", "bash", "port-forward"),
         *("stop", "delete", "suspend", "resume", "rerun"),
     },
     "experiment": {"list", "show", "compare"},

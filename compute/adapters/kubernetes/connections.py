@@ -1,8 +1,8 @@
-"""Connections to ports of pods, as the port `Connection` has them."""
+"""Connections to ports of pods and to commands in them, as the ports `Connection` and `Terminal` have them."""
 
 from compute.errors import ConnectionBroken, PortNotOpen
 from core.kubernetes.errors import ClusterUnreachable
-from core.kubernetes.streams import PortNotServed, PortStream
+from core.kubernetes.streams import PortNotServed, PortStream, TerminalStream
 
 
 class PodConnection:
@@ -32,3 +32,26 @@ class PodConnection:
     async def close(self) -> None:
         """End it."""
         await self._stream.close()
+
+
+class PodTerminal:
+    """A command in a terminal in a pod, carried by the cluster."""
+
+    def __init__(self, stream: TerminalStream) -> None:
+        self._stream = stream
+        self.send, self.resize, self.close = stream.send, stream.resize, stream.close
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the command has ended."""
+        return self._stream.exit_code
+
+    async def receive(self) -> bytes:
+        """Return what the command prints next."""
+        try:
+            return await self._stream.receive()
+        except ClusterUnreachable as error:
+            raise ConnectionBroken(error.message) from error
+
+    async def end_sending(self) -> None:
+        """Do nothing: a terminal stays open in both directions."""

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
 from compute.adapters.kubernetes import manifests, nodes, states, storage
-from compute.adapters.kubernetes.connections import PodConnection
+from compute.adapters.kubernetes.connections import PodConnection, PodTerminal
 from compute.adapters.kubernetes.manifests import FORGOTTEN, VERDICT, PodSettings, object_name
 from compute.adapters.kubernetes.pod_cache import PodCache
 from compute.adapters.kubernetes.pod_logs import PodLogs
@@ -32,6 +32,7 @@ from compute.engine.ports import (
     LogChunk,
     NodeFacts,
     OutputReader,
+    TerminalRequest,
     UsageSample,
 )
 from compute.engine.secret_forms import forms_of
@@ -41,6 +42,9 @@ from core.kubernetes import commands, streams
 from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Gateway, Json, Refusal
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -269,16 +273,35 @@ class KubernetesDriver:
 
     async def open_port(self, name: str, rank: int, port: int) -> PodConnection:
         """Connect to a port of a pod, by its node."""
+        try:
+            socket = await self._open_stream(name, rank, "portforward", [("ports", str(port))], streams.PORT_PROTOCOLS)
+        except Refusal as error:
+            raise PortRefused(f"The cluster refuses connections to the job: {error.message}") from error
+        return PodConnection(streams.PortStream(socket), port)
+
+    async def open_terminal(self, name: str, rank: int, request: TerminalRequest) -> PodTerminal:
+        """Run a command in a terminal in the user's container of a pod."""
+        options = {"container": manifests.MAIN, "stdin": "true", "stdout": "true", "tty": "true"}
+        query = [*(("command", part) for part in request.command), *options.items()]
+        try:
+            socket = await self._open_stream(name, rank, "exec", query, commands.PROTOCOLS)
+        except Refusal as error:
+            raise CommandRefused(f"The cluster refuses the command: {error.message}") from error
+        terminal = PodTerminal(streams.TerminalStream(socket))
+        await terminal.resize(request.columns, request.rows)
+        return terminal
+
+    async def _open_stream(
+        self, name: str, rank: int, kind: str, query: Sequence[tuple[str, str]], protocols: Sequence[str]
+    ) -> "ClientConnection":
+        """Open a stream into the pod of a replica. Raises JobNotRunning and Refusal."""
         pod = await asyncio.to_thread(self._find_pod, name, rank)
         if pod is None or not states.is_running(pod):
             raise JobNotRunning("The container of the job does not run.")
-        path = f"{self._pods_path}/{pod['metadata']['name']}/portforward"
         with unreachable_as_ours():
-            try:
-                socket = await self._gateway.open_stream(path, [("ports", str(port))], streams.PORT_PROTOCOLS)
-            except Refusal as error:
-                raise PortRefused(f"The cluster refuses connections to the job: {error.message}") from error
-        return PodConnection(streams.PortStream(socket), port)
+            return await self._gateway.open_stream(
+                f"{self._pods_path}/{pod['metadata']['name']}/{kind}", query, protocols
+            )
 
     def wait_for_news(self, timeout_s: float) -> bool:
         """Wait for the watch."""

@@ -4,7 +4,6 @@ Jobs run as the platform's own user, in a sandbox where the kernel allows one (s
 read and write what that user can. Their environment is made from nothing (see engine.environment).
 """
 
-import asyncio
 import json
 import logging
 import os
@@ -21,20 +20,30 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from compute.adapters.local import binds, shim, sockets
+from compute.adapters.local import binds, shim, sockets, terminals
 from compute.adapters.local.checkpoint_folders import CheckpointFolders
 from compute.adapters.local.folders import JobFolder, write_json
 from compute.adapters.local.machine import describe_machine, usable_cores
-from compute.adapters.local.processes import find_processes
+from compute.adapters.local.processes import wait_for_processes
 from compute.adapters.local.shim_spawner import ShimSpawner
 from compute.adapters.local.sockets import TcpConnection
+from compute.adapters.local.terminals import LocalTerminal
 from compute.adapters.local.tree_folders import TreeFolders, TreeSource
 from compute.adapters.local.views import Entry, Views
 from compute.adapters.output_folder import OutputFolder
 from compute.engine.environment import JobPaths, job_environment
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree
-from compute.engine.ports import EndCause, JobReport, Launch, LogChunk, NodeFacts, ReportState, UsageSample
+from compute.engine.ports import (
+    EndCause,
+    JobReport,
+    Launch,
+    LogChunk,
+    NodeFacts,
+    ReportState,
+    TerminalRequest,
+    UsageSample,
+)
 from compute.engine.secret_forms import forms_of
 from compute.errors import StartRefused
 from core.errors import NotFound, PlatformError
@@ -292,8 +301,12 @@ class LocalDriver:
 
     async def open_port(self, name: str, rank: int, port: int) -> TcpConnection:  # noqa: ARG002 (there is one replica)
         """Connect to a port on which a process of the job listens."""
-        found = await asyncio.to_thread(find_processes, self._folder(name))
+        found = await wait_for_processes(self._folder(name))
         return await sockets.connect(found.pids, port)
+
+    async def open_terminal(self, name: str, rank: int, request: TerminalRequest) -> LocalTerminal:  # noqa: ARG002
+        """Run a command in a terminal, in the job's sandbox, as the job's user and within its limits."""
+        return await terminals.open_terminal(self._folder(name), request)
 
     def wait_for_news(self, timeout_s: float) -> bool:
         """Listen on the FIFO to which shims write when their jobs begin and end."""

@@ -1,5 +1,6 @@
 """The processes of one job on this machine, found from the shim that stands beside it."""
 
+import asyncio
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,25 +10,41 @@ from compute.adapters.local import shim
 from compute.adapters.local.folders import JobFolder
 from compute.errors import JobNotRunning
 
+_NOT_RUNNING = "The command of the job does not run."
+# A job is reported as running when its shim begins: its code may have to be copied yet.
+_TRIES, _PAUSE_S = 100, 0.05
+
 
 @dataclass(frozen=True)
 class JobProcesses:
-    """The live processes of a job. `command` is its own command; None: that has not begun, or has ended."""
+    """The live processes of a job. `command` is its own command."""
 
     pids: frozenset[int]
-    command: int | None
+    command: int
     is_confined: bool
 
 
+async def wait_for_processes(folder: JobFolder) -> JobProcesses:
+    """Return the processes of a job, once its command has begun. Raises JobNotRunning."""
+    for _ in range(_TRIES):
+        try:
+            return await asyncio.to_thread(find_processes, folder)
+        except JobNotRunning:
+            if folder.has_ended() or not folder.is_locked():
+                raise
+            await asyncio.sleep(_PAUSE_S)
+    raise JobNotRunning(_NOT_RUNNING)
+
+
 def find_processes(folder: JobFolder) -> JobProcesses:
-    """Return the processes of a job. Raises JobNotRunning."""
+    """Return the processes of a job. Raises JobNotRunning, also in the moments before its command begins."""
     facts = folder.read("started.json")
     children = _children_by_parent()
     first = None
     if facts is not None and not folder.has_ended():
         first = next(iter(children.get(int(facts["shim"]), [])), None)
     if first is None:
-        raise JobNotRunning("The command of the job does not run.")
+        raise JobNotRunning(_NOT_RUNNING)
     is_confined = _namespace_of(first) != _namespace_of(os.getpid())
     pids = {first, *_descendants(first, children)}
     if not is_confined:  # there its processes may leave the tree, and are known by their environment
@@ -35,7 +52,9 @@ def find_processes(folder: JobFolder) -> JobProcesses:
     # The first process of a sandbox also inherits orphans; the command is in the session that it began.
     candidates = children.get(first, []) if is_confined else [first]
     commands = [pid for pid in candidates if (found := shim.process_facts(pid)) and found.session == first]
-    return JobProcesses(frozenset(pids), min(commands, default=None), is_confined)
+    if not commands:
+        raise JobNotRunning(_NOT_RUNNING)
+    return JobProcesses(frozenset(pids), min(commands), is_confined)
 
 
 def _children_by_parent() -> Mapping[int, list[int]]:
@@ -60,4 +79,4 @@ def _namespace_of(pid: int) -> str:
     try:
         return str(Path(f"/proc/{pid}/ns/user").readlink())
     except OSError as error:
-        raise JobNotRunning("The command of the job does not run.") from error
+        raise JobNotRunning(_NOT_RUNNING) from error

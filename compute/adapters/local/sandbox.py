@@ -78,6 +78,14 @@ def enter(view: list[tuple[str, str, str]], user: int, group: int) -> None:
     _check(_mount("proc", "/proc", "proc", flags), "A list of the job's own processes cannot be mounted")
 
 
+def join(process: int) -> None:
+    """Enter the sandbox of a process, by its pidfd: what is forked from now on runs there.
+
+    For processes with one thread. Raises SandboxRefused.
+    """
+    _check(_libc.setns(process, _NEW_NAMESPACES), "The job's sandbox cannot be entered")
+
+
 def drop_privileges() -> None:
     """Give up all capabilities for good, also for a job of root. Raises SandboxRefused."""
     _check(_libc.prctl(_PR_SET_SECUREBITS, _NO_PRIVILEGES_FOR_ROOT, 0, 0, 0), "Root cannot be kept without privileges")

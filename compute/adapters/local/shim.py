@@ -42,7 +42,7 @@ _NO_TAG = b"-" * _LONGEST_HEAD
 _TAGS_ALLOWANCE_BYTES = 16 << 20
 _NICENESS = 5
 # What the platform writes is for its user alone; a job may write into folders that it shares with others.
-_JOB_UMASK = 0o022
+JOB_UMASK = 0o022
 
 
 class Order:
@@ -350,8 +350,8 @@ class Shim:
             if order.cores:
                 os.sched_setaffinity(0, order.cores)
             os.nice(_NICENESS)
-            _prefer_for_memory_kill()
-            os.umask(_JOB_UMASK)
+            prefer_for_memory_kill()
+            os.umask(JOB_UMASK)
             os.setsid()
             if order.view:
                 _enter_sandbox(order.view, ids, reporting)
@@ -495,7 +495,7 @@ def _enter_sandbox(view: list[tuple[str, str, str]], ids: tuple[int, int], repor
         raise sandbox.SandboxRefused(str(error)) from error
 
 
-def _prefer_for_memory_kill() -> None:
+def prefer_for_memory_kill() -> None:
     """Let the kernel, when memory runs out, choose the job and not the platform."""
     try:
         descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)

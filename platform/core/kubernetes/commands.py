@@ -14,7 +14,7 @@ from core.kubernetes.errors import ClusterUnreachable
 _STDIN, _STDOUT, _STDERR, _STATUS, _CLOSE = 0, 1, 2, 3, 255
 _WITH_CLOSE = "v5.channel.k8s.io"
 PROTOCOLS = (_WITH_CLOSE, "v4.channel.k8s.io")
-"""The protocols that `follow` speaks."""
+"""The protocols of commands."""
 _PIECE_BYTES = 1 << 16
 _SILENT_S = 5.0
 
@@ -74,11 +74,11 @@ def _read(socket: Any) -> Iterator[Piece]:
             if channel in {_STDOUT, _STDERR} and data:
                 yield Piece(data, is_error=channel == _STDERR)
             elif channel == _STATUS:
-                yield _end_of(json.loads(data))
+                yield end_of(json.loads(data))
                 return
 
 
-def _end_of(status: dict[str, Any]) -> Piece:
+def end_of(status: dict[str, Any]) -> Piece:
     """Return the exit code of a status; where the container could not start the command, why, and the shell's code."""
     if status.get("status") == "Success":
         return Piece(exit_code=0)

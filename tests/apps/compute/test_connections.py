@@ -5,6 +5,10 @@ import pytest
 from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry, Membership, Project, User
 from accounts.permissions import Role
+from accounts.selectors import find_actor
+from compute.adapters import connection_tickets
+from compute.adapters.connection_tickets import Claims
+from compute.engine.ports import TerminalRequest
 from compute.errors import InvalidTicket, JobNotRunning, PortRefused
 from compute.models import Job
 from compute.services import connections, resources
@@ -33,11 +37,11 @@ def test_a_member_gets_a_ticket_and_it_is_noted_once_for_all_its_connections(job
     client.force_login(User.objects.get(pk=member.user_id))
 
     answer = client.post("/api/v1/compute/jobs/train/ports", {"port": 8888}, content_type="application/json")
-    grants = [connections.redeem(answer.json()["ticket"]) for _ in range(2)]
+    claims = [connection_tickets.read(answer.json()["ticket"]) for _ in range(2)]
 
     assert answer.status_code == 201
     assert (answer.json()["url"], answer.json()["expires_in_s"]) == ("/connections", 600)
-    assert {(grant.job_id, grant.port, grant.rank) for grant in grants} == {(job.pk, 8888, 0)}
+    assert claims == [Claims(member.user_id, job.pk, "train", 0, port=8888)] * 2
     assert noted() == [(member.name, "train", {"port": 8888, "replica": 0})]
 
 
@@ -87,37 +91,57 @@ def test_a_resource_whose_jobs_have_no_ports_says_so(db, home, project, member, 
     assert noted() == []
 
 
+def test_a_terminal_is_offered_and_its_command_noted(job, member, client):
+    client.force_login(User.objects.get(pk=member.user_id))
+    body = {"command": ["ls", "-l"], "columns": 100, "rows": 30, "kind": "vt100"}
+
+    answer = client.post("/api/v1/compute/jobs/train/terminals", body, content_type="application/json")
+
+    request = TerminalRequest(("ls", "-l"), columns=100, rows=30, kind="vt100")
+    claims = connection_tickets.read(answer.json()["ticket"])
+    assert claims == Claims(member.user_id, job.pk, "train", 0, terminal=request)
+    entry = AuditEntry.objects.get(action="compute.open_terminal")
+    assert (entry.actor_name, entry.facts) == (member.name, {"command": "ls -l", "replica": 0})
+
+
+def test_a_command_that_no_header_can_hold_is_refused(job, member):
+    request = TerminalRequest(("x" * 3001,), columns=80, rows=24)
+
+    with pytest.raises(InvalidInput, match="at most 3,000 bytes"):
+        connections.offer_terminal(actor=member, job=job, request=request)
+
+
+def test_a_viewer_opens_no_terminal(job, viewer):
+    with pytest.raises(PermissionDenied):
+        connections.offer_terminal(actor=viewer, job=job, request=TerminalRequest(("ls",), columns=80, rows=24))
+
+    assert not AuditEntry.objects.filter(action="compute.open_terminal").exists()
+
+
 @pytest.mark.parametrize("ticket", ["", "nonsense", "a:b:c"])
-def test_a_ticket_that_was_not_issued_is_refused(db, ticket):
+def test_a_ticket_that_was_not_issued_is_refused(ticket):
     with pytest.raises(InvalidTicket):
-        connections.redeem(ticket)
+        connection_tickets.read(ticket)
 
 
 def test_a_ticket_is_worthless_once_its_owner_may_not_run_commands_in_the_job(job, member):
-    ticket = connections.offer_port(actor=member, job=job, port=8888).text
-    grant = connections.redeem(ticket)
-    assert connections.find_fault(grant) is None
+    claims = claims_of(member, job)
+    connections.redeem(actor=member, claims=claims)
 
     Membership.objects.filter(user_id=member.user_id).update(role=Role.VIEWER)
 
-    assert isinstance(connections.find_fault(grant), PermissionDenied)
     with pytest.raises(PermissionDenied):
-        connections.redeem(ticket)
-
-
-def test_a_ticket_is_worthless_once_its_owner_is_disabled(job, member):
-    ticket = connections.offer_port(actor=member, job=job, port=8888).text
-
-    User.objects.filter(pk=member.user_id).update(is_active=False)
-
-    with pytest.raises(InvalidTicket):
-        connections.redeem(ticket)
+        connections.redeem(actor=find_actor(member.user_id), claims=claims)
 
 
 def test_a_ticket_is_for_one_run_of_a_job(job, member):
-    ticket = connections.offer_port(actor=member, job=job, port=8888).text
+    claims = claims_of(member, job)
 
     Job.objects.filter(pk=job.pk).update(evictions=1)
 
     with pytest.raises(JobNotRunning, match="train was stopped, and runs anew"):
-        connections.redeem(ticket)
+        connections.redeem(actor=member, claims=claims)
+
+
+def claims_of(actor, job) -> Claims:
+    return connection_tickets.read(connections.offer_port(actor=actor, job=job, port=8888).text)

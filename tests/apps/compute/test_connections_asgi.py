@@ -8,6 +8,8 @@ import pytest
 from asgiref.sync import async_to_sync
 from asgiref.testing import ApplicationCommunicator
 
+from accounts.models import User
+from compute.engine.ports import TerminalRequest
 from compute.models import Job
 from compute.services import connections
 from config.asgi import application
@@ -16,6 +18,7 @@ from tests.factories import compute as make
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LIMIT_S = 60
+RESIZE = '{"type": "resize", "columns": %d, "rows": %d}'
 
 
 @pytest.fixture
@@ -89,6 +92,29 @@ def test_what_is_no_ticket_opens_nothing(db, given):
     assert async_to_sync(talk)() == ("compute.invalid_ticket", 401)
 
 
+def test_a_disabled_person_opens_nothing(ticket, member):
+    User.objects.filter(pk=member.user_id).update(is_active=False)
+
+    async def talk():
+        async with connect(ticket) as socket:
+            return await receive_refusal(socket)
+
+    assert async_to_sync(talk)() == ("compute.invalid_ticket", 401)
+
+
+def test_a_terminal_tells_how_its_command_ended(job, member):
+    request = TerminalRequest(("ls",), columns=80, rows=24)
+    ticket = connections.offer_terminal(actor=member, job=job, request=request).text
+
+    async def talk():
+        async with connect(ticket) as socket:
+            await send(socket, RESIZE % (100, 30))
+            await send(socket, b"exit")
+            return [await receive(socket) for _ in range(4)]
+
+    assert async_to_sync(talk)() == [b"ls in 80 x 24\n", b"100 x 30\n", {"type": "exit", "code": 3}, 1000]
+
+
 def test_there_is_no_other_websocket(ticket):
     async def talk():
         async with connect(ticket, "/live/") as socket:
@@ -97,7 +123,7 @@ def test_there_is_no_other_websocket(ticket):
     assert async_to_sync(talk)() == ("core.not_found", 404)
 
 
-@pytest.mark.parametrize("text", ["", "end", "[]", "{}", '{"type": "start"}', "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "end", "[]", "{}", '{"type": "start"}', "[" * 100_000, RESIZE % (80, 24)])
 def test_a_message_that_means_nothing_ends_the_connection(ticket, text):
     async def talk():
         async with connect(ticket) as socket:

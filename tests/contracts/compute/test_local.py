@@ -7,7 +7,7 @@ from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.shim_spawner import find_refusal
 from compute.adapters.local.views import Views
 from compute.engine.ports import Launch, ReportState
-from tests.contracts.compute_driver import ComputeDriverContract, Place, PortContract, make_launch
+from tests.contracts.compute_driver import ComputeDriverContract, Place, PortContract, TerminalContract, make_launch
 from tests.ports import reserve_port
 
 
@@ -63,5 +63,5 @@ def place(request, tmp_path):
     yield from open_places(tmp_path, request.param)
 
 
-class TestLocalDriver(PortContract, ComputeDriverContract):
+class TestLocalDriver(PortContract, TerminalContract, ComputeDriverContract):
     pass

@@ -44,7 +44,7 @@ class RootGroup(NearlineGroup):
         "get": (f"{_RUNAI}.jobs", "Show a job."),
         "describe": (f"{_RUNAI}.jobs", "Show a job."),
         "logs": (f"{_RUNAI}.jobs", "Print what a job has written."),
-        "bash": (f"{_RUNAI}.jobs", "Run shell commands in a job."),
+        "bash": (f"{_RUNAI}.jobs", "Open a shell in a job."),
         "exec": (f"{_RUNAI}.jobs", "Run a command in a job."),
         "port-forward": (f"{_RUNAI}.jobs", "Reach ports of a job from this machine."),
         "delete": (f"{_RUNAI}.jobs", "Stop jobs for good."),

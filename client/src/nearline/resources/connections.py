@@ -37,10 +37,14 @@ class Ticket:
 
 
 class Connection:
-    """A two-way stream of bytes. One thread may send while another one receives."""
+    """A two-way stream of bytes. One thread may send while another one receives.
+
+    That to a command in a terminal has an `exit_code`, once `receive` has returned nothing.
+    """
 
     def __init__(self, socket: "ClientConnection") -> None:
         self._socket = socket
+        self.exit_code: int | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -74,6 +78,10 @@ class Connection:
         """Say that nothing more is sent. What the job still sends can be received."""
         self._send(json.dumps({"type": "end"}))
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Say how large the terminal is now."""
+        self._send(json.dumps({"type": "resize", "columns": columns, "rows": rows}))
+
     def close(self) -> None:
         """End it in both directions. May be called from any thread, and again."""
         self._socket.close()
@@ -92,7 +100,9 @@ class Connection:
             raise _problems.kind_of(message["status"])(
                 message["title"], code=message["code"], hint=message["hint"] or None, details=message["details"]
             )
-        return bool(message["type"] == "end")
+        if message["type"] == "exit":
+            self.exit_code = message["code"]
+        return message["type"] in {"end", "exit"}
 
 
 def _explain(error: "Exception") -> NoReturn:

@@ -150,8 +150,25 @@ class Jobs:
         body = {"port": port, "replica": replica}
         return Ticket.read(self._http.post("/compute/jobs" + quoted(name) + "/ports", body, may_repeat=True))
 
+    def offer_terminal(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        columns: int = 80,
+        rows: int = 24,
+        kind: str = "xterm",
+        replica: int = 0,
+    ) -> Ticket:
+        """Return a ticket for a command in a terminal of this size in a job that runs.
+
+        Raises Conflict where the job does not run, or has no terminal.
+        """
+        body = {"command": list(command), "columns": columns, "rows": rows, "kind": kind, "replica": replica}
+        return Ticket.read(self._http.post("/compute/jobs" + quoted(name) + "/terminals", body, may_repeat=True))
+
     def connect(self, ticket: Ticket) -> Connection:
-        """Open a connection to a job. Raises Conflict where nothing listens there or the job has ended."""
+        """Open a connection to a job. What keeps it from being made may also be raised by its `receive`."""
         return Connection(self._http.connect(ticket.url, ticket.ticket))
 
     def follow_log(

@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="As `nearline job list` shows them.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="As `nearline job list` shows it.")]
+Replica = Annotated[int, typer.Option(help="Which replica of a gang.", min=0)]
 
-app = CommandGroup(help="Jobs on compute resources: submit, list, show, stop, suspend, resume, logs, exec.")
+app = CommandGroup(
+    help="Jobs on compute resources: submit, list, show, stop, suspend, resume, logs, exec, bash, port-forward."
+)
 
 
 @app.command("submit")
@@ -241,18 +244,52 @@ def run_command(
     name: Name,
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The program and what it is given.")],
     *,
-    replica: Annotated[int, typer.Option(help="In which replica of a gang.", min=0)] = 0,
+    replica: Replica = 0,
     with_input: Annotated[bool, typer.Option("--stdin", "-i", help="Let it read what this command is given.")] = False,
+    in_terminal: Annotated[bool, typer.Option("--tty", "-t", help="Run it in this terminal: -it.")] = False,
 ) -> None:
-    """Run a command in a job that runs on a cluster. Its exit code becomes that of this command.
+    """Run a command in a job that runs. Its exit code becomes that of this command.
 
-    The command sees the job's files, processes and secrets. There is no terminal.
+    The command sees the job's files, processes and secrets. Without -t it runs on clusters only.
     """
+    session = session_of(context)
+    if in_terminal:
+        raise typer.Exit(run_in_terminal(session, name, command, replica=replica))
     stdin = sys.stdin.buffer.read() if with_input else b""
-    raise typer.Exit(run_in_job(session_of(context), name, command, stdin=stdin, replica=replica))
+    raise typer.Exit(run_in_job(session, name, command, stdin=stdin, replica=replica))
 
 
-def run_in_job(session: Session, name: str, command: list[str], *, stdin: bytes = b"", replica: int = 0) -> int:
+@app.command("bash")
+def bash(context: typer.Context, name: Name, *, replica: Replica = 0) -> None:
+    """Open a shell in a job that runs. Its exit code becomes that of this command.
+
+    Commands that are piped run without a terminal, on clusters only.
+    """
+    raise typer.Exit(run_shell(session_of(context), name, replica=replica))
+
+
+def run_shell(session: Session, name: str, *, replica: int = 0) -> int:
+    """Run a shell in this terminal, or what is piped, and return the exit code."""
+    from nearline.cli.terminal import SHELL  # noqa: PLC0415 (few commands connect)
+
+    if sys.stdin.isatty():
+        return run_in_terminal(session, name, SHELL, replica=replica)
+    return run_in_job(session, name, SHELL, stdin=sys.stdin.buffer.read(), replica=replica)
+
+
+def run_in_terminal(session: Session, name: str, command: Sequence[str], *, replica: int = 0) -> int:
+    """Run a command of a job in this terminal, and return its exit code. Raises InvalidRequest where it is none."""
+    from nearline.cli import terminal  # noqa: PLC0415 (few commands connect)
+
+    terminal.require_terminal()
+    columns, rows = terminal.get_size()
+    jobs = session.client().jobs
+    offer = jobs.offer_terminal(name, command, columns=columns, rows=rows, kind=terminal.get_kind(), replica=replica)
+    with jobs.connect(offer) as connection:
+        return terminal.lead(connection)
+
+
+def run_in_job(session: Session, name: str, command: Sequence[str], *, stdin: bytes = b"", replica: int = 0) -> int:
     """Run a command in a job, print what it prints, and return its exit code. Raises Unavailable."""
     exit_code = None
     for piece in session.client().jobs.run_command(name, command, stdin=stdin, replica=replica):
@@ -271,7 +308,7 @@ def port_forward(
     name: Name,
     ports: Annotated[list[str], typer.Argument(metavar="[LOCAL:]PORT...", help="As 8888, or 9000:8888.")],
     *,
-    replica: Annotated[int, typer.Option(help="Of which replica of a gang.", min=0)] = 0,
+    replica: Replica = 0,
 ) -> None:
     """Reach ports of a job from this machine, until Ctrl-C or its end.
 

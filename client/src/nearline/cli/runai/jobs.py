@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nearline.cli import formats
-from nearline.cli.commands.jobs import for_each, forward_ports, run_in_job
+from nearline.cli.commands.jobs import for_each, forward_ports, run_in_job, run_in_terminal, run_shell
 from nearline.cli.compatibility import refuses
 from nearline.cli.group import CommandGroup
 from nearline.cli.log_text import write_log
@@ -74,19 +74,17 @@ def logs(
 
 @app.command("bash")
 def bash(context: typer.Context, name: Name, project: ProjectName = None) -> None:
-    """Run the commands that are typed or piped in a shell of a job. There is no terminal."""
+    """Open a shell in a job, or run what is piped without a terminal."""
     session = session_of(context)
     _require(session, name, project)
-    if sys.stdin.isatty():
-        session.out.note("Type commands and end with Ctrl-D; then they run, one after the other.")
-    raise typer.Exit(run_in_job(session, name, ["/bin/bash"], stdin=sys.stdin.buffer.read()))
+    raise typer.Exit(run_shell(session, name))
 
 
 @app.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def run_command(
     context: typer.Context,
     name: Name,
-    command: Annotated[list[str], typer.Argument(metavar="[-i] COMMAND...", help="What to run there.")],
+    command: Annotated[list[str], typer.Argument(metavar="[-it] COMMAND...", help="What to run there.")],
     project: ProjectName = None,
 ) -> None:
     """Run a command in a job. Its exit code becomes that of this command."""
@@ -94,13 +92,11 @@ def run_command(
     flags, words = set(), list(command)
     while words and words[0] in {"-i", "-t", "-it", "-ti", "--stdin", "--tty", "--"}:
         flags.add(words.pop(0))
-    if flags & {"-t", "-it", "-ti", "--tty"}:
-        raise InvalidRequest(
-            "-t is not supported: jobs have no terminal.", code="client.flag_refused", hint="Leave it out: exec -i."
-        )
     if not words:
         raise InvalidRequest("No command is named.", hint="Write: exec JOB ls -l.")
     _require(session, name, project)
+    if flags & {"-t", "-it", "-ti", "--tty"}:
+        raise typer.Exit(run_in_terminal(session, name, words))
     stdin = sys.stdin.buffer.read() if flags & {"-i", "--stdin"} else b""
     raise typer.Exit(run_in_job(session, name, words, stdin=stdin))
 
