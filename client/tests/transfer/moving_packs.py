@@ -1,7 +1,7 @@
 """Two processes: a store that keeps nothing and makes up what it is asked for, and a client that moves packs.
 
-`store` prints its port; `client PORT PACKS THREADS` sends so many packs and receives as many, by the code of `nearline
-data`, and prints the most memory that it ever had, in bytes.
+`store` prints its port; `send PORT PACKS THREADS` and `receive PORT PACKS THREADS` move so many packs by the code of
+`nearline data`, and print how many bytes that was and the most memory that they ever had, in bytes.
 """
 
 import re
@@ -75,28 +75,29 @@ class Server:
         return self.http.receive_signed(request.method, request.url, request.headers, allocate, byte_range=byte_range)
 
 
-def move(port, packs, threads):
-    server, policy = Server(f"http://127.0.0.1:{port}"), transfer_policy()
+def send(server, packs, threads):
+    upload, policy = Upload(lambda: server.start_upload("main", "test")), transfer_policy()
+    with PackSender(server, upload, KnownContent(), threads=threads, policy=policy) as out:
+        for number in range(BLOBS_IN_PACK * packs):
+            blob = number.to_bytes(8, "little") + BLOB[: -1024 - 8]
+            out.add(file_id(blob), blob)
+        out.finish()
+    return out.bytes_sent
+
+
+def receive(server, packs, threads):
+    reader = ObjectReader(server, transfer_policy())
     whole_id = file_id(WHOLE)
-    with collecting_rarely():
-        with PackSender(
-            server, Upload(lambda: server.start_upload("main", "test")), KnownContent(), threads=threads, policy=policy
-        ) as out:
-            for number in range(BLOBS_IN_PACK * packs):
-                blob = number.to_bytes(8, "little") + BLOB[: -1024 - 8]
-                out.add(file_id(blob), blob)
-            out.finish()
-        reader = ObjectReader(server, policy)
 
-        def read(number):
-            def check(view):
-                check_id(view, whole_id, "The pack")
+    def read(number):
+        def check(view):
+            check_id(view, whole_id, "The pack")
+            return len(view)
 
-            reader.read((ObjectKind.PACK, str(number)), check, (0, len(WHOLE)))
+        return reader.read((ObjectKind.PACK, str(number)), check, (0, len(WHOLE)))
 
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(read, range(packs)))
-    print(out.bytes_sent, most_memory_bytes())
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(read, range(packs)))
 
 
 def most_memory_bytes():
@@ -109,4 +110,8 @@ if __name__ == "__main__":
     if sys.argv[1] == "store":
         serve_store()
     else:
-        move(*map(int, sys.argv[2:]))
+        move = {"send": send, "receive": receive}[sys.argv[1]]
+        port, packs, threads = map(int, sys.argv[2:])
+        with collecting_rarely():
+            moved = move(Server(f"http://127.0.0.1:{port}"), packs, threads)
+        print(moved, most_memory_bytes())

@@ -50,10 +50,24 @@ class Pack(NamedTuple):
         return b"".join(self.parts)
 
 
+class PackContent(NamedTuple):
+    """A pack without its name, which takes hashing all of it."""
+
+    parts: tuple[bytes, ...]
+    blobs: tuple[BlobInPack, ...]
+
+    def named(self) -> Pack:
+        """Return the finished pack."""
+        hasher = new_sha256()
+        for part in self.parts:
+            hasher.update(part)
+        return Pack(hasher.digest(), self.parts, self.blobs)
+
+
 class PackBuilder:
     """Collects blobs in the order in which they come; the same blobs in the same order make the same pack.
 
-    The pack is hashed as it grows, and never copied as a whole.
+    The pack is never copied as a whole.
     """
 
     def __init__(self, target_bytes: int = TARGET_PACK_BYTES) -> None:
@@ -67,7 +81,6 @@ class PackBuilder:
         # What is not in a part yet.
         self._rest: list[bytes] = []
         self._rest_bytes = 0
-        self._sha256 = new_sha256()
 
     @property
     def size_bytes(self) -> int:
@@ -100,17 +113,19 @@ class PackBuilder:
 
     def finish(self) -> Pack:
         """Return the pack and start over with an empty one."""
+        return self.take().named()
+
+    def take(self) -> PackContent:
+        """Return what the pack holds and start over with an empty one; another thread may give it its name."""
         self._rest.append(make_footer(self._blobs))
         self._end_part()
-        pack = Pack(self._sha256.digest(), tuple(self._parts), tuple(self._blobs))
+        content = PackContent(tuple(self._parts), tuple(self._blobs))
         self._start()
-        return pack
+        return content
 
     def _end_part(self) -> None:
         # A large blob is a part of its own, without a copy.
-        part = self._rest[0] if len(self._rest) == 1 else b"".join(self._rest)
-        self._sha256.update(part)
-        self._parts.append(part)
+        self._parts.append(self._rest[0] if len(self._rest) == 1 else b"".join(self._rest))
         self._rest, self._rest_bytes = [], 0
 
 

@@ -14,7 +14,7 @@ from typing import Protocol, Self
 
 from nearline.content.entries import BlobRef
 from nearline.content.hashing import Buffer, md5_base64, sha256_hex
-from nearline.content.packs import TARGET_PACK_BYTES, Pack, PackBuilder
+from nearline.content.packs import TARGET_PACK_BYTES, Pack, PackBuilder, PackContent
 from nearline.content.retry import RetryPolicy
 from nearline.errors import NearlineError
 from nearline.transfer.progress import Meter
@@ -94,7 +94,7 @@ class PackSender:
         for blob in stored:
             known.add_blob(blob)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="send")
-        # A pack is only made when a slot to send it is free.
+        # A pack is only begun when a slot to send it is free.
         self._slots = threading.BoundedSemaphore(threads)
         self._lock = threading.Lock()
         self._refusals = Refusals()
@@ -127,6 +127,9 @@ class PackSender:
             return
         if not self._builder.fits(len(blob)):
             self._flush()
+        if self._builder.is_empty:
+            self._slots.acquire()
+            self._raise_failure()
         self._builder.add(blob, blob_id)
         self._pending.add(blob_id)
 
@@ -140,23 +143,23 @@ class PackSender:
     def _flush(self) -> None:
         if self._builder.is_empty:
             return
-        self._slots.acquire()
-        self._raise_failure()
-        pack = self._builder.finish()
-        offer = self._policy.repeat(partial(self._upload.offer, ObjectKind.PACK, pack.name, *pack.parts))
-        with self._lock:
-            self._unsigned[pack.name] = offer
+        content = self._builder.take()
         self._futures = [future for future in self._futures if not future.done() or future.exception()]
-        self._futures.append(self._pool.submit(self._send, pack))
+        self._futures.append(self._pool.submit(self._send, content))
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             self._slots.release()
             raise self._failure
 
-    def _send(self, pack: Pack) -> None:
+    def _send(self, content: PackContent) -> None:
         try:
             if self._failure is None:
+                # Hashed here: while one pack is hashed, others are on their way, and the next is read.
+                pack = content.named()
+                offer = self._policy.repeat(partial(self._upload.offer, ObjectKind.PACK, pack.name, *pack.parts))
+                with self._lock:
+                    self._unsigned[pack.name] = offer
                 is_new = self._policy.repeat(lambda: self._put(pack))
                 self._count(pack, is_new=is_new)
                 self._confirm(at_least=_CONFIRMED_AT_ONCE)
