@@ -7,12 +7,17 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from datasets.engine.globs import Glob
+from datasets.engine.range_names import find_holding
 from nearline.content.manifest import Entry, RangeEntries, RootRange
 
 LoadEntries: TypeAlias = Callable[[str], RangeEntries]
+LoadNames: TypeAlias = Callable[[str], bytes]
+"""Gives the paths of a range in one piece, as `join_names` makes it."""
 
-# A page of matches looks at no more files than this: a rare pattern costs several short requests, not a long one.
-_MATCH_BUDGET = 200_000
+# A page of matches does no more than this: a pattern that costs much is answered by several short requests, not by a
+# long one. It looks at so many files; each that has to be matched letter by letter counts for more.
+_MATCH_BUDGET = 1_000_000
+_MATCH_COST = 5
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,12 @@ class NamesFound:
 
 
 class TreeView:
-    """A tree as its root describes it, and a way to load its ranges when they are needed."""
+    """A tree as its root describes it, and ways to load its ranges, or their names alone, when they are needed."""
 
-    def __init__(self, root: Sequence[RootRange], load_range: LoadEntries) -> None:
+    def __init__(self, root: Sequence[RootRange], load_range: LoadEntries, load_names: LoadNames) -> None:
         self._root = root
         self._load_range = load_range
+        self._load_names = load_names
 
     def find(self, path: bytes) -> Entry | None:
         """Return the entry at `path`; None when there is none."""
@@ -89,15 +95,15 @@ class TreeView:
                 break
             if budget <= 0:
                 return Listing(items, row.first_path)
-            entries = self._load_range(row.range_id)
-            paths = entries.paths
-            first, last = bisect_left(paths, position), bisect_left(paths, glob.end)
-            for index in range(first, last):
-                if glob.matches(paths[index]):
+            budget -= row.files
+            for path in find_holding(self._load_names(row.range_id), glob.part):
+                if not position <= path < glob.end:
+                    continue
+                budget -= _MATCH_COST
+                if glob.matches(path):
                     if len(items) == limit:
-                        return Listing(items, paths[index])
-                    items.append(entries[index])
-            budget -= last - first
+                        return Listing(items, path)
+                    items.append(self._entry(row, path))
         return Listing(items, None)
 
     def find_names(self, part: bytes, *, limit: int, most_files: int) -> NamesFound:
@@ -105,14 +111,13 @@ class TreeView:
 
         Looks into whole ranges, as many as begin within the first `most_files` files.
         """
-        wanted, files_read = part.lower(), 0
+        files_read = 0
         paths: list[bytes] = []
         for row in self._root:
             if files_read >= most_files:
                 return NamesFound(paths, files_read, is_complete=False)
-            entries = self._load_range(row.range_id)
-            files_read += len(entries)
-            paths += [path for path in entries.paths if wanted in path.lower()]
+            files_read += row.files
+            paths += find_holding(self._load_names(row.range_id), part, in_any_case=True)
             if len(paths) > limit:
                 return NamesFound(paths[:limit], files_read, is_complete=False)
         return NamesFound(paths, files_read, is_complete=True)
@@ -141,7 +146,11 @@ class TreeView:
         index = self._range_at(position)
         if index == len(self._root):
             return None
-        entries = self._load_range(self._root[index].range_id)
+        return self._entry(self._root[index], position)
+
+    def _entry(self, row: RootRange, position: bytes) -> Entry:
+        """Return the first entry of a range from a path on."""
+        entries = self._load_range(row.range_id)
         return entries[bisect_left(entries.paths, position)]
 
     def _range_at(self, position: bytes) -> int:

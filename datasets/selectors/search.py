@@ -17,7 +17,7 @@ from datasets.selectors.trees import open_tree
 
 MOST_MESSAGES = 2_000
 MOST_DATASETS = 20
-MOST_FILES = 100_000
+MOST_FILES = 1_000_000
 SHORTEST_FILE_NAME = 2
 
 

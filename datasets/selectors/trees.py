@@ -9,6 +9,7 @@ from datasets import permissions
 from datasets.adapters.opening import open_manifests
 from datasets.engine.browse import Listing, TreeView
 from datasets.engine.layout import range_key, root_key
+from datasets.engine.range_names import join_names
 from datasets.errors import ContentCorrupt, FileNotInCommit, TreeNotFound
 from datasets.models import Commit, Dataset, StoredTree
 from datasets.selectors.kept import Kept
@@ -19,6 +20,8 @@ from nearline.content.manifest import Entry, RangeEntries, RootRange, decode_roo
 _CACHED_ENTRIES = 250_000
 _MADE_WEIGHT = 4
 _CACHED_ROOTS = 100
+# The names of about two million files.
+_CACHED_NAME_BYTES = 64 << 20
 _CACHED_ITEMS = 20_000
 
 
@@ -51,6 +54,16 @@ class TreeReader:
         if kept is None:
             kept = self._read_range(range_id)
             self.keep_range(range_id, kept)
+        return kept
+
+    def load_names(self, range_id: str) -> bytes:
+        """Return the paths of a range in one piece."""
+        key = (self._dataset_id, range_id)
+        kept = _names.get(key)
+        if kept is None:
+            # The ranges that are kept stay: a search goes through all of a tree, and needs only these of it.
+            kept = join_names((_ranges.get(key) or self._read_range(range_id)).paths)
+            _names.put(key, kept, weight=len(kept))
         return kept
 
     def keep_range(self, range_id: str, entries: RangeEntries) -> None:
@@ -119,7 +132,7 @@ def list_trees(actor: Actor, roots: Collection[str]) -> Sequence[StoredTree]:
 def open_tree(tree: FileTree) -> TreeView:
     """Return a tree, to be looked into."""
     reader = TreeReader(tree.dataset)
-    return TreeView(reader.read_root(tree.root), reader.load_range)
+    return TreeView(reader.read_root(tree.root), reader.load_range, reader.load_names)
 
 
 def list_entries(tree: FileTree) -> Iterator[Entry]:
@@ -149,6 +162,7 @@ def forget() -> None:
     _roots.clear()
     _ranges.clear()
     _pages.clear()
+    _names.clear()
 
 
 def _decode_root(data: bytes, root: str) -> Sequence[RootRange]:
@@ -161,3 +175,4 @@ def _decode_root(data: bytes, root: str) -> Sequence[RootRange]:
 _roots: Kept[Sequence[RootRange]] = Kept(_CACHED_ROOTS)
 _ranges: Kept[RangeEntries] = Kept(_CACHED_ENTRIES)
 _pages: Kept[Listing] = Kept(_CACHED_ITEMS)
+_names: Kept[bytes] = Kept(_CACHED_NAME_BYTES)

@@ -30,7 +30,7 @@ class _Tree:
 
     @property
     def view(self) -> TreeView:
-        return TreeView(self.ranges, self.reader.load_range)
+        return TreeView(self.ranges, self.reader.load_range, self.reader.load_names)
 
     def list_below(self, path: bytes) -> Iterator[Entry]:
         """Yield the file at a path, or the files in the folder there."""

@@ -187,7 +187,7 @@ def _base_of(actor: Actor, upload: UploadSession) -> TreeView:
     """Return the tree that the branch holds now: what it has at a path is not stored once more."""
     head = uploads.head_of(actor, upload)
     reader = TreeReader(upload.dataset)
-    return TreeView(reader.read_root(head.root) if head is not None else (), reader.load_range)
+    return TreeView(reader.read_root(head.root) if head is not None else (), reader.load_range, reader.load_names)
 
 
 def _entry_of(part: UploadPart) -> Entry:

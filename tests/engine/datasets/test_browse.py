@@ -5,8 +5,9 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datasets.engine.browse import FolderItem, NamesFound, TreeView
+from datasets.engine.browse import FolderItem, Listing, NamesFound, TreeView
 from datasets.engine.globs import compile_glob
+from datasets.engine.range_names import join_names
 from nearline.content.manifest import RootRange, encode_range, read_range
 from tests.engine.content.strategies import file_entry
 
@@ -30,7 +31,7 @@ def make_view(files, *, per_range=3):
         reads[range_id] += 1
         return pieces[int(range_id)]
 
-    return TreeView(root, load), reads
+    return TreeView(root, load, lambda range_id: join_names(load(range_id).paths)), reads
 
 
 def without_clashes(found):
@@ -92,6 +93,17 @@ def test_a_pattern_with_a_folder_reads_only_that_folder():
 
     assert len(found) == 9
     assert set(reads) == {"12", "13", "14"}
+
+
+def test_a_page_of_matches_looks_at_a_million_files_or_matches_a_fifth_of_them():
+    root = [RootRange(b"%d" % number, b"%d/z" % number, 100_000, 0, str(number)) for number in range(10, 30)]
+    rare = TreeView(root, None, lambda range_id: join_names([b"nothing"]))
+    frequent = TreeView(
+        root, None, lambda range_id: join_names([b"%s/a-%d" % (range_id.encode(), n) for n in range(20_000)])
+    )
+
+    assert rare.list_matching(compile_glob(b"**/a?"), resume_at=None, limit=9) == Listing([], b"20")
+    assert frequent.list_matching(compile_glob(b"**a-*?b"), resume_at=None, limit=9) == Listing([], b"15")
 
 
 @given(paths)

@@ -60,6 +60,7 @@ def test_what_matches_lies_within_the_bounds_of_the_pattern(pattern, path):
     if glob.matches(path):
         assert path.startswith(glob.prefix)
         assert glob.prefix <= path < glob.end
+        assert glob.part in path
 
 
 @pytest.mark.parametrize(
@@ -67,3 +68,18 @@ def test_what_matches_lies_within_the_bounds_of_the_pattern(pattern, path):
 )
 def test_the_prefix_is_all_before_the_first_wildcard(pattern, prefix):
     assert compile_glob(pattern).prefix == prefix
+
+
+@pytest.mark.parametrize(
+    ("pattern", "part"),
+    [
+        (b"**/*_001.png", b"_001.png"),
+        (b"a*bc?d", b"bc"),
+        (b"[ab]", b""),
+        (b"**/", b""),
+        (b"\xffa*", b"\xffa"),
+        (b"a[", b"a["),
+    ],
+)
+def test_the_part_is_the_longest_text_without_a_wildcard(pattern, part):
+    assert compile_glob(pattern).part == part
