@@ -2,10 +2,12 @@
 
 import sys
 
-from benchmarks import data_plane, experiments, fan, handover, handover_peers, pages
+from benchmarks import experiments, fan, handover, handover_peers, pages
+from benchmarks.data_plane import compare, growth
 
 BENCHMARKS = {
-    "data_plane": data_plane.main,
+    "data_plane": compare.main,
+    "data_growth": growth.main,
     "experiments": experiments.main,
     "fan": fan.main,
     "handover": handover.main,
