@@ -15,6 +15,7 @@ class IgnoreRules:
 
     def __init__(self, lines: Iterable[str] = ()) -> None:
         rules = [rule for line in lines if (rule := read_line(line)) is not None]
+        self.has_rules = bool(rules)
         self._of_folders = _RuleList(rules)
         self._of_files = _RuleList([rule for rule in rules if not rule.is_for_folders])
 

@@ -4,6 +4,7 @@ What is ignored is neither sent nor fetched nor removed: a commit that holds suc
 """
 
 import os
+from collections.abc import Iterable
 
 from nearline.content import ignore
 from nearline.content.ignore import IGNORE_FILES, MAX_IGNORE_BYTES, split_lines
@@ -21,6 +22,13 @@ class IgnoreRules(ignore.IgnoreRules):
         if path.endswith(_OWN_ENDINGS) or (is_folder and path.rpartition(b"/")[2] in _OWN_FOLDERS):
             return True
         return super().is_ignored(path, is_folder=is_folder)
+
+    def leave_out(self, paths: Iterable[bytes], *, is_folder: bool) -> Iterable[bytes]:
+        """Return those of these paths that are not ignored themselves."""
+        if not is_folder and not self.has_rules:
+            # As most folders are: a million files cost no call each.
+            return [path for path in paths if not path.endswith(_OWN_ENDINGS)]
+        return [path for path in paths if not self.is_ignored(path, is_folder=is_folder)]
 
 
 def read_rules(root: bytes) -> IgnoreRules:

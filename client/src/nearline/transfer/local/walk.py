@@ -62,8 +62,9 @@ def walk(root: bytes, rules: IgnoreRules, skipped: list[Skipped]) -> Iterator[Lo
     """Yield every file and link below `root` that is not ignored; append to `skipped` what cannot be carried."""
     stack = [_read_folder(root, b"", rules)]
     while stack:
-        for path, entry, is_sound in stack[-1]:
-            if entry.is_dir(follow_symlinks=False):
+        listed, is_sound = stack[-1]
+        for order, path, entry in listed:
+            if order is not path:
                 if not _is_empty(entry):
                     stack.append(_read_folder(root, path + b"/", rules))
                     break
@@ -72,7 +73,11 @@ def walk(root: bytes, rules: IgnoreRules, skipped: list[Skipped]) -> Iterator[Lo
             try:
                 if not is_sound:
                     check_path(path)
-                yield _describe_entry(path, entry)
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode):
+                    yield describe(path, status)
+                else:
+                    yield _describe_link(path, entry, status)
             except BadPath as error:
                 skipped.append(Skipped(path, error.why))
             except FileNotFoundError:
@@ -82,28 +87,33 @@ def walk(root: bytes, rules: IgnoreRules, skipped: list[Skipped]) -> Iterator[Lo
             stack.pop()
 
 
-def _read_folder(root: bytes, prefix: bytes, rules: IgnoreRules) -> Iterator[tuple[bytes, "os.DirEntry[bytes]", bool]]:
-    """Return what is in a folder and not ignored, in the order of paths, and whether all paths may be carried."""
+def _read_folder(
+    root: bytes, prefix: bytes, rules: IgnoreRules
+) -> tuple[Iterator[tuple[bytes, bytes, "os.DirEntry[bytes]"]], bool]:
+    """Return what is in a folder and not ignored, in the order of paths, and whether all paths may be carried.
+
+    The first of each three is what decides the order. A file's is its path, the same object; a folder stands where its
+    files stand in the order of whole paths.
+    """
+    files: dict[bytes, os.DirEntry[bytes]] = {}
+    folders: dict[bytes, os.DirEntry[bytes]] = {}
     try:
         with os.scandir(root + b"/" + prefix) as entries:
-            listed = [
-                # A folder stands where its files stand in the order of whole paths.
-                (path + b"/" if is_folder else path, path, entry)
-                for entry in entries
-                if not rules.is_ignored(
-                    path := prefix + entry.name, is_folder=(is_folder := entry.is_dir(follow_symlinks=False))
-                )
-            ]
+            for entry in entries:
+                (folders if entry.is_dir(follow_symlinks=False) else files)[prefix + entry.name] = entry
     except FileNotFoundError:
-        listed = []
+        pass
     except OSError as error:
         raise cannot("read the folder", prefix or b".", error) from error
+    paths = rules.leave_out(files, is_folder=False)
+    listed = [(path, path, files[path]) for path in paths]
+    listed += [(path + b"/", path, folders[path]) for path in rules.leave_out(folders, is_folder=True)]
     listed.sort(key=itemgetter(0))
     try:
         check_paths([path for _, path, _ in listed])
     except BadPath:
-        return ((path, entry, False) for _, path, entry in listed)
-    return ((path, entry, True) for _, path, entry in listed)
+        return iter(listed), False
+    return iter(listed), True
 
 
 def _is_empty(folder: "os.DirEntry[bytes]") -> bool:
@@ -115,15 +125,12 @@ def _is_empty(folder: "os.DirEntry[bytes]") -> bool:
         return False
 
 
-def _describe_entry(path: bytes, entry: "os.DirEntry[bytes]") -> LocalFile:
-    status = entry.stat(follow_symlinks=False)
-    if stat.S_ISREG(status.st_mode):
-        return describe(path, status)
-    if stat.S_ISLNK(status.st_mode):
-        target = os.readlink(entry.path)
-        check_target(path, target)
-        return describe(path, status, target)
-    raise BadPath(path, "is neither a file nor a folder nor a link")
+def _describe_link(path: bytes, entry: "os.DirEntry[bytes]", status: os.stat_result) -> LocalFile:
+    if not stat.S_ISLNK(status.st_mode):
+        raise BadPath(path, "is neither a file nor a folder nor a link")
+    target = os.readlink(entry.path)
+    check_target(path, target)
+    return describe(path, status, target)
 
 
 def cannot(what: str, path: bytes, error: OSError) -> Failed:
