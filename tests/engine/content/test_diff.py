@@ -1,11 +1,13 @@
 """Differences and merges read only what differs, and never lose either side's work."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearline.content import diff, manifest, patch
 from nearline.content.diff import Change, Conflict
 from nearline.content.entries import EntryKind
+from nearline.content.errors import BadManifest
 from tests.engine.content.strategies import file_entry, trees
 
 
@@ -35,6 +37,23 @@ def edited(entry, edit):
         other_id = entry.content_id[::-1]
         return entry._replace(content_id=other_id, blobs=(entry.blobs[0]._replace(content_id=other_id),))
     return entry
+
+
+def edited_in_many(entry, edit):
+    """A plain file with another content, mode or size, in two chunks, or gone."""
+    blob = entry.blobs[0]
+    if edit == "content":
+        other_id = b"o" * 32
+        return entry._replace(
+            content_id=other_id, blobs=(blob._replace(content_id=other_id, pack=b"o" * 32, offset=9),)
+        )
+    if edit == "mode":
+        return entry._replace(mode=entry.mode ^ 0o100, mtime_ns=-5)
+    if edit == "size":
+        return entry._replace(size=entry.size + 1, blobs=(blob._replace(size=entry.size + 1, pack=b"a" * 32),))
+    if edit == "chunks":
+        return entry._replace(size=2 * entry.size, blobs=(blob, blob))
+    return None
 
 
 def identities(entries):
@@ -177,6 +196,47 @@ def test_a_patched_tree_of_many_ranges_is_the_tree_that_is_built_anew(added, rem
     assert patched.root == anew.root
     assert patched.objects.items() <= anew.objects.items()
     assert {row.range_id for row in patched.ranges} <= patched.objects.keys() | tree.objects.keys()
+
+
+@settings(max_examples=25)
+@given(
+    st.dictionaries(
+        st.integers(0, len(MANY) - 1), st.sampled_from(["content", "mode", "size", "chunks", "gone"]), max_size=9
+    ),
+    st.sets(st.integers(0, 12_000), max_size=2),
+)
+def test_a_tree_with_edited_files_is_the_tree_that_is_built_anew(edits, added):
+    tree = manifest.build_tree(MANY)
+    changes = [
+        Change(MANY[index].path, MANY[index], edited_in_many(MANY[index], edit)) for index, edit in edits.items()
+    ]
+    changes = sorted(
+        [*changes, *(Change(path, None, file_entry(path)) for path in (b"%06dx" % each for each in added))]
+    )
+
+    patched = patch.patch_tree(tree.ranges, changes, Ranges(tree).load)
+
+    anew = manifest.build_tree(diff.apply_changes(MANY, changes))
+    assert patched.root == anew.root
+    assert {name: anew.objects[name] for name in patched.objects} == patched.objects
+
+
+def test_a_file_that_no_range_may_list_is_refused_among_plain_files():
+    tree = manifest.build_tree(MANY)
+    unsound = MANY[7]._replace(size=11)
+
+    with pytest.raises(BadManifest):
+        patch.patch_tree(tree.ranges, [Change(MANY[7].path, MANY[7], unsound)], Ranges(tree).load)
+
+
+def test_plain_files_make_a_whole_range_where_the_cutter_cuts():
+    ranges = list(manifest.split_ranges(MANY))
+    paths = [[entry.path for entry in entries] for entries in ranges]
+
+    assert len(ranges) > 2
+    assert all(manifest.is_whole_range(each, is_last=False) for each in paths[:-1])
+    assert not any(manifest.is_whole_range(each[:-1], is_last=False) for each in paths[:-1])
+    assert manifest.is_whole_range(paths[-1], is_last=True)
 
 
 def test_one_changed_file_of_many_reads_and_writes_one_range():

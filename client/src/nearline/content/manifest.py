@@ -50,6 +50,7 @@ __all__ = [
     "encode_range",
     "encode_root",
     "is_boundary",
+    "is_whole_range",
     "new_symlink",
     "peek_ids",
     "range_id",
@@ -125,6 +126,16 @@ def is_boundary(path: bytes) -> bool:
     """
     low, high = blake3(path).digest(2)
     return low == 0 and high & 0x1F == 0
+
+
+def is_whole_range(paths: Sequence[bytes], *, is_last: bool) -> bool:
+    """Return whether plain files with these paths, of which none but the last can end a range, make a whole range.
+
+    `is_last` says that no file of the tree follows.
+    """
+    count = len(paths)
+    is_cut = is_last or (count >= MIN_RANGE_ENTRIES and (count == MAX_RANGE_ENTRIES or is_boundary(paths[-1])))
+    return is_cut and count <= _FULL_BLOBS and sum(map(len, paths)) <= _FULL_NAME_BYTES
 
 
 def split_ranges(entries: Iterable[Entry]) -> Iterator[list[Entry]]:

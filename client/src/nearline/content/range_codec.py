@@ -6,6 +6,7 @@ docs/reference/format.md has the layout byte by byte.
 """
 
 import struct
+from array import array
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 from typing import NamedTuple
@@ -62,37 +63,67 @@ def build_range(entries: Sequence[Entry]) -> EncodedRange:
     """Return the bytes of a range together with its id."""
     if not 0 < len(entries) <= MAX_RANGE_ENTRIES:
         raise BadManifest(f"A manifest range has 1 to {MAX_RANGE_ENTRIES} entries, not {len(entries)}.")
-    entry_rules.check_entries(entries)
+    if isinstance(entries, RangeEntries):
+        entries.check()
+        columns = entries.columns
+    else:
+        entry_rules.check_entries(entries)
+        columns = _read_columns(entries)
+    paths = columns.paths
+    if _total(paths) + len(columns.targets) > MAX_RANGE_NAME_BYTES or len(columns.offsets) > MAX_RANGE_BLOBS:
+        raise BadManifest(f"The range of '{paths[0].decode('utf-8', 'backslashreplace')}' has too much in it.")
+    return _encode_columns(columns)
+
+
+def _read_columns(entries: Sequence[Entry]) -> Columns:
     paths, modes, sizes, times, content_ids, kinds, blob_lists, targets = zip(*entries, strict=True)
     blob_counts = list(map(len, blob_lists))
     blobs = list(chain.from_iterable(blob_lists))
-    if _total(paths) + _total(targets) > MAX_RANGE_NAME_BYTES or len(blobs) > MAX_RANGE_BLOBS:
-        raise BadManifest(f"The range of '{paths[0].decode('utf-8', 'backslashreplace')}' has too much in it.")
     # The only blob of a file has the id and the size of the file, so these are listed for several blobs only.
     chunks = [blob for several in blob_lists if len(several) > 1 for blob in several] if max(blob_counts) > 1 else []
     _, packs, offsets, _ = zip(*blobs, strict=True) if blobs else ((), (), (), ())
     ordinals = {pack: ordinal for ordinal, pack in enumerate(dict.fromkeys(packs))}
+    return Columns(
+        list(paths),
+        bytes(map(KINDS.index, kinds)),
+        array("H", modes),
+        array("Q", sizes),
+        array("q", times),
+        b"".join(content_ids),
+        array("I", blob_counts),
+        b"".join(targets),
+        b"".join([chunk.content_id for chunk in chunks]),
+        array("I", [chunk.size for chunk in chunks]),
+        array("I", map(ordinals.__getitem__, packs)),
+        array("I", offsets),
+        list(ordinals),
+    )
+
+
+def _encode_columns(range_columns: Columns) -> EncodedRange:
+    paths = range_columns.paths
     shared = _shared_folders(paths)
     suffixes = [path[length:] for path, length in zip(paths, shared, strict=True)]
-    header = _HEADER.pack(MAGIC, VERSION, ALGORITHM, 0, len(entries), len(chunks), len(blobs), len(ordinals))
+    counts = len(paths), len(range_columns.chunk_sizes), len(range_columns.offsets), len(range_columns.packs)
+    header = _HEADER.pack(MAGIC, VERSION, ALGORITHM, 0, *counts)
     columns = [
         (pack_numbers("H", shared), True),
         (pack_numbers("H", map(len, suffixes)), True),
         (b"".join(suffixes), True),
-        (bytes(map(KINDS.index, kinds)), True),
-        (pack_numbers("H", modes), True),
-        (pack_numbers("Q", sizes), True),
-        (b"".join(content_ids), False),
-        (pack_numbers("I", blob_counts), True),
-        (b"".join(targets), True),
-        (b"".join([chunk.content_id for chunk in chunks]), False),
-        (pack_numbers("I", [chunk.size for chunk in chunks]), True),
-        (pack_numbers("I", map(ordinals.__getitem__, packs)), True),
-        (pack_numbers("I", offsets), True),
-        (b"".join(ordinals), False),
+        (range_columns.kinds, True),
+        (pack_numbers("H", range_columns.modes), True),
+        (pack_numbers("Q", range_columns.sizes), True),
+        (range_columns.content_ids, False),
+        (pack_numbers("I", range_columns.blob_counts), True),
+        (range_columns.targets, True),
+        (range_columns.chunk_ids, False),
+        (pack_numbers("I", range_columns.chunk_sizes), True),
+        (pack_numbers("I", range_columns.pack_ordinals), True),
+        (pack_numbers("I", range_columns.offsets), True),
+        (b"".join(range_columns.packs), False),
     ]
     stored = [write_column(raw, is_compressed=is_compressed) for raw, is_compressed in columns]
-    stored.append(write_column(pack_numbers("q", times), is_compressed=True))
+    stored.append(write_column(pack_numbers("q", range_columns.times), is_compressed=True))
     return EncodedRange(_hash_columns(header, [raw for raw, _ in columns]), b"".join([header, *stored]))
 
 

@@ -5,7 +5,7 @@ and takes a quarter of the memory.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain, repeat
 from operator import add, ne
@@ -77,6 +77,34 @@ class RangeEntries(Sequence[Entry]):
         """For every entry a byte that tells a plain file (0), one that its owner may execute (1) and a link (2)."""
         return bytes(
             2 if kind else mode >> 6 & 1 for kind, mode in zip(self._columns.kinds, self._columns.modes, strict=True)
+        )
+
+    @property
+    def columns(self) -> Columns:
+        """What the range lists, column by column."""
+        return self._columns
+
+    def with_changed(self, changed: Mapping[int, Entry]) -> Self:
+        """Return this plain range with other entries at some places: sound, of the same paths, with one blob."""
+        columns = self._columns
+        modes, sizes, times = columns.modes[:], columns.sizes[:], columns.times[:]
+        content_ids, offsets = bytearray(columns.content_ids), columns.offsets[:]
+        packs = list(map(columns.packs.__getitem__, columns.pack_ordinals))
+        for index, entry in changed.items():
+            modes[index], sizes[index], times[index] = entry.mode, entry.size, entry.mtime_ns
+            content_ids[index * ID_BYTES : (index + 1) * ID_BYTES] = entry.content_id
+            packs[index], offsets[index] = entry.blobs[0].pack, entry.blobs[0].offset
+        ordinals = {pack: ordinal for ordinal, pack in enumerate(dict.fromkeys(packs))}
+        return type(self)(
+            columns._replace(
+                modes=modes,
+                sizes=sizes,
+                times=times,
+                content_ids=bytes(content_ids),
+                pack_ordinals=array("I", map(ordinals.__getitem__, packs)),
+                offsets=offsets,
+                packs=list(ordinals),
+            )
         )
 
     def find_differing(self, other: Self) -> list[int]:

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from nearline.content.entries import Entry
@@ -9,6 +10,7 @@ from nearline.content.errors import BadManifest
 from nearline.content.hashing import ALGORITHM, ID_BYTES, file_id
 from nearline.content.paths import check_path
 from nearline.content.range_codec import MAX_RANGE_ENTRIES
+from nearline.content.range_entries import RangeEntries
 
 VERSION = 1
 MAGIC = b"NLRT"
@@ -32,7 +34,8 @@ class RootRange(NamedTuple):
 
 def describe_range(entries: Sequence[Entry], range_id: str) -> RootRange:
     """Return the row that stands for these entries in a root."""
-    return RootRange(entries[0].path, entries[-1].path, len(entries), sum(e.size for e in entries), range_id)
+    size_bytes = sum(entries.sizes if isinstance(entries, RangeEntries) else map(attrgetter("size"), entries))
+    return RootRange(entries[0].path, entries[-1].path, len(entries), size_bytes, range_id)
 
 
 def encode_root(ranges: Sequence[RootRange]) -> bytes:
