@@ -50,6 +50,7 @@ class ResourceKind:
     - Jobs of a kind that `ignores_images` run without the image that they name.
     - One that `runs_gangs` starts several replicas of a job, on as many nodes.
     - One that `keeps_checkpoints` gives jobs checkpoint folders, which outlive their runs.
+    - Ports of jobs can be reached on one that `opens_ports`.
     - One that `shares_gpus` gives a job part of a GPU; the others give whole ones only.
     """
 
@@ -66,5 +67,6 @@ class ResourceKind:
     ignores_images: bool = False
     runs_gangs: bool = False
     keeps_checkpoints: bool = False
+    opens_ports: bool = False
     shares_gpus: bool = True
     keep_ended: timedelta = timedelta(days=14)

@@ -131,6 +131,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
         "wait": waits.find_waits(actor=request.actor, jobs=[job]).get(job.pk),
         "last_lines": job.last_lines,
         "replicas": job.replicas,
+        "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
         "checkpoint": checkpoints.find_state(actor=request.actor, job=job),
         "events": list(job_selectors.list_events(actor=request.actor, job=job)),
     }

@@ -179,7 +179,7 @@ class JobOut(Schema):
     code: str = Field(description="The hash of the code that came with it; empty: none did.")
     env: dict[str, str] = Field(description="Its own variables.")
     secrets: list[str] = Field(description="The secrets of the project that it gets as variables.")
-    ports: list[int] = Field(description="What simulated nodes took, and did not open.")
+    ports: list[int] = Field(description="On which its programs listen. Simulated nodes open none.")
     volumes: list[str] = Field(description="What simulated nodes took, and did not mount.")
     priority: int
     is_preemptible: bool
@@ -234,6 +234,9 @@ class JobDetailOut(JobOut):
     data_wait: DataWait | None
     last_lines: str
     replicas: list[ReplicaOut]
+    jupyter_token: str = Field(
+        description="The token of its Jupyter, for those who may run commands in it; empty: it has none for the reader."
+    )
     checkpoint: CheckpointOut | None = Field(description="What is known of its checkpoints; null: it keeps none.")
     events: list[JobEventOut]
 
@@ -283,7 +286,11 @@ class JobIn(BodySchema):
         [], max_length=100, description="Secrets of the project that it gets as variables of the same names."
     )
     ports: list[Port] = Field(
-        [], max_length=100, description="Only simulated nodes take these, and open none; all others refuse."
+        [], max_length=100, description="On which its programs listen, for those who are to reach them."
+    )
+    jupyter: bool = Field(
+        default=False,
+        description="Whether it runs a Jupyter, on its first port; without a command by the usual one.",
     )
     volumes: list[bounds.Line] = Field(
         [], max_length=100, description="Only simulated nodes take these, and mount none; all others refuse."

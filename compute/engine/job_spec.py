@@ -33,7 +33,9 @@ class JobSpec:
     `commits` are the ids of the commits among `data`, so that the scheduler can be told what of them has yet to move.
     `fallbacks` names the templates that its step lists, in their order, for forecasts.
     `replicas` is how often it runs at once; several are a gang, and the template is the size of each of them.
-    `ports` and `volumes` are what it asked for and simulated nodes let pass: no other job has any.
+    `ports` are those on which its programs listen, for people who are to reach them. One with `jupyter` runs a Jupyter
+    on the first of them, with a token that only those learn who may run commands in it.
+    `volumes` are what it asked for and simulated nodes let pass: no other job has any.
     `simulated_duration_s` is how long the job takes on nodes that do not exist. `timeout_s` None means no limit.
     `checkpoint` names whose checkpoint folder it has (`job:ID`, `step:ID`); empty: it has none.
     `grace_period_s` is the time between SIGTERM and SIGKILL, whoever stops it and why.
@@ -60,6 +62,7 @@ class JobSpec:
     simulated_duration_s: float = 5.0
     working_directory: str | None = None
     ports: tuple[int, ...] = ()
+    jupyter: bool = False
     volumes: tuple[str, ...] = ()
     readable_paths: tuple[str, ...] = ()
     readable_lists: tuple[str, ...] = ()

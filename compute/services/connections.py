@@ -13,7 +13,7 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.services import secrets
 from compute import permissions
-from compute.adapters import connection_tickets, drivers
+from compute.adapters import connection_tickets, drivers, jupyter_tokens
 from compute.adapters.connection_tickets import Claims
 from compute.engine.ports import ComputeDriver, Connection, OpensPorts, OpensTerminals, TerminalRequest
 from compute.engine.states import JobState
@@ -21,7 +21,7 @@ from compute.errors import CommandRefused, InvalidTicket, JobNotRunning, PortRef
 from compute.models import Job
 from compute.selectors import jobs as job_selectors
 from compute.services import confinement
-from core.errors import InvalidInput
+from core.errors import InvalidInput, PlatformError
 
 _WHERE = "on clusters and on the platform's own machine"
 # A ticket is a header of a request, which proxies limit to 8 KB.
@@ -62,6 +62,17 @@ def offer_terminal(*, actor: Actor, job: Job, request: TerminalRequest, replica:
     return Ticket(connection_tickets.sign(Claims(actor.user_id, job.pk, job.run_name, replica, terminal=request)))
 
 
+def find_jupyter_token(*, actor: Actor, job: Job) -> str:
+    """Return the token of a job's Jupyter; empty where it has none, and for those who may not run commands in it."""
+    if not job_selectors.get_spec(job).jupyter:
+        return ""
+    try:
+        _require_access(actor, job)
+    except PlatformError:
+        return ""
+    return jupyter_tokens.token_of(job.pk)
+
+
 def redeem(*, actor: Actor, claims: Claims) -> Callable[[], Awaitable[Connection]]:
     """Return what opens the connection that a ticket is for, if the actor may still have it.
 
@@ -78,10 +89,15 @@ def redeem(*, actor: Actor, claims: Claims) -> Callable[[], Awaitable[Connection
     return partial(_require_terminals(driver, job).open_terminal, claims.run_name, claims.rank, claims.terminal)
 
 
-def _check(actor: Actor, job: Job, replica: int) -> ComputeDriver:
+def _require_access(actor: Actor, job: Job) -> None:
+    """Raise PermissionDenied and ResourceUnconfined unless the actor may have all that the job has."""
     require(actor, permissions.SUBMIT_JOBS, job.project_id)
     secrets.require_use(actor=actor, project_id=job.project_id, names=set(job_selectors.get_spec(job).secret_names))
     confinement.require_use(actor=actor, resources=[job.resource])
+
+
+def _check(actor: Actor, job: Job, replica: int) -> ComputeDriver:
+    _require_access(actor, job)
     if replica >= job.replica_count:
         raise InvalidInput(
             f"{job.name} has no replica {replica}; the first one is 0, the last one {job.replica_count - 1}."

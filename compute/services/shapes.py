@@ -27,8 +27,8 @@ _MOST_NAMED = 5
 class Ask:
     """What a job needs of the resource that runs it, and where to look: on one resource, or in a pool.
 
-    `cpu_millicores` and `memory_bytes` None: what belongs to the GPUs. `volumes` and `ports` are only taken where
-    nothing is real: no kind of resource gives them to jobs.
+    `cpu_millicores` and `memory_bytes` None: what belongs to the GPUs. `volumes` are only taken where nothing is
+    real: no kind of resource gives them to jobs.
     """
 
     gpu_milli: int = 0
@@ -124,10 +124,13 @@ def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
 
 
 def _missing_offer(resource: Resource, ports: Sequence[int], volumes: Sequence[str]) -> str:
-    asked = [*(f"port {port}" for port in ports), *(f"volume {volume}" for volume in volumes)]
-    if not asked or resource.is_simulated:
+    if resource.is_simulated:
         return ""
-    return f"{resource.name} gives jobs no ports and no volumes; this one asks for {', '.join(asked[:_MOST_NAMED])}."
+    if volumes:
+        return f"{resource.name} gives jobs no volumes; this one asks for {', '.join(volumes[:_MOST_NAMED])}."
+    if ports and not drivers.get_kind(resource.kind).opens_ports:
+        return f"Ports of jobs on {resource.name} cannot be reached; this one has {', '.join(map(str, ports))}."
+    return ""
 
 
 def _stored(ask: Ask, resource: Resource) -> Template | None:

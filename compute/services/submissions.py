@@ -45,6 +45,7 @@ HOLDER = "job:"
 CODE_HOLDER = "job-code:"
 """The holder of the code of a job: this, and its id. It stays as long as the job can be submitted once more."""
 
+_JUPYTER_PORT = 8888
 _SYSTEM = Actor.system("submissions")
 _RESERVED = frozenset({"new"})
 """Names whose page would be another one."""
@@ -58,7 +59,8 @@ class Submission:
     what it is made for. `secrets` names secrets of the project, which the job gets as variables.
     `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
     `replicas` is how often the command runs at once, each as large as the template. `grace_period_s` is the time that
-    it has between SIGTERM and SIGKILL. With `checkpoints` it has a folder that outlives its runs.
+    it has between SIGTERM and SIGKILL. `ports` are those on which it listens; with `jupyter` it runs a Jupyter on the
+    first of them, by its own command or the usual one. With `checkpoints` it has a folder that outlives its runs.
     `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing. What is not
     preemptible is never stopped for others, and starts only within the project's quota.
     """
@@ -75,6 +77,7 @@ class Submission:
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Sequence[str] = ()
     ports: Sequence[int] = ()
+    jupyter: bool = False
     volumes: Sequence[str] = ()
     data: Sequence[str] = ()
     code: str = ""
@@ -98,6 +101,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     raises.
     """
     require_submit(actor=actor, project=project)
+    wanted = _with_jupyter(wanted)
     template = find_template(actor=actor, wanted=wanted)
     name = wanted.name or ids.new_id(KIND, now_ms=clock.now_ms()).replace("_", "-")
     if not is_safe_name(name) or len(name) > MOST_NAME or name in _RESERVED:
@@ -122,6 +126,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         env=wanted.env,
         secret_names=tuple(wanted.secrets),
         ports=tuple(wanted.ports),
+        jupyter=wanted.jupyter,
         volumes=tuple(wanted.volumes),
         simulated_duration_s=wanted.simulated_duration_s,
     )
@@ -226,6 +231,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
         env=spec.env,
         secrets=spec.secret_names,
         ports=spec.ports,
+        jupyter=spec.jupyter,
         volumes=spec.volumes,
         replicas=spec.replicas,
         grace_period_s=spec.grace_period_s,
@@ -244,6 +250,16 @@ def delete_job(*, actor: Actor, job: Job) -> None:
     if Job.objects.filter(pk=job.pk, deleted_at=None).update(deleted_at=clock.now()):
         trees.release_tree(actor=_SYSTEM, holder=CODE_HOLDER + job.pk)
         audit.record(actor, "compute.delete_job", job)
+
+
+def _with_jupyter(wanted: Submission) -> Submission:
+    """Return what a job is that runs a Jupyter: its port, and its command, where they are not named."""
+    if not wanted.jupyter:
+        return wanted
+    ports = wanted.ports or (_JUPYTER_PORT,)
+    # Only the platform connects to it, from its own machine or from within its pod, so it listens on loopback alone.
+    command = f"exec jupyter lab --ip=127.0.0.1 --port={ports[0]} --ServerApp.port_retries=0 --no-browser --allow-root"
+    return replace(wanted, ports=ports, command=wanted.command.strip() or command)
 
 
 def require_own(*, actor: Actor, job: Job, permission: Permission) -> None:

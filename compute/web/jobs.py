@@ -13,7 +13,7 @@ from compute.engine.states import JobState, ReasonCode
 from compute.models import Job
 from compute.selectors import checkpoints, data_waits, failures, forecasts, outlooks, waits
 from compute.selectors import jobs as selectors
-from compute.services import jobs, submissions, suspensions
+from compute.services import connections, jobs, submissions, suspensions
 from compute.web.progress import progress_of
 from scheduler.selectors import evictions
 from scheduler.selectors.answers import find_proof
@@ -75,6 +75,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "may_cancel": (request.actor.level_in(job.project_id) or 0) >= Level.WRITE,
         "may_suspend": job.kind == submissions.KIND,
         "may_delete": job.kind == submissions.KIND and job.has_ended,
+        "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
         "charts": [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job)),
     }
     return render(request, "compute/job_live.html" if request.htmx else "compute/job.html", context)

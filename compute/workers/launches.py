@@ -16,7 +16,7 @@ from django.db.models import F, QuerySet
 
 from accounts.errors import SecretNotFound
 from accounts.services import secrets
-from compute.adapters import drivers
+from compute.adapters import drivers, jupyter_tokens
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import CheckpointFolder, GpuShare, Launch, Replica
 from compute.engine.states import JobState, ReasonCode
@@ -187,6 +187,8 @@ def _launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
     values = secrets.reveal_secrets(
         project_id=job.project_id, names=spec.secret_names, used_by=job, on_behalf_of=job.submitted_by
     )
+    if spec.jupyter:
+        values = {**values, jupyter_tokens.VARIABLE: jupyter_tokens.token_of(job.pk)}
     return Launch(
         spec=spec,
         token=job.token,

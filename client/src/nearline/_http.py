@@ -7,7 +7,7 @@ wait that grows (full jitter). Others are repeated only when the request certain
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -176,7 +176,7 @@ class Http:
         from websockets.sync.client import connect  # noqa: PLC0415
 
         try:
-            return connect(
+            opening = connect(
                 self.url.replace("http", "ws", 1) + path,
                 ssl=httpx.create_ssl_context() if self.url.startswith("https:") else None,
                 additional_headers={"Authorization": f"Bearer {ticket}"},
@@ -187,6 +187,8 @@ class Http:
                 ping_timeout=None,
                 max_size=_LARGEST_MESSAGE_BYTES,
             )
+            # The library wants it entered; whoever gets it closes it.
+            return ExitStack().enter_context(opening)
         except InvalidStatus as error:
             raise errors.Unavailable(
                 f"{self.url} answered {error.response.status_code} where a WebSocket was asked for.",

@@ -236,5 +236,6 @@ KIND = ResourceKind(
     site_of=site_of,
     keep_ended=KEEP_ENDED,
     runs_gangs=True,
+    opens_ports=True,
     shares_gpus=False,
 )

@@ -61,4 +61,5 @@ KIND = ResourceKind(
     has_host=True,
     ignores_images=True,
     keeps_checkpoints=True,
+    opens_ports=True,
 )

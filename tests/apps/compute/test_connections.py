@@ -6,12 +6,12 @@ from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry, Membership, Project, User
 from accounts.permissions import Role
 from accounts.selectors import find_actor
-from compute.adapters import connection_tickets
+from compute.adapters import connection_tickets, jupyter_tokens
 from compute.adapters.connection_tickets import Claims
 from compute.engine.ports import TerminalRequest
 from compute.errors import InvalidTicket, JobNotRunning, PortRefused
-from compute.models import Job
-from compute.services import connections, resources
+from compute.models import Job, Resource
+from compute.services import connections, resources, submissions
 from compute.workers import observe
 from core.errors import InvalidInput
 from tests.factories import compute as make
@@ -145,3 +145,45 @@ def test_a_ticket_is_for_one_run_of_a_job(job, member):
 
 def claims_of(actor, job) -> Claims:
     return connection_tickets.read(connections.offer_port(actor=actor, job=job, port=8888).text)
+
+
+@pytest.fixture
+def jupyter(project, template, member, driver) -> Job:
+    """Return a job that runs a Jupyter on nodes that exist."""
+    Resource.objects.update(is_simulated=False, kind="kubernetes")
+    template.refresh_from_db()
+    wanted = submissions.Submission(template=template.full_name, name="lab", jupyter=True, ports=[9999])
+    job = submissions.submit_job(actor=member, project=project, wanted=wanted)
+    make.start([job])
+    job.refresh_from_db()
+    return job
+
+
+def test_the_token_of_a_jupyter_is_in_its_environment_and_known_to_who_may_run_commands(
+    jupyter, member, viewer, driver
+):
+    token = connections.find_jupyter_token(actor=member, job=jupyter)
+
+    assert len(token) == 64
+    assert driver.jobs.launches["lab"].secrets == {"JUPYTER_TOKEN": token}
+    assert "--port=9999 " in driver.jobs.launches["lab"].spec.command
+    assert connections.find_jupyter_token(actor=viewer, job=jupyter) == ""
+
+
+@pytest.mark.parametrize("role", ["member", "viewer"])
+def test_how_to_reach_a_jupyter_is_shown_to_those_who_may(jupyter, request, client, role):
+    token = jupyter_tokens.token_of(jupyter.pk)
+    client.force_login(User.objects.get(pk=request.getfixturevalue(role).user_id))
+
+    page = client.get("/jobs/lab/").content.decode()
+    told = client.get("/api/v1/compute/jobs/lab").json()["jupyter_token"]
+
+    may = role == "member"
+    assert told == (token if may else "")
+    assert (token in page) is may
+    assert ("nearline job port-forward lab 9999" in page) is may
+
+
+def test_a_job_without_a_jupyter_has_no_token(job, member, driver):
+    assert connections.find_jupyter_token(actor=member, job=job) == ""
+    assert driver.jobs.launches["train"].secrets == {}

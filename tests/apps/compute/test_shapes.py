@@ -123,14 +123,22 @@ def test_what_no_resource_can_run_is_refused_with_the_reason_of_each(member, pro
         ({"image": "python:3.12"}, "machine runs no containers."),
         ({"command": ""}, "machine runs no containers."),
         ({"replicas": 2}, "machine runs each job on one node."),
-        ({"ports": [8888], "volumes": ["/mnt:/mnt"]}, "it asks for port 8888, volume /mnt:/mnt"),
+        ({"volumes": ["/mnt:/mnt"]}, "machine gives jobs no volumes; this one asks for /mnt:/mnt."),
     ],
 )
 def test_what_a_machine_cannot_do_is_refused_in_words(member, project, home, wanted, why):
     attach(home, "machine", kind="local")
 
-    with pytest.raises(NoResourceFits, match=why.replace("it asks", "this one asks")):
+    with pytest.raises(NoResourceFits, match=why):
         submit(member, project, **wanted)
+    assert not Job.objects.exists()
+
+
+def test_ports_are_refused_where_nobody_can_reach_them(member, project, home):
+    attach(home, "host", kind="ssh")
+
+    with pytest.raises(NoResourceFits, match=r"Ports of jobs on host cannot be reached; this one has 8888\."):
+        submit(member, project, ports=[8888])
     assert not Job.objects.exists()
 
 

@@ -46,6 +46,7 @@ class JobOptions(TypedDict, total=False):
     secrets: Sequence[str]
     data: Sequence[str]
     ports: Sequence[int]
+    jupyter: bool
     volumes: Sequence[str]
     replicas: int
     grace_period_s: float

@@ -56,6 +56,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     code: Annotated[
         str, typer.Option("--code", metavar="FOLDER", help="Send this folder; the job begins in a copy of it.")
     ] = "",
+    ports: Annotated[list[int] | None, typer.Option("--port", min=1, max=65535, help="On which it listens.")] = None,
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Run it so often at once, as a gang.")] = 1,
     grace: Annotated[
         float, typer.Option("--grace-period", min=0, metavar="SECONDS", help="Between SIGTERM and SIGKILL.")
@@ -68,6 +69,12 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         bool, typer.Option("--checkpoints", help="Give it $NEARLINE_CHECKPOINT_DIR, which outlives its runs.")
     ] = False,
     is_preemptible: Annotated[bool, typer.Option("--preemptible/--not-preemptible", help="May it be stopped?")] = True,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", help="Never stopped for others: --not-preemptible.")
+    ] = False,
+    jupyter: Annotated[
+        bool, typer.Option("--jupyter", help="Run a Jupyter, on port 8888 or the first --port.")
+    ] = False,
 ) -> None:
     """Queue a job, with a size of its own or that of a template."""
     from nearline.cli.progress import progress_of  # noqa: PLC0415 (only where something is sent)
@@ -87,7 +94,9 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         "grace_period_s": grace,
         "checkpoints": checkpoints,
         "simulated_duration_s": duration,
-        "is_preemptible": is_preemptible,
+        "is_preemptible": is_preemptible and not interactive,
+        "ports": ports or [],
+        "jupyter": jupyter,
     }
     add_size(options, gpus=gpus, cpu=cpu, memory=memory)
     found = get_code(Path(code)) if code else None
@@ -100,6 +109,9 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     session.out.record(
         job, [("job", job.name), ("state", formats.state(job.state)), ("template", job.template), ("why", job.reason)]
     )
+    if job.ports and not job.is_simulated:
+        reach = f"nearline job port-forward {job.name} {' '.join(map(str, job.ports))}"
+        session.out.note(f"Once it runs, reach its ports by: {reach}")
     if job.is_simulated:
         session.out.note(f"{job.resource} is simulated: the job only takes its time.")
 
@@ -174,6 +186,7 @@ def show(context: typer.Context, name: Name) -> None:
             ("why", outlook["text"] if outlook else job.reason),
         ),
         *(("template", job.template), ("where", where), ("replicas", replicas), ("checkpoint", checkpoint)),
+        *(("ports", " ".join(map(str, job.ports))), ("jupyter token", job.raw.get("jupyter_token", ""))),
     )
     session.out.record(job, fields)
     if job.replicas and not session.out.is_json:
@@ -339,6 +352,10 @@ def forward_ports(session: Session, name: str, ports: Sequence[str], *, replica:
         session.out.json({"job": name, "forwards": facts})
     for fact in facts:
         session.out.line(f"{HOST}:{fact['port']} leads to port {fact['job_port']} of {printable(name)}.")
+    job = session.client().jobs.get(name)
+    for fact in facts:
+        if job.ports and fact["job_port"] == job.ports[0] and (token := job.raw.get("jupyter_token")):
+            session.out.line(f"http://{HOST}:{fact['port']}/lab?token={token}")
     session.out.note("End it with Ctrl-C.")
     sys.stdout.flush()
     with suppress(KeyboardInterrupt):

@@ -130,10 +130,10 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     volumes: Volumes = None,
     claims: Claims = None,
     service_type: Annotated[
-        str, typer.Option("--service-type", metavar="TYPE", help="On simulated nodes only, with --port.")
+        str, typer.Option("--service-type", metavar="TYPE", help="Without effect: ports are reached by port-forward.")
     ] = "",
     ports: Annotated[
-        list[str] | None, typer.Option("--port", metavar="PORT[:PORT]", help="On simulated nodes only: none is opened.")
+        list[str] | None, typer.Option("--port", metavar="PORT[:PORT]", help="On which it listens.")
     ] = None,
     pool: Pool = "",
     duration: Duration = _FOREVER_S,
@@ -146,19 +146,25 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     """Submit a job as Run:AI's `submit` does."""
     session = session_of(context)
     if jupyter:
-        image, ports = image or _JUPYTER_IMAGE, [*(ports or []), _JUPYTER_PORT]
+        image, ports = image or _JUPYTER_IMAGE, ports or [_JUPYTER_PORT]
     if service_type not in {"", "portforward", "loadbalancer", "nodeport", "ingress"}:
         raise InvalidRequest(f"'{service_type}' is no type of service.")
     options: JobOptions = {
         **_options(image=image, pool=pool, env=env, data=data, volumes=volumes, claims=claims, duration=duration),
         "name": _name_of(name, name_option, name_prefix),
         "ports": [_port(text) for text in ports or []],
+        "jupyter": jupyter,
         "is_preemptible": preemptible or not interactive,
     }
     add_size(options, gpus=gpus, cpu=cpu, memory=memory)
     if preemptible:
         session.out.warn("The job can be preempted at any time, as it may be over quota.")
-    _send(session, project, _command_line(context, command, args or []), options, is_dry=dry_run)
+    job = _send(session, project, _command_line(context, command, args or []), options, is_dry=dry_run)
+    if job is not None and job.ports and not job.is_simulated:
+        options_of_ports = " ".join(f"--port {port}" for port in job.ports)
+        session.out.warn(
+            f"Its ports have no URL. Reach them by `runai port-forward {name_of(job)} {options_of_ports}`."
+        )
 
 
 @app.command("submit-dist", cls=SubmitCommand)
@@ -226,7 +232,8 @@ def _options(
     }
 
 
-def _send(session: Session, project: str | None, command: str, options: "JobOptions", *, is_dry: bool) -> None:
+def _send(session: Session, project: str | None, command: str, options: "JobOptions", *, is_dry: bool) -> "Job | None":
+    """Submit a job and return it; None where it was only tried."""
     jobs, named = session.client().jobs, _project_of(session, project)
     if is_dry:
         trial = jobs.try_out(project=named, command=command, **options)
@@ -234,14 +241,15 @@ def _send(session: Session, project: str | None, command: str, options: "JobOpti
             session.out.json(trial)
         else:
             show_outlook(session.out, trial["outlook"])
-        return
+        return None
     job = jobs.submit(project=named, command=command, **options)
     if session.out.is_json or session.out.is_quiet:
         session.out.record(job, [("job", job.name)])
-        return
+        return job
     session.out.line(f"The job '{name_of(job)}' has been submitted successfully")
     session.out.line(f"You can run `runai describe job {name_of(job)} -p {named}` to check the job status")
     _tell_simulated(session, job)
+    return job
 
 
 def _tell_simulated(session: Session, job: "Job") -> None:
