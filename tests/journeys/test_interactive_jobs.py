@@ -47,6 +47,8 @@ def submit(running, tmp_path) -> Iterator[Callable[..., str]]:
 
     yield act
     running.cli("job", "stop", *jobs, cwd=tmp_path)
+    for job in jobs:
+        running.wait_for(lambda job=job: state_of(running, tmp_path, job), lambda state: state == "cancelled")
 
 
 @contextmanager
