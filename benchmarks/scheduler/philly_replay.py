@@ -123,15 +123,15 @@ class Replay:
         min_runtime_s: float = 0.0,
         consolidate_every_s: float = 0.0,
     ) -> None:
-        queues = [_queue(name, quota, min_runtime_s) for name, quota in quotas.items()]
-        self._session = Session(Snapshot([_node(index) for index in range(nodes)], queues), policy)
+        queues = [make_queue(name, quota, min_runtime_s) for name, quota in quotas.items()]
+        self._session = Session(Snapshot([make_node(index) for index in range(nodes)], queues), policy)
         self._claim_delay_s = claim_delay_s
         self._consolidate_every_s = consolidate_every_s
         self._consolidated_at = 0.0
         self._capacity = NODE_GPUS * nodes
         self._index = {name: index for index, name in enumerate(quotas)}
         self._quotas = list(quotas.values())
-        self._works = [_work(number, arrival) for number, arrival in enumerate(arrivals)]
+        self._works = [Work(arrival, number, make_job(number, arrival)) for number, arrival in enumerate(arrivals)]
         self._events = [(work.arrival.at_s, _Kind.ARRIVE, work.number, 0) for work in self._works]
         heapq.heapify(self._events)
         self._checkpoints: list[tuple[float, int, int]] = []
@@ -290,12 +290,14 @@ def _as_told(pod: Pod) -> PodView:
             return replace(pod.view, state=PodState.PENDING, node_id=None, devices=())
 
 
-def _node(index: int) -> NodeView:
+def make_node(index: int) -> NodeView:
+    """Return a node of 8 GPUs."""
     name = f"node{index:03}"
     return NodeView(name, name, 64_000, 2**38, tuple(range(NODE_GPUS)), 32_000)
 
 
-def _queue(name: str, quota: int, min_runtime_s: float) -> QueueView:
+def make_queue(name: str, quota: int, min_runtime_s: float) -> QueueView:
+    """Return a queue with a quota of whole GPUs, and over-quota weight in the ratio of it."""
     return QueueView(
         name,
         name,
@@ -306,10 +308,9 @@ def _queue(name: str, quota: int, min_runtime_s: float) -> QueueView:
     )
 
 
-def _work(number: int, arrival: Arrival) -> Work:
+def make_job(number: int, arrival: Arrival) -> JobView:
     """Return a job as one task, or as a gang of equal tasks where one node is not enough."""
     count = -(-arrival.gpus // NODE_GPUS)
     request = Request(gpus=arrival.gpus // count)
     pods = tuple(PodView(f"{number}-{index}", PodState.PENDING, request) for index in range(count))
-    view = JobView(str(number), arrival.queue, pods, GroupView((PodSetView("", count),)), rank=(number,))
-    return Work(arrival, number, view)
+    return JobView(str(number), arrival.queue, pods, GroupView((PodSetView("", count),)), rank=(number,))

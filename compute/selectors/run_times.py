@@ -1,7 +1,7 @@
 """How long jobs run, by what jobs like them did: of the same project, template and purpose. One query."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from compute.engine.forecast import likeness
@@ -32,6 +32,7 @@ class RunHistory:
         )
         columns = ("project_id", "template_name", *_PURPOSE, "started_at", "finished_at")
         self._lengths: dict[_Key, list[float]] = defaultdict(list)
+        self._ascending: dict[_Key, tuple[float, ...]] = {}
         for project_id, template, *purpose, started_at, finished_at in ended.order_by("-pk").values_list(*columns)[
             :_MOST_EARLIER
         ]:
@@ -48,9 +49,14 @@ class RunHistory:
         is_running = template is None and job["started_at"] is not None and job["state"] != JobState.PENDING
         ran_s = max(0.0, (clock.now() - job["started_at"]).total_seconds()) if is_running else 0.0
         if job["resource__is_simulated"]:
-            lengths: Sequence[float] = (float(job["spec__simulated_duration_s"] or 0.0),)
+            lengths: tuple[float, ...] = (float(job["spec__simulated_duration_s"] or 0.0),)
         else:
             purpose = likeness(*(job[column] for column in _PURPOSE))
             keys = [(job["project_id"], name, purpose) for name in (template or job["template_name"], "")]
-            lengths = next((self._lengths[key] for key in keys if key in self._lengths), ())
-        return RunTimes(tuple(sorted(lengths)), ran_s, job["spec__timeout_s"])
+            lengths = next((self._sorted(key) for key in keys if key in self._lengths), ())
+        return RunTimes(lengths, ran_s, job["spec__timeout_s"])
+
+    def _sorted(self, key: _Key) -> tuple[float, ...]:
+        if key not in self._ascending:
+            self._ascending[key] = tuple(sorted(self._lengths[key]))
+        return self._ascending[key]

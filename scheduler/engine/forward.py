@@ -22,12 +22,19 @@ from scheduler.engine.run_times import UNKNOWN, RunTimes
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import JobView, PodState, PodView, Policy, Snapshot
 
-PASSES = 20
-GRAIN = 0.05
+PASSES, FEWEST_PASSES = 20, 10
+MANY = 100
+"""Of more jobs than these each is forecast from fewer passes."""
+
+GRAIN = 0.1
 """Ends that lie closer together than this part of the time until then are taken together, which bounds the cycles."""
 
 MOST_CYCLES = 1000
 """Of one pass. What has not started by then is not forecast."""
+
+TRIALS_OF_MOVES = 10
+"""Of one pass. On a large cluster moves that let one job start cost more than all else, so afterwards nothing is moved:
+who would start by a move then is forecast to start without."""
 
 _LIKELY, _LATE = 0.5, 0.9
 _LEAST_GRAIN_S = 1.0
@@ -150,11 +157,19 @@ class Forward:
         if not asked:
             return {}
         is_certain = self._is_certain and all(self._run_times.get(job_id, UNKNOWN).is_certain for job_id in arrivals)
-        count = 1 if is_certain else self._passes
+        count = 1 if is_certain else min(self._passes, max(FEWEST_PASSES, self._passes * MANY // len(asked)))
         lengths = _Lengths(self._run_times, count)
+        is_age_told = any(job.running_for_s is not None for job in self._begin.values())
         passes = [
             _Pass(
-                self.session, self._begin, arrivals, self._run_times, lengths.of_pass(number), self._grain, self._at_s
+                self.session,
+                self._begin,
+                arrivals,
+                self._run_times,
+                lengths.of_pass(number),
+                self._grain,
+                self._at_s,
+                is_age_told,
             )
             for number in range(count)
         ]
@@ -210,6 +225,7 @@ class _Pass:
     left_s: _LeftOf
     grain: float
     at_s: float
+    is_age_told: bool
     now_s: float = 0.0
     views: dict[str, JobView] = field(default_factory=dict)
     runs: dict[str, _Run] = field(default_factory=dict)
@@ -219,9 +235,12 @@ class _Pass:
     _ends: list[tuple[float, str]] = field(default_factory=list)
     _arriving: list[tuple[float, str]] = field(default_factory=list)
     _waits_from_s: dict[str, float] = field(default_factory=dict)
+    _started: set[str] = field(default_factory=set)
+    _is_settled: bool = False
 
     def run(self, asked: AbstractSet[str]) -> None:
         """Go on until all that are asked for have started, or nothing can happen any more."""
+        self.session.trials_of_moves = TRIALS_OF_MOVES if self.grain else math.inf
         self.views = dict(self.begin)
         for job_id, view in self.begin.items():
             job = self.session.jobs[job_id]
@@ -230,53 +249,69 @@ class _Pass:
             elif view.waited_s is not None:
                 self._waits_from_s[job_id] = -view.waited_s
         self._arriving = sorted((at_s, job_id) for job_id, (at_s, _) in self.arrivals.items())
-        self._change(self._arrived(), ())
+        self._change(self._arrived(), set())
         released, gone = self._after_terminating()
         for _ in range(MOST_CYCLES):
-            for action in ACTIONS.values():
-                action(self.session)
+            for name, action in ACTIONS.items():
+                if name != "consolidate" or self.session.trials_of_moves > 0:
+                    action(self.session)
             changed, ended = self._follow()
             changed, ended, released, gone = released | changed, ended | gone, {}, set()
             if self.starts.keys() >= asked:
                 break
-            if not changed and not ended:
+            if not ended and (not changed or (self.grain and self._is_settled)):
                 ended = self._forward()
-                changed = self._arrived()
+                changed |= self._arrived()
                 if not changed and not ended:
                     break
                 changed |= self._age()
             self._change(changed, ended)
+        self.ended.sort(key=lambda entry: (-entry[1].ends_s, entry[0]))
         before = (view for job_id, view in self.begin.items() if self.views.get(job_id) is not view)
         self.session.change(before, self.arrivals.keys())
 
-    def _change(self, changed: Mapping[str, JobView], ended: Collection[str]) -> None:
+    def _change(self, changed: Mapping[str, JobView], ended: AbstractSet[str]) -> None:
         self.views |= changed
         for job_id in ended:
             self.views.pop(job_id, None)
             if (run := self.runs.pop(job_id, None)) is not None:
                 self.ended.append((job_id, run))
-        self.session.change((view for job_id, view in changed.items() if job_id not in ended), ended)
+        accepted = self._started if self._is_settled else set()
+        if accepted:
+            self.session.accept(changed[job_id] for job_id in accepted)
+        done = accepted | ended
+        self.session.change((view for job_id, view in changed.items() if job_id not in done), ended)
 
     # --- what was decided happens
 
     def _follow(self) -> tuple[dict[str, JobView], set[str]]:
-        """Return the jobs as they are once what was decided has happened, and those that are over."""
+        """Return the jobs as they are once what was decided has happened, and those that are over.
+
+        It is settled if jobs were started only: another cycle at the same moment has nothing to add.
+        """
         changed: dict[str, JobView] = {}
         ended = set()
-        for job in dict.fromkeys(pod.job for pod in self.session.moved_since(0)):
+        self._started.clear()
+        moved = dict.fromkeys(pod.job for pod in self.session.moved_since(0))
+        for job in moved:
             job_id, before = job.view.id, job.view
             self._note_stops(job)
             if any(pod.state is PodState.FAILED for pod in job.pods):
                 ended.add(job_id)
                 continue
-            view = replace(before, pods=tuple(_after(pod) for pod in job.pods))
-            if view.pods == tuple(pod.view for pod in job.pods):
+            pods = tuple(map(_after, job.pods))
+            if pods == tuple(pod.view for pod in job.pods):
                 continue
-            if _is_up(job) and job_id not in self.runs:
+            is_up = _is_up(job)
+            if is_up and job_id not in self.runs:
                 self._begin_run(job, starts_anew=True)
                 self.starts.setdefault(job_id, self.runs[job_id])
-                view = self._as_started(view)
-            elif not _is_up(job) and (run := self.runs.pop(job_id, None)) is not None:
+                changed[job_id] = self._as_started(before, pods)
+                if all(pod.state is PodState.STARTING for pod in job.pods):
+                    self._started.add(job_id)
+                continue
+            view = replace(before, pods=pods)
+            if not is_up and (run := self.runs.pop(job_id, None)) is not None:
                 run.ends_s = self.now_s
                 self.ended.append((job_id, run))
                 self._waits_from_s[job_id] = self.now_s
@@ -285,6 +320,7 @@ class _Pass:
                     view, evictions=before.evictions + 1, saved_at=None, running_for_s=None, waited_s=waited_s
                 )
             changed[job_id] = view
+        self._is_settled = len(self._started) == len(moved)
         return changed, ended
 
     def _note_stops(self, job: Job) -> None:
@@ -309,9 +345,9 @@ class _Pass:
         if run.ends_s < math.inf:
             heapq.heappush(self._ends, (run.ends_s, job_id))
 
-    def _as_started(self, view: JobView) -> JobView:
-        is_told = any(begun.running_for_s is not None for begun in self.begin.values())
-        return replace(view, saved_at=self.at_s + self.now_s, running_for_s=0.0 if is_told else None, waited_s=None)
+    def _as_started(self, view: JobView, pods: tuple[PodView, ...]) -> JobView:
+        running_for_s = 0.0 if self.is_age_told else None
+        return replace(view, pods=pods, saved_at=self.at_s + self.now_s, running_for_s=running_for_s, waited_s=None)
 
     def _after_terminating(self) -> tuple[dict[str, JobView], set[str]]:
         """Return what the stops that are under way now lead to: jobs that wait again, and places that are left."""
@@ -421,7 +457,7 @@ def _holders(one: _Pass, job_id: str) -> tuple[Holder, ...]:
     """Return those whose ends let a job start on its nodes, the last first, and no more than free what it asks for."""
     start = one.starts[job_id]
     found: list[Holder] = []
-    for other, run in sorted(one.ended, key=lambda entry: (-entry[1].ends_s, entry[0])):
+    for other, run in one.ended:
         if run.ends_s > start.began_s or set(start.node_ids).isdisjoint(run.node_ids) or other == job_id:
             continue
         found.append(Holder(other, run.ends_s, run.gpu_milli, other in one.starts))

@@ -1,6 +1,7 @@
 """How long a job runs: the lengths of runs like it, each as likely as the next, given how long it has run already."""
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 
 
@@ -34,9 +35,9 @@ class RunTimes:
         one tenth. `starts_anew`: it is stopped and begins again.
         """
         ran_s = 0.0 if starts_anew else self.ran_s
-        longer = [length for length in self.lengths if length > ran_s]
-        if longer:
-            length = longer[min(int(part * len(longer)), len(longer) - 1)]
+        shorter, count = bisect_right(self.lengths, ran_s), len(self.lengths)
+        if shorter < count:
+            length = self.lengths[min(shorter + int(part * (count - shorter)), count - 1)]
         elif self.lengths:
             length = ran_s / (1 - part) if part < 1 else math.inf
         else:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import NamedTuple
 
 from core.units import ONE_GPU
@@ -33,7 +34,10 @@ Undo = tuple[Pod, PodState, NodeLedger | None, tuple[str, ...], MovedFrom | None
 
 
 class Session:
-    """A snapshot, and what was decided on top of it. It may be cached for the next cycle, which applies the changes."""
+    """A snapshot, and what was decided on top of it. It may be cached for the next cycle, which applies the changes.
+
+    `trials_of_moves` bounds how many more sets of pods are moved together on trial.
+    """
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self.policy = policy
@@ -55,6 +59,7 @@ class Session:
         self.waiting_lines = WaitingLines(policy)
         self.cause = Cause(StopCode.STALE)
         self.causes: dict[Pod, Cause] = {}
+        self.trials_of_moves = inf
         self._log: list[Undo] = []
         self.table = NodeTable(self.nodes, self.changes)
         self._free = [node.free_milli() if node.view.is_open else 0 for node in self.nodes]
@@ -102,6 +107,20 @@ class Session:
             self.free_milli()
             self._free_seen = 0
             self.changes.clear()
+
+    def accept(self, started: Iterable[JobView]) -> None:
+        """Make all that was decided come true, which are starts of these jobs: views of them as they run.
+
+        It is as `change` with them, for a part of its cost. Nothing else may have been decided.
+        """
+        for view in started:
+            job, pods = self.jobs[view.id], {pod.id: pod for pod in view.pods}
+            job.view = view
+            for pod in job.pods:
+                pod.view, pod.state = pods[pod.id], PodState.RUNNING
+            if view.is_preemptible:
+                self.lines.touch(job)
+        self._log.clear()
 
     def _drop(self, job_id: str) -> None:
         job = self.jobs.pop(job_id, None)

@@ -90,6 +90,10 @@ def _try(  # noqa: PLR0917 (the parts of one question)
     pods = [pod for pods in wanted.values() for pod in pods]
     seen: list[Unit] = []
     for units in islice(_scenarios(session, pods, candidates, recorded, seen), most):
+        if session.cause.code is StopCode.MOVED:
+            if session.trials_of_moves <= 0:
+                return None
+            session.trials_of_moves -= 1
         is_allowed = judge(pods, units)
         for is_wanted_first in _orders(session):
             checkpoint = session.checkpoint()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from scheduler.engine.actions.taking import serve_by_taking, victims
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Pod
+from scheduler.engine.queues import QueueState
 from scheduler.engine.rules import limits, runtime
 from scheduler.engine.session import Session
 from scheduler.engine.victims import Unit, VictimQueue
@@ -12,6 +13,14 @@ from scheduler.engine.victims import Unit, VictimQueue
 
 def preempt(session: Session) -> None:
     """Serve every waiting job that may push out others of its queue."""
+    first_waiting = session.waiting_lines.settled()
+
+    def has_lower_work(queue: QueueState) -> bool:
+        """Return whether a queue has any work of lower priority than the most urgent job that waits in it."""
+        holding = session.lines.of(queue)
+        return bool(holding) and any(
+            line[0][1].view.priority > holding[-1][1].view.priority for line in first_waiting[queue].values()
+        )
 
     def victims_of(job: Job, _pods: list[Pod]) -> Callable[[], VictimQueue]:
         return lambda: victims(
@@ -24,6 +33,7 @@ def preempt(session: Session) -> None:
     serve_by_taking(
         session,
         StopCode.PREEMPTED,
+        may_claim=has_lower_work if session.policy.priorities else lambda _queue: True,
         may_try=lambda job, pods: limits.within_firm_quota(job, session.charge_all(pods)),
         victims_of=victims_of,
         judge=lambda job: lambda _pods, _units: _within_share(session, job),

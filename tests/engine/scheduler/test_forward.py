@@ -142,6 +142,26 @@ def test_a_job_that_comes_later_or_instead_of_another_one_is_forecast():
     assert world.start_of(again, RunTimes((60.0,)), in_s=3 * HOUR).likely_s == 3 * HOUR
 
 
+def test_ends_that_lie_close_together_are_one_and_starts_are_told_by_the_last_of_them():
+    jobs = [held(f"h{i}", "team", "n1", {i: 1}) for i in range(2)] + [
+        wait(f"w{i}", "team", 1, minute=i) for i in range(2)
+    ]
+
+    told = forecast(jobs, {"h0": HOUR, "h1": HOUR + 60, "w0": HOUR, "w1": HOUR})
+
+    assert [told[name].likely_s for name in ("w0", "w1")] == [HOUR + 60] * 2
+
+
+@pytest.mark.parametrize(("waiting", "likely_s"), [(2, 1200), (200, 1140)])
+def test_of_two_hundred_jobs_each_is_forecast_from_half_as_many_passes(waiting, likely_s):
+    lengths = tuple(float(minute) for minute in range(60, 2460, 60))
+    jobs = [held("a", "team", "n1", {0: 1, 1: 1}), *(wait(f"w{i:03}", "team", 2, minute=i) for i in range(waiting))]
+
+    told = forecast(jobs, {"a": lengths} | {f"w{i:03}": 1.0 for i in range(waiting)})
+
+    assert told["w000"].likely_s == likely_s
+
+
 CASES = int(os.environ.get("NEARLINE_TEST_TRIALS", "60"))
 
 

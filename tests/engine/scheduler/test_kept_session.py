@@ -5,14 +5,16 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.engine.actions.allocate import allocate
 from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS
+from scheduler.engine.jobs import Pod
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import JobView, PodState, Policy, Snapshot
+from scheduler.engine.snapshot import JobView, PodState, PodView, Policy, Snapshot
 from tests.engine.scheduler.test_failures import POOLS, random_rules, with_pools
 from tests.engine.scheduler.test_rounds import gang, random_job
 from tests.engine.scheduler.world import World
-from tests.factories.scheduler import node, queue
+from tests.factories.scheduler import node, queue, wait
 
 
 def decide(session: Session) -> list[tuple]:
@@ -45,6 +47,35 @@ def test_every_cycle_decides_as_one_that_knows_nothing_of_those_before(seed):
         assert decide(kept) == decide(Session(world.snapshot, Policy()))
         world.cycle()
         world.pass_time(dice)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_starts_that_are_accepted_leave_a_session_as_one_that_is_made_anew(seed):
+    dice = random.Random(seed)
+    nodes = [node(f"n{number}", dice.choice([2, 4, 8])) for number in range(3)]
+    queues = [queue(name, dice.randint(0, 6)) for name in "abc"]
+    jobs = {
+        job.id: job
+        for job in (
+            wait(f"job-{number}", dice.choice("abc"), dice.choice([1, 2]), firm=dice.random() < 0.2)
+            for number in range(12)
+        )
+    }
+    session = Session(Snapshot(nodes, queues, list(jobs.values())), Policy())
+    allocate(session)
+    moved = dict.fromkeys(pod.job for pod in session.moved_since(0))
+    started = [replace(job.view, saved_at=7.0, pods=tuple(map(_running, job.pods))) for job in moved]
+
+    session.accept(started)
+    session.change([])
+
+    assert differences(session) == []
+    now = [*(jobs | {view.id: view for view in started}).values()]
+    assert decide(session) == decide(Session(Snapshot(nodes, queues, now), Policy()))
+
+
+def _running(pod: Pod) -> PodView:
+    return replace(pod.view, state=PodState.RUNNING, node_id=pod.node.view.id, devices=pod.devices)
 
 
 def test_a_decision_that_was_lost_is_made_again():

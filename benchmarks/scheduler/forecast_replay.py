@@ -1,0 +1,343 @@
+"""How well forecasts of starts hold: jobs of the Philly trace, replayed through the platform's own code.
+
+A database of its own has 64 nodes of 8 GPUs and a project for each virtual cluster, with the quotas of
+`scheduler.philly`. The clock is moved from event to event; jobs are submitted, placed, evicted, started, observed,
+forecast and scored by the functions that the platform's background tasks call, and nothing else decides. A job that is
+evicted goes on from its last half hour. How long jobs run is hidden from the forecasts: they learn it from the jobs that
+have ended. Forecasts are made `BENCH_FORECAST_EVERY` s after a job began to wait that has none, and what it was told first
+is scored when it starts. Waits that end before are not scored, nor are those that end and begin again between two rounds.
+
+The peer tells the middle and the ninth tenth of the last 50 waits. Halves of the trace are printed apart: what is chosen
+in the platform is chosen by the first. `BENCH_HOME` keeps the database, for its pages.
+"""
+
+import heapq
+import math
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from benchmarks.scheduler import philly
+from benchmarks.scheduler.philly_replay import CHECKPOINT_S, NODE_GPUS, Arrival
+
+LAST_WAITS = 50
+FORECAST_EVERY_S = float(os.environ.get("BENCH_FORECAST_EVERY", "600"))
+"""When anything is to be forecast or scored. The platform does it every 5 s, and the replay has no time for that."""
+
+MOST_S = float(os.environ.get("BENCH_SECONDS", "inf"))
+"""Of CPU time. What has happened by then is reported."""
+
+MOST_CYCLES = 20
+ARRIVE, END, FORECAST = range(3)
+GIB = 2**30
+
+
+def main() -> None:
+    quotas = philly.read_quotas()
+    arrivals = philly.read_jobs(quotas)[: philly.JOBS]
+    with _platform():
+        started = time.process_time()
+        replay = Replay(quotas, arrivals)
+        replay.run()
+        report(replay.submitted, time.process_time() - started, replay)
+
+
+@contextmanager
+def _platform() -> Iterator[None]:
+    """Set up Django on a database of its own."""
+    with tempfile.TemporaryDirectory(prefix="nearline-bench-") as folder:
+        os.environ["NEARLINE_HOME"] = os.environ.get("BENCH_HOME", folder)
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+        import django
+
+        django.setup()
+        import structlog
+        from django.core.management import call_command
+
+        from core import tasks
+
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+        call_command("migrate", verbosity=0)
+        tasks.install(tasks.NullQueue())
+        yield
+
+
+class Replay:
+    """The world around the platform: people who submit jobs, and a clock."""
+
+    def __init__(self, quotas: dict[str, int], arrivals: Sequence[Arrival]) -> None:
+        from accounts.actor import Actor
+
+        self._actor = Actor.system("replay")
+        self._arrivals = arrivals
+        self._events = [(arrival.at_s, ARRIVE, number) for number, arrival in enumerate(arrivals)]
+        self._now_s = arrivals[0].at_s
+        self._quotas = quotas
+        self._templates: dict[int, str] = {}
+        self._projects: dict[str, str] = {}
+        self._resource: Any = None
+        self._is_forecast_due = False
+        self._seen: set[str] = set()
+        self.submitted = 0
+        self.rounds = 0
+        self.rounds_s = 0.0
+        self.evictions = 0
+
+    def run(self) -> None:
+        """Replay until the last job has come, or the time is up."""
+        from core import clock
+
+        with clock.frozen_at(_moment(self._now_s)) as move_to:
+            self._set_up()
+            last_s = self._arrivals[-1].at_s
+            while self._events and self._events[0][0] <= last_s and time.process_time() < MOST_S:
+                now_s = self._events[0][0]
+                self._now_s = now_s
+                move_to(_moment(now_s))
+                self._happen()
+
+    def _set_up(self) -> None:
+        from accounts.services import projects
+        from compute.models import Resource
+        from compute.services import resources, templates
+        from core.units import ONE_GPU
+        from scheduler.models import Queue
+        from scheduler.services import queues
+        from scheduler.workers import session_cache
+
+        # A minute of the replay is none of its machine.
+        session_cache._MAX_AGE = timedelta(days=1)  # noqa: SLF001
+        root = projects.create_user(
+            actor=self._actor, username="admin", password=os.environ.get("BENCH_PASSWORD") or None, is_site_admin=True
+        )
+        from accounts.selectors import actor_of
+
+        admin = actor_of(root)
+        node = {"cpu_millicores": 64_000, "memory_bytes": 512 * GIB, "gpus": NODE_GPUS}
+        gpu = {"gpu_model": "V100", "gpu_memory_bytes": 32 * GIB}
+        nodes = [{"name": f"philly-{number:02}", **node, **gpu} for number in range(philly.NODES)]
+        self._resource = resources.attach_resource(
+            actor=admin, name="philly", kind="simulated", config={"nodes": nodes}
+        )
+        # The durations that simulated jobs declare would be known to forecasts.
+        Resource.objects.filter(pk=self._resource.pk).update(is_simulated=False)
+        for gpus in sorted({_gpus_each(arrival) for arrival in self._arrivals}):
+            shape = templates.Shape(4000 * gpus, 32 * GIB * gpus, ONE_GPU * gpus)
+            template = templates.create_template(actor=admin, resource=self._resource, name=f"gpu-{gpus}", shape=shape)
+            self._templates[gpus] = template.pk
+        for name, quota in self._quotas.items():
+            self._projects[name] = projects.create_project(actor=admin, name=f"vc-{name.lower()}").pk
+            queues.ensure_queue(project_id=self._projects[name])
+            queue = Queue.objects.get(project=self._projects[name])
+            queues.set_quota(actor=admin, queue=queue, gpu_quota_milli=ONE_GPU * quota)
+
+    def _happen(self) -> None:
+        """Let all happen that is to happen at this moment."""
+        from scheduler.models import Forecast, Workload
+
+        kinds = set()
+        while self._events and self._events[0][0] <= self._now_s:
+            _, kind, number = heapq.heappop(self._events)
+            if kind == ARRIVE:
+                self._submit(number)
+                if number % 500 == 0:
+                    print(
+                        f"job {number}: {time.process_time():.0f} s, {self.rounds} rounds in {self.rounds_s:.0f} s,"
+                        f" {Workload.objects.filter(state='pending').count()} wait, {self.evictions} evicted,"
+                        f" {Forecast.objects.exclude(started_at=None).count()} scored",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+            kinds.add(kind)
+        if END in kinds:
+            self._observe()
+        if kinds != {FORECAST}:
+            self._settle()
+        if FORECAST in kinds:
+            self._forecast()
+        if not self._is_forecast_due and self._wants_forecast():
+            self._is_forecast_due = True
+            heapq.heappush(self._events, (self._now_s + FORECAST_EVERY_S, FORECAST, 0))
+
+    def _submit(self, number: int) -> None:
+        from compute.services import jobs
+
+        arrival = self._arrivals[number]
+        name = f"job-{number:05}"
+        spec = jobs.JobSpec(
+            name=name,
+            command="train",
+            simulated_duration_s=arrival.work_s,
+            replicas=-(-arrival.gpus // NODE_GPUS),
+        )
+        request = jobs.JobRequest(
+            project_id=self._projects[arrival.queue],
+            name=name,
+            kind="job",
+            template_id=self._templates[_gpus_each(arrival)],
+            spec=spec,
+        )
+        jobs.submit_many(actor=self._actor, requests=[request])
+        self.submitted += 1
+
+    def _settle(self) -> None:
+        """Run what the platform's tasks run, until nothing more follows."""
+        from compute.workers import launches, stops
+        from scheduler.workers import cycle
+
+        for _ in range(MOST_CYCLES):
+            made = cycle.run_once()
+            if made.evicted:
+                stops.evict_jobs()
+                self._go_on_later()
+                self._observe()
+            if made.placed:
+                launches.start_placed_jobs()
+                self._note_ends()
+            if not made.evicted and not made.placed:
+                return
+
+    def _observe(self) -> None:
+        from compute.workers import observe
+
+        observe.observe_resource(resource_id=self._resource.pk)
+
+    def _note_ends(self) -> None:
+        from compute.models import SimulatedJob
+
+        for row in SimulatedJob.objects.filter(is_forgotten=False, started_at=_moment(self._now_s)):
+            heapq.heappush(self._events, (self._now_s + row.duration_s, END, 0))
+
+    def _go_on_later(self) -> None:
+        """Let jobs that were stopped have done what was safe in their checkpoints."""
+        from compute.models import Job, SimulatedJob
+
+        stopped = SimulatedJob.objects.filter(is_forgotten=False, stopped_at=_moment(self._now_s))
+        runs = {row.name: (row.stopped_at - row.started_at).total_seconds() for row in stopped if row.stopped_at}
+        if not runs:
+            return
+        for job in Job.objects.filter(is_live=True).exclude(state="pending"):
+            if job.run_name in runs and job.run_name not in self._seen:
+                self._seen.add(job.run_name)
+                self.evictions += 1
+                safe_s = runs[job.run_name] // CHECKPOINT_S * CHECKPOINT_S
+                left_s = max(1.0, job.spec["simulated_duration_s"] - safe_s)
+                Job.objects.filter(pk=job.pk).update(spec={**job.spec, "simulated_duration_s": left_s})
+
+    def _wants_forecast(self) -> bool:
+        """Return whether a job waits that was told nothing, or one started of which the forecast is not scored."""
+        from compute.models import Job
+        from scheduler.models import Forecast
+
+        waiting = dict(Job.objects.filter(is_live=True, state="pending").values_list("name", "evictions"))
+        told = dict(Forecast.objects.filter(started_at=None, made_at__isnull=False).values_list("name", "wait"))
+        return any(told.get(name) != wait for name, wait in waiting.items()) or not told.keys() <= waiting.keys()
+
+    def _forecast(self) -> None:
+        from compute.workers import forecasts
+
+        self._is_forecast_due = False
+        started = time.process_time()
+        self._observe()
+        forecasts.forecast_all()
+        self.rounds += 1
+        self.rounds_s += time.process_time() - started
+
+
+def _gpus_each(arrival: Arrival) -> int:
+    return arrival.gpus // -(-arrival.gpus // NODE_GPUS)
+
+
+def _moment(at_s: float) -> datetime:
+    return datetime.fromtimestamp(at_s, UTC)
+
+
+# --- what came of it
+
+
+@dataclass(frozen=True)
+class Told:
+    """A forecast that was scored, in seconds from when it was made, and what the peer would have told."""
+
+    likely_s: float
+    late_s: float
+    waited_s: float
+    peer_likely_s: float
+    peer_late_s: float
+
+
+def report(jobs: int, wall_s: float, replay: Replay) -> None:
+    """Print how forecasts held, in all and for each half of the trace."""
+    from scheduler.models import Forecast
+
+    rows = list(Forecast.objects.filter(started_at__isnull=False).order_by("made_at"))
+    print(
+        f"{jobs} jobs, {wall_s:.0f} s of CPU; {replay.rounds} rounds of forecasts,"
+        f" {1000 * replay.rounds_s / max(1, replay.rounds):.0f} ms each; {replay.evictions} evictions"
+    )
+    told = _with_peer([row for row in rows if row.made_at and row.likely_at and row.late_at])
+    print(f"{len(rows)} waits were scored, {len(told)} of them with P50 and P90")
+    half = len(told) // 2
+    print(
+        f"  {'':12} {'waits':>6} {'P50 held':>9} {'P90 held':>9} {'loss P50':>9} {'loss P90':>9}"
+        f" {'median P90-P50':>15}   peer: {'P50 held':>9} {'P90 held':>9} {'loss P50':>9} {'loss P90':>9}"
+    )
+    for label, part in (("all", told), ("first half", told[:half]), ("second half", told[half:])):
+        _print_row(label, part)
+
+
+def _with_peer(rows: Sequence[Any]) -> list[Told]:
+    """Return forecasts with what the last waits that had ended by then would have told."""
+    ended = sorted((row.started_at, (row.started_at - row.made_at).total_seconds()) for row in rows)
+    found, at = list[Told](), 0
+    for row in rows:
+        while at < len(ended) and ended[at][0] <= row.made_at:
+            at += 1
+        last = sorted(wait_s for _, wait_s in ended[max(0, at - LAST_WAITS) : at]) or [0.0]
+        found.append(
+            Told(
+                (row.likely_at - row.made_at).total_seconds(),
+                (row.late_at - row.made_at).total_seconds(),
+                (row.started_at - row.made_at).total_seconds(),
+                last[math.ceil(0.5 * len(last)) - 1],
+                last[math.ceil(0.9 * len(last)) - 1],
+            )
+        )
+    return found
+
+
+def _print_row(label: str, told: Sequence[Told]) -> None:
+    if not told:
+        return
+    ours = [(one.waited_s, one.likely_s, one.late_s) for one in told]
+    peer = [(one.waited_s, one.peer_likely_s, one.peer_late_s) for one in told]
+    width_s = statistics.median(one.late_s - one.likely_s for one in told)
+    print(f"  {label:12} {len(told):6} {_figures(ours)} {width_s:13.0f} s         {_figures(peer)}")
+
+
+def _figures(told: Sequence[tuple[float, float, float]]) -> str:
+    likely = 100 * sum(waited_s <= likely_s for waited_s, likely_s, _ in told) / len(told)
+    late = 100 * sum(waited_s <= late_s for waited_s, _, late_s in told) / len(told)
+    losses = [
+        statistics.mean(_pinball(waited_s, forecast_s, part) for waited_s, forecast_s in pairs)
+        for part, pairs in (
+            (0.5, [(waited_s, likely_s) for waited_s, likely_s, _ in told]),
+            (0.9, [(waited_s, late_s) for waited_s, _, late_s in told]),
+        )
+    ]
+    return f"{likely:7.1f} % {late:7.1f} % {losses[0]:7.0f} s {losses[1]:7.0f} s"
+
+
+def _pinball(waited_s: float, forecast_s: float, part: float) -> float:
+    return max(part * (waited_s - forecast_s), (part - 1) * (waited_s - forecast_s))
+
+
+if __name__ == "__main__":
+    main()
