@@ -12,6 +12,8 @@ _LIMIT_S = 300
 _END = "@@ end"
 # What differs from one time to the next, and what takes its place on both sides.
 _UNSTABLE = (
+    # How far a transfer is, which is told every five seconds: on a busy machine only.
+    (re.compile(r"^(Downloading|Hydrating|Looking at|Uploading) .*\n?", re.MULTILINE), ""),
     (re.compile(r"\b[0-9a-f]{8}([0-9a-f]{56})?\b"), "<commit>"),
     (re.compile(r"\b(exp|run)_[0-9a-z]{20}"), r"<\1>"),
     (re.compile(r"just now|\d+ s ago"), "<ago>"),

@@ -97,6 +97,7 @@ def test_a_command_that_fails_or_prints_something_else_is_a_fault(tmp_path):
         ("a\nb\nc", "a\n...\nc", True),
         ("a\nc", "a\nb", False),
         ("exp_01m7yqa3xwfhvah6trk0  x  5 s ago", "exp_01m7yqa2zhmxnhff9dxw x just now", True),
+        ("Hydrating 12 of 40 files, 3.2 MB, 6 s left\nPath: /x", "Path: /x", True),
         ("/tmp/x/.nearline/cache", ".../.nearline/cache", True),
         ("1.4 kB", "1.5 kB", False),
     ],
