@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+import structlog
 from django.db import transaction
 from django.db.models import QuerySet
 from django.dispatch import Signal
 from django.utils.module_loading import import_string
 from prometheus_client import Counter, Histogram
+
+log = structlog.get_logger(__name__)
 
 TASK_SECONDS = Histogram("nearline_task_seconds", "Time that one background task took", ["task"])
 TASK_FAILURES = Counter("nearline_task_failures_total", "Background tasks that ended with an error", ["task"])
@@ -151,7 +154,7 @@ def is_handing_over() -> bool:
 def after_hand_over(action: Callable[[], None]) -> None:
     """Do what nobody waits for when the hand-over of this thread is done; at once outside of one.
 
-    It raises nothing, and where the process dies or an error comes first, somebody else does it later.
+    Where it fails, or the process dies before, somebody else does it later.
     """
     if _current.afterwards is None:
         action()
@@ -188,7 +191,10 @@ def hand_over() -> Iterator[None]:
                 del calls[call]
                 _threads.run_here(_tasks[call[0]], dict(call[1]))
             for action in afterwards:
-                action()
+                try:
+                    action()
+                except Exception:  # the thread goes on with other work, whatever it was
+                    log.exception("hand_over.afterwards_failed")
     finally:
         _current.calls = _current.afterwards = None
         for name, ids in calls:

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from django.db import OperationalError
 
 from core import tasks
 from core.local_queue import LocalQueue
@@ -138,3 +139,25 @@ def test_what_a_periodic_run_finds_is_enqueued_once_where_messages_go_to_the_sam
     tasks.install_threads(None)
     tasks.install(before)
     assert seen == [1]
+
+
+def test_what_fails_after_a_hand_over_ends_no_thread(local, register):
+    seen, done = [], threading.Event()
+
+    def fail():
+        raise OperationalError("database is locked")
+
+    def note(run_id: str):
+        tasks.after_hand_over(fail)
+        tasks.after_hand_over(lambda: (seen.append(run_id), len(seen) == 5 and done.set()))
+
+    task = register("test.note", note)
+    tasks.install_threads(local)
+    local.start()
+
+    for number in range(5):  # more than the queue has threads
+        local.enqueue(task, {"run_id": f"run_{number}"})
+
+    assert done.wait(LIMIT_S)
+    tasks.install_threads(None)
+    assert sorted(seen) == [f"run_{number}" for number in range(5)]
