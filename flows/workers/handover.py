@@ -56,7 +56,7 @@ def inspect_ended(run: Run, attempts: Iterable[Attempt], jobs: Mapping[str, Any]
             _sealed(run.pk, folder).seal()
             if is_spread:
                 artifact_storing.store_output_of(job)
-                job.refresh_from_db(fields=["output_state", "output_root"])
+                job.refresh_from_db(fields=["output_state", "output_root", "output_files", "output_error"])
     return faults
 
 

@@ -10,6 +10,7 @@ from compute.adapters import drivers
 from compute.models import Job, Resource
 from compute.workers import observe
 from core import hosts
+from experiments.models import Experiment
 from tests.factories.flows import World, newest_attempt, state_of, states
 
 FLOW = """
@@ -77,6 +78,7 @@ def test_outputs_are_read_in_their_folder_on_the_same_host_and_from_the_store_on
     assert input_of(run, "here") == {"kind": "host_folder", "path": str(driver.open_output(name).host_folder)}
     assert (input_of(run, "there")["kind"], input_of(run, "there")["root"]) == ("tree", prep.output_root)
     assert prep.output_files == 1
+    assert Experiment.objects.get(job=prep).is_recorded
 
 
 def test_the_end_of_a_step_counts_once_its_own_host_has_looked_at_it(two_hosts: World, member, project, on_host):
