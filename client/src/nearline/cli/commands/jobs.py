@@ -346,8 +346,6 @@ def forward_ports(session: Session, name: str, ports: Sequence[str], *, replica:
         {"address": HOST, "port": listener.getsockname()[1], "job_port": forward.remote}
         for listener, forward in zip(listeners, forwards, strict=True)
     ]
-    for listener, forward in zip(listeners, forwards, strict=True):
-        forwarder.serve(listener, forward.remote)
     if session.out.is_json:
         session.out.json({"job": name, "forwards": facts})
     for fact in facts:
@@ -358,6 +356,9 @@ def forward_ports(session: Session, name: str, ports: Sequence[str], *, replica:
             session.out.line(f"http://{HOST}:{fact['port']}/lab?token={token}")
     session.out.note("End it with Ctrl-C.")
     sys.stdout.flush()
+    # What a connection has to tell comes after these lines: until here, connections wait in the listener's backlog.
+    for listener, forward in zip(listeners, forwards, strict=True):
+        forwarder.serve(listener, forward.remote)
     with suppress(KeyboardInterrupt):
         forwarder.wait()
 
