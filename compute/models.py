@@ -10,7 +10,7 @@ from django.db import models
 
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, name_of_run
 from compute.engine.states import HOLDING, JOB_STATES, UNKNOWN, Gate, JobState, ReasonCode, explain_unknown
-from core import clock
+from core import clock, priorities
 from core.orm import BaseModel, live_field
 from core.times import Interval, Times, measure
 
@@ -308,6 +308,11 @@ class Job(BaseModel):
         if self.is_unknown:
             return explain_unknown(self.resource.name, JobState(self.state))
         return self.wait_reason if self.state == JobState.PENDING else self.reason
+
+    @property
+    def priority_name(self) -> str:
+        """The name that its priority has; empty: none."""
+        return priorities.name_of(self.priority)
 
     @property
     def wait_reason(self) -> str:

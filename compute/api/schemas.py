@@ -12,8 +12,9 @@ from compute.engine.ports import MOST_CELLS
 from compute.selectors.data_waits import DataWait
 from compute.selectors.outlooks import Outlook
 from compute.selectors.waits import Wait
-from core import bounds, hosts
+from core import bounds, hosts, priorities
 from core.bodies import BodySchema
+from core.priorities import Priority
 from core.times import Times
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -322,6 +323,10 @@ class JobIn(BodySchema):
         description="It can be evicted to free resources for others that have a right to them. "
         "It is then requeued and starts anew. What is "
         "not preemptible starts only within the project's quota.",
+    )
+    priority: Priority = Field(
+        priorities.DEFAULT,
+        description="Of a project's jobs the higher go first, and may take the place of lower preemptible ones.",
     )
 
 

@@ -32,6 +32,7 @@ class HeldShare:
 class HolderEnd:
     """A job that holds what another one waits for, and when it gives it back. `is_ahead`: it waits, and goes first.
 
+    `has_priority`: it is of the same project and has a higher priority.
     `job` and `project` are those of a stranger where the reader may not see them.
     """
 
@@ -41,6 +42,7 @@ class HolderEnd:
     ends_at: datetime | None
     is_borrowing: bool
     is_ahead: bool
+    has_priority: bool = False
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,8 @@ def _held_by(outlook: Outlook, now: datetime) -> str:
     that, part = (f", of which {who}", f" {_number(held, _GPU)}") if is_part else (f" that {who}", "")
     until = f" until {_about(last.ends_at, now)}" if last.ends_at is not None else ""
     if last.is_ahead:
-        return f"{that} get{end}{part} first and keep{end}{until}"
+        why = " by priority" if last.has_priority and not others else ""
+        return f"{that} get{end}{part} first{why} and keep{end}{until}"
     if outlook.stops:
         return f"{that} borrow{end}{part} and give{end} back now"
     if last.is_borrowing:

@@ -77,6 +77,7 @@ def _holder(actor: Actor, facts: Mapping[str, Any]) -> HolderEnd:
         ends_at=_moment(facts["ends_at"]),
         is_borrowing=facts["is_borrowing"],
         is_ahead=facts["is_ahead"],
+        has_priority=facts.get("has_priority", False),
     )
 
 

@@ -12,7 +12,7 @@ from compute.engine.states import JobState
 from compute.models import Template
 from compute.selectors import start_forecasts
 from compute.selectors.start_forecasts import Forecaster, JobFacts, shape_of
-from core import clock
+from core import clock, priorities
 from scheduler.selectors.forecasts import find_forecasts
 
 
@@ -35,6 +35,7 @@ class NewJob:
     count: int = 1
     replicas: int = 1
     is_preemptible: bool = True
+    priority: int = priorities.DEFAULT
     timeout_s: float | None = None
 
     def facts_at(self, template: Template) -> JobFacts:
@@ -52,7 +53,7 @@ class NewJob:
             "created_at": clock.now(),
             "evictions": 0,
             "replica_count": self.replicas,
-            "priority": 50,
+            "priority": self.priority,
             "is_preemptible": self.is_preemptible,
             "template_id": template.pk,
             "spec__command": self.command,

@@ -91,7 +91,7 @@ class Forecaster:
             "nodes": list(outlook.nodes),
             "asked": self._share_of(job, outlook.own),
             "asked_milli": job["replica_count"] * (job["gpu_milli"] or job["cpu_millicores"]),
-            "holders": [self._holder(holder) for holder in outlook.holders[:_MOST_HOLDERS]],
+            "holders": [self._holder(job, holder) for holder in outlook.holders[:_MOST_HOLDERS]],
             "stops": [
                 self._who(stop.job_id) | {"code": str(stop.code), "at": self._at(stop.in_s)} for stop in start.stops
             ],
@@ -108,12 +108,16 @@ class Forecaster:
             "resource": "gpu" if job["gpu_milli"] else "cpu",
         }
 
-    def _holder(self, holder: HeldBy) -> dict[str, Any]:
+    def _holder(self, job: JobFacts, holder: HeldBy) -> dict[str, Any]:
+        other = self._jobs.get(holder.workload_id)
         return self._who(holder.workload_id) | {
             "gpu_milli": holder.gpu_milli,
             "ends_at": self._at(holder.ends_in_s),
             "is_borrowing": holder.share.is_borrowing,
             "is_ahead": holder.is_ahead,
+            "has_priority": other is not None
+            and other["project_id"] == job["project_id"]
+            and other["priority"] > job["priority"],
         }
 
     def _who(self, workload_id: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from compute.models import Job, JobEvent, Template
 from compute.selectors import grace_periods
 from compute.selectors.templates import describe_checkpoint_mismatch, describe_gang_mismatch, describe_mismatch
 from compute.services import checkpoints, journal, queueing
-from core import clock, orm, tasks
+from core import clock, orm, priorities, tasks
 from core.prepared import insert, prepared
 from core.signals import send_on_commit
 from scheduler.services import workloads
@@ -45,8 +45,6 @@ __all__ = [
     "withdraw_many",
 ]
 
-DEFAULT_PRIORITY = 50
-
 
 @dataclass(frozen=True)
 class JobRequest:
@@ -63,7 +61,7 @@ class JobRequest:
     kind: str
     template_id: str
     spec: JobSpec
-    priority: int = DEFAULT_PRIORITY
+    priority: int = priorities.DEFAULT
     is_preemptible: bool = True
     on_behalf_of: str = ""
     title: str = ""

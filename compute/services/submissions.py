@@ -27,7 +27,7 @@ from compute.selectors import jobs as job_selectors
 from compute.services import jobs, shapes
 from compute.services.jobs import JobRequest, JobSpec
 from compute.services.shapes import Ask
-from core import bounds, clock, ids
+from core import bounds, clock, ids, priorities
 from core.errors import PlatformError
 from datasets.errors import TreeNotFound
 from datasets.selectors import datasets as dataset_selectors
@@ -62,7 +62,8 @@ class Submission:
     it has between SIGTERM and SIGKILL. `ports` are those on which it listens; with `jupyter` it runs a Jupyter on the
     first of them, by its own command or the usual one. With `checkpoints` it has a folder that outlives its runs.
     `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing. What is not
-    preemptible is never stopped for others, and starts only within the project's quota.
+    preemptible is never stopped for others, and starts only within the project's quota. Jobs of a higher `priority` go
+    first within the project, and may be preempted for by it.
     """
 
     template: str = ""
@@ -83,6 +84,7 @@ class Submission:
     code: str = ""
     simulated_duration_s: float = 60.0
     is_preemptible: bool = True
+    priority: int = priorities.DEFAULT
     replicas: int = 1
     grace_period_s: float = DEFAULT_GRACE_PERIOD_S
     checkpoints: bool = False
@@ -139,6 +141,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         template_id=template.pk,
         spec=spec,
         is_preemptible=wanted.is_preemptible,
+        priority=wanted.priority,
     )
     facts = [_describe(*pair) for pair in zip(wanted.data, datasets, strict=True)]
     try:
@@ -238,6 +241,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
         checkpoints=bool(spec.checkpoint),
         simulated_duration_s=spec.simulated_duration_s,
         is_preemptible=job.is_preemptible,
+        priority=job.priority,
     )
     return submit_job(actor=actor, project=job.project, wanted=wanted)
 

@@ -38,6 +38,7 @@ def try_job(*, actor: Actor, project: Project, wanted: Submission) -> Trial:
         commits=commits,
         replicas=wanted.replicas,
         is_preemptible=wanted.is_preemptible,
+        priority=wanted.priority,
     ).facts_at(template)
     # First among those that wait, so that its other places are looked at.
     forecaster = Forecaster([job, *start_forecasts.list_live_jobs()], is_exact=True)

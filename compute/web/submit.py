@@ -16,7 +16,7 @@ from compute.models import Resource, Template
 from compute.selectors import resources, templates
 from compute.services import submissions, trials
 from compute.services.submissions import Submission
-from core import bounds, units
+from core import bounds, priorities, units
 from core.errors import PlatformError
 from datasets.selectors import caches, datasets
 from scheduler.selectors import pools
@@ -63,6 +63,14 @@ class JobForm(forms.Form):
         required=False, min_value=0, initial=60, label="Seconds", help_text="How long it takes on a simulated node."
     )
 
+    priority = forms.TypedChoiceField(
+        required=False,
+        coerce=int,
+        empty_value=priorities.DEFAULT,
+        initial=priorities.DEFAULT,
+        choices=[(number, f"{name} ({number})") for name, number in priorities.NAMES.items()],
+        help_text="Within its project: the higher goes first, and may take the place of lower preemptible work.",
+    )
     checkpoints = forms.BooleanField(required=False, widget=forms.CheckboxInput(attrs={"class": "form-check-input"}))
     is_preemptible = forms.BooleanField(
         required=False, initial=True, widget=forms.CheckboxInput(attrs={"class": "form-check-input"})
@@ -135,6 +143,7 @@ def _submission_of(form: JobForm) -> Submission:
         simulated_duration_s=Submission.simulated_duration_s if duration_s is None else duration_s,
         checkpoints=said["checkpoints"],
         is_preemptible=said["is_preemptible"],
+        priority=said["priority"],
     )
 
 

@@ -28,6 +28,7 @@ from pydantic import (
 
 from core import bounds
 from core.errors import InvalidInput
+from core.priorities import DEFAULT, Priority
 from core.units import parse_duration
 from flows.engine.places import Fallback
 from flows.engine.states import FailureKind
@@ -288,6 +289,10 @@ class StepSpec(_Model):
     """How it chooses among its templates: in turn, where it is forecast to be done first, or where it costs least."""
     replicas: PositiveInt = Field(1, le=bounds.MAX_REPLICAS)
     """How many replicas of the command run together as a gang, each as large as the template. All start, or none."""
+    priority: Priority = DEFAULT
+    """Of a project's jobs the higher go first, and may take the place of lower preemptible ones; a number or a name."""
+    preemptible: bool = True
+    """Whether it may be stopped for others, to start anew later. If not, it starts only within the project's quota."""
     retries: Annotated[Retries, BeforeValidator(_retries), WithJsonSchema(_RETRIES_SCHEMA)] = Retries()
     """How often it is tried again: one number for every kind of failure, or one for each."""
     timeout: Seconds | None = None

@@ -404,6 +404,7 @@ class _Writer:
         if not ready:
             return
         templates = self._loaded.templates
+        said = {step.name: step for step in self._loaded.spec.steps}
         requests = [
             JobRequest(
                 project_id=self._run.project_id,
@@ -412,6 +413,8 @@ class _Writer:
                 kind="experiment",
                 template_id=templates[attempt.template].pk,
                 spec=self._specs.build(step, attempt, inputs.get(attempt.pk, ())),
+                priority=said[step.key].priority,
+                is_preemptible=said[step.key].preemptible,
                 on_behalf_of=self._run.created_by,
                 gate=Gate.CALLER if attempt.pk in gated else None,
             )

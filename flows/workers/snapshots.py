@@ -454,6 +454,8 @@ def _new_job(run: Run, said: StepSpec, count: int) -> NewJob:
         commits=[run.datasets[data.dataset]["commit"] for data in said.data],
         count=count,
         replicas=said.replicas,
+        priority=said.priority,
+        is_preemptible=said.preemptible,
         timeout_s=said.timeout,
         simulated_duration_s=said.simulated_duration,
     )

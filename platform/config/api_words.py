@@ -135,6 +135,7 @@ WORDS = {
     "interactive_node_labels": "Labels (`key=value`) for work that is not preemptible; empty: as the department rules.",
     "interactive_run_at_most_s": "Seconds that work may run that is not preemptible; null: as the department rules.",
     "is_ahead": "Whether it waits too, and is served first.",
+    "has_priority": "Whether it is of the same project and has a higher priority.",
     "is_anyway": "Whether it happens without the change, too.",
     "is_borrowing": "Whether its project holds more than its quota and its fair share.",
     "is_cancelling": "Whether it was cancelled and has not ended yet.",

@@ -62,6 +62,8 @@ class Flow:
         timeout: str | float | None = None,
         grace_period: str | float | None = None,
         checkpoints: bool = False,
+        priority: int | str | None = None,
+        preemptible: bool = True,
         when: str | None = None,
         grid: Mapping[str, Sequence[Any] | Mapping[str, Any]] | None = None,
         title: str | None = None,
@@ -73,6 +75,7 @@ class Flow:
         """Add a step. `datasets` are references, or mappings with `dataset`, `name` and `cached`.
 
         `fallback` says how it chooses among the templates in `compute`: `order`, `soonest` or `cheapest`.
+        `priority` is a number or a name, such as `build`. What is not preemptible starts only within the quota.
         """
         if name in self._steps:
             raise InvalidRequest(f"The flow '{self.name}' has two steps called '{name}'.")
@@ -91,6 +94,8 @@ class Flow:
             timeout=timeout,
             grace_period=grace_period,
             checkpoints=checkpoints or None,
+            priority=priority,
+            preemptible=None if preemptible else False,
             when=when,
             grid={
                 key: dict(values) if isinstance(values, Mapping) else list(values)

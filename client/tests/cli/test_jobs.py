@@ -134,6 +134,25 @@ def test_a_job_is_submitted_with_a_checkpoint_folder_and_a_grace_period(cli, ser
     assert (body["checkpoints"], body["grace_period_s"]) == (True, 60)
 
 
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        (["--priority", "60"], (60, True)),
+        (["--priority", "inference", "--not-preemptible"], ("inference", False)),
+        (["--interactive"], ("build", False)),
+        (["--interactive", "--priority", "train"], ("train", False)),
+        ([], (None, True)),
+    ],
+)
+def test_a_job_is_submitted_with_a_priority(cli, server, options, asked):
+    server.on("POST", "/compute/jobs", job(), status=201)
+
+    cli("job", "submit", "python train.py", "--project", "team", *options)
+
+    body = server.asked[-1][3]
+    assert (body.get("priority"), body["is_preemptible"]) == asked
+
+
 def test_a_job_is_tried_with_what_it_would_run_and_nothing_is_submitted(cli, server):
     trial = {"starts_now": True, "outlook": {"text": "It would start now on n1.", "places": []}}
     server.on("POST", "/compute/jobs/try", trial)

@@ -21,7 +21,7 @@ SUBMISSIONS = [
     (f"submit hyper1 -i {QUICKSTART} -g 1", TRAINING),
     (
         "submit build1 -i python -g 1 --interactive --command sleep --args infinity",
-        {"command": "sleep infinity", "is_preemptible": False},
+        {"command": "sleep infinity", "is_preemptible": False, "priority": "build"},
     ),
     (
         (

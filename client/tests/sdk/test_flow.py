@@ -24,6 +24,8 @@ def digits() -> Flow:
             grid={"C": [0.1, 1, 10], "gamma": {"min": 0, "max": 1, "steps": 3}},
             retries={"user_error": 0, "infrastructure": 3},
             timeout="1h",
+            priority="build",
+            preemptible=False,
             when="prepare.accuracy >= 0.9",
         )
     )
@@ -48,6 +50,8 @@ def test_the_spec_uses_the_keys_of_the_flow_file_and_leaves_out_what_was_not_giv
                 "compute": ["this-machine.small", {"template": "lab.gpu-1", "wait": "30s"}],
                 "retries": {"user_error": 0, "infrastructure": 3},
                 "timeout": "1h",
+                "priority": "build",
+                "preemptible": False,
                 "when": "prepare.accuracy >= 0.9",
                 "grid": {"C": [0.1, 1, 10], "gamma": {"min": 0, "max": 1, "steps": 3}},
             },

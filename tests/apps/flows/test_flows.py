@@ -4,6 +4,7 @@ from accounts.errors import PermissionDenied, ProjectNotFound
 from accounts.permissions import Role
 from accounts.services import secrets
 from compute.engine.mounts import SourceKind
+from compute.models import Job
 from flows.errors import InvalidFlow, InvalidParameters, NothingToRetry, RunHasEnded, RunNotFinished
 from flows.models import Flow, FlowVersion, Run
 from flows.services import flows, runs
@@ -118,6 +119,30 @@ steps:
     assert [(each.line, each.code, each.message.partition(" (")[0]) for each in found.problems] == [
         (5, "wrong_value", message)
     ]
+
+
+def test_a_priority_that_is_none_is_told(world: World, member, project):
+    text = (
+        "flow: f\nsteps:\n  - name: a\n    command: c\n    priority: urgent\n  - {name: b, command: c, priority: 1001}"
+    )
+
+    found = flows.validate_spec(actor=member, project=project, text=text)
+
+    names = "train, build-preemptible, build, inference"
+    assert [(each.line, each.code, each.message) for each in found.problems] == [
+        (5, "wrong_value", f"'urgent' is no priority: write {names}, or a number from 0 to 1000."),
+        (6, "wrong_value", "'priority': should be less than or equal to 1000."),
+    ]
+
+
+def test_the_jobs_of_a_step_have_its_priority(world: World, member, project):
+    world.start(member, project, "flow: f\nsteps: [{name: a, command: c, priority: build, preemptible: false}]")
+
+    world.turn()
+
+    job = Job.objects.get()
+    assert (job.priority, job.is_preemptible) == (100, False)
+    assert (job.workload.priority, job.workload.is_preemptible) == (100, False)
 
 
 def test_checkpoints_on_a_template_that_keeps_none_are_told(world: World, member, project):

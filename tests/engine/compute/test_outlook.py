@@ -31,6 +31,10 @@ def sentence(wait_class: str, gpus: int, *holders: HolderEnd, stops=()) -> str:
         ([holder(1, is_borrowing=True)], ", of which team-b (gang) borrows 1 and gives back about 14:00 UTC"),
         ([holder(1, is_ahead=True)], ", of which team-b (gang) gets 1 first and keeps until about 14:00 UTC"),
         (
+            [holder(1, "team-a", is_ahead=True, has_priority=True)],
+            ", of which team-a (gang) gets 1 first by priority and keeps until about 14:00 UTC",
+        ),
+        (
             [holder(1), holder(1, "team-c", "other")],
             "that team-b (gang) and 1 more hold by right until about 14:00 UTC",
         ),

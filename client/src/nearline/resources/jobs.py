@@ -32,6 +32,7 @@ class JobOptions(TypedDict, total=False):
 
     Its size is that of a `template`, or its own: `gpu_milli` (500 is half a GPU), `cpu_millicores`, `memory_bytes`, on
     a `resource` or in a `pool`. `data` names commits; `secrets` are secrets of the project.
+    `priority` is a number or a name: `train` (50), `build-preemptible`, `build`, `inference`.
     """
 
     template: str
@@ -53,6 +54,7 @@ class JobOptions(TypedDict, total=False):
     checkpoints: bool
     simulated_duration_s: float
     is_preemptible: bool
+    priority: int | str
 
 
 class Jobs:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="As `nearline job list` shows them.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="As `nearline job list` shows it.")]
+PriorityText = Annotated[
+    str, typer.Option("--priority", help="Within the project: train, build-preemptible, build, inference or a number.")
+]
 Replica = Annotated[int, typer.Option(help="Which replica of a gang.", min=0)]
 
 app = CommandGroup(
@@ -64,14 +67,13 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     duration: Annotated[
         float, typer.Option("--simulated-duration", min=0, metavar="SECONDS", help="On nodes that do not exist.")
     ] = 60.0,
+    priority: PriorityText = "",
     *,
     checkpoints: Annotated[
         bool, typer.Option("--checkpoints", help="Give it $NEARLINE_CHECKPOINT_DIR, which outlives its runs.")
     ] = False,
     is_preemptible: Annotated[bool, typer.Option("--preemptible/--not-preemptible", help="May it be stopped?")] = True,
-    interactive: Annotated[
-        bool, typer.Option("--interactive", help="Never stopped for others: --not-preemptible.")
-    ] = False,
+    interactive: Annotated[bool, typer.Option("--interactive", help="As --not-preemptible --priority build.")] = False,
     jupyter: Annotated[
         bool, typer.Option("--jupyter", help="Run a Jupyter, on port 8888 or the first --port.")
     ] = False,
@@ -98,6 +100,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         "ports": ports or [],
         "jupyter": jupyter,
     }
+    add_priority(options, priority or ("build" if interactive else ""))
     add_size(options, gpus=gpus, cpu=cpu, memory=memory)
     found = get_code(Path(code)) if code else None
     with progress_of(session.out) as on_progress:
@@ -124,6 +127,12 @@ def add_size(options: "JobOptions", *, gpus: str, cpu: str, memory: str) -> None
         options["cpu_millicores"] = _positive(read_milli(cpu), cpu)
     if memory:
         options["memory_bytes"] = read_bytes(memory)
+
+
+def add_priority(options: "JobOptions", text: str) -> None:
+    """Note a priority as it was typed: a number, or a name, which the server knows. Nothing where it is empty."""
+    if text:
+        options["priority"] = int(text) if text.isdecimal() and text.isascii() else text
 
 
 def read_variables(pairs: list[str]) -> dict[str, str]:
@@ -186,6 +195,7 @@ def show(context: typer.Context, name: Name) -> None:
             ("why", outlook["text"] if outlook else job.reason),
         ),
         *(("template", job.template), ("where", where), ("replicas", replicas), ("checkpoint", checkpoint)),
+        ("priority", f"{job.priority}{'' if job.is_preemptible else ', not preemptible'}"),
         *(("ports", " ".join(map(str, job.ports))), ("jupyter token", job.raw.get("jupyter_token", ""))),
     )
     session.out.record(job, fields)
@@ -219,17 +229,18 @@ def try_job(
         float, typer.Option("--simulated-duration", min=0, metavar="SECONDS", help="On nodes that do not exist.")
     ] = 60.0,
     is_preemptible: Annotated[bool, typer.Option("--preemptible/--not-preemptible", help="May it be stopped?")] = True,
+    priority: PriorityText = "",
 ) -> None:
     """Say when a job would start, where, and whom it would stop."""
     session = session_of(context)
-    trial = session.client().jobs.try_out(
-        project=session.project(project),
-        template=template,
-        command=command,
-        data=data or (),
-        simulated_duration_s=duration,
-        is_preemptible=is_preemptible,
-    )
+    options: JobOptions = {
+        "template": template,
+        "data": data or (),
+        "simulated_duration_s": duration,
+        "is_preemptible": is_preemptible,
+    }
+    add_priority(options, priority)
+    trial = session.client().jobs.try_out(project=session.project(project), command=command, **options)
     if session.out.is_json:
         session.out.json(trial)
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperCommand
 
-from nearline.cli.commands.jobs import add_size, read_variables
+from nearline.cli.commands.jobs import PriorityText, add_priority, add_size, read_variables
 from nearline.cli.compatibility import accepts, refuses
 from nearline.cli.group import CommandGroup
 from nearline.cli.outlook import show_outlook
@@ -136,6 +136,7 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
         list[str] | None, typer.Option("--port", metavar="PORT[:PORT]", help="On which it listens.")
     ] = None,
     pool: Pool = "",
+    priority: PriorityText = "",
     duration: Duration = _FOREVER_S,
     *,
     interactive: Annotated[bool, typer.Option("--interactive", help="Never preempted; only within quota.")] = False,
@@ -156,6 +157,8 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
         "jupyter": jupyter,
         "is_preemptible": preemptible or not interactive,
     }
+    usual = "build-preemptible" if preemptible else "build" if interactive else ""
+    add_priority(options, priority or usual)
     add_size(options, gpus=gpus, cpu=cpu, memory=memory)
     if preemptible:
         session.out.warn("The job can be preempted at any time, as it may be over quota.")
@@ -188,6 +191,7 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     volumes: Volumes = None,
     claims: Claims = None,
     pool: Pool = "",
+    priority: PriorityText = "",
     duration: Duration = _FOREVER_S,
     *,
     dry_run: DryRun = False,
@@ -204,6 +208,7 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
         "name": _name_of(name, name_option, name_prefix),
         "replicas": workers,
     }
+    add_priority(options, priority)
     add_size(options, gpus=gpus, cpu=cpu, memory=memory)
     session = session_of(context)
     _send(session, project, _command_line(context, command, args or []), options, is_dry=dry_run)

@@ -28,6 +28,7 @@ export type Step = Filled<
     timeout: string;
     grace_period: string;
     replicas: number;
+    priority: string;
     grid: Record<string, Axis>;
     simulated_duration: string;
   }
@@ -82,6 +83,8 @@ function readStep(step: Record<string, unknown>, index: number): Step {
     grace_period: text(step["grace_period"]),
     replicas: typeof step["replicas"] === "number" ? step["replicas"] : 1,
     checkpoints: step["checkpoints"] === true,
+    priority: text(step["priority"]),
+    preemptible: step["preemptible"] !== false,
     when: text(step["when"]),
     grid: each(step["grid"], readAxis),
     simulated_duration: text(step["simulated_duration"]),

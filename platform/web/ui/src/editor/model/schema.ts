@@ -126,6 +126,14 @@ export interface StepSpec {
    */
   replicas?: number;
   /**
+   * Of a project's jobs the higher go first, and may take the place of lower preemptible ones; a number or a name.
+   */
+  priority?: number | ("train" | "build-preemptible" | "build" | "inference");
+  /**
+   * Whether it may be stopped for others, to start anew later. If not, it starts only within the project's quota.
+   */
+  preemptible?: boolean;
+  /**
    * How often it is tried again: one number for every kind of failure, or one for each.
    */
   retries?:

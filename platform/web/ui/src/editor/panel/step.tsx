@@ -236,6 +236,20 @@ function Advanced({ step, set }: PartProps) {
         help="So many run together as a gang on a cluster, each as large as the template."
         onChange={(text) => set(["replicas"], valueOf(text) || undefined)}
       />
+      <Switch
+        label="Preemptible"
+        value={step.preemptible}
+        onChange={(isOn) => set(["preemptible"], isOn ? undefined : false)}
+        help="It may be stopped for others, and starts anew. If not, it starts only within the project's quota."
+      />
+      <TextField
+        label="Priority"
+        value={step.priority}
+        isCode
+        placeholder="train"
+        help="Within the project: train, build-preemptible, build, inference, or a number."
+        onChange={(text) => set(["priority"], text.trim() ? valueOf(text) : undefined)}
+      />
       <TextField
         label="Simulated duration"
         value={step.simulated_duration}
