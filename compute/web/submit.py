@@ -63,10 +63,8 @@ class JobForm(forms.Form):
         required=False, min_value=0, initial=60, label="Seconds", help_text="How long it takes on a simulated node."
     )
 
-    priority = forms.TypedChoiceField(
+    priority = forms.ChoiceField(
         required=False,
-        coerce=int,
-        empty_value=priorities.DEFAULT,
         initial=priorities.DEFAULT,
         choices=[(number, f"{name} ({number})") for name, number in priorities.NAMES.items()],
         help_text="Within its project: the higher goes first, and may take the place of lower preemptible work.",
@@ -143,7 +141,7 @@ def _submission_of(form: JobForm) -> Submission:
         simulated_duration_s=Submission.simulated_duration_s if duration_s is None else duration_s,
         checkpoints=said["checkpoints"],
         is_preemptible=said["is_preemptible"],
-        priority=said["priority"],
+        priority=int(said["priority"] or priorities.DEFAULT),
     )
 
 

@@ -178,6 +178,16 @@ def test_what_stands_still_is_counted_as_idle(project, template, resource, drive
     assert (found.percent, found.idle_gpu_milli, found.measured_jobs) == (46, 2000, 2)
 
 
+@pytest.mark.parametrize(("said", "priority"), [({"priority": "100"}, 100), ({}, 50)])
+def test_the_form_sets_the_priority(browser, project, template, said, priority):
+    fields = {"project": "team-a", "template": "scripted.small", "command": "true", "name": "first"}
+
+    browser.post("/jobs/new/", {**fields, **said})
+
+    assert Job.objects.get().priority == priority
+    assert f"{priority} (" in flat(shown(browser, "/jobs/first/"))
+
+
 def test_a_submitted_form_becomes_a_job(browser, project, template):
     answer = browser.post(
         "/jobs/new/", {"project": "team-a", "template": "scripted.small", "command": "true", "name": "mine"}

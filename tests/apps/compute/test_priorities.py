@@ -94,8 +94,9 @@ def test_a_job_that_is_submitted_again_has_the_same_priority(member, project, te
     assert submissions.rerun_job(actor=member, job=job, name="again").priority == 75
 
 
+@pytest.mark.usefixtures("project", "template")
 @pytest.mark.parametrize(("said", "meant", "name"), [("build", 100, "build"), (0, 0, ""), (1000, 1000, "")])
-def test_it_is_asked_for_by_name_or_by_number(member, project, template, said, meant, name):
+def test_it_is_asked_for_by_name_or_by_number(member, said, meant, name):
     answer = call(member, "POST", "/compute/jobs", {**BODY, "priority": said})
 
     assert (answer.status, answer.body["priority"]) == (201, meant)
