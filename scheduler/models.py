@@ -5,6 +5,7 @@ from datetime import datetime
 from django.db import models
 
 from core.orm import BaseModel
+from scheduler.engine.calibration import LATE, LIKELY
 from scheduler.engine.states import WorkloadState
 
 FIRST_POD = "0"
@@ -15,11 +16,16 @@ DEFAULT_POOL_ID = "pool_default"
 
 
 class Pool(BaseModel):
-    """Nodes over which quotas, limits and fair shares are worked out: those of some resources."""
+    """Nodes over which quotas, limits and fair shares are worked out: those of some resources.
+
+    The levels are the parts of past forecasts that P50 and P90 of new ones are to cover, so that they hold.
+    """
 
     id_prefix = "pool"
 
     name = models.CharField(max_length=63, unique=True)
+    likely_level = models.FloatField(default=LIKELY)
+    late_level = models.FloatField(default=LATE)
 
     def __str__(self) -> str:
         return self.name
@@ -399,8 +405,8 @@ class Forecast(BaseModel):
 
     `name` is that of the workload, which there may not be yet while the job waits for its data. What was told first is
     scored: at `made_at` a start by `likely_at` with a chance of one half, by `late_at` of nine tenths, after the
-    `raw_` seconds that the engine forecast; all None while nothing was known. `latest_` is what is told now, with
-    `facts` as JSON: why it waits, who holds what it waits for, and where else it could go.
+    `raw_` seconds that the engine forecast for a wait of this class; all None while nothing was known. `latest_` is
+    what is told now, with `facts` as JSON: why it waits, who holds what it waits for, and where else it could go.
     """
 
     id_prefix = "fcast"
@@ -413,6 +419,7 @@ class Forecast(BaseModel):
     late_at = models.DateTimeField(null=True)
     raw_likely_s = models.FloatField(null=True)
     raw_late_s = models.FloatField(null=True)
+    wait_class = models.CharField(max_length=32, default="")
     latest_at = models.DateTimeField()
     latest_likely_at = models.DateTimeField(null=True)
     latest_late_at = models.DateTimeField(null=True)

@@ -4,11 +4,12 @@ A database of its own has 64 nodes of 8 GPUs and a project for each virtual clus
 `scheduler.philly`. The clock is moved from event to event; jobs are submitted, placed, evicted, started, observed,
 forecast and scored by the functions that the platform's background tasks call, and nothing else decides. A job that is
 evicted goes on from its last half hour. How long jobs run is hidden from the forecasts: they learn it from the jobs that
-have ended. Forecasts are made `BENCH_FORECAST_EVERY` s after a job began to wait that has none, and what it was told first
-is scored when it starts. Waits that end before are not scored, nor are those that end and begin again between two rounds.
+have ended. Each wait is forecast once, `BENCH_FORECAST_AFTER` s after it began; that is what a job is told first, and
+what is scored when it starts. Waits that end sooner are not forecast, and those that go on at the end are not scored. All
+that a forecast is corrected by is known at the time when it is made.
 
-The peer tells the middle and the ninth tenth of the last 50 waits. Halves of the trace are printed apart: what is chosen
-in the platform is chosen by the first. `BENCH_HOME` keeps the database, for its pages.
+The peer tells the middle and the ninth tenth of the last 50 waits. Parts of the trace and classes of waits are printed
+apart. `BENCH_HOME` keeps the database, for its pages.
 """
 
 import heapq
@@ -28,8 +29,8 @@ from benchmarks.scheduler import philly
 from benchmarks.scheduler.philly_replay import CHECKPOINT_S, NODE_GPUS, Arrival
 
 LAST_WAITS = 50
-FORECAST_EVERY_S = float(os.environ.get("BENCH_FORECAST_EVERY", "600"))
-"""When anything is to be forecast or scored. The platform does it every 5 s, and the replay has no time for that."""
+FORECAST_AFTER_S = float(os.environ.get("BENCH_FORECAST_AFTER", "5"))
+"""How long after a job began to wait it is forecast. The platform looks every 5 s."""
 
 MOST_S = float(os.environ.get("BENCH_SECONDS", "inf"))
 """Of CPU time. What has happened by then is reported."""
@@ -85,6 +86,7 @@ class Replay:
         self._resource: Any = None
         self._is_forecast_due = False
         self._seen: set[str] = set()
+        self._told: set[tuple[str, int]] = set()
         self.submitted = 0
         self.rounds = 0
         self.rounds_s = 0.0
@@ -147,7 +149,7 @@ class Replay:
             _, kind, number = heapq.heappop(self._events)
             if kind == ARRIVE:
                 self._submit(number)
-                if number % 500 == 0:
+                if number % 100 == 0:
                     print(
                         f"job {number}: {time.process_time():.0f} s, {self.rounds} rounds in {self.rounds_s:.0f} s,"
                         f" {Workload.objects.filter(state='pending').count()} wait, {self.evictions} evicted,"
@@ -161,10 +163,11 @@ class Replay:
         if kinds != {FORECAST}:
             self._settle()
         if FORECAST in kinds:
+            self._is_forecast_due = False
             self._forecast()
-        if not self._is_forecast_due and self._wants_forecast():
+        if not self._is_forecast_due and self._new_waits():
             self._is_forecast_due = True
-            heapq.heappush(self._events, (self._now_s + FORECAST_EVERY_S, FORECAST, 0))
+            heapq.heappush(self._events, (self._now_s + FORECAST_AFTER_S, FORECAST, 0))
 
     def _submit(self, number: int) -> None:
         from compute.services import jobs
@@ -201,6 +204,7 @@ class Replay:
             if made.placed:
                 launches.start_placed_jobs()
                 self._note_ends()
+                self._score()
             if not made.evicted and not made.placed:
                 return
 
@@ -231,24 +235,29 @@ class Replay:
                 left_s = max(1.0, job.spec["simulated_duration_s"] - safe_s)
                 Job.objects.filter(pk=job.pk).update(spec={**job.spec, "simulated_duration_s": left_s})
 
-    def _wants_forecast(self) -> bool:
-        """Return whether a job waits that was told nothing, or one started of which the forecast is not scored."""
+    def _new_waits(self) -> dict[str, int]:
+        """Return the waits of which nothing was forecast yet, by job."""
         from compute.models import Job
-        from scheduler.models import Forecast
 
-        waiting = dict(Job.objects.filter(is_live=True, state="pending").values_list("name", "evictions"))
-        told = dict(Forecast.objects.filter(started_at=None, made_at__isnull=False).values_list("name", "wait"))
-        return any(told.get(name) != wait for name, wait in waiting.items()) or not told.keys() <= waiting.keys()
+        waiting = Job.objects.filter(is_live=True, state="pending").values_list("name", "evictions")
+        return {name: wait for name, wait in waiting if (name, wait) not in self._told}
 
     def _forecast(self) -> None:
         from compute.workers import forecasts
 
-        self._is_forecast_due = False
+        if not (waits := self._new_waits()):
+            return
         started = time.process_time()
-        self._observe()
-        forecasts.forecast_all()
+        forecasts.forecast_all(only=waits.keys())
+        self._told.update(waits.items())
         self.rounds += 1
         self.rounds_s += time.process_time() - started
+
+    def _score(self) -> None:
+        """Score the forecasts of jobs that have started, which the platform does every 5 s."""
+        from compute.workers import forecasts
+
+        forecasts.score_started()
 
 
 def _gpus_each(arrival: Arrival) -> int:
@@ -264,13 +273,20 @@ def _moment(at_s: float) -> datetime:
 
 @dataclass(frozen=True)
 class Told:
-    """A forecast that was scored, in seconds from when it was made, and what the peer would have told."""
+    """A forecast that was scored, in seconds from when it was made.
+
+    `raw_` is what the engine said before correction, `peer_` what the peer would have told.
+    """
 
     likely_s: float
     late_s: float
-    waited_s: float
+    raw_likely_s: float
+    raw_late_s: float
     peer_likely_s: float
     peer_late_s: float
+    waited_s: float
+    wait_class: str
+    is_again: bool
 
 
 def report(jobs: int, wall_s: float, replay: Replay) -> None:
@@ -284,12 +300,20 @@ def report(jobs: int, wall_s: float, replay: Replay) -> None:
     )
     told = _with_peer([row for row in rows if row.made_at and row.likely_at and row.late_at])
     print(f"{len(rows)} waits were scored, {len(told)} of them with P50 and P90")
-    half = len(told) // 2
-    print(
-        f"  {'':12} {'waits':>6} {'P50 held':>9} {'P90 held':>9} {'loss P50':>9} {'loss P90':>9}"
-        f" {'median P90-P50':>15}   peer: {'P50 held':>9} {'P90 held':>9} {'loss P50':>9} {'loss P90':>9}"
-    )
-    for label, part in (("all", told), ("first half", told[:half]), ("second half", told[half:])):
+    print(f"  {'':12} {'waits':>6}   " + "   ".join(f"{name:42}" for name in ("as told", "uncorrected", "peer")))
+    figures = f"{'P50 held':>10} {'P90 held':>9} {'loss P50':>10} {'loss P90':>10}"
+    print(f"  {'':19} {figures} {figures} {figures}")
+    quarters = [told[len(told) * part // 4 : len(told) * (part + 1) // 4] for part in range(4)]
+    parts = [("all", told), ("2nd half", quarters[2] + quarters[3])]
+    parts += [(f"quarter {number}", quarter) for number, quarter in enumerate(quarters, 1)]
+    parts += [
+        ("first wait", [one for one in told if not one.is_again]),
+        ("again", [one for one in told if one.is_again]),
+    ]
+    parts += [
+        (name, [one for one in told if one.wait_class == name]) for name in sorted({one.wait_class for one in told})
+    ]
+    for label, part in parts:
         _print_row(label, part)
 
 
@@ -303,11 +327,15 @@ def _with_peer(rows: Sequence[Any]) -> list[Told]:
         last = sorted(wait_s for _, wait_s in ended[max(0, at - LAST_WAITS) : at]) or [0.0]
         found.append(
             Told(
-                (row.likely_at - row.made_at).total_seconds(),
-                (row.late_at - row.made_at).total_seconds(),
-                (row.started_at - row.made_at).total_seconds(),
-                last[math.ceil(0.5 * len(last)) - 1],
-                last[math.ceil(0.9 * len(last)) - 1],
+                likely_s=(row.likely_at - row.made_at).total_seconds(),
+                late_s=(row.late_at - row.made_at).total_seconds(),
+                raw_likely_s=row.raw_likely_s,
+                raw_late_s=row.raw_late_s,
+                peer_likely_s=last[math.ceil(0.5 * len(last)) - 1],
+                peer_late_s=last[math.ceil(0.9 * len(last)) - 1],
+                waited_s=(row.started_at - row.made_at).total_seconds(),
+                wait_class=row.wait_class,
+                is_again=row.wait > 0,
             )
         )
     return found
@@ -316,10 +344,10 @@ def _with_peer(rows: Sequence[Any]) -> list[Told]:
 def _print_row(label: str, told: Sequence[Told]) -> None:
     if not told:
         return
-    ours = [(one.waited_s, one.likely_s, one.late_s) for one in told]
-    peer = [(one.waited_s, one.peer_likely_s, one.peer_late_s) for one in told]
-    width_s = statistics.median(one.late_s - one.likely_s for one in told)
-    print(f"  {label:12} {len(told):6} {_figures(ours)} {width_s:13.0f} s         {_figures(peer)}")
+    ours = _figures([(one.waited_s, one.likely_s, one.late_s) for one in told])
+    raw = _figures([(one.waited_s, one.raw_likely_s, one.raw_late_s) for one in told])
+    peer = _figures([(one.waited_s, one.peer_likely_s, one.peer_late_s) for one in told])
+    print(f"  {label:12} {len(told):6} {ours} {raw} {peer}")
 
 
 def _figures(told: Sequence[tuple[float, float, float]]) -> str:
@@ -332,7 +360,7 @@ def _figures(told: Sequence[tuple[float, float, float]]) -> str:
             (0.9, [(waited_s, late_s) for waited_s, _, late_s in told]),
         )
     ]
-    return f"{likely:7.1f} % {late:7.1f} % {losses[0]:7.0f} s {losses[1]:7.0f} s"
+    return f"{likely:8.1f} % {late:7.1f} % {losses[0]:8.0f} s {losses[1]:8.0f} s"
 
 
 def _pinball(waited_s: float, forecast_s: float, part: float) -> float:

@@ -88,7 +88,8 @@ class Outlook:
     """Why a job waits (`wait_class`, a name for programs), and when it starts. `text` says all of it in one sentence.
 
     `likely_at` and `late_at` are when it has started in one half and in nine tenths of all cases; None: not known.
-    `line` is its place in line, from 1. `stops` are the jobs that are stopped for it.
+    `line` is its place in line, from 1. `stops` are the jobs that are stopped for it. `compared` is by how many past
+    forecasts, compared with what happened, these times are corrected; 0: there are too few.
     """
 
     wait_class: str
@@ -102,6 +103,7 @@ class Outlook:
     holders: Sequence[HolderEnd]
     stops: Sequence[StoppedJob]
     places: Sequence[Place]
+    compared: int
     text: str = ""
 
     @property

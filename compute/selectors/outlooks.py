@@ -54,6 +54,7 @@ def read(actor: Actor, stored: StoredForecast) -> Outlook:
         holders=[_holder(actor, each) for each in facts["holders"]],
         stops=[_stopped(actor, each) for each in facts["stops"]],
         places=[_place(each) for each in facts["places"]],
+        compared=facts.get("compared", 0),
     )
 
 

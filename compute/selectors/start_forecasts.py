@@ -18,7 +18,7 @@ from compute.selectors.run_times import RunHistory
 from core import clock
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival, Locality
-from scheduler.selectors.forecasts import HeldBy, Outlook, Outlooks, Probe, Share, StartForecast
+from scheduler.selectors.forecasts import Corrections, HeldBy, Outlook, Outlooks, Probe, Share
 
 _MOST_PLACED = 20
 """Of so many waiting jobs, the oldest, other places are looked at."""
@@ -39,10 +39,16 @@ JobFacts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class JobForecast:
-    """When a job starts, in seconds; None is unknown. `facts` are what is told of its wait, as JSON."""
+    """When a job starts, in seconds; None is unknown. `facts` are what is told of its wait, as JSON.
+
+    `raw_` is what the engine said, before it was corrected by how past forecasts turned out.
+    """
 
     likely_s: float | None
     late_s: float | None
+    raw_likely_s: float | None
+    raw_late_s: float | None
+    wait_class: str
     facts: Mapping[str, Any]
 
 
@@ -54,7 +60,10 @@ def list_live_jobs() -> list[JobFacts]:
 class Forecaster:
     """All that the forecasts of one moment are made of."""
 
-    def __init__(self, jobs: Sequence[JobFacts], *, is_exact: bool = False) -> None:
+    def __init__(
+        self, jobs: Sequence[JobFacts], asked: Sequence[JobFacts] | None = None, *, is_exact: bool = False
+    ) -> None:
+        """Read what is needed; `jobs` are all that have not ended, `asked` those of them to forecast (None: any)."""
         self._jobs = {_id_of(job): job for job in jobs}
         waiting = [job for job in jobs if job["state"] == JobState.PENDING]
         self._history = RunHistory({job["project_id"] for job in jobs})
@@ -65,12 +74,14 @@ class Forecaster:
             arrivals=self._arrivals([job for job in waiting if job["workload_id"] is None and job["pk"]]),
             is_exact=is_exact,
         )
+        self._corrections = Corrections()
         self.now = self._outlooks.now
         self._compared = {job["pk"] for job in waiting[:_MOST_PLACED]}
+        self._asked = None if asked is None else {_id_of(job) for job in asked}
 
     @cached_property
     def _known(self) -> Mapping[str, Outlook]:
-        return {outlook.workload_id: outlook for outlook in self._outlooks.of_waiting()}
+        return {outlook.workload_id: outlook for outlook in self._outlooks.of_waiting(self._asked)}
 
     def _arrivals(self, jobs: Sequence[JobFacts]) -> list[Probe]:
         """Return the jobs that join the queue, with their place in line, at the known time when their data is ready."""
@@ -83,7 +94,8 @@ class Forecaster:
         known = self._known.get(_id_of(job))
         outlook = known or self._at_place(job, job, arrival)
         start = outlook.start
-        here = self._place(job, job, start, arrival, is_chosen=True)
+        likely_s, late_s = self._correct(job["resource_id"], outlook)
+        here = self._place(job, job, (likely_s, late_s), arrival, is_chosen=True)
         others = self._elsewhere(job) if job["pk"] in self._compared else ()
         facts = {
             "wait_class": str(outlook.wait_class),
@@ -96,8 +108,21 @@ class Forecaster:
                 self._who(stop.job_id) | {"code": str(stop.code), "at": self._at(stop.in_s)} for stop in start.stops
             ],
             "places": [here, *others],
+            "compared": self._corrections.of(job["resource_id"]).count,
         }
-        return JobForecast(_known(start.likely_s), _known(start.late_s), facts)
+        return JobForecast(
+            likely_s=_known(likely_s),
+            late_s=_known(late_s),
+            raw_likely_s=_known(start.likely_s),
+            raw_late_s=_known(start.late_s),
+            wait_class=str(outlook.wait_class),
+            facts=facts,
+        )
+
+    def _correct(self, resource_id: str, outlook: Outlook) -> tuple[float, float]:
+        """Return when a job starts there, as it is to be told."""
+        start = outlook.start
+        return self._corrections.of(resource_id).of(start.likely_s, start.late_s, str(outlook.wait_class))
 
     def _share_of(self, job: JobFacts, share: Share) -> dict[str, Any]:
         return {
@@ -147,7 +172,7 @@ class Forecaster:
             is_named = template.full_name in (job["spec__fallbacks"] or ())
             if _needs_own_copy(job, template, arrival) or (arrival is None and job["spec__commits"] and not is_named):
                 continue
-            start = self._at_place(job, there, arrival).start
+            start = self._correct(there["resource_id"], self._at_place(job, there, arrival))
             yield self._place(job, there, start, arrival, is_chosen=False)
 
     def _at_place(self, job: JobFacts, there: JobFacts, arrival: DataArrival | None) -> Outlook:
@@ -176,19 +201,20 @@ class Forecaster:
         self,
         job: JobFacts,
         there: JobFacts,
-        start: StartForecast,
+        start: tuple[float, float],
         arrival: DataArrival | None,
         *,
         is_chosen: bool,
     ) -> dict[str, Any]:
+        likely_s, late_s = start
         run_s = self._history.predict(there, there["template_name"]).left_s(0.5)
         return {
             "template": there["template_name"],
             "resource": there["resource__name"],
-            "starts_at": self._at(start.likely_s),
-            "late_at": self._at(start.late_s),
+            "starts_at": self._at(likely_s),
+            "late_at": self._at(late_s),
             "run_s": _known(run_s),
-            "finishes_at": self._at(start.likely_s + run_s),
+            "finishes_at": self._at(likely_s + run_s),
             "is_chosen": is_chosen,
             "is_fallback": there["template_name"] in (job["spec__fallbacks"] or ()),
             "data": None

@@ -5,6 +5,7 @@ most a part of the machine's time.
 """
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 from django.db.models import QuerySet
@@ -39,26 +40,43 @@ def find_work() -> list[QuerySet[Any]]:
 
 
 def update_forecasts() -> None:
-    """Forecast all waiting jobs anew, unless the last round was long and is not long ago."""
+    """Forecast all waiting jobs anew, unless the last round was long and is not long ago; then score only."""
     started_at = clock.monotonic()
-    if started_at >= _pace.next_at:
+    if started_at < _pace.next_at:
+        score_started()
+    else:
         forecast_all()
         now = clock.monotonic()
         _pace.next_at = now + (now - started_at) / _SHARE_OF_TIME
 
 
-def forecast_all() -> None:
-    """Score the forecasts of jobs that have started, and forecast those that wait."""
+def score_started() -> None:
+    """Score the forecasts of jobs that have started: soon, as one that is evicted has lost its start."""
+    forecasts.score(set(Job.objects.filter(is_live=True, state=JobState.PENDING).values_list("name", flat=True)))
+
+
+def forecast_all(*, only: Collection[str] | None = None) -> None:
+    """Score the forecasts of jobs that have started, and forecast those that wait; where named, `only` some of them."""
+    score_started()
     jobs = start_forecasts.list_live_jobs()
     waiting = [job for job in jobs if job["state"] == JobState.PENDING]
-    forecasts.score({job["name"] for job in waiting})
-    if waiting:
-        forecaster = Forecaster(jobs)
+    asked = [job for job in waiting if only is None or job["name"] in only]
+    if asked:
+        forecaster = Forecaster(jobs, asked)
 
         def make(job: JobFacts) -> NewForecast:
             told = forecaster.forecast(job)
-            name, wait, place = job["name"], job["evictions"], job["resource_id"]
-            return NewForecast(name, wait, place, told.likely_s, told.late_s, told.facts)
+            return NewForecast(
+                name=job["name"],
+                wait=job["evictions"],
+                resource_id=job["resource_id"],
+                likely_s=told.likely_s,
+                late_s=told.late_s,
+                raw_likely_s=told.raw_likely_s,
+                raw_late_s=told.raw_late_s,
+                wait_class=told.wait_class,
+                facts=told.facts,
+            )
 
-        made = isolation.for_each(FORECAST, waiting, make, key=lambda job: str(job["pk"]))
+        made = isolation.for_each(FORECAST, asked, make, key=lambda job: str(job["pk"]))
         forecasts.store(made, at=forecaster.now)

@@ -16,7 +16,7 @@ from accounts.actor import Actor
 from core import clock
 from core.units import ONE_GPU
 from scheduler.engine import calibration
-from scheduler.engine.calibration import Score, Started, Stretch
+from scheduler.engine.calibration import Correction, Levels, Score, Started
 from scheduler.engine.forward import GRAIN, NEVER, Forward, StartForecast
 from scheduler.engine.queues import GPU
 from scheduler.engine.run_times import UNKNOWN, RunTimes
@@ -237,26 +237,32 @@ _SCORED = 500
 def scores_of(pool_id: str) -> list[Score]:
     """Return how the newest forecasts of a pool turned out."""
     scored = Forecast.objects.filter(pool=pool_id, started_at__isnull=False, made_at__isnull=False)
-    return [_score_of(row) for row in scored.order_by("-started_at", "pk").defer("facts")[:_SCORED]]
+    return [score_of(row) for row in scored.order_by("-started_at", "pk").defer("facts")[:_SCORED]]
 
 
 @dataclass(frozen=True)
 class PoolCoverage:
-    """How the newest forecasts of a pool held. `likely_held` should be 0.5, `late_held` 0.9; None without any."""
+    """How the newest forecasts of a pool held. `likely_held` should be 0.5, `late_held` 0.9; None without any.
+
+    `raw_` are the parts that would have held as the engine forecast them, without correction. `is_corrected`: enough
+    of them are known to correct new ones.
+    """
 
     pool: str
     forecasts: int
     likely_held: float | None
     late_held: float | None
+    raw_likely_held: float | None
+    raw_late_held: float | None
+    is_corrected: bool
 
 
 @dataclass(frozen=True)
 class PoolQuality:
-    """How the newest forecasts of a pool held; `started` compares them with the waits, `stretch` is what was learnt."""
+    """How the newest forecasts of a pool held; `started` compares them with the waits."""
 
     coverage: PoolCoverage
     started: Started
-    stretch: Stretch
 
 
 _MULTIPLES = [number / 10 for number in range(31)]
@@ -267,8 +273,7 @@ def list_quality(*, actor: Actor) -> list[PoolQuality]:  # noqa: ARG001 (every a
     found = []
     for pk, name in _pools():
         scores = scores_of(pk)
-        compared = calibration.compare(scores, _MULTIPLES)
-        found.append(PoolQuality(_coverage(name, scores), compared, calibration.learn(scores)))
+        found.append(PoolQuality(_coverage(name, scores), calibration.compare(scores, _MULTIPLES)))
     return found
 
 
@@ -282,16 +287,39 @@ def _pools() -> Iterable[tuple[str, str]]:
 
 
 def _coverage(pool: str, scores: Sequence[Score]) -> PoolCoverage:
-    known = calibration.measure(scores)
-    return PoolCoverage(pool, *((0, None, None) if known is None else (known.count, known.likely, known.late)))
+    if (known := calibration.measure(scores)) is None:
+        return PoolCoverage(pool, 0, None, None, None, None, is_corrected=False)
+    return PoolCoverage(
+        pool,
+        known.count,
+        known.likely,
+        known.late,
+        known.raw_likely,
+        known.raw_late,
+        is_corrected=known.count >= calibration.ENOUGH,
+    )
 
 
-def stretch_of(pool_id: str) -> Stretch:
-    """Return by how much forecasts of a pool are stretched."""
-    return calibration.learn(scores_of(pool_id))
+class Corrections:
+    """How forecasts of starts are corrected at one moment: by those of the past, of the same pool."""
+
+    def __init__(self) -> None:
+        self._pools = dict(PoolResource.objects.values_list("resource_id", "pool_id"))
+        levels = Pool.objects.values_list("pk", "likely_level", "late_level")
+        self._levels = {pk: Levels(likely, late) for pk, likely, late in levels}
+        self._learnt: dict[str, Correction] = {}
+
+    def of(self, resource_id: str) -> Correction:
+        """Return the correction of forecasts for a resource."""
+        pool_id = self._pools.get(resource_id, DEFAULT_POOL_ID)
+        if pool_id not in self._learnt:
+            self._learnt[pool_id] = Correction(scores_of(pool_id), self._levels.get(pool_id, Levels()))
+        return self._learnt[pool_id]
 
 
-def _score_of(row: Forecast) -> Score:
+def score_of(row: Forecast) -> Score:
+    """Return how a forecast turned out whose job has started."""
+
     def after(moment: datetime | None) -> float | None:
         return None if moment is None or row.made_at is None else (moment - row.made_at).total_seconds()
 
@@ -301,6 +329,7 @@ def _score_of(row: Forecast) -> Score:
         likely_s=after(row.likely_at) or 0.0,
         late_s=after(row.late_at),
         waited_s=after(row.started_at) or 0.0,
+        wait_class=row.wait_class,
     )
 
 

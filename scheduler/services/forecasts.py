@@ -9,9 +9,9 @@ from django.db import transaction
 from prometheus_client import Counter
 
 from core import clock, orm
-from scheduler.engine.calibration import Stretch
+from scheduler.engine.calibration import Levels
 from scheduler.engine.states import WorkloadState
-from scheduler.models import DEFAULT_POOL_ID, Forecast, PoolResource, Workload
+from scheduler.models import DEFAULT_POOL_ID, Forecast, Pool, PoolResource, Workload
 from scheduler.selectors import forecasts
 
 FORECASTS = Counter(
@@ -19,20 +19,31 @@ FORECASTS = Counter(
     "Forecasts of starts that were scored: whether the job started by then",
     ["pool", "quantile", "held"],
 )
+ENGINE_FORECASTS = Counter(
+    "nearline_scheduler_engine_forecasts_total",
+    "The same forecasts as the engine made them, before they were corrected",
+    ["pool", "quantile", "held"],
+)
 _KEPT = timedelta(days=90)
 _LATEST = ("latest_at", "latest_likely_at", "latest_late_at", "facts")
-_PROMISE = ("made_at", "likely_at", "late_at", "raw_likely_s", "raw_late_s")
+_PROMISE = ("made_at", "likely_at", "late_at", "raw_likely_s", "raw_late_s", "wait_class")
 
 
 @dataclass(frozen=True)
 class NewForecast:
-    """When a job starts, in seconds; None is unknown. `wait` counts its evictions; `facts` is JSON that is kept."""
+    """When a job starts, in seconds; None is unknown. `wait` counts its evictions; `facts` is JSON that is kept.
+
+    `raw_` is what the engine said, before it was corrected.
+    """
 
     name: str
     wait: int
     resource_id: str
     likely_s: float | None
     late_s: float | None
+    raw_likely_s: float | None
+    raw_late_s: float | None
+    wait_class: str
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -40,28 +51,20 @@ class NewForecast:
 def store(made: Sequence[NewForecast], *, at: datetime) -> None:
     """Store forecasts that were made at one moment. What is stored of each wait first is never changed."""
     pools = dict(PoolResource.objects.values_list("resource_id", "pool_id"))
-    stretches: dict[str, Stretch] = {}
     rows = []
     for new in made:
-        pool_id = pools.get(new.resource_id, DEFAULT_POOL_ID)
-        if pool_id not in stretches:
-            stretches[pool_id] = forecasts.stretch_of(pool_id)
-        likely_at = _after(at, new.likely_s, stretches[pool_id].likely)
-        late_at = _after(at, new.late_s, stretches[pool_id].late)
-        if likely_at is not None and late_at is not None:
-            late_at = max(likely_at, late_at)
         row = Forecast(
             name=new.name,
             wait=new.wait,
-            pool_id=pool_id,
+            pool_id=pools.get(new.resource_id, DEFAULT_POOL_ID),
             latest_at=at,
-            latest_likely_at=likely_at,
-            latest_late_at=late_at,
+            latest_likely_at=_after(at, new.likely_s),
+            latest_late_at=_after(at, new.late_s),
             facts=dict(new.facts),
         )
-        if likely_at is not None:
-            row.made_at, row.likely_at, row.late_at = at, likely_at, late_at
-            row.raw_likely_s, row.raw_late_s = new.likely_s, new.late_s
+        if new.likely_s is not None:
+            row.made_at, row.likely_at, row.late_at = at, row.latest_likely_at, row.latest_late_at
+            row.raw_likely_s, row.raw_late_s, row.wait_class = new.raw_likely_s, new.raw_late_s, new.wait_class
         rows.append(row)
     Forecast.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["name", "wait"], update_fields=_LATEST, batch_size=100
@@ -78,8 +81,8 @@ def _promise(made: Mapping[tuple[str, int], Forecast]) -> None:
     Forecast.objects.bulk_update(rows, _PROMISE, batch_size=100)
 
 
-def _after(at: datetime, seconds: float | None, stretch: float) -> datetime | None:
-    return None if seconds is None else at + timedelta(seconds=seconds * stretch)
+def _after(at: datetime, seconds: float | None) -> datetime | None:
+    return None if seconds is None else at + timedelta(seconds=seconds)
 
 
 @transaction.atomic
@@ -88,7 +91,8 @@ def score(waiting: Collection[str]) -> int:
 
     The forecast of a wait that ended otherwise is deleted, and so is one that is very old.
     """
-    rows = {row.pk: row for row in Forecast.objects.filter(started_at=None).select_related("pool")}
+    open_rows = Forecast.objects.filter(started_at=None).select_for_update().order_by("pk")
+    rows = {row.pk: row for row in open_rows}
     columns = ("name", "state", "evictions", "placed_at")
     facts: dict[str, tuple[str, int, datetime | None]] = {}
     for batch in orm.in_batches([row.name for row in rows.values()]):
@@ -108,8 +112,24 @@ def score(waiting: Collection[str]) -> int:
     if started:
         Forecast.objects.bulk_update(started, ["started_at"], batch_size=100)
         Forecast.objects.filter(started_at__lt=clock.now() - _KEPT).delete()
-    for row in started:
-        for quantile, at in (("p50", row.likely_at), ("p90", row.late_at)):
-            if at is not None and row.started_at is not None:
-                FORECASTS.labels(row.pool.name, quantile, "yes" if row.started_at <= at else "no").inc()
+        _compare([row for row in started if row.made_at is not None])
     return len(started)
+
+
+def _compare(started: Sequence[Forecast]) -> None:
+    """Count what held, and move the levels of the pools against the misses."""
+    pool_ids = {row.pool_id for row in started}
+    pools = {pool.pk: pool for pool in Pool.objects.select_for_update().filter(pk__in=pool_ids).order_by("pk")}
+    for row in sorted(started, key=lambda row: (row.started_at, row.pk)):
+        pool, score = pools[row.pool_id], forecasts.score_of(row)
+        for counter, quantile, told_s in (
+            (FORECASTS, "p50", score.likely_s),
+            (FORECASTS, "p90", score.late_s),
+            (ENGINE_FORECASTS, "p50", score.raw_likely_s),
+            (ENGINE_FORECASTS, "p90", score.raw_late_s),
+        ):
+            if told_s is not None:
+                counter.labels(pool.name, quantile, "yes" if score.held(told_s) else "no").inc()
+        levels = Levels(pool.likely_level, pool.late_level).after(score)
+        pool.likely_level, pool.late_level = levels.likely, levels.late
+    Pool.objects.bulk_update(pools.values(), ["likely_level", "late_level"])

@@ -6,12 +6,12 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from accounts.web.requests import PageRequest
-from scheduler.engine.calibration import ENOUGH
+from scheduler.engine.calibration import ENOUGH, LATE, LIKELY
 from scheduler.selectors import forecasts
 from scheduler.selectors.forecasts import PoolQuality
 from web.series import Chart, Series
 
-_LIKELY, _LATE, _TOLERANCE = 0.5, 0.9, 0.05
+_TOLERANCE = 0.05
 _PERCENT = 100
 
 
@@ -32,10 +32,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Pool:
-    """One pool on the page: its figures of P50 and P90, None without a forecast; so is its chart."""
+    """One pool on the page: its figures of P50 and P90, None without a forecast; so is its chart.
+
+    `uncorrected` are both figures in words, as they would be without correction.
+    """
 
     quality: PoolQuality
     figures: tuple[Figure | None, Figure | None]
+    uncorrected: str
     chart: Chart | None
 
 
@@ -48,8 +52,10 @@ def forecasts_page(request: PageRequest) -> HttpResponse:
 
 def _pool(quality: PoolQuality) -> Pool:
     coverage = quality.coverage
-    figures = (_figure(coverage.likely_held, _LIKELY), _figure(coverage.late_held, _LATE))
-    return Pool(quality, figures, _chart_of(quality))
+    figures = (_figure(coverage.likely_held, LIKELY), _figure(coverage.late_held, LATE))
+    raw = [held for held in (coverage.raw_likely_held, coverage.raw_late_held) if held is not None]
+    uncorrected = ", ".join(f"{held * _PERCENT:.0f} %" for held in raw)
+    return Pool(quality, figures, uncorrected, _chart_of(quality))
 
 
 def _figure(held: float | None, asked: float) -> Figure | None:

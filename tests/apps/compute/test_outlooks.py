@@ -15,7 +15,7 @@ from compute.workers import forecasts, launches, observe
 from core import clock, tasks
 from datasets.models import CachedCommit
 from datasets.services import cache_sites
-from scheduler.models import Forecast, Workload
+from scheduler.models import DEFAULT_POOL_ID, Forecast, Pool, Workload
 from scheduler.services import queues, workloads
 from scheduler.workers import cycle
 from tests.factories import compute as make
@@ -227,6 +227,81 @@ def test_a_forecast_is_scored_when_the_job_starts_and_what_was_told_first_counts
     row = Forecast.objects.get(name="waits")
     assert (row.made_at, row.likely_at, row.late_at) == (NOON, *(NOON + timedelta(hours=2),) * 2)
     assert row.started_at == NOON + timedelta(hours=1)
+
+
+def add_past(count: int, *, said_s: float, waited_s: float) -> None:
+    """Store forecasts of the pool whose outcome is known."""
+    made_at = NOON - timedelta(days=1)
+    Forecast.objects.bulk_create(
+        Forecast(
+            name=f"past-{number}",
+            pool_id=DEFAULT_POOL_ID,
+            made_at=made_at,
+            likely_at=made_at + timedelta(seconds=said_s),
+            late_at=made_at + timedelta(seconds=said_s),
+            raw_likely_s=said_s,
+            raw_late_s=said_s,
+            latest_at=made_at,
+            started_at=made_at + timedelta(seconds=waited_s),
+        )
+        for number in range(count)
+    )
+
+
+def test_a_forecast_is_corrected_by_those_of_the_past_and_what_the_engine_said_is_kept(member, project, whole, at_noon):
+    add_past(10, said_s=2 * HOUR_S, waited_s=3 * HOUR_S)
+
+    hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
+
+    told, row = outlook_of(member, "waits"), Forecast.objects.get(name="waits")
+    assert (told.likely_at, told.late_at, told.compared) == (*(NOON + timedelta(hours=3),) * 2, 10)
+    assert (row.likely_at, row.raw_likely_s, row.raw_late_s) == (told.likely_at, 2 * HOUR_S, 2 * HOUR_S)
+    assert (told.chosen.starts_at, told.chosen.late_at) == (told.likely_at, told.late_at)
+    assert told.chosen.finishes_at == NOON + timedelta(hours=3, minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("past", "words"),
+    [
+        (9, "Too few forecasts in this pool have been compared with what happened yet"),
+        (10, "These times are corrected by what came of the last 10 forecasts in this pool."),
+    ],
+)
+@pytest.mark.usefixtures("member", "at_noon")
+def test_the_page_of_a_job_says_whether_its_times_are_corrected(project, whole, past, words):
+    add_past(past, said_s=2 * HOUR_S, waited_s=3 * HOUR_S)
+    hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
+    page = Client()
+    page.force_login(User.objects.get(username="member"))
+
+    assert words in " ".join(page.get("/jobs/waits/").content.decode().split())
+
+
+def test_what_was_told_and_did_not_hold_raises_what_is_aimed_at(project, whole, at_noon):
+    hold_and_wait(project, whole, simulated_duration_s=2 * HOUR_S)
+    at_noon(NOON + timedelta(hours=3))
+    workloads.release_many([Job.objects.get(name="holder").workload_id])
+    Job.objects.filter(name="holder").update(state="succeeded", finished_at=clock.now())
+    cycle.run_once()
+
+    forecasts.score_started()
+    forecasts.score_started()
+
+    pool = Pool.objects.get(pk=DEFAULT_POOL_ID)
+    assert (pool.likely_level, pool.late_level) == (0.51, pytest.approx(0.918))
+
+
+def test_only_some_of_the_jobs_that_wait_can_be_forecast(project, whole, at_noon):
+    make.submit(project, whole, "holder", simulated_duration_s=HOUR_S)
+    run_cycle()
+    make.submit(project, whole, "first", simulated_duration_s=600)
+    make.submit(project, whole, "second", simulated_duration_s=600)
+    run_cycle()
+
+    forecasts.forecast_all(only={"second"})
+
+    row = Forecast.objects.get()
+    assert (row.name, row.likely_at) == ("second", NOON + timedelta(hours=1, minutes=10))
 
 
 def test_the_forecast_of_a_cancelled_job_is_dropped(project, whole, at_noon):

@@ -51,6 +51,19 @@ def test_it_says_how_much_of_what_was_told_held(page):
     assert "Jobs of default that had started" in shown
 
 
+def test_it_says_what_would_have_held_without_correction(page):
+    add_forecasts(*[50] * 5, *[150] * 4, 300)
+    Forecast.objects.update(raw_likely_s=40.0, raw_late_s=60.0)
+
+    assert '<td class="num"> 0 %, 50 % </td>' in page()
+
+
+def test_it_says_where_there_are_too_few_to_correct_by(page):
+    add_forecasts(50, 50, 150)
+
+    assert '<span class="sub">too few to correct by</span> 67 %, 100 %' in page()
+
+
 @pytest.mark.parametrize(
     ("wait_s", "verdict"), [(10, "jobs start earlier than told"), (500, "jobs start later than told")]
 )

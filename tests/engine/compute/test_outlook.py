@@ -18,7 +18,7 @@ def holder(gpus: int, project: str = "team-b", job: str = "gang", **more) -> Hol
 
 
 def sentence(wait_class: str, gpus: int, *holders: HolderEnd, stops=()) -> str:
-    outlook = Outlook(wait_class, NOW, AT_TWO, AT_TWO, 1, [], OWN, gpus * ONE_GPU, holders, stops, [])
+    outlook = Outlook(wait_class, NOW, AT_TWO, AT_TWO, 1, [], OWN, gpus * ONE_GPU, holders, stops, [], 0)
     return in_words(outlook, now=NOW).text.partition("; it starts")[0]
 
 
