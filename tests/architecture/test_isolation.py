@@ -20,6 +20,7 @@ TASKS_OF_ONE_ITEM = {
 # Loops inside the work on one item, or inside one batch that `in_batch` does again one by one.
 LOOPS_WITHIN_ONE_ITEM = {
     "compute.workers.cleaning:_delete": "the folders of one job",
+    "scheduler.services.forecasts:_compare": "the outcomes of one scoring, in its transaction",
     "scheduler.workers.usage:_sum_up": "the samples of one span, in its transaction",
     "compute.services.checkpoints:note_interruptions": "the folders of jobs that ended together, in their transaction",
     "compute.services.jobs:cancel_many": "the jobs of one run, in its transaction",
