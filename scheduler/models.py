@@ -98,7 +98,8 @@ class Node(BaseModel):
 
     `revision` counts the changes of what is known of it.
 
-    A drained node takes nothing new, by an admin's word, whatever is reported; what runs there goes on.
+    A drained node takes nothing new, by an admin's word, whatever is reported; what runs there goes on. `max_pods`: how
+    many pods it takes at once; null: any number.
     """
 
     id_prefix = "node"
@@ -113,6 +114,7 @@ class Node(BaseModel):
     is_drained = models.BooleanField(default=False)
     is_simulated = models.BooleanField(default=False)
     labels = models.JSONField(default=dict)
+    max_pods = models.PositiveBigIntegerField(null=True)
     revision = models.PositiveBigIntegerField(default=1)
 
     class Meta:

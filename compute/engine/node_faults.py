@@ -21,9 +21,9 @@ def _faults(node: NodeFacts) -> Iterator[str]:
         yield "its name is no name"
     if len(node.gpus) > MOST_GPUS:
         yield f"it has more than {MOST_GPUS:,} GPUs"
-    amounts = (node.cpu_millicores, node.memory_bytes, *(gpu.memory_bytes for gpu in node.gpus))
+    amounts = (node.cpu_millicores, node.memory_bytes, node.max_pods or 0, *(gpu.memory_bytes for gpu in node.gpus))
     if not all(0 <= amount <= bounds.MAX_QUANTITY for amount in amounts):
-        yield "no CPU or memory is of that size"
+        yield "no CPU, memory or number of pods is of that size"
     names = [text for gpu in node.gpus for text in (gpu.uuid, gpu.model)]
     if any(len(name) > _LONGEST_DEVICE or bounds.text_fault(name) for name in names):
         yield "a GPU has a name that is too long"

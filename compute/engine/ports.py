@@ -39,7 +39,8 @@ class ForeignUse:
 class NodeFacts:
     """One node as the driver sees it, less what others hold of it (`foreign`).
 
-    `unconfined_reason`: why its jobs have no sandbox; empty: they have one.
+    `unconfined_reason`: why its jobs have no sandbox; empty: they have one. `max_pods`: how many jobs and replicas it
+    takes at once, however small they are; None: any number.
     """
 
     name: str
@@ -50,6 +51,7 @@ class NodeFacts:
     is_ready: bool = True
     unconfined_reason: str = ""
     foreign: ForeignUse = ForeignUse()
+    max_pods: int | None = None
 
 
 @dataclass(frozen=True)

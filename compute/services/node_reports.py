@@ -56,4 +56,5 @@ def _report_of(node: NodeFacts) -> NodeReport:
         gpus=gpus,
         is_ready=node.is_ready,
         labels=node.labels,
+        max_pods=node.max_pods,
     )

@@ -478,6 +478,7 @@ def _view_node(node: Node) -> NodeView:
         pool=node.resource_id,
         pool_name=node.resource_name,
         labels=node.labels,
+        max_pods=node.max_pods,
         is_ready=node.is_ready,
         is_drained=node.is_drained,
     )

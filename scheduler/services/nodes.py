@@ -36,6 +36,7 @@ class NodeReport:
     gpus: Sequence[GpuReport] = ()
     is_ready: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
+    max_pods: int | None = None
 
 
 @transaction.atomic
@@ -58,6 +59,7 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
             is_ready=report.is_ready,
             is_simulated=is_simulated,
             labels=dict(report.labels),
+            max_pods=report.max_pods,
         )
         for report in nodes
     }
@@ -98,7 +100,7 @@ def set_drained(*, actor: Actor, node: Node, is_drained: bool) -> Node:
     return node
 
 
-_FACTS = ("resource_name", "cpu_millicores", "memory_bytes", "is_ready", "is_simulated", "labels")
+_FACTS = ("resource_name", "cpu_millicores", "memory_bytes", "is_ready", "is_simulated", "labels", "max_pods")
 
 Device = tuple[int, str, str, int]
 

@@ -51,8 +51,9 @@ _SCRATCH = "scratch"
 _HOSTFILE_KEY = "hostfile"
 # Written before the signal that the agent may not be ready for.
 _SAY_OVER = {"exec": {"command": ["python3", "-I", "-S", "-c", "open('/scratch/over', 'w').close()"]}}
+_AGENT_CPU_MILLICORES, _AGENT_MEMORY_BYTES = 10, 32 << 20
 _AGENT_RESOURCES = {
-    "requests": {"cpu": "10m", "memory": "32Mi"},
+    "requests": {"cpu": f"{_AGENT_CPU_MILLICORES}m", "memory": str(_AGENT_MEMORY_BYTES)},
     "limits": {"cpu": "1", "memory": "512Mi"},
 }
 
@@ -251,11 +252,13 @@ def _pin_to(node_name: str) -> Json:
 
 
 def _main(launch: Launch, settings: PodSettings) -> Json:
-    cpu, memory = f"{launch.cpu_millicores}m", str(launch.memory_bytes)
-    limits: Json = {"memory": memory}
+    limits: Json = {"memory": str(launch.memory_bytes)}
     argv = launch.spec.argv()
     if launch.gpus:
         limits[settings.gpu_resource] = str(len(launch.gpus))
+    # With what the agent beside it asks for, the pod asks for what was placed, and no more: a node can be filled whole.
+    cpu = max(launch.cpu_millicores - _AGENT_CPU_MILLICORES, 1)
+    memory = max(launch.memory_bytes - _AGENT_MEMORY_BYTES, 1)
     return {
         "name": MAIN,
         "image": launch.spec.image or settings.default_image,
@@ -263,7 +266,7 @@ def _main(launch: Launch, settings: PodSettings) -> Json:
         # Without a command the image's own entry point runs, where the image says.
         **({"command": [_literal(part) for part in argv], "workingDir": PATHS.work} if argv else {}),
         "env": _environment(launch, settings),
-        "resources": {"requests": {"cpu": cpu, **limits}, "limits": limits},
+        "resources": {"requests": {**limits, "cpu": f"{cpu}m", "memory": str(memory)}, "limits": limits},
         "securityContext": _confined(),
         "terminationMessagePolicy": "File",
         "volumeMounts": [

@@ -49,7 +49,7 @@ def read_nodes(
         node = pod.get("spec", {}).get("nodeName")
         if node and pod.get("status", {}).get("phase") not in _ENDED and not is_ours(pod):
             used = foreign.setdefault(node, {})
-            for resource, amount in requests_of(pod).items():
+            for resource, amount in {**requests_of(pod), "pods": Decimal(1)}.items():
                 used[resource] = used.get(resource, Decimal(0)) + amount
                 if resource == gpu_resource and amount:
                     meta = pod["metadata"]
@@ -113,6 +113,7 @@ def _facts(node: Json, foreign: Mapping[str, Decimal], gpu_resource: str, tolera
             memory_bytes=_whole(foreign.get("memory", Decimal(0))),
             gpus=_whole(foreign.get(gpu_resource, Decimal(0))),
         ),
+        max_pods=int(left("pods")) if "pods" in allocatable else None,
     )
 
 

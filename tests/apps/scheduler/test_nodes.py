@@ -1,5 +1,7 @@
 """What a driver's report makes of the nodes that are known."""
 
+from dataclasses import replace
+
 import pytest
 
 from accounts.errors import PermissionDenied
@@ -51,6 +53,21 @@ def test_only_a_site_admin_drains(member):
     with pytest.raises(PermissionDenied):
         nodes.set_drained(actor=member, node=Node.objects.get(), is_drained=True)
     assert not Node.objects.get().is_drained
+
+
+def test_a_node_takes_no_more_pods_than_its_driver_says_however_small_they_are(project):
+    report_nodes(replace(report("n1"), max_pods=2))
+    waiting = enqueue(project, "a", "b", "c")
+
+    cycle.run_once()
+
+    for workload in waiting:
+        workload.refresh_from_db()
+    assert [workload.state for workload in waiting] == ["placed", "placed", "pending"]
+    assert waiting[2].reason == ("needs capacity for 1 pod on lab; most free on one node is capacity for 0 pods (n1)")
+    report_nodes(replace(report("n1"), max_pods=3))
+    cycle.run_once()
+    assert Placement.objects.count() == 3
 
 
 def test_a_first_report_creates_nodes_and_devices():

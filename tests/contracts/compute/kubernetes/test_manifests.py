@@ -17,6 +17,7 @@ from compute.adapters.kubernetes.manifests import (
     check_launch,
     object_name,
 )
+from compute.adapters.kubernetes.nodes import requests_of
 from compute.engine.mounts import HostFolder, Mount, NfsExport, Tree, Volume
 from compute.engine.ports import GpuShare, Replica
 from compute.errors import StartRefused
@@ -104,10 +105,16 @@ def test_the_users_container_has_the_users_image_command_and_shape():
     main = container(build_pod(launch(command=["python", "train.py"]), SETTINGS), "main")
 
     assert (main["image"], main["command"], main["workingDir"]) == ("lab/train:1", ["python", "train.py"], "/work")
-    assert main["resources"] == {
-        "requests": {"cpu": "1000m", "memory": str(2**30)},
-        "limits": {"memory": str(2**30)},
-    }
+    assert main["resources"]["limits"] == {"memory": str(2**30)}
+
+
+@pytest.mark.parametrize(("cpu_millicores", "memory_bytes"), [(1000, 2**30), (64_000, 2**39), (500, 2**26)])
+def test_a_pod_asks_its_node_for_what_was_placed_and_no_more(cpu_millicores, memory_bytes):
+    shape = replace(launch(), cpu_millicores=cpu_millicores, memory_bytes=memory_bytes)
+
+    held = requests_of(build_pod(shape, SETTINGS))
+
+    assert (held["cpu"] * 1000, held["memory"]) == (cpu_millicores, memory_bytes)
 
 
 def test_what_a_shell_would_replace_is_not_replaced_by_the_cluster():

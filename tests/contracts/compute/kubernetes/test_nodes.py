@@ -60,6 +60,16 @@ def test_a_node_gives_what_the_cluster_lets_pods_have():
     )
 
 
+def test_a_node_takes_so_many_pods_less_those_of_others():
+    node = make_node()
+    node["status"]["allocatable"]["pods"] = "3"
+    pods = [make_pod(cpu="1m"), make_pod(owner="us"), make_pod(phase="Succeeded"), make_pod(node="b")]
+
+    assert read([node], pods)[0].max_pods == 2
+    assert read([node], [make_pod()] * 5)[0].max_pods == 0
+    assert read([make_node()])[0].max_pods is None
+
+
 def test_what_pods_of_others_ask_for_is_used():
     foreign = make_pod(cpu="1", memory="1Gi", **{"nvidia.com/gpu": "1"})
 
