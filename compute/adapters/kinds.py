@@ -51,6 +51,8 @@ class ResourceKind:
     - One that `runs_gangs` starts several replicas of a job, on as many nodes.
     - One that `keeps_checkpoints` gives jobs checkpoint folders, which outlive their runs.
     - Ports of jobs can be reached on one that `opens_ports`.
+    - `starts_at_once` is how many jobs are started side by side: several where a start waits for a network. `start` of
+      its drivers then does not use the database.
     - One that `shares_gpus` gives a job part of a GPU; the others give whole ones only.
     """
 
@@ -68,5 +70,6 @@ class ResourceKind:
     runs_gangs: bool = False
     keeps_checkpoints: bool = False
     opens_ports: bool = False
+    starts_at_once: int = 1
     shares_gpus: bool = True
     keep_ended: timedelta = timedelta(days=14)

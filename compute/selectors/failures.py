@@ -12,7 +12,7 @@ EVICT = "compute.evict"
 """Items are workloads."""
 CLAIM = "compute.claim"
 """Items are placements."""
-START, EXPLAIN, RECORD = "compute.start", "compute.explain_end", "compute.record_job"
+PREPARE, START, EXPLAIN, RECORD = "compute.prepare", "compute.start", "compute.explain_end", "compute.record_job"
 STORE_LOG = "compute.store_log"
 """Items are jobs."""
 STORE_CHECKPOINT, DELETE_CHECKPOINT = "compute.store_checkpoint", "compute.delete_checkpoint"
@@ -26,6 +26,7 @@ _RESOURCE_WORK: Mapping[str, str] = {
     CLEAN: "delete what is left of jobs on",
 }
 _JOB_WORK: Mapping[str, str] = {
+    PREPARE: "start this job",
     START: "start this job",
     EXPLAIN: "read why this job ended",
     RECORD: "record the state of this job",

@@ -6,8 +6,11 @@ does not know them, `observe` asks for them to be started again, which is harmle
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 import structlog
@@ -18,7 +21,7 @@ from accounts.errors import SecretNotFound
 from accounts.services import secrets
 from compute.adapters import drivers, jupyter_tokens
 from compute.engine.job_spec import JobSpec
-from compute.engine.ports import CheckpointFolder, GpuShare, Launch, Replica
+from compute.engine.ports import CheckpointFolder, ComputeDriver, GpuShare, Launch, Replica
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import QuotaExceeded, ResourceUnconfined, ResourceUnreachable, StartRefused
 from compute.models import Job, Resource
@@ -33,6 +36,8 @@ from scheduler.services.workloads import ClaimedPlacement
 log = structlog.get_logger(__name__)
 
 LEASE = timedelta(seconds=30)
+# So few that all of them are asked for before the first one's lease runs out, also where a start takes seconds.
+_CLAIMED_AT_ONCE = 50
 _MOST_STARTS = 3
 _LAUNCHED = (
     *journal.LOCKED_FIELDS,
@@ -49,7 +54,7 @@ def start_placed_jobs() -> None:
         _start(claimed)
         return  # what another process has placed meanwhile, the periodic run finds
     # Asked without a lock first: most ticks find nothing.
-    for placement_ids in orm.in_batches(_unclaimed(hosts.here())):
+    for placement_ids in orm.in_batches(_unclaimed(hosts.here()), _CLAIMED_AT_ONCE):
         for jobs in isolation.in_batch(failures.CLAIM, placement_ids, _claim):
             _start(jobs)
 
@@ -155,31 +160,65 @@ def _launched() -> QuerySet[Job]:
     return Job.objects.select_related("resource", "project").only(*_LAUNCHED)
 
 
+@dataclass(frozen=True)
+class _Start:
+    """A job that its driver is asked to start."""
+
+    job: Job
+    launch: Launch
+    driver: ComputeDriver
+
+
 def _start(jobs: Iterable[Job]) -> None:
     # One that fails keeps its lease; once that has run out it is tried again, at most `_MOST_STARTS` times.
-    ended = isolation.for_each(failures.START, jobs, _start_one)
-    if refused := [step for step in ended if step is not None]:
+    prepared = isolation.for_each(failures.PREPARE, jobs, _prepare)
+    ended = [step for step in prepared if isinstance(step, journal.Step)]
+    starts = [start for start in prepared if isinstance(start, _Start)]
+    for at_once, group in groupby(sorted(starts, key=_at_once), key=_at_once):
+        with ThreadPoolExecutor(at_once, thread_name_prefix="start") as pool:
+            executor = pool if at_once > 1 else None
+            answers = isolation.for_each(failures.START, group, _start_one, key=_id_of, executor=executor)
+            ended += filter(None, answers)
+    if ended:
         with transaction.atomic():
-            journal.record_steps(refused, now=clock.now())
+            journal.record_steps(ended, now=clock.now())
 
 
-def _start_one(job: Job) -> journal.Step | None:
-    """Hand a job to its driver; return how it ended, if it cannot start at all."""
+def _prepare(job: Job) -> _Start | journal.Step | None:
+    """Return what starts a job, or how it ended, if it cannot start at all; None if it cannot start yet."""
     try:
         confinement.require_launch(job)
         checkpoint = checkpoints.take(job) if job.checkpoint_id is not None else None
-        if job.checkpoint_id is None or checkpoint is not None:
-            drivers.driver_of(job.resource).start(_launch_of(job, checkpoint))
-    except QuotaExceeded as error:
-        return _failure(job, ReasonCode.QUOTA_EXCEEDED, error.message, clock.now())
-    except StartRefused as error:
-        return _failure(job, ReasonCode.INFRASTRUCTURE, error.message, clock.now())
+        if job.checkpoint_id is not None and checkpoint is None:
+            return None
+        return _Start(job, _launch_of(job, checkpoint), drivers.driver_of(job.resource))
     except (SecretNotFound, ResourceUnconfined) as error:
         return _failure(job, ReasonCode.USER_ERROR, error.message, clock.now())
     except ResourceUnreachable as error:
-        # It may or may not have started. Its lease runs out unless it is seen, and then it is tried again.
         log.warning("job.start_unanswered", job=job.name, error=error.message)
     return None
+
+
+def _start_one(start: _Start) -> journal.Step | None:
+    """Hand a job to its driver; return how it ended, if it cannot start at all."""
+    try:
+        start.driver.start(start.launch)
+    except QuotaExceeded as error:
+        return _failure(start.job, ReasonCode.QUOTA_EXCEEDED, error.message, clock.now())
+    except StartRefused as error:
+        return _failure(start.job, ReasonCode.INFRASTRUCTURE, error.message, clock.now())
+    except ResourceUnreachable as error:
+        # It may or may not have started. Its lease runs out unless it is seen, and then it is tried again.
+        log.warning("job.start_unanswered", job=start.job.name, error=error.message)
+    return None
+
+
+def _at_once(start: _Start) -> int:
+    return drivers.get_kind(start.job.resource.kind).starts_at_once
+
+
+def _id_of(start: _Start) -> str:
+    return str(start.job.pk)
 
 
 def _launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:

@@ -4,7 +4,8 @@ A failure is recorded (`core.models.Failure`), logged under the record's id, cou
 that doubles each time. What concerns the whole process, such as a database that is away, is recorded for no item.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -61,8 +62,11 @@ def for_each(
     key: Callable[[T], str] | None = None,
     on_failure: OnFailure[T] | None = None,
     concerns_all: tuple[type[Exception], ...] = (),
+    executor: Executor | None = None,
 ) -> list[R]:
     """Do `work` for each item that is not delayed by an earlier failure, and return what it returned.
+
+    With an executor the items are worked on side by side; then `work` must not use the database.
 
     `key` names an item; without it, a row is named by its primary key and anything else by its text. `on_failure` is
     called with the item and the record once a failure is recorded. Raises errors that concern all items: those in
@@ -70,15 +74,15 @@ def for_each(
     after the last item.
     """
     results: list[R] = []
-    known: Mapping[str, Failure] | None = None
     interruption: Exception | None = None
-    for item in items:
-        item_id = _name(item, key)
-        known = _failures_of(kind) if known is None else known
-        if item_id in known and known[item_id].next_try_at > clock.now():
-            continue
+    due: Iterable[tuple[T, str, bool]] = _due(kind, items, key)
+    begun: dict[str, Future[R]] = {}
+    if executor is not None:
+        due = list(due)
+        begun = {item_id: executor.submit(work, item) for item, item_id, _ in due}
+    for item, item_id, has_failed in due:
         try:
-            results.append(work(item))
+            results.append(work(item) if executor is None else begun[item_id].result())
         except (OperationalError, InterfaceError) as error:
             if not _database_answers():
                 raise
@@ -88,7 +92,7 @@ def for_each(
         except Exception as error:  # noqa: BLE001 (it is logged where it is recorded)
             _note(kind, item_id, item, error, on_failure)
         else:
-            if item_id in known:
+            if has_failed:
                 forget(kind, [item_id])
     if interruption is not None:
         raise interruption
@@ -156,6 +160,16 @@ def forget(kind: str, item_ids: Collection[str]) -> None:
         return
     _read_again()
     Failure.objects.filter(kind=kind, item_id__in=item_ids).delete()
+
+
+def _due(kind: str, items: Iterable[T], key: Callable[[T], str] | None) -> Iterator[tuple[T, str, bool]]:
+    """Yield the items that may be tried now, with their names and whether they failed before."""
+    known: Mapping[str, Failure] | None = None
+    for item in items:
+        known = _failures_of(kind) if known is None else known
+        failure = known.get(item_id := _name(item, key))
+        if failure is None or failure.next_try_at <= clock.now():
+            yield item, item_id, failure is not None
 
 
 def _name(item: T, key: Callable[[T], str] | None) -> str:

@@ -396,8 +396,8 @@ class KubernetesDriver:
 def _remember(memory: dict[str, T], name: str, value: T) -> None:
     """Note something about a pod, and give up what is known of the oldest one where that is too much."""
     memory[name] = value
-    if len(memory) > _MOST_REMEMBERED:
-        memory.pop(next(iter(memory)), None)
+    if len(memory) > _MOST_REMEMBERED:  # copied, as other threads may add to it meanwhile
+        memory.pop(next(iter(tuple(memory))), None)
 
 
 @contextmanager

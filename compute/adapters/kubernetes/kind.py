@@ -237,5 +237,6 @@ KIND = ResourceKind(
     keep_ended=KEEP_ENDED,
     runs_gangs=True,
     opens_ports=True,
+    starts_at_once=8,
     shares_gpus=False,
 )

@@ -1,15 +1,19 @@
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from accounts.services import secrets
+from compute.adapters import drivers
 from compute.engine.ports import EndCause
 from compute.engine.states import JobState
+from compute.errors import StartRefused
 from compute.models import Job, ResourceState
 from compute.services import jobs
 from compute.workers import launches, observe
 from core import clock
+from core.models import Failure
 from scheduler.models import Node, Workload
 from tests.factories import compute as make
 
@@ -176,6 +180,27 @@ def test_a_refused_start_fails_the_job_in_the_drivers_words(project, template, d
     assert (job.state, job.reason_code) == ("failed", "infrastructure")
     assert job.reason == "The working directory /code does not exist."
     assert job.workload.state == "released"
+
+
+def test_jobs_of_a_place_behind_a_network_are_started_side_by_side(project, template, driver, monkeypatch):
+    monkeypatch.setitem(drivers.KINDS, "simulated", replace(drivers.KINDS["simulated"], starts_at_once=3))
+    together, start = threading.Barrier(3, timeout=60), driver.start
+
+    def start_with_others(launch):
+        together.wait()
+        if launch.name == "b":
+            raise StartRefused("Not this one.")
+        if launch.name == "c":
+            raise OverflowError
+        start(launch)
+
+    monkeypatch.setattr(driver, "start", start_with_others)
+    submitted = make.submit(project, template, "a", "b", "c")
+
+    make.start(submitted)
+
+    assert list(map(make.state_of, submitted)) == ["running", "failed", "starting"]
+    assert Failure.objects.values_list("kind", "item_id").get() == ("compute.start", submitted[2].pk)
 
 
 def test_a_start_without_an_answer_is_tried_again_later(project, template, driver, resource):

@@ -1,3 +1,5 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -41,6 +43,25 @@ def test_an_item_that_fails_is_recorded_and_all_others_go_on(move):
     assert (failure.kind, failure.item_id, failure.attempts) == ("test", "b", 1)
     assert failure.error == "an internal error (OverflowError)"
     assert failure.next_try_at == NOW + timedelta(seconds=2)
+
+
+def test_items_worked_on_side_by_side_are_told_apart_and_answer_in_their_order(move):
+    together = threading.Barrier(3, timeout=60)
+
+    def work(item: str) -> str:
+        together.wait()
+        if item == "b":
+            raise OverflowError
+        return item.upper()
+
+    with ThreadPoolExecutor(3) as pool:
+        results = isolation.for_each("test", ["a", "b", "c"], work, executor=pool)
+        assert isolation.for_each("test", ["b"], str.upper, executor=pool) == []
+        move(NOW + timedelta(seconds=2))
+        assert isolation.for_each("test", ["b"], str.upper, executor=pool) == ["B"]
+
+    assert results == ["A", "C"]
+    assert not Failure.objects.exists()
 
 
 def test_an_error_that_people_can_read_is_recorded_as_it_is(move):
