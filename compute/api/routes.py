@@ -269,6 +269,7 @@ def _job_out(job: Job) -> dict[str, Any]:
         "secrets": spec.secret_names,
         "ports": spec.ports,
         "volumes": spec.volumes,
+        "pools": spec.pools,
         "priority": job.priority,
         "is_preemptible": job.is_preemptible,
         "evictions": job.evictions,

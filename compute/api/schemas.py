@@ -182,6 +182,7 @@ class JobOut(Schema):
     secrets: list[str] = Field(description="The secrets of the project that it gets as variables.")
     ports: list[int] = Field(description="On which its programs listen. Simulated nodes open none.")
     volumes: list[str] = Field(description="What simulated nodes took, and did not mount.")
+    pools: list[str] = Field(description="Where a place is found for it, the best first; empty: it named its place.")
     priority: int
     is_preemptible: bool
     evictions: int
@@ -279,6 +280,12 @@ class JobIn(BodySchema):
     image: bounds.Name = ""
     resource: bounds.Name = Field("", description="Where it runs, without a template.")
     pool: bounds.Name = Field("", description="In which pool a resource is found for it; empty: in the default one.")
+    pools: list[bounds.Name] = Field(
+        [],
+        max_length=20,
+        description="Instead of one pool: several, the best first. While it waits it moves to the first of them where "
+        "it can start now; one that has run, or reads datasets, stays where it is.",
+    )
     gpu_milli: bounds.Quantity | None = Field(None, description="500 is half a GPU, 2000 are two of one node.")
     cpu_millicores: bounds.Quantity | None = Field(None, description="null: what belongs to its GPUs on a node.")
     memory_bytes: bounds.Quantity | None = Field(None, description="null: what belongs to its GPUs on a node.")

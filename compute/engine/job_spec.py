@@ -16,7 +16,7 @@ _NAME_LENGTH = 200
 
 _SEQUENCES = (
     *("secret_names", "data", "commits", "fallbacks", "inputs"),
-    *("ports", "volumes", "readable_paths", "readable_lists"),
+    *("ports", "volumes", "pools", "readable_paths", "readable_lists"),
 )
 
 
@@ -36,6 +36,8 @@ class JobSpec:
     `ports` are those on which its programs listen, for people who are to reach them. One with `jupyter` runs a Jupyter
     on the first of them, with a token that only those learn who may run commands in it.
     `volumes` are what it asked for and simulated nodes let pass: no other job has any.
+    `pools` are those in which a place is found for it, the best first; empty: it named its place. There it gets the
+    cores and memory that it asked for by itself; None: what belongs to its GPUs.
     `simulated_duration_s` is how long the job takes on nodes that do not exist. `timeout_s` None means no limit.
     `checkpoint` names whose checkpoint folder it has (`job:ID`, `step:ID`); empty: it has none.
     `grace_period_s` is the time between SIGTERM and SIGKILL, whoever stops it and why.
@@ -64,6 +66,9 @@ class JobSpec:
     ports: tuple[int, ...] = ()
     jupyter: bool = False
     volumes: tuple[str, ...] = ()
+    pools: tuple[str, ...] = ()
+    own_cpu_millicores: int | None = None
+    own_memory_bytes: int | None = None
     readable_paths: tuple[str, ...] = ()
     readable_lists: tuple[str, ...] = ()
     log_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES

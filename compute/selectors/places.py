@@ -63,6 +63,7 @@ class NewJob:
             "spec__simulated_duration_s": self.simulated_duration_s,
             "spec__commits": list(self.commits),
             "spec__fallbacks": (),
+            "spec__pools": (),
         }
 
 

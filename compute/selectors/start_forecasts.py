@@ -18,7 +18,7 @@ from compute.selectors.run_times import RunHistory
 from core import clock
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival, Locality
-from scheduler.selectors.forecasts import Corrections, HeldBy, Outlook, Outlooks, Probe, Share
+from scheduler.selectors.forecasts import Corrections, HeldBy, Outlook, Outlooks, Probe, Share, WaitClass
 
 _MOST_PLACED = 20
 """Of so many waiting jobs, the oldest, other places are looked at."""
@@ -29,7 +29,7 @@ _COLUMNS = (
     *run_times.COLUMNS,
     *("name", "title", "workload_id", "resource_id", "resource__name", "template_id", "project__name", "created_at"),
     *("cpu_millicores", "memory_bytes", "gpu_milli", "priority", "is_preemptible", "evictions", "replica_count"),
-    *("spec__commits", "spec__fallbacks"),
+    *("spec__commits", "spec__fallbacks", "spec__pools"),
 )
 
 
@@ -163,6 +163,23 @@ class Forecaster:
             return None
         probe = self._probe(job, {**job, **shape_of(template)}, arrival)
         return self._outlooks.starts_of_probe(probe, count), probe.run_times.left_s(0.5)
+
+    def is_about_to_start(self, job: JobFacts) -> bool:
+        """Return whether a job in the queue starts in the next cycle where it is, or once others have been stopped."""
+        known = self._known.get(_id_of(job))
+        return known is not None and (known.start.likely_s <= 0 or known.wait_class is WaitClass.STOPPING)
+
+    def starts_now(self, job: JobFacts, template: Template, *, before: int = 0) -> bool:
+        """Return whether a waiting job would start on a template at once, and nobody be stopped for it.
+
+        `before` jobs as large as it are counted as submitted there before it.
+        """
+        arrival = self._places.arrival(job, template.resource_id)
+        there = {**job, **shape_of(template)}
+        start = self._at_place(job, there, arrival).start
+        if start.likely_s > 0 or start.stops:
+            return False
+        return not before or self._outlooks.starts_of_probe(self._probe(job, there, arrival), before + 1)[-1] <= 0
 
     def _elsewhere(self, job: JobFacts) -> Iterator[dict[str, Any]]:
         for template in self._places.others(job):

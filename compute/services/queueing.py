@@ -5,6 +5,7 @@ Their place in line is that of their submission in both cases. One that is resum
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from compute.models import Job
 from compute.selectors import locality
@@ -18,11 +19,14 @@ def queue_jobs(jobs: Sequence[Job]) -> None:
         job.workload_id = workload_id
 
 
-def queue_again(job: Job) -> None:
-    """Enqueue a job that was queued before, inside the caller's transaction, behind those that wait already."""
+def queue_again(job: Job, *, enqueued_at: datetime | None = None) -> None:
+    """Enqueue a job that was queued before, inside the caller's transaction.
+
+    Its place in line is that of one enqueued at `enqueued_at`; None: behind those that wait already.
+    """
     (request,) = _requests_of([job])
     # The name of a workload is used once.
-    again = replace(request, name=f"{job.name}~{job.event_seq}", title=job.label, enqueued_at=None)
+    again = replace(request, name=f"{job.name}~{job.event_seq}", title=job.label, enqueued_at=enqueued_at)
     (job.workload_id,) = workloads.enqueue_many([again])
 
 

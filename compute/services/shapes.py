@@ -5,7 +5,7 @@ the share of CPU and memory that belongs to these GPUs on its nodes. Such a shap
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accounts.actor import Actor
 from compute.adapters import drivers
@@ -25,17 +25,17 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Ask:
-    """What a job needs of the resource that runs it, and where to look: on one resource, or in a pool.
+    """What a job needs of the resource that runs it, and where to look: on one resource, or in pools.
 
-    `cpu_millicores` and `memory_bytes` None: what belongs to the GPUs. `volumes` are only taken where nothing is
-    real: no kind of resource gives them to jobs.
+    `pools` come in the order in which they are taken. `cpu_millicores` and `memory_bytes` None: what belongs to the
+    GPUs. `volumes` are only taken where nothing is real: no kind of resource gives them to jobs.
     """
 
     gpu_milli: int = 0
     cpu_millicores: int | None = None
     memory_bytes: int | None = None
     resource: str = ""
-    pool: str = pools.DEFAULT
+    pools: Sequence[str] = (pools.DEFAULT,)
     replicas: int = 1
     needs_image: bool = False
     reads_data: bool = False
@@ -47,9 +47,29 @@ class Ask:
 def find_template(*, actor: Actor, ask: Ask) -> Template:
     """Return the template for a job, stored or not.
 
-    Of several resources one whose nodes exist goes first, then one that could start the job now. Raises InvalidJobSpec,
-    ResourceNotFound, PoolNotFound, and NoResourceFits, which says of each resource why it cannot run the job.
+    One whose nodes exist goes before those that are simulated, then one that could start the job now, then one of an
+    earlier pool. Raises InvalidJobSpec, ResourceNotFound, PoolNotFound, and NoResourceFits, which says of each resource
+    why it cannot run the job.
     """
+    fitting, faults = _find_places(actor, ask)
+    if not fitting:
+        where = ask.resource or f"the pool{'s' if len(ask.pools) > 1 else ''} {', '.join(ask.pools)}"
+        raise NoResourceFits(" ".join([f"No resource of {where} can run the job.", *faults[:_MOST_NAMED]]))
+    ready = capacity.find_with_capacity(fitting)
+    return min(fitting, key=lambda each: (each.resource.is_simulated, each.pk not in ready))
+
+
+def list_places(*, actor: Actor, ask: Ask) -> list[Template]:
+    """Return the template of a job on each resource that can run it, those of its first pool first.
+
+    Pools that are gone are no places. Raises ResourceNotFound.
+    """
+    known = {pool.name for pool in pools.list_pools(actor=actor)}
+    return _find_places(actor, replace(ask, pools=[name for name in ask.pools if name in known]))[0]
+
+
+def _find_places(actor: Actor, ask: Ask) -> tuple[list[Template], list[str]]:
+    """Return the template of a job on each resource that can run it, and why the others cannot."""
     if ask.gpu_milli > ONE_GPU and ask.gpu_milli % ONE_GPU:
         raise InvalidJobSpec("More than one GPU must be whole ones.")
     if ask.cpu_millicores == 0 or ask.memory_bytes == 0:
@@ -64,11 +84,7 @@ def find_template(*, actor: Actor, ask: Ask) -> Template:
             faults.append(found)
         else:
             fitting.append(found)
-    if not fitting:
-        where = ask.resource or f"the pool {ask.pool}"
-        raise NoResourceFits(" ".join([f"No resource of {where} can run the job.", *faults[:_MOST_NAMED]]))
-    ready = capacity.find_with_capacity(fitting)
-    return min(fitting, key=lambda each: (each.resource.is_simulated, each.pk not in ready, each.resource.name))
+    return fitting, faults
 
 
 def get_template(*, actor: Actor, full_name: str, ports: Sequence[int] = (), volumes: Sequence[str] = ()) -> Template:
@@ -86,10 +102,13 @@ def get_template(*, actor: Actor, full_name: str, ports: Sequence[int] = (), vol
 def _list_resources(actor: Actor, ask: Ask) -> list[Resource]:
     if ask.resource:
         return [resource_selectors.get_resource(actor=actor, name=ask.resource)]
-    pools.require_pool(actor=actor, name=ask.pool)
-    rows = pools.list_pools(actor=actor).filter(name=ask.pool)
-    names = {name for view in pools.view_pools(rows) for name in view.resources}
-    return [each for each in resource_selectors.list_resources(actor=actor) if each.name in names]
+    for name in ask.pools:
+        pools.require_pool(actor=actor, name=name)
+    order = {name: position for position, name in enumerate(ask.pools)}
+    views = pools.view_pools(pools.list_pools(actor=actor).filter(name__in=ask.pools))
+    positions = {name: order[view.pool.name] for view in views for name in view.resources}
+    found = [each for each in resource_selectors.list_resources(actor=actor) if each.name in positions]
+    return sorted(found, key=lambda each: (positions[each.name], each.name))
 
 
 def _fit(actor: Actor, ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -> Template | str:

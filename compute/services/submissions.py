@@ -55,8 +55,10 @@ _RESERVED = frozenset({"new"})
 class Submission:
     """What a person asks for. `data` names commits (`project/dataset@ref`); without a name the job gets one.
 
-    Without a template its size counts, and a resource is found for it: see `shapes`. Without a command its image runs
-    what it is made for. `secrets` names secrets of the project, which the job gets as variables.
+    Without a template its size counts, and a resource is found for it: see `shapes`. `pools` are where, the best first:
+    while it waits it moves to the first of them where it can start now. `pool` stands for one of them.
+    Without a command its image runs what it is made for. `secrets` names secrets of the project, which the job gets as
+    variables.
     `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
     `replicas` is how often the command runs at once, each as large as the template. `grace_period_s` is the time that
     it has between SIGTERM and SIGKILL. `ports` are those on which it listens; with `jupyter` it runs a Jupyter on the
@@ -72,6 +74,7 @@ class Submission:
     image: str = ""
     resource: str = ""
     pool: str = ""
+    pools: Sequence[str] = ()
     gpu_milli: int | None = None
     cpu_millicores: int | None = None
     memory_bytes: int | None = None
@@ -130,6 +133,9 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         ports=tuple(wanted.ports),
         jupyter=wanted.jupyter,
         volumes=tuple(wanted.volumes),
+        pools=() if wanted.template or wanted.resource else pools_of(wanted),
+        own_cpu_millicores=wanted.cpu_millicores,
+        own_memory_bytes=wanted.memory_bytes,
         simulated_duration_s=wanted.simulated_duration_s,
     )
     request = JobRequest(
@@ -177,7 +183,7 @@ def find_template(*, actor: Actor, wanted: Submission) -> Template:
             cpu_millicores=wanted.cpu_millicores,
             memory_bytes=wanted.memory_bytes,
             resource=wanted.resource,
-            pool=wanted.pool or pools.DEFAULT,
+            pools=pools_of(wanted),
             replicas=wanted.replicas,
             needs_image=bool(wanted.image) or not wanted.command.strip(),
             reads_data=bool(wanted.data),
@@ -186,12 +192,36 @@ def find_template(*, actor: Actor, wanted: Submission) -> Template:
             volumes=wanted.volumes,
         )
         return shapes.find_template(actor=actor, ask=ask)
-    if size != (None, None, None) or wanted.resource or wanted.pool:
+    if size != (None, None, None) or wanted.resource or wanted.pool or wanted.pools:
         raise InvalidJobSpec("A template says the size and the resource already: name either it, or these.")
     template = shapes.get_template(actor=actor, full_name=wanted.template, ports=wanted.ports, volumes=wanted.volumes)
     if not wanted.command.strip() and templates.ignores_image(template):
         raise InvalidJobSpec("The command is empty.")
     return template
+
+
+def pools_of(wanted: Submission) -> tuple[str, ...]:
+    """Return the pools in which a place is found for a job, the best first. Raises InvalidJobSpec."""
+    named = (wanted.pool, *wanted.pools) if wanted.pool else tuple(wanted.pools)
+    if len(set(named)) < len(named):
+        raise InvalidJobSpec("A pool is named twice.")
+    return named or (pools.DEFAULT,)
+
+
+def ask_of(job: Job, spec: JobSpec) -> Ask:
+    """Return what a job asked for that named pools, or nothing, in place of a template."""
+    return Ask(
+        gpu_milli=job.gpu_milli,
+        cpu_millicores=spec.own_cpu_millicores,
+        memory_bytes=spec.own_memory_bytes,
+        pools=spec.pools,
+        replicas=spec.replicas,
+        needs_image=bool(spec.image) or not spec.command,
+        reads_data=bool(spec.commits),
+        keeps_checkpoints=bool(spec.checkpoint),
+        ports=spec.ports,
+        volumes=spec.volumes,
+    )
 
 
 def find_datasets(*, actor: Actor, template: Template, wanted: Submission) -> list[ResolvedCommit]:
@@ -216,7 +246,14 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
     require_own(actor=actor, job=job, permission=permissions.SUBMIT_JOBS)
     spec = job_selectors.get_spec(job)
     shape = Submission(template=job.template_name)
-    if job.template_id is None:
+    if spec.pools:
+        shape = Submission(
+            pools=spec.pools,
+            gpu_milli=job.gpu_milli,
+            cpu_millicores=spec.own_cpu_millicores,
+            memory_bytes=spec.own_memory_bytes,
+        )
+    elif job.template_id is None:
         shape = Submission(
             resource=job.resource.name,
             gpu_milli=job.gpu_milli,

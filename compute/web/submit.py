@@ -1,6 +1,6 @@
 """The form that submits a job, or only tries it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from django import forms
 from django.contrib import messages
@@ -42,6 +42,9 @@ class JobForm(forms.Form):
     )
     resource = forms.ChoiceField(required=False, help_text="Where it runs; any: where it can start first.")
     pool = forms.ChoiceField(required=False, help_text="In which pool of nodes a resource is found.")
+    next_pool = forms.ChoiceField(
+        required=False, label="Next pool", help_text="Where it goes when it can start there sooner than in the first."
+    )
     command = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 5, "class": "form-control", "spellcheck": "false"}),
         max_length=100_000,
@@ -88,8 +91,10 @@ class JobForm(forms.Form):
         named = [pool.name for pool in pools.list_pools(actor=actor) if pool.name != pools.DEFAULT]
         if named:
             self.fields["pool"].choices = [("", pools.DEFAULT), *((name, name) for name in named)]  # type: ignore[attr-defined]
+            others = [("", "None"), *((name, name) for name in [pools.DEFAULT, *named])]
+            self.fields["next_pool"].choices = others  # type: ignore[attr-defined]
         else:
-            del self.fields["pool"]
+            del self.fields["pool"], self.fields["next_pool"]
         ready = [copy for copy in caches.list_cached_commits(actor=actor)[:_MOST_COPIES] if copy.state == "ready"]
         cached = [(caches.label_of(copy), f"{caches.label_of(copy)} on {copy.site.name}") for copy in ready]
         self.fields["reads"].choices = cached + _list_uncached(actor, dict(cached))  # type: ignore[attr-defined]
@@ -129,7 +134,7 @@ def _submission_of(form: JobForm) -> Submission:
     return Submission(
         template=said["template"],
         resource=said["resource"],
-        pool=said.get("pool", ""),
+        pools=_pools_of(said),
         gpu_milli=_milli(said["gpus"]),
         cpu_millicores=_milli(said["cpu"]),
         memory_bytes=said["memory"] or None,
@@ -143,6 +148,12 @@ def _submission_of(form: JobForm) -> Submission:
         is_preemptible=said["is_preemptible"],
         priority=int(said["priority"] or priorities.DEFAULT),
     )
+
+
+def _pools_of(said: Mapping[str, str]) -> Sequence[str]:
+    """Return the pools in their order; empty: none is chosen."""
+    first, second = said.get("pool", ""), said.get("next_pool", "")
+    return [first or pools.DEFAULT, second] if second else [first] if first else []
 
 
 def _milli(number: float | None) -> int | None:

@@ -14,6 +14,7 @@ from compute.engine.states import JobState
 from compute.models import Job
 from compute.selectors import start_forecasts
 from compute.selectors.start_forecasts import Forecaster, JobFacts
+from compute.workers import relocation
 from core import clock, isolation
 from scheduler.selectors.forecasts import find_open
 from scheduler.services import forecasts
@@ -56,7 +57,10 @@ def score_started() -> None:
 
 
 def forecast_all(*, only: Collection[str] | None = None) -> None:
-    """Score the forecasts of jobs that have started, and forecast those that wait; where named, `only` some of them."""
+    """Score the forecasts of jobs that have started, forecast those that wait, and move those that need not wait.
+
+    Where named, it is `only` some of those that wait.
+    """
     score_started()
     jobs = start_forecasts.list_live_jobs()
     waiting = [job for job in jobs if job["state"] == JobState.PENDING]
@@ -80,3 +84,4 @@ def forecast_all(*, only: Collection[str] | None = None) -> None:
 
         made = isolation.for_each(FORECAST, asked, make, key=lambda job: str(job["pk"]))
         forecasts.store(made, at=forecaster.now)
+        relocation.move_waiting(forecaster, asked)

@@ -452,6 +452,7 @@ class Job(Record):
     ports: tuple[int, ...] = ()
     volumes: tuple[str, ...] = ()
     gpu_milli: int = 0
+    pools: tuple[str, ...] = ()
     priority: int = 50
     is_preemptible: bool = True
     is_simulated: bool = False

@@ -153,6 +153,23 @@ def test_a_job_is_submitted_with_a_priority(cli, server, options, asked):
     assert (body.get("priority"), body["is_preemptible"]) == asked
 
 
+def test_a_job_is_submitted_to_pools_in_an_order(cli, server):
+    server.on("POST", "/compute/jobs", job(), status=201)
+
+    cli("job", "submit", "python train.py", "--project", "team", "--gpus", "2", "--pool", "quick", "--pool", "default")
+
+    assert server.asked[-1][3]["pools"] == ["quick", "default"]
+
+
+def test_the_pools_and_the_priority_of_a_job_are_shown(cli, server):
+    server.on("GET", "/compute/jobs/train", job(pools=["quick", "default"], priority=100, is_preemptible=False))
+
+    lines = [line.split(maxsplit=1) for line in cli("job", "show", "train").stdout.splitlines()]
+
+    assert ["pools:", "quick, default"] in lines
+    assert ["priority:", "100, not preemptible"] in lines
+
+
 def test_a_job_is_tried_with_what_it_would_run_and_nothing_is_submitted(cli, server):
     trial = {"starts_now": True, "outlook": {"text": "It would start now on n1.", "places": []}}
     server.on("POST", "/compute/jobs/try", trial)

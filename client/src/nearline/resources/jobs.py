@@ -31,7 +31,7 @@ class JobOptions(TypedDict, total=False):
     """What may be said of a new job besides its command; what is left out is the server's to choose.
 
     Its size is that of a `template`, or its own: `gpu_milli` (500 is half a GPU), `cpu_millicores`, `memory_bytes`, on
-    a `resource` or in a `pool`. `data` names commits; `secrets` are secrets of the project.
+    a `resource` or in `pools`, the best first. `data` names commits; `secrets` are secrets of the project.
     `priority` is a number or a name: `train` (50), `build-preemptible`, `build`, `inference`.
     """
 
@@ -40,6 +40,7 @@ class JobOptions(TypedDict, total=False):
     image: str
     resource: str
     pool: str
+    pools: Sequence[str]
     gpu_milli: int
     cpu_millicores: int
     memory_bytes: int

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="As `nearline job list` shows them.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="As `nearline job list` shows it.")]
+Pools = Annotated[
+    list[str] | None, typer.Option("--pool", help="Find a place in this pool; again for others, the best first.")
+]
 PriorityText = Annotated[
     str, typer.Option("--priority", help="Within the project: train, build-preemptible, build, inference or a number.")
 ]
@@ -51,7 +54,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="As 16GiB; else what belongs to it.")] = "",
     template: Annotated[str, typer.Option("--template", help="Take size and resource from a template.")] = "",
     resource: Annotated[str, typer.Option("--resource", help="Run there.")] = "",
-    pool: Annotated[str, typer.Option("--pool", help="Find a resource in this pool; else in the default one.")] = "",
+    pools: Pools = None,
     image: Annotated[str, typer.Option("--image", "-i", help="For resources that run containers.")] = "",
     env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="KEY=VALUE", help="A variable.")] = None,
     secrets: Annotated[list[str] | None, typer.Option("--secret", help="A secret of the project, as variable.")] = None,
@@ -88,7 +91,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         "name": name,
         "image": image,
         "resource": resource,
-        "pool": pool,
+        "pools": pools or [],
         "env": read_variables(env or []),
         "secrets": secrets or [],
         "data": data or [],
@@ -195,6 +198,7 @@ def show(context: typer.Context, name: Name) -> None:
             ("why", outlook["text"] if outlook else job.reason),
         ),
         *(("template", job.template), ("where", where), ("replicas", replicas), ("checkpoint", checkpoint)),
+        ("pools", ", ".join(job.pools)),
         ("priority", f"{job.priority}{'' if job.is_preemptible else ', not preemptible'}"),
         *(("ports", " ".join(map(str, job.ports))), ("jupyter token", job.raw.get("jupyter_token", ""))),
     )

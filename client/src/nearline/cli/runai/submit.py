@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperCommand
 
-from nearline.cli.commands.jobs import PriorityText, add_priority, add_size, read_variables
+from nearline.cli.commands.jobs import Pools, PriorityText, add_priority, add_size, read_variables
 from nearline.cli.compatibility import accepts, refuses
 from nearline.cli.group import CommandGroup
 from nearline.cli.outlook import show_outlook
@@ -80,7 +80,6 @@ Volumes = Annotated[
 Claims = Annotated[
     list[str] | None, typer.Option("--pvc", metavar="NAME:PATH[:ro]", help="On simulated nodes only: see --data.")
 ]
-Pool = Annotated[str, typer.Option("--pool", help="The pool of nodes; else the default one.")]
 Duration = Annotated[
     float,
     typer.Option(
@@ -135,7 +134,7 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     ports: Annotated[
         list[str] | None, typer.Option("--port", metavar="PORT[:PORT]", help="On which it listens.")
     ] = None,
-    pool: Pool = "",
+    pools: Pools = None,
     priority: PriorityText = "",
     duration: Duration = _FOREVER_S,
     *,
@@ -151,7 +150,7 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     if service_type not in {"", "portforward", "loadbalancer", "nodeport", "ingress"}:
         raise InvalidRequest(f"'{service_type}' is no type of service.")
     options: JobOptions = {
-        **_options(image=image, pool=pool, env=env, data=data, volumes=volumes, claims=claims, duration=duration),
+        **_options(image=image, pools=pools, env=env, data=data, volumes=volumes, claims=claims, duration=duration),
         "name": _name_of(name, name_option, name_prefix),
         "ports": [_port(text) for text in ports or []],
         "jupyter": jupyter,
@@ -190,7 +189,7 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     data: Data = None,
     volumes: Volumes = None,
     claims: Claims = None,
-    pool: Pool = "",
+    pools: Pools = None,
     priority: PriorityText = "",
     duration: Duration = _FOREVER_S,
     *,
@@ -204,7 +203,7 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
             hint="Write: mpi, pytorch, tf or xgboost.",
         )
     options: JobOptions = {
-        **_options(image=image, pool=pool, env=env, data=data, volumes=volumes, claims=claims, duration=duration),
+        **_options(image=image, pools=pools, env=env, data=data, volumes=volumes, claims=claims, duration=duration),
         "name": _name_of(name, name_option, name_prefix),
         "replicas": workers,
     }
@@ -217,7 +216,7 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
 def _options(
     *,
     image: str,
-    pool: str,
+    pools: list[str] | None,
     env: list[str] | None,
     data: list[str] | None,
     volumes: list[str] | None,
@@ -229,7 +228,7 @@ def _options(
         raise InvalidRequest("-i, --image must be set")
     return {
         "image": image,
-        "pool": pool,
+        "pools": pools or [],
         "env": read_variables(env or []),
         "data": data or [],
         "volumes": [*(volumes or []), *(f"claim {claim}" for claim in claims or [])],

@@ -1,0 +1,84 @@
+"""Jobs that wait move to the first of their pools where they would start now.
+
+A job that has run stays where its files are, and one that reads datasets stays where they were brought for it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from django.db import transaction
+
+from accounts.actor import Actor
+from accounts.selectors import is_site_admin
+from compute import signals
+from compute.engine.states import JobState
+from compute.models import Job, JobEvent, Template
+from compute.selectors import capacity
+from compute.selectors import jobs as job_selectors
+from compute.selectors.start_forecasts import Forecaster, JobFacts
+from compute.services import journal, queueing, shapes, submissions
+from core import clock, isolation
+from core.signals import send_on_commit
+from scheduler.services import workloads
+
+RELOCATE = "compute.relocate"
+"""The kind of failures; items are jobs."""
+
+_MOST_TRIED = 20
+"""So many jobs are tried elsewhere in one round, the oldest first."""
+
+
+def move_waiting(forecaster: Forecaster, waiting: Sequence[JobFacts]) -> None:
+    """Move the jobs that would start elsewhere now and not where they wait."""
+    named = [job for job in waiting if job["spec__pools"] and not job["spec__commits"] and job["workload_id"]]
+    tried = {job["pk"]: job for job in [job for job in named if not forecaster.is_about_to_start(job)][:_MOST_TRIED]}
+    if tried:
+        rows = Job.objects.filter(pk__in=tried, starts=0).select_related("resource", "workload").order_by("pk")
+        move = partial(_move, forecaster, tried, Counter())
+        isolation.for_each(RELOCATE, list(rows), move, key=lambda job: job.pk)
+
+
+def _move(forecaster: Forecaster, tried: Mapping[str, JobFacts], moved: Counter[str], job: Job) -> None:
+    # What was moved to a place in this round counts there, in jobs as large as this one.
+    size = job.replica_count * (job.gpu_milli or job.cpu_millicores)
+    for template in _list_places(job):
+        before = -(-moved[template.resource_id] // size)
+        if forecaster.starts_now(tried[job.pk], template, before=before):
+            if _requeue(job, template):
+                moved[template.resource_id] += size
+            return
+
+
+def _list_places(job: Job) -> list[Template]:
+    """Return where else a job could run, those of its first pool first."""
+    # What its owner may no longer use is no place for it.
+    actor = Actor(None, job.submitted_by, is_site_admin=is_site_admin(job.submitted_by))
+    places = shapes.list_places(actor=actor, ask=submissions.ask_of(job, job_selectors.get_spec(job)))
+    here = job.resource
+    # A job on nodes that exist is never simulated.
+    elsewhere = [each for each in places if each.resource_id != here.pk]
+    others = [each for each in elsewhere if each.resource.is_simulated == here.is_simulated]
+    ready = capacity.find_with_capacity(others) if others else frozenset()
+    return [each for each in others if each.pk in ready]
+
+
+@transaction.atomic
+def _requeue(job: Job, template: Template) -> bool:
+    """Queue a job at another place, as old as it is; False where it was placed meanwhile, or waits no more."""
+    (locked,) = journal.lock_jobs([job.pk])
+    if locked.state != JobState.PENDING or locked.workload_id != job.workload_id or job.workload is None:
+        return False
+    if not workloads.withdraw_many([job.workload.pk]):
+        return False
+    message = f"Moved from {job.resource.name} to {template.resource.name}, where it can start now."
+    job.resource, job.template_name = template.resource, template.full_name
+    job.template = template if template.is_stored else None
+    job.cpu_millicores, job.memory_bytes = template.cpu_millicores, template.memory_bytes
+    job.event_seq = locked.event_seq + 1
+    queueing.queue_again(job, enqueued_at=job.workload.enqueued_at)
+    columns = ("resource", "template", "template_name", "cpu_millicores", "memory_bytes", "event_seq", "workload")
+    Job.objects.filter(pk=job.pk).update(**{name: getattr(job, name) for name in columns})
+    JobEvent.objects.create(job=job, seq=job.event_seq, state=job.state, message=message, at=clock.now())
+    send_on_commit(signals.job_changed, job_ids=[job.pk], stopped_ids=[])
+    return True
