@@ -49,7 +49,7 @@ class Queue(BaseModel):
     A limit that is None is no limit, a weight that is None is as the GPU quota. Training work is what is preemptible,
     interactive work what is not: its nodes bear one of the labels (`key=value`), and it may run for so many seconds.
     What other queues, or work of a higher priority, may evict has run for the minimum before. What is None or empty is
-    as the department rules.
+    as the department rules. Jobs of the project that name no pool take those with a `pool_rank`, 1 first.
     """
 
     id_prefix = "queue"
@@ -71,6 +71,7 @@ class Queue(BaseModel):
     interactive_run_at_most_s = models.FloatField(null=True, default=None)
     reclaim_min_runtime_s = models.FloatField(null=True, default=None)
     preempt_min_runtime_s = models.FloatField(null=True, default=None)
+    pool_rank = models.PositiveSmallIntegerField(null=True, default=None)
 
     class Meta:
         constraints = [

@@ -55,10 +55,10 @@ _RESERVED = frozenset({"new"})
 class Submission:
     """What a person asks for. `data` names commits (`project/dataset@ref`); without a name the job gets one.
 
-    Without a template its size counts, and a resource is found for it: see `shapes`. `pools` are where, the best first:
-    while it waits it moves to the first of them where it can start now. `pool` stands for one of them.
-    Without a command its image runs what it is made for. `secrets` names secrets of the project, which the job gets as
-    variables.
+    Without a template its size counts, and a resource is found for it: see `shapes`. `pools` are where, the best first;
+    empty: those that its project prefers. While it waits it moves to the first of them where it can start now. `pool`
+    stands for one of them. Without a command its image runs what it is made for. `secrets` names secrets of the
+    project, which the job gets as variables.
     `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
     `replicas` is how often the command runs at once, each as large as the template. `grace_period_s` is the time that
     it has between SIGTERM and SIGKILL. `ports` are those on which it listens; with `jupyter` it runs a Jupyter on the
@@ -107,7 +107,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     """
     require_submit(actor=actor, project=project)
     wanted = _with_jupyter(wanted)
-    template = find_template(actor=actor, wanted=wanted)
+    template = find_template(actor=actor, project=project, wanted=wanted)
     name = wanted.name or ids.new_id(KIND, now_ms=clock.now_ms()).replace("_", "-")
     if not is_safe_name(name) or len(name) > MOST_NAME or name in _RESERVED:
         raise InvalidJobSpec(f"'{name}' cannot name a job: use at most {MOST_NAME} letters, digits, '.', '_' and '-'.")
@@ -133,7 +133,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         ports=tuple(wanted.ports),
         jupyter=wanted.jupyter,
         volumes=tuple(wanted.volumes),
-        pools=() if wanted.template or wanted.resource else pools_of(wanted),
+        pools=() if wanted.template or wanted.resource else pools_of(project, wanted),
         own_cpu_millicores=wanted.cpu_millicores,
         own_memory_bytes=wanted.memory_bytes,
         simulated_duration_s=wanted.simulated_duration_s,
@@ -171,7 +171,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     return job
 
 
-def find_template(*, actor: Actor, wanted: Submission) -> Template:
+def find_template(*, actor: Actor, project: Project, wanted: Submission) -> Template:
     """Return the template of a job: the one that it names, or the one that its size asks for.
 
     Raises TemplateNotFound, ResourceUnconfined, NoResourceFits and InvalidJobSpec.
@@ -183,7 +183,7 @@ def find_template(*, actor: Actor, wanted: Submission) -> Template:
             cpu_millicores=wanted.cpu_millicores,
             memory_bytes=wanted.memory_bytes,
             resource=wanted.resource,
-            pools=pools_of(wanted),
+            pools=pools_of(project, wanted),
             replicas=wanted.replicas,
             needs_image=bool(wanted.image) or not wanted.command.strip(),
             reads_data=bool(wanted.data),
@@ -200,12 +200,15 @@ def find_template(*, actor: Actor, wanted: Submission) -> Template:
     return template
 
 
-def pools_of(wanted: Submission) -> tuple[str, ...]:
-    """Return the pools in which a place is found for a job, the best first. Raises InvalidJobSpec."""
+def pools_of(project: Project, wanted: Submission) -> tuple[str, ...]:
+    """Return the pools in which a place is found for a job, the best first: its own, or its project's.
+
+    Raises InvalidJobSpec.
+    """
     named = (wanted.pool, *wanted.pools) if wanted.pool else tuple(wanted.pools)
     if len(set(named)) < len(named):
         raise InvalidJobSpec("A pool is named twice.")
-    return named or (pools.DEFAULT,)
+    return named or tuple(pools.list_preferred(project.pk))
 
 
 def ask_of(job: Job, spec: JobSpec) -> Ask:

@@ -27,7 +27,7 @@ def try_job(*, actor: Actor, project: Project, wanted: Submission) -> Trial:
     Raises TemplateNotFound, ResourceUnconfined, NoResourceFits and InvalidJobSpec as submitting it would.
     """
     submissions.require_submit(actor=actor, project=project)
-    template = submissions.find_template(actor=actor, wanted=wanted)
+    template = submissions.find_template(actor=actor, project=project, wanted=wanted)
     commits = [each.commit.pk for each in submissions.find_datasets(actor=actor, template=template, wanted=wanted)]
     job = NewJob(
         project_id=project.pk,

@@ -8,6 +8,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 
 from accounts.actor import Actor
+from accounts.models import Project
 from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
@@ -90,9 +91,9 @@ class JobForm(forms.Form):
         self.fields["resource"].choices = [("", "Any"), *((each.name, _name(each)) for each in found)]  # type: ignore[attr-defined]
         named = [pool.name for pool in pools.list_pools(actor=actor) if pool.name != pools.DEFAULT]
         if named:
-            self.fields["pool"].choices = [("", pools.DEFAULT), *((name, name) for name in named)]  # type: ignore[attr-defined]
-            others = [("", "None"), *((name, name) for name in [pools.DEFAULT, *named])]
-            self.fields["next_pool"].choices = others  # type: ignore[attr-defined]
+            choices = [(name, name) for name in [pools.DEFAULT, *named]]
+            self.fields["pool"].choices = [("", "As the project prefers"), *choices]  # type: ignore[attr-defined]
+            self.fields["next_pool"].choices = [("", "None"), *choices]  # type: ignore[attr-defined]
         else:
             del self.fields["pool"], self.fields["next_pool"]
         ready = [copy for copy in caches.list_cached_commits(actor=actor)[:_MOST_COPIES] if copy.state == "ready"]
@@ -110,9 +111,9 @@ def submit_page(request: PageRequest) -> HttpResponse:
     if form.is_valid():
         try:
             if "try" in request.POST:
-                trial = trials.try_job(actor=request.actor, project=project, wanted=_submission_of(form))
+                trial = trials.try_job(actor=request.actor, project=project, wanted=_submission_of(form, project))
                 return render(request, "compute/submit.html", {"form": form, "trial": trial})
-            job = submissions.submit_job(actor=request.actor, project=project, wanted=_submission_of(form))
+            job = submissions.submit_job(actor=request.actor, project=project, wanted=_submission_of(form, project))
         except PlatformError as error:
             form.add_error(None, f"{error.message} {error.hint}".strip())
         else:
@@ -128,13 +129,13 @@ def _list_uncached(actor: Actor, cached: Collection[str]) -> list[tuple[str, str
     return [(label, f"{label}, not cached yet: the job waits for it") for label in labels if label not in cached]
 
 
-def _submission_of(form: JobForm) -> Submission:
+def _submission_of(form: JobForm, project: Project) -> Submission:
     said = form.cleaned_data
     duration_s = said["simulated_duration_s"]
     return Submission(
         template=said["template"],
         resource=said["resource"],
-        pools=_pools_of(said),
+        pools=_pools_of(said, project),
         gpu_milli=_milli(said["gpus"]),
         cpu_millicores=_milli(said["cpu"]),
         memory_bytes=said["memory"] or None,
@@ -150,10 +151,11 @@ def _submission_of(form: JobForm) -> Submission:
     )
 
 
-def _pools_of(said: Mapping[str, str]) -> Sequence[str]:
+def _pools_of(said: Mapping[str, str], project: Project) -> Sequence[str]:
     """Return the pools in their order; empty: none is chosen."""
     first, second = said.get("pool", ""), said.get("next_pool", "")
-    return [first or pools.DEFAULT, second] if second else [first] if first else []
+    before = [first] if first else pools.list_preferred(project.pk) if second else []
+    return before if not second or second in before else [*before, second]
 
 
 def _milli(number: float | None) -> int | None:

@@ -237,6 +237,7 @@ WORDS = {
     "places": "The left upper corner of every node in pixels.",
     "points": "The measurements, in the order of their steps.",
     "pool": "The pool of nodes.",
+    "pool_rank": "When jobs of the project that name no pool take this one, from 1; null: never.",
     "preempt_min_runtime_s": "Seconds before work of a higher priority may evict it; null: as the department rules.",
     "price": "What it cost, as far as templates have a price.",
     "price_per_hour": "What an hour of it costs, with at most 4 digits after the point; null: nobody has said.",

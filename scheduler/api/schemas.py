@@ -14,6 +14,7 @@ from scheduler.selectors.evictions import EvictionView
 from scheduler.selectors.forecasts import PoolCoverage
 from scheduler.selectors.nodes import held_on
 from scheduler.selectors.pools import DEFAULT, PoolView
+from scheduler.services.queues import MOST_RANK
 
 NodeLabels = Annotated[list[bounds.Name], Field(max_length=50)]
 
@@ -37,6 +38,7 @@ class QueueOut(Schema):
     interactive_run_at_most_s: float | None
     reclaim_min_runtime_s: float | None
     preempt_min_runtime_s: float | None
+    pool_rank: int | None
     gpu_held_milli: int
     cpu_held_millicores: int
     memory_held_bytes: int
@@ -160,6 +162,7 @@ class QuotaIn(BodySchema):
     interactive_run_at_most_s: bounds.Seconds | None = None
     reclaim_min_runtime_s: bounds.Seconds | None = None
     preempt_min_runtime_s: bounds.Seconds | None = None
+    pool_rank: Annotated[int, Field(ge=1, le=MOST_RANK)] | None = None
 
 
 class DepartmentIn(QuotaIn):

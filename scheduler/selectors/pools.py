@@ -8,7 +8,7 @@ from django.db.models import Count, Q, QuerySet
 from accounts.actor import Actor
 from core.units import ONE_GPU
 from scheduler.errors import InvalidPool, PoolNotFound
-from scheduler.models import Node, Pool
+from scheduler.models import Node, Pool, Queue
 
 DEFAULT = "default"
 """The name of the default pool."""
@@ -41,6 +41,12 @@ def require_pool(*, actor: Actor, name: str) -> None:
     """Raise PoolNotFound unless there is such a pool. The default one is there as soon as anything is in it."""
     if name != DEFAULT:
         get_pool(actor=actor, name=name)
+
+
+def list_preferred(project_id: str) -> list[str]:
+    """Return the names of the pools that jobs of a project take which name none, the best first."""
+    ranked = Queue.objects.filter(project=project_id, pool_rank__isnull=False).order_by("pool_rank", "pool__created_at")
+    return list(ranked.values_list("pool__name", flat=True)) or [DEFAULT]
 
 
 def view_pools(pools: Collection[Pool]) -> list[PoolView]:

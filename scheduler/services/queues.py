@@ -18,13 +18,16 @@ from scheduler.errors import InvalidQuota
 from scheduler.models import DEFAULT_POOL_ID, Pool, PoolResource, Queue
 
 _LARGEST = 2**62
+MOST_RANK = 100
+"""The last place that a pool can have in the order of a project."""
 
 
 class Quota(TypedDict, total=False):
     """What a queue is guaranteed, its limits, and its rules for the work in it.
 
     None means: CPU and memory without bound; a weight in proportion to the GPU quota; no limit; as the department
-    rules. `department` names the one above it in its pool.
+    rules. `department` names the one above it in its pool. `pool_rank` is when jobs of the project that name no pool
+    take this one, from 1; None: never.
     """
 
     gpu_quota_milli: int
@@ -41,6 +44,7 @@ class Quota(TypedDict, total=False):
     interactive_run_at_most_s: float | None
     reclaim_min_runtime_s: float | None
     preempt_min_runtime_s: float | None
+    pool_rank: int | None
 
 
 def ensure_queues(project_ids: Collection[str], *, pool_id: str = DEFAULT_POOL_ID) -> Mapping[str, str]:
@@ -161,6 +165,8 @@ def _changed(queue: Queue, settings: Quota) -> Queue:
             changed.parent = _find_department(queue, value)
         elif name in _LABELS:
             setattr(changed, name, _read_labels(value))
+        elif name == "pool_rank":
+            changed.pool_rank = _read_rank(queue, value)
         elif _is_sound(name, value):
             setattr(changed, name, value)
         else:
@@ -191,6 +197,16 @@ def _read_labels(labels: object) -> list[str]:
     if len(found) > _MOST_LABELS or any(not all(label.partition("=")[::2]) for label in found):
         raise InvalidQuota("A label of nodes is written key=value.")
     return found
+
+
+def _read_rank(queue: Queue, rank: object) -> int | None:
+    if rank is None:
+        return None
+    if queue.project_id is None:
+        raise InvalidQuota("A department takes no jobs, so it has no order of pools: set it for its projects.")
+    if not isinstance(rank, int) or not 1 <= rank <= MOST_RANK:
+        raise InvalidQuota(f"The place of a pool in an order is a whole number from 1 to {MOST_RANK}.")
+    return rank
 
 
 def _is_sound(name: str, amount: object) -> bool:

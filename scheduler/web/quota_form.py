@@ -7,7 +7,7 @@ from django import forms
 from core import units
 from core.errors import InvalidInput
 from core.units import ONE_GPU
-from scheduler.services.queues import Quota
+from scheduler.services.queues import MOST_RANK, Quota
 
 _HOUR_S = 3600
 
@@ -28,6 +28,7 @@ class QuotaForm(forms.Form):
     run_interactive = forms.FloatField(min_value=0, max_value=10**5, required=False, label="Interactive work runs for")
     nodes_training = forms.CharField(max_length=1000, required=False, label="Nodes for training")
     nodes_interactive = forms.CharField(max_length=1000, required=False, label="Nodes for interactive work")
+    rank = forms.IntegerField(min_value=1, max_value=MOST_RANK, required=False, label="Place in the order of pools")
     reclaim_after = forms.FloatField(min_value=0, max_value=10**6, required=False, label="Reclaimed after")
 
     def clean_memory(self) -> int | None:
@@ -54,6 +55,7 @@ class QuotaForm(forms.Form):
             "run_interactive": ("interactive_run_at_most_s", _scaled(values["run_interactive"], _HOUR_S)),
             "nodes_training": ("training_node_labels", values["nodes_training"].split()),
             "nodes_interactive": ("interactive_node_labels", values["nodes_interactive"].split()),
+            "rank": ("pool_rank", values["rank"]),
             "reclaim_after": ("reclaim_min_runtime_s", _scaled(values["reclaim_after"], 60)),
         }
         for field, (name, value) in rules.items():

@@ -385,6 +385,7 @@ class Queue(Record):
     interactive_run_at_most_s: float | None = None
     reclaim_min_runtime_s: float | None = None
     preempt_min_runtime_s: float | None = None
+    pool_rank: int | None = None
     gpu_held_milli: int = 0
     placed_workloads: int = 0
     waiting_workloads: int = 0

@@ -61,7 +61,8 @@ def test_settings_are_sent_in_the_units_of_the_api_and_none_lifts_one(cli, serve
     server.on("PATCH", "/scheduler/queues", page())
 
     options = ("--gpus", "2.5", "--memory", "512GiB", "--limit", "none", "--run-interactive", "8h", "--weight", "3")
-    done = cli("queue", "set", "team-a", *options, "--nodes-training", "type=a100", "--nodes-training", "type=h100")
+    labels = ("--nodes-training", "type=a100", "--nodes-training", "type=h100")
+    done = cli("queue", "set", "team-a", *options, *labels, "--rank", "1")
 
     assert done.exit_code == 0
     assert server.bodies("PATCH", "/scheduler/queues") == [
@@ -76,6 +77,7 @@ def test_settings_are_sent_in_the_units_of_the_api_and_none_lifts_one(cli, serve
                     "over_quota_weight": 3.0,
                     "gpu_limit_milli": None,
                     "interactive_run_at_most_s": 28800.0,
+                    "pool_rank": 1,
                     "training_node_labels": ["type=a100", "type=h100"],
                 }
             ],
@@ -83,7 +85,9 @@ def test_settings_are_sent_in_the_units_of_the_api_and_none_lifts_one(cli, serve
     ]
 
 
-@pytest.mark.parametrize("options", [("--memory", "much"), ("--run-training", "long"), ("--weight", "x"), ()])
+@pytest.mark.parametrize(
+    "options", [("--memory", "much"), ("--run-training", "long"), ("--weight", "x"), ("--rank", "first"), ()]
+)
 def test_what_cannot_be_read_is_refused_and_nothing_is_sent(cli, server, options):
     assert cli("queue", "set", "team-a", *options).exit_code == 2
     assert server.asked == []

@@ -11,7 +11,7 @@ from compute.adapters.scripted import ScriptedDriver
 from compute.engine.ports import GpuFacts, NodeFacts
 from compute.errors import InvalidJobSpec, NoResourceFits
 from compute.models import Job, Resource
-from compute.services import jobs, submissions, suspensions
+from compute.services import jobs, submissions, suspensions, trials
 from compute.services.submissions import Submission
 from compute.workers import forecasts, probes
 from scheduler.errors import PoolNotFound
@@ -223,6 +223,32 @@ def test_what_cannot_be_is_refused(member, change, error, why, project):
         submit(member, project, "waits", **change)
 
     assert not Job.objects.exists()
+
+
+def rank(site_admin, project, **ranks: int | None) -> None:
+    for pool, place in ranks.items():
+        queue = Queue.objects.get(project=project, pool__name=pool)
+        queues.set_quota(actor=site_admin, queue=queue, pool_rank=place)
+
+
+def test_who_names_no_pool_takes_those_of_the_project_in_their_order(member, site_admin, project, sites):
+    rank(site_admin, project, spare=1, default=2)
+
+    preferred = submit(member, project, "preferred", pools=[])
+    named = submit(member, project, "named", pools=["default"])
+
+    assert (preferred.resource.name, preferred.spec["pools"]) == ("spare", ("spare", "default"))
+    assert (named.resource.name, named.spec["pools"]) == ("lab", ("default",))
+    rank(site_admin, project, spare=None, default=None)
+    assert submit(member, project, "later", pools=[]).spec["pools"] == ("default",)
+
+
+def test_a_trial_looks_where_the_job_would_go(member, site_admin, project, sites):
+    rank(site_admin, project, spare=1)
+
+    trial = trials.try_job(actor=member, project=project, wanted=replace(WANTED, pools=[]))
+
+    assert (trial.starts_now, trial.outlook.nodes) == (True, ["spare-1"])
 
 
 @pytest.mark.usefixtures("sites")

@@ -8,7 +8,7 @@ from accounts.services import projects
 from scheduler.engine.snapshot import NEARLINE
 from scheduler.engine.states import WorkloadState
 from scheduler.errors import InvalidQuota
-from scheduler.models import DEFAULT_POOL_ID, Queue, Workload
+from scheduler.models import DEFAULT_POOL_ID, Pool, Queue, Workload
 from scheduler.services import nodes, queues, workloads
 from scheduler.services.nodes import NodeReport
 from scheduler.workers import cycle
@@ -131,6 +131,9 @@ def test_an_unchanged_cycle_decides_nothing_while_work_runs_under_a_time_limit(t
         {"department": "nobody"},
         {"gpu_limit_milli": -1},
         {"training_run_at_most_s": -5},
+        {"pool_rank": 0},
+        {"pool_rank": 101},
+        {"pool_rank": 1.5},
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused_and_nothing_changes(teams, site_admin, change):
@@ -140,6 +143,16 @@ def test_a_rule_that_makes_no_sense_is_refused_and_nothing_changes(teams, site_a
         rule(site_admin, teams[0], **change)
 
     assert Queue.objects.filter(project=teams[0]).values().get() == before
+
+
+def test_a_department_has_no_place_in_an_order_of_pools(site_admin):
+    queues.ensure_default_pool()
+    pool = Pool.objects.get()
+
+    with pytest.raises(InvalidQuota, match="A department takes no jobs"):
+        queues.create_department(actor=site_admin, pool=pool, name="lab", pool_rank=1)
+
+    assert not Queue.objects.exists()
 
 
 def test_a_department_cannot_be_above_itself(teams, site_admin):

@@ -55,6 +55,16 @@ def test_a_change_is_made_and_holds(browser, two_projects):
     assert queue.cpu_quota_millicores is None
 
 
+def test_the_place_of_a_pool_in_a_projects_order_is_set_and_stays_where_nothing_is_said_of_it(browser, two_projects):
+    browser.post("/quotas/team-b/", {"gpus": "1", "rank": "2"})
+    browser.post("/quotas/team-b/", {"gpus": "3"})
+
+    queue = Queue.objects.get(project__name="team-b")
+    assert (queue.gpu_quota_milli, queue.pool_rank) == (3000, 2)
+    browser.post("/quotas/team-b/", {"gpus": "3", "rank": ""})
+    assert Queue.objects.get(project__name="team-b").pool_rank is None
+
+
 def test_a_senseless_quota_is_refused_in_words_and_the_old_one_stays(browser, two_projects):
     answer = browser.post("/quotas/team-b/", {"gpus": "-1"}, follow=True)
 

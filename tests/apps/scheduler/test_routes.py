@@ -36,6 +36,7 @@ def test_the_queues_of_own_projects_show_what_is_guaranteed_and_held(member, pro
             "interactive_run_at_most_s": None,
             "reclaim_min_runtime_s": None,
             "preempt_min_runtime_s": None,
+            "pool_rank": None,
             "gpu_held_milli": 1000,
             "cpu_held_millicores": 1000,
             "memory_held_bytes": 2**30,

@@ -49,7 +49,8 @@ def show_queue(context: typer.Context, name: Name, pool: Pool = DEFAULT_POOL) ->
     session = session_of(context)
     queue = session.client().queues.get(name, pool=pool)
     held = [("Allocated", _gpus(queue.gpu_held_milli)), ("Waiting", str(queue.waiting_workloads))]
-    session.out.record(queue, [("Project", queue.project), *_fields(queue), *held])
+    rank = [("Place among pools", queue.pool_rank)]
+    session.out.record(queue, [("Project", queue.project), *_fields(queue), *rank, *held])
 
 
 @app.command("set")
@@ -80,6 +81,9 @@ def set_queue(  # noqa: PLR0917 (each is an option of the command line)
     preempt_after: Annotated[
         str, typer.Option("--preempt-after", help="Higher priority evicts nothing that ran for less, or none.")
     ] = "",
+    rank: Annotated[
+        str, typer.Option("--rank", help="When jobs that name no pool take this one: 1 is first; none: never.")
+    ] = "",
     *,
     is_department: Annotated[bool, typer.Option("--is-department", help="NAME is a department.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do, and change nothing.")] = False,
@@ -99,6 +103,7 @@ def set_queue(  # noqa: PLR0917 (each is an option of the command line)
         ("interactive_run_at_most_s", run_interactive, read_seconds),
         ("reclaim_min_runtime_s", reclaim_after, read_seconds),
         ("preempt_min_runtime_s", preempt_after, read_seconds),
+        ("pool_rank", rank, _read_rank),
     ]
     settings |= {key: None if text == _NONE else read(text) for key, text, read in given if text}
     labels = {"training_node_labels": nodes_training, "interactive_node_labels": nodes_interactive}
@@ -177,6 +182,12 @@ def _show_trial(context: typer.Context, trial: QuotaTrial) -> None:
     for job in trial.starts:
         out.line(f"starts: {job.name} of {job.queue}, {_gpus(job.gpu_milli)} GPU.")
     out.note("Nothing was changed.")
+
+
+def _read_rank(text: str) -> int:
+    if not (text.isdecimal() and text.isascii()):
+        raise InvalidRequest(f"'{text}' is no place in an order.", hint="Write a whole number from 1, or none.")
+    return int(text)
 
 
 def _fields(queue: Queue | Department) -> list[tuple[str, object]]:
