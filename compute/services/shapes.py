@@ -76,15 +76,8 @@ def _find_places(actor: Actor, ask: Ask) -> tuple[list[Template], list[str]]:
         raise InvalidJobSpec("A job needs some CPU and some memory.")
     resources = _list_resources(actor, ask)
     nodes = capacity.nodes_of(actor, {resource.pk for resource in resources})
-    fitting: list[Template] = []
-    faults: list[str] = []
-    for resource in resources:
-        found = _fit(actor, ask, resource, [amounts for _, amounts in nodes[resource.pk]])
-        if isinstance(found, str):
-            faults.append(found)
-        else:
-            fitting.append(found)
-    return fitting, faults
+    found = [_fit(actor, ask, resource, [amounts for _, amounts in nodes[resource.pk]]) for resource in resources]
+    return [each for each in found if isinstance(each, Template)], [each for each in found if isinstance(each, str)]
 
 
 def get_template(*, actor: Actor, full_name: str, ports: Sequence[int] = (), volumes: Sequence[str] = ()) -> Template:

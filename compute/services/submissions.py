@@ -133,7 +133,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         ports=tuple(wanted.ports),
         jupyter=wanted.jupyter,
         volumes=tuple(wanted.volumes),
-        pools=() if wanted.template or wanted.resource else pools_of(project, wanted),
+        pools=() if wanted.template or wanted.resource else _pools_of(project, wanted),
         own_cpu_millicores=wanted.cpu_millicores,
         own_memory_bytes=wanted.memory_bytes,
         simulated_duration_s=wanted.simulated_duration_s,
@@ -183,7 +183,7 @@ def find_template(*, actor: Actor, project: Project, wanted: Submission) -> Temp
             cpu_millicores=wanted.cpu_millicores,
             memory_bytes=wanted.memory_bytes,
             resource=wanted.resource,
-            pools=pools_of(project, wanted),
+            pools=_pools_of(project, wanted),
             replicas=wanted.replicas,
             needs_image=bool(wanted.image) or not wanted.command.strip(),
             reads_data=bool(wanted.data),
@@ -198,33 +198,6 @@ def find_template(*, actor: Actor, project: Project, wanted: Submission) -> Temp
     if not wanted.command.strip() and templates.ignores_image(template):
         raise InvalidJobSpec("The command is empty.")
     return template
-
-
-def pools_of(project: Project, wanted: Submission) -> tuple[str, ...]:
-    """Return the pools in which a place is found for a job, the best first: its own, or its project's.
-
-    Raises InvalidJobSpec.
-    """
-    named = (wanted.pool, *wanted.pools) if wanted.pool else tuple(wanted.pools)
-    if len(set(named)) < len(named):
-        raise InvalidJobSpec("A pool is named twice.")
-    return named or tuple(pools.list_preferred(project.pk))
-
-
-def ask_of(job: Job, spec: JobSpec) -> Ask:
-    """Return what a job asked for that named pools, or nothing, in place of a template."""
-    return Ask(
-        gpu_milli=job.gpu_milli,
-        cpu_millicores=spec.own_cpu_millicores,
-        memory_bytes=spec.own_memory_bytes,
-        pools=spec.pools,
-        replicas=spec.replicas,
-        needs_image=bool(spec.image) or not spec.command,
-        reads_data=bool(spec.commits),
-        keeps_checkpoints=bool(spec.checkpoint),
-        ports=spec.ports,
-        volumes=spec.volumes,
-    )
 
 
 def find_datasets(*, actor: Actor, template: Template, wanted: Submission) -> list[ResolvedCommit]:
@@ -294,6 +267,17 @@ def delete_job(*, actor: Actor, job: Job) -> None:
     if Job.objects.filter(pk=job.pk, deleted_at=None).update(deleted_at=clock.now()):
         trees.release_tree(actor=_SYSTEM, holder=CODE_HOLDER + job.pk)
         audit.record(actor, "compute.delete_job", job)
+
+
+def _pools_of(project: Project, wanted: Submission) -> tuple[str, ...]:
+    """Return the pools in which a place is found for a job, the best first: its own, or its project's.
+
+    Raises InvalidJobSpec.
+    """
+    named = (wanted.pool, *wanted.pools) if wanted.pool else tuple(wanted.pools)
+    if len(set(named)) < len(named):
+        raise InvalidJobSpec("A pool is named twice.")
+    return named or tuple(pools.list_preferred(project.pk))
 
 
 def _with_jupyter(wanted: Submission) -> Submission:

@@ -17,7 +17,8 @@ from compute.models import Job, JobEvent, Template
 from compute.selectors import capacity
 from compute.selectors import jobs as job_selectors
 from compute.selectors.start_forecasts import Forecaster, JobFacts
-from compute.services import journal, queueing, shapes, submissions
+from compute.services import journal, queueing, shapes
+from compute.services.shapes import Ask
 from core import clock, isolation
 from core.signals import send_on_commit
 from scheduler.services import workloads
@@ -34,7 +35,7 @@ def move_waiting(forecaster: Forecaster, waiting: Sequence[JobFacts]) -> None:
     named = [job for job in waiting if job["spec__pools"] and not job["spec__commits"] and job["workload_id"]]
     tried = {job["pk"]: job for job in [job for job in named if not forecaster.is_about_to_start(job)][:_MOST_TRIED]}
     if tried:
-        rows = Job.objects.filter(pk__in=tried, starts=0).select_related("resource", "workload").order_by("pk")
+        rows = Job.objects.filter(pk__in=tried, starts=0).select_related("resource").order_by("pk")
         move = partial(_move, forecaster, tried, Counter())
         isolation.for_each(RELOCATE, list(rows), move, key=lambda job: job.pk)
 
@@ -54,13 +55,30 @@ def _list_places(job: Job) -> list[Template]:
     """Return where else a job could run, those of its first pool first."""
     # What its owner may no longer use is no place for it.
     actor = Actor(None, job.submitted_by, is_site_admin=is_site_admin(job.submitted_by))
-    places = shapes.list_places(actor=actor, ask=submissions.ask_of(job, job_selectors.get_spec(job)))
+    places = shapes.list_places(actor=actor, ask=_ask_of(job))
     here = job.resource
     # A job on nodes that exist is never simulated.
     elsewhere = [each for each in places if each.resource_id != here.pk]
     others = [each for each in elsewhere if each.resource.is_simulated == here.is_simulated]
     ready = capacity.find_with_capacity(others) if others else frozenset()
     return [each for each in others if each.pk in ready]
+
+
+def _ask_of(job: Job) -> Ask:
+    """Return what a job asked for when it was submitted."""
+    spec = job_selectors.get_spec(job)
+    return Ask(
+        gpu_milli=job.gpu_milli,
+        cpu_millicores=spec.own_cpu_millicores,
+        memory_bytes=spec.own_memory_bytes,
+        pools=spec.pools,
+        replicas=spec.replicas,
+        needs_image=bool(spec.image) or not spec.command,
+        reads_data=bool(spec.commits),
+        keeps_checkpoints=bool(spec.checkpoint),
+        ports=spec.ports,
+        volumes=spec.volumes,
+    )
 
 
 @transaction.atomic
