@@ -44,7 +44,9 @@ class JobForm(forms.Form):
     resource = forms.ChoiceField(required=False, help_text="Where it runs; any: where it can start first.")
     pool = forms.ChoiceField(required=False, help_text="In which pool of nodes a resource is found.")
     next_pool = forms.ChoiceField(
-        required=False, label="Next pool", help_text="Where it goes when it can start there sooner than in the first."
+        required=False,
+        label="Next pool",
+        help_text="Where it runs if it can start there at once, and not in the first.",
     )
     command = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 5, "class": "form-control", "spellcheck": "false"}),

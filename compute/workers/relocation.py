@@ -4,8 +4,9 @@ A job that has run stays where its files are, and one that reads datasets stays 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 
 from django.db import transaction
 
@@ -28,16 +29,38 @@ RELOCATE = "compute.relocate"
 
 _MOST_TRIED = 20
 """So many jobs are tried elsewhere in one round, the oldest first."""
+_MOST_ALIKE = 5
+"""So many of them are alike: what holds one of them back holds back the others, and not those of another size."""
+_KIND = (
+    *("project_id", "resource_id", "priority", "is_preemptible"),
+    *("cpu_millicores", "memory_bytes", "gpu_milli", "replica_count"),
+)
+_MOST_EVENTS = 50
+"""A job of which so much is told moves no more: forecast and cycles may not agree on it for ever."""
 
 
 def move_waiting(forecaster: Forecaster, waiting: Sequence[JobFacts]) -> None:
     """Move the jobs that would start elsewhere now and not where they wait."""
-    named = [job for job in waiting if job["spec__pools"] and not job["spec__commits"] and job["workload_id"]]
-    tried = {job["pk"]: job for job in [job for job in named if not forecaster.is_about_to_start(job)][:_MOST_TRIED]}
+    found = (job for job in waiting if _may_move(job) and not forecaster.is_about_to_start(job))
+    tried = {job["pk"]: job for job in islice(_some_of_each_kind(found), _MOST_TRIED)}
     if tried:
-        rows = Job.objects.filter(pk__in=tried, starts=0).select_related("resource").order_by("pk")
+        rows = Job.objects.filter(pk__in=tried, starts=0, event_seq__lt=_MOST_EVENTS).order_by("pk")
         move = partial(_move, forecaster, tried, Counter())
-        isolation.for_each(RELOCATE, list(rows), move, key=lambda job: job.pk)
+        isolation.for_each(RELOCATE, list(rows.select_related("resource")), move, key=lambda job: job.pk)
+
+
+def _may_move(job: JobFacts) -> bool:
+    is_queued = job["workload_id"] is not None
+    return is_queued and bool(job["spec__pools"]) and not (job["spec__commits"] or job["evictions"])
+
+
+def _some_of_each_kind(jobs: Iterable[JobFacts]) -> Iterator[JobFacts]:
+    counts: Counter[object] = Counter()
+    for job in jobs:
+        kind = (*(job[name] for name in _KIND), *job["spec__pools"])
+        counts[kind] += 1
+        if counts[kind] <= _MOST_ALIKE:
+            yield job
 
 
 def _move(forecaster: Forecaster, tried: Mapping[str, JobFacts], moved: Counter[str], job: Job) -> None:

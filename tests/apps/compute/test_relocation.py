@@ -127,6 +127,35 @@ def test_no_more_jobs_move_than_can_start(member, project, sites):
     assert [place_of(name)[0] for name in ("a", "b", "c")] == ["spare", "spare", "lab"]
 
 
+def test_many_that_cannot_move_keep_no_smaller_one_from_it(member, project, sites):
+    submit(member, project, "first", pools=["default"])
+    submit(member, project, "half", resource="spare", pools=[], gpu_milli=1000, cpu_millicores=1000)
+    submit(member, project, "blocks", resource="spare", pools=[], gpu_milli=1000, cpu_millicores=1000)
+    turn()
+    names = [f"large-{number}" for number in range(21)]
+    for name in names:
+        submit(member, project, name)
+    submit(member, project, "waits", gpu_milli=1000)
+    end("blocks")
+    cycle.run_once()
+
+    forecasts.forecast_all()
+
+    assert {place_of(name)[0] for name in names} == {"lab"}
+    assert place_of("waits")[0] == "spare"
+
+
+def test_one_that_has_moved_very_often_moves_no_more(member, project, sites):
+    fill(member, project)
+    submit(member, project, "waits")
+    Job.objects.filter(name="waits").update(event_seq=50)
+    end("blocks")
+
+    turn()
+
+    assert place_of("waits") == ("lab", "pending")
+
+
 @pytest.mark.parametrize("change", [{"pools": ["default"]}, {"pools": [], "resource": "lab"}])
 def test_it_goes_only_where_it_may(member, project, sites, change):
     fill(member, project)
