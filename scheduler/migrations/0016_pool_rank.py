@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0014_placement_saved_at'),
+        ('scheduler', '0015_forecast_levels'),
     ]
 
     operations = [
