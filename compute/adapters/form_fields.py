@@ -27,6 +27,18 @@ class _SecretArea(forms.Textarea):
         return super().get_context(name, None, attrs)
 
 
+class DurationField(forms.CharField):
+    """Seconds as people write them: `90s`, `30m`, `2h`. Empty: None."""
+
+    def clean(self, value: str | None) -> float | None:
+        """Return the seconds."""
+        text = super().clean(value)
+        try:
+            return units.parse_duration(text) if text else None
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from error
+
+
 class SizeField(forms.CharField):
     """A number of bytes as people write it: `512 GiB`, `32Gi`."""
 

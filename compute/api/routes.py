@@ -270,6 +270,7 @@ def _job_out(job: Job) -> dict[str, Any]:
         "ports": spec.ports,
         "volumes": spec.volumes,
         "pools": spec.pools,
+        "timeout_s": spec.timeout_s,
         "priority": job.priority,
         "is_preemptible": job.is_preemptible,
         "evictions": job.evictions,

@@ -183,6 +183,7 @@ class JobOut(Schema):
     ports: list[int] = Field(description="On which its programs listen. Simulated nodes open none.")
     volumes: list[str] = Field(description="What simulated nodes took, and did not mount.")
     pools: list[str] = Field(description="Where a place is found for it, the best first; empty: it named its place.")
+    timeout_s: float | None = Field(description="How long a run of it may take, in seconds; null: no limit.")
     priority: int
     is_preemptible: bool
     evictions: int
@@ -315,6 +316,9 @@ class JobIn(BodySchema):
         ge=1,
         le=bounds.MAX_REPLICAS,
         description="How often the command runs at once, as a gang; each has the template's size.",
+    )
+    timeout_s: bounds.Seconds | None = Field(
+        None, description="How long a run of it may take, in seconds; null: as long as it likes."
     )
     grace_period_s: bounds.Seconds = Field(
         DEFAULT_GRACE_PERIOD_S,

@@ -60,9 +60,10 @@ class Submission:
     stands for one of them. Without a command its image runs what it is made for. `secrets` names secrets of the
     project, which the job gets as variables.
     `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
-    `replicas` is how often the command runs at once, each as large as the template. `grace_period_s` is the time that
-    it has between SIGTERM and SIGKILL. `ports` are those on which it listens; with `jupyter` it runs a Jupyter on the
-    first of them, by its own command or the usual one. With `checkpoints` it has a folder that outlives its runs.
+    `replicas` is how often the command runs at once, each as large as the template. `timeout_s` is how long a run of it
+    may take; None: as long as it likes. `grace_period_s` is the time that it has between SIGTERM and SIGKILL. `ports`
+    are those on which it listens; with `jupyter` it runs a Jupyter on the first of them, by its own command or the
+    usual one. With `checkpoints` it has a folder that outlives its runs.
     `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing. What is not
     preemptible is never stopped for others, and starts only within the project's quota. Jobs of a higher `priority` go
     first within the project, and may be preempted for by it.
@@ -89,6 +90,7 @@ class Submission:
     is_preemptible: bool = True
     priority: int = priorities.DEFAULT
     replicas: int = 1
+    timeout_s: float | None = None
     grace_period_s: float = DEFAULT_GRACE_PERIOD_S
     checkpoints: bool = False
 
@@ -126,6 +128,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         commits=tuple(dataset.commit.pk for dataset in datasets),
         code=Mount("code", Tree(code.dataset_id, code.root)) if code is not None else None,
         replicas=wanted.replicas,
+        timeout_s=wanted.timeout_s,
         grace_period_s=wanted.grace_period_s,
         checkpoint=f"job:{job_id}" if wanted.checkpoints else "",
         env=wanted.env,
@@ -250,6 +253,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
         jupyter=spec.jupyter,
         volumes=spec.volumes,
         replicas=spec.replicas,
+        timeout_s=spec.timeout_s,
         grace_period_s=spec.grace_period_s,
         checkpoints=bool(spec.checkpoint),
         simulated_duration_s=spec.simulated_duration_s,

@@ -36,6 +36,7 @@ def try_job(*, actor: Actor, project: Project, wanted: Submission) -> Trial:
         command=wanted.command,
         simulated_duration_s=wanted.simulated_duration_s,
         commits=commits,
+        timeout_s=wanted.timeout_s,
         replicas=wanted.replicas,
         is_preemptible=wanted.is_preemptible,
         priority=wanted.priority,

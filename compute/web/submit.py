@@ -12,7 +12,7 @@ from accounts.models import Project
 from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
-from compute.adapters.form_fields import MOST_CORES, MOST_GPUS, SizeField
+from compute.adapters.form_fields import MOST_CORES, MOST_GPUS, DurationField, SizeField
 from compute.models import Resource, Template
 from compute.selectors import resources, templates
 from compute.services import submissions, trials
@@ -69,6 +69,12 @@ class JobForm(forms.Form):
         required=False, min_value=0, initial=60, label="Seconds", help_text="How long it takes on a simulated node."
     )
 
+    timeout = DurationField(
+        required=False,
+        max_length=30,
+        widget=forms.TextInput(attrs={"placeholder": "12h"}),
+        help_text="How long it may run; left empty, as long as it likes.",
+    )
     priority = forms.ChoiceField(
         required=False,
         initial=priorities.DEFAULT,
@@ -149,6 +155,7 @@ def _submission_of(form: JobForm, project: Project) -> Submission:
         simulated_duration_s=Submission.simulated_duration_s if duration_s is None else duration_s,
         checkpoints=said["checkpoints"],
         is_preemptible=said["is_preemptible"],
+        timeout_s=said["timeout"],
         priority=int(said["priority"] or priorities.DEFAULT),
     )
 

@@ -454,6 +454,7 @@ class Job(Record):
     volumes: tuple[str, ...] = ()
     gpu_milli: int = 0
     pools: tuple[str, ...] = ()
+    timeout_s: float | None = None
     priority: int = 50
     is_preemptible: bool = True
     is_simulated: bool = False

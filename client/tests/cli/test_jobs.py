@@ -153,6 +153,15 @@ def test_a_job_is_submitted_with_a_priority(cli, server, options, asked):
     assert (body.get("priority"), body["is_preemptible"]) == asked
 
 
+@pytest.mark.parametrize(("options", "asked"), [(["--timeout", "2h"], 7200), ([], None)])
+def test_a_job_is_submitted_with_a_time_limit(cli, server, options, asked):
+    server.on("POST", "/compute/jobs", job(), status=201)
+
+    cli("job", "submit", "python train.py", "--project", "team", *options)
+
+    assert server.asked[-1][3].get("timeout_s") == asked
+
+
 def test_a_job_is_submitted_to_pools_in_an_order(cli, server):
     server.on("POST", "/compute/jobs", job(), status=201)
 
@@ -161,12 +170,17 @@ def test_a_job_is_submitted_to_pools_in_an_order(cli, server):
     assert server.asked[-1][3]["pools"] == ["quick", "default"]
 
 
-def test_the_pools_and_the_priority_of_a_job_are_shown(cli, server):
-    server.on("GET", "/compute/jobs/train", job(pools=["quick", "default"], priority=100, is_preemptible=False))
+def test_the_pools_the_timeout_and_the_priority_of_a_job_are_shown(cli, server):
+    server.on(
+        "GET",
+        "/compute/jobs/train",
+        job(pools=["quick", "default"], priority=100, is_preemptible=False, timeout_s=7200),
+    )
 
     lines = [line.split(maxsplit=1) for line in cli("job", "show", "train").stdout.splitlines()]
 
     assert ["pools:", "quick, default"] in lines
+    assert ["timeout:", "2 h"] in lines
     assert ["priority:", "100, not preemptible"] in lines
 
 

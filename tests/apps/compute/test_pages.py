@@ -188,6 +188,17 @@ def test_the_form_sets_the_priority(browser, project, template, said, priority):
     assert f"{priority} (" in flat(shown(browser, "/jobs/first/"))
 
 
+def test_the_form_sets_a_time_limit_and_refuses_what_is_none(browser, project, template):
+    fields = {"project": "team-a", "template": "scripted.small", "command": "true"}
+
+    refused = browser.post("/jobs/new/", {**fields, "timeout": "long"}).content.decode()
+    browser.post("/jobs/new/", {**fields, "name": "limited", "timeout": "90m"})
+
+    assert "is not a duration. Write it like 30s, 5m, 2h or 1d." in refused
+    assert Job.objects.get().spec["timeout_s"] == 5400
+    assert "<td>1 h 30 min</td>" in flat(shown(browser, "/jobs/limited/"))
+
+
 def test_a_submitted_form_becomes_a_job(browser, project, template):
     answer = browser.post(
         "/jobs/new/", {"project": "team-a", "template": "scripted.small", "command": "true", "name": "mine"}

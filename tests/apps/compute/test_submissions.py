@@ -59,6 +59,24 @@ def test_a_command_that_is_longer_than_a_program_can_be_given_is_refused(member,
     assert not Job.objects.exists()
 
 
+def test_it_has_a_time_limit_also_when_it_is_submitted_again(member, project, template):
+    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, timeout_s=90))
+
+    again = submissions.rerun_job(actor=member, job=job, name="again")
+
+    assert [job.spec["timeout_s"], again.spec["timeout_s"]] == [90, 90]
+
+
+def test_a_time_limit_is_asked_for_over_the_api_and_is_more_than_nothing(member, project, template):
+    body = {"project": "team-a", "template": "scripted.small", "command": "true"}
+
+    answer = call(member, "POST", "/compute/jobs", {**body, "timeout_s": 90})
+    refused = call(member, "POST", "/compute/jobs", {**body, "timeout_s": 0})
+
+    assert (answer.status, answer.body["timeout_s"]) == (201, 90)
+    assert (refused.status, refused.body["code"], Job.objects.count()) == (400, "compute.invalid_job_spec", 1)
+
+
 def test_without_a_name_it_gets_one(member, project, template):
     first = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, name=""))
     second = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, name=""))

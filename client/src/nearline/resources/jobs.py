@@ -51,6 +51,7 @@ class JobOptions(TypedDict, total=False):
     jupyter: bool
     volumes: Sequence[str]
     replicas: int
+    timeout_s: float
     grace_period_s: float
     checkpoints: bool
     simulated_duration_s: float

@@ -18,7 +18,7 @@ from nearline.cli.log_text import write_log
 from nearline.cli.options import Limit, Project, Yes
 from nearline.cli.outlook import show_outlook
 from nearline.cli.output import printable
-from nearline.cli.quantities import read_bytes, read_milli
+from nearline.cli.quantities import read_bytes, read_milli, read_seconds
 from nearline.cli.session import Session, session_of
 from nearline.errors import Conflict, Denied, InvalidRequest, NearlineError, NotFound, NotSignedIn, Unavailable
 
@@ -64,6 +64,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     ] = "",
     ports: Annotated[list[int] | None, typer.Option("--port", min=1, max=65535, help="On which it listens.")] = None,
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Run it so often at once, as a gang.")] = 1,
+    timeout: Annotated[str, typer.Option("--timeout", help="How long it may run, as 30m or 12h.")] = "",
     grace: Annotated[
         float, typer.Option("--grace-period", min=0, metavar="SECONDS", help="Between SIGTERM and SIGKILL.")
     ] = 10.0,
@@ -103,6 +104,8 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         "ports": ports or [],
         "jupyter": jupyter,
     }
+    if timeout:
+        options["timeout_s"] = read_seconds(timeout)
     add_priority(options, priority or ("build" if interactive else ""))
     add_size(options, gpus=gpus, cpu=cpu, memory=memory)
     found = get_code(Path(code)) if code else None
@@ -199,6 +202,7 @@ def show(context: typer.Context, name: Name) -> None:
         ),
         *(("template", job.template), ("where", where), ("replicas", replicas), ("checkpoint", checkpoint)),
         ("pools", ", ".join(job.pools)),
+        ("timeout", "" if job.timeout_s is None else formats.duration(job.timeout_s)),
         ("priority", f"{job.priority}{'' if job.is_preemptible else ', not preemptible'}"),
         *(("ports", " ".join(map(str, job.ports))), ("jupyter token", job.raw.get("jupyter_token", ""))),
     )
