@@ -180,6 +180,8 @@ def find_template(*, actor: Actor, project: Project, wanted: Submission) -> Temp
     Raises TemplateNotFound, ResourceUnconfined, NoResourceFits and InvalidJobSpec.
     """
     size = (wanted.gpu_milli, wanted.cpu_millicores, wanted.memory_bytes)
+    if wanted.resource and (wanted.pool or wanted.pools):
+        raise InvalidJobSpec("A resource is in one pool: name either it, or pools.")
     if not wanted.template:
         ask = Ask(
             gpu_milli=wanted.gpu_milli or 0,

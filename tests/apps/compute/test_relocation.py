@@ -243,6 +243,7 @@ def test_submitted_again_it_has_the_same_pools(member, project, sites):
         ({"pools": ["default", "none"]}, PoolNotFound, "There is no pool called 'none'."),
         ({"pools": ["spare", "spare"]}, InvalidJobSpec, "A pool is named twice."),
         ({"pools": ["spare"], "pool": "spare"}, InvalidJobSpec, "A pool is named twice."),
+        ({"resource": "lab"}, InvalidJobSpec, "A resource is in one pool: name either it, or pools."),
         ({"template": "lab.any", "gpu_milli": None}, InvalidJobSpec, "A template says the size"),
         ({"gpu_milli": 4000}, NoResourceFits, "No resource of the pools default, spare can run the job."),
     ],
