@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0015_forecast_levels'),
+        ('scheduler', '0016_node_max_pods'),
     ]
 
     operations = [
