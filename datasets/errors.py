@@ -63,6 +63,27 @@ class DefaultBranchKept(Conflict):
     code = "datasets.default_branch_kept"
 
 
+class InvalidQuery(InvalidInput):
+    """The conditions of a query are no query, or cannot be asked of this commit."""
+
+    code = "datasets.invalid_query"
+    hint = "The guide says what a query can ask for: globs, a part of the path, an expression, sizes, types and tags."
+
+
+class QueryNotFound(NotFound):
+    """The dataset has no such query."""
+
+    code = "datasets.query_not_found"
+    hint = "List what there is with `nearline data query list`."
+
+
+class NothingSelected(InvalidInput):
+    """The query selects no file of this commit, so nothing can be made of it."""
+
+    code = "datasets.nothing_selected"
+    hint = "Look at what it asks for with `nearline data query show`, or ask it of another commit."
+
+
 class StaleParent(Conflict):
     """The branch moved since the caller read it. `details.head` is where it is now."""
 

@@ -33,7 +33,7 @@ from datasets.errors import TreeNotFound
 from datasets.selectors import datasets as dataset_selectors
 from datasets.selectors import trees as tree_selectors
 from datasets.selectors.datasets import ResolvedCommit
-from datasets.services import caches, trees
+from datasets.services import caches, selections, trees
 from datasets.services.trees import StoredTree
 from scheduler.selectors import pools
 
@@ -208,12 +208,12 @@ def find_template(*, actor: Actor, project: Project, wanted: Submission) -> Temp
 def find_datasets(*, actor: Actor, template: Template, wanted: Submission) -> list[ResolvedCommit]:
     """Return the commits that a job would read.
 
-    Raises InvalidJobSpec where jobs of its template cannot read them, and what `datasets.resolve` raises.
+    Raises InvalidJobSpec where jobs of its template cannot read them, and what `selections.resolve` raises.
     """
     if wanted.data and not resources.list_readable_sites(template.resource):
         resource = template.resource.name
         raise InvalidJobSpec(f"{resource} has no cache site that its jobs can read, so they cannot read datasets.")
-    found = [dataset_selectors.resolve(actor, reference) for reference in wanted.data]
+    found = [selections.resolve(actor, reference) for reference in wanted.data]
     if len({each.dataset.name for each in found}) < len(found):
         raise InvalidJobSpec("Two of the datasets have the same name, so they would lie in the same folder.")
     return found

@@ -1,12 +1,13 @@
 """Looking into a tree page by page: only the ranges that a page touches are read, however large the tree is."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TypeAlias
 
 from datasets.engine.globs import Glob
+from datasets.engine.queries import CompiledQuery
 from datasets.engine.range_names import find_holding
 from nearline.content.manifest import Entry, RangeEntries, RootRange
 
@@ -106,6 +107,27 @@ class TreeView:
                     items.append(self._entry(row, path))
         return Listing(items, None)
 
+    def list_selected(self, query: CompiledQuery, *, resume_at: bytes | None, limit: int) -> Listing:
+        """Return the files that a query selects. A page may be short, even empty, and still not be the last."""
+        items: list[FolderItem | Entry] = []
+        position = max(resume_at or b"", query.prefix)
+        budget = _MATCH_BUDGET
+        for row in self._rows_of(query, position):
+            if budget <= 0:
+                return Listing(items, row.first_path)
+            budget -= row.files
+            for entry in self._select_in(row, query, position):
+                budget -= _MATCH_COST
+                if len(items) == limit:
+                    return Listing(items, entry.path)
+                items.append(entry)
+        return Listing(items, None)
+
+    def select(self, query: CompiledQuery) -> Iterator[Entry]:
+        """Yield every file that a query selects, in order, reading one range at a time."""
+        for row in self._rows_of(query, query.prefix):
+            yield from self._select_in(row, query, query.prefix)
+
     def find_names(self, part: bytes, *, limit: int, most_files: int) -> NamesFound:
         """Return the first paths that hold `part`, in any case of ASCII letters.
 
@@ -127,6 +149,22 @@ class TreeView:
         if not folder:
             return FolderItem(folder, sum(row.files for row in self._root), sum(row.size_bytes for row in self._root))
         return self._sum_up(folder, folder + b"0")  # the byte that follows the slash
+
+    def _rows_of(self, query: CompiledQuery, position: bytes) -> Iterator[RootRange]:
+        for row in self._root[self._range_at(position) :]:
+            if query.end is not None and row.first_path >= query.end:
+                return
+            yield row
+
+    def _select_in(self, row: RootRange, query: CompiledQuery, position: bytes) -> Iterator[Entry]:
+        """Yield the files of a range that a query selects. The range itself is read only if one may be selected."""
+        for path in query.find(self._load_names(row.range_id)):
+            if path < position:
+                continue
+            entries = self._load_range(row.range_id)
+            index = bisect_left(entries.paths, path)
+            if not query.asks_size or query.takes_size(entries.sizes[index]):
+                yield entries[index]
 
     def _sum_up(self, folder: bytes, after: bytes) -> FolderItem:
         start = folder + b"/"

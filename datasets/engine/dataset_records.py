@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from nearline.content.hashing import file_id
@@ -14,7 +14,9 @@ FORMAT: Final = 1
 class DatasetRecord:
     """What a dataset was like at a version of its state. Times are milliseconds since 1970.
 
-    `branches` has the head of each branch by its name, None where it has no commit; `tags` the commit of each tag.
+    `branches` has the head of each branch by its name, None where it has no commit; `tags` the commit of each tag;
+    `queries` what each query asks for (`conditions`) and of which commit (`ref`). Without a query the record has no
+    such key.
     """
 
     dataset: str
@@ -31,10 +33,13 @@ class DatasetRecord:
     deleted_at_ms: int | None
     branches: Mapping[str, str | None]
     tags: Mapping[str, str]
+    queries: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """Return the record as it is stored: the BLAKE3 of the second line in hexadecimal, then the record as JSON."""
         facts = {"format": FORMAT, **asdict(self)}
+        if not self.queries:
+            del facts["queries"]
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         return file_id(text).hex().encode() + b"\n" + text
 

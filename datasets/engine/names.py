@@ -1,4 +1,8 @@
-"""Names of branches and tags, and the grammar of dataset references: `project/dataset[@branch|tag|commit|latest]`."""
+"""Names of branches, tags and queries, and the grammar of dataset references.
+
+`project/dataset[@branch|tag|commit|latest]`, and behind a colon a query of the dataset: `project/dataset@main:lungs`,
+or `project/dataset@:lungs` where the query says what it is asked of.
+"""
 
 import re
 from dataclasses import dataclass
@@ -16,11 +20,15 @@ _REFERENCE = re.compile(r"(?P<project>[a-z][a-z0-9-]{0,62})/(?P<dataset>[a-z][a-
 
 @dataclass(frozen=True)
 class DatasetReference:
-    """A parsed reference. `ref` is `latest` when the text names none."""
+    """A parsed reference. `ref` is `latest` when the text names none, `query` empty.
+
+    With a query, `ref` is empty where the text names none: the query says what it is asked of.
+    """
 
     project: str
     dataset: str
     ref: str
+    query: str = ""
 
 
 def parse_reference(text: str) -> DatasetReference:
@@ -28,16 +36,19 @@ def parse_reference(text: str) -> DatasetReference:
     match = _REFERENCE.fullmatch(text.strip())
     if match is None:
         raise InvalidReference(f"'{text}' does not name a dataset.")
-    return DatasetReference(match["project"], match["dataset"], match["ref"] or LATEST)
+    ref, colon, query = (match["ref"] or "").partition(":")
+    if colon and not query:
+        raise InvalidReference(f"'{text}' names no query behind its colon.")
+    return DatasetReference(match["project"], match["dataset"], ref or ("" if query else LATEST), query)
 
 
 def check_label(name: str) -> None:
-    """Raise InvalidReference unless `name` may name a branch or a tag."""
+    """Raise InvalidReference unless `name` may name a branch, a tag or a query."""
     if name == LATEST or (len(name) == COMMIT_ID_LENGTH and _COMMIT_PREFIX.fullmatch(name)):
-        raise InvalidReference(f"'{name}' has a meaning of its own and cannot name a branch or a tag.")
+        raise InvalidReference(f"'{name}' has a meaning of its own and cannot name a branch, a tag or a query.")
     if not _LABEL.fullmatch(name):
         raise InvalidReference(
-            f"'{name}' cannot name a branch or a tag: use letters, digits, dots, dashes and underscores, "
+            f"'{name}' cannot name a branch, a tag or a query: use letters, digits, dots, dashes and underscores, "
             "up to 100, starting with a letter or a digit."
         )
 

@@ -11,6 +11,7 @@ from datasets.models.cached_commit import (
 )
 from datasets.models.commit import Branch, Commit, CommitSource, Tag
 from datasets.models.dataset import Dataset
+from datasets.models.query import Query, Selection
 from datasets.models.storage_limit import StorageLimit
 from datasets.models.store import Store, StoreKind
 from datasets.models.stored_tree import StoredBlob, StoredTree, TreeHold
@@ -32,6 +33,8 @@ __all__ = [
     "ManifestRange",
     "Pack",
     "PackState",
+    "Query",
+    "Selection",
     "StorageLimit",
     "Store",
     "StoreKind",

@@ -11,13 +11,14 @@ from datasets.models.dataset import Dataset
 
 
 class CommitSource(StrEnum):
-    """The interface through which a commit was recorded."""
+    """The interface through which a commit was recorded. What a query selected is on no branch."""
 
     CLI = "cli"
     SDK = "sdk"
     WEB = "web"
     REVERT = "revert"
     FLOW = "flow"
+    QUERY = "query"
 
 
 class Commit(models.Model):

@@ -10,16 +10,17 @@ from accounts.permissions import require
 from datasets import permissions
 from datasets.engine.names import parse_reference
 from datasets.errors import DatasetNotFound
-from datasets.models import Branch, Commit, Dataset
-from datasets.selectors import commits
+from datasets.models import Branch, Commit, Dataset, Query
+from datasets.selectors import commits, queries
 
 
 @dataclass(frozen=True)
 class ResolvedCommit:
-    """What a dataset reference leads to."""
+    """What a dataset reference leads to. `query`: what is to be asked of the commit; None: the commit is meant."""
 
     dataset: Dataset
     commit: Commit
+    query: Query | None = None
 
 
 def list_datasets(*, actor: Actor, project: str = "", text: str = "") -> QuerySet[Dataset]:
@@ -42,12 +43,16 @@ def get_dataset(*, actor: Actor, project: str, name: str) -> Dataset:
 
 
 def resolve(actor: Actor, reference: str) -> ResolvedCommit:
-    """Return the commit that `project/dataset[@branch|tag|commit]` names.
+    """Return the commit that `project/dataset[@branch|tag|commit][:query]` names, and the query.
 
-    Raises InvalidReference, DatasetNotFound, ReferenceNotFound, AmbiguousReference and EmptyBranch.
+    `selections.resolve` returns what the query selects. Raises InvalidReference, DatasetNotFound, ReferenceNotFound,
+    AmbiguousReference, EmptyBranch and QueryNotFound.
     """
     parsed = parse_reference(reference)
     dataset = get_dataset(actor=actor, project=parsed.project, name=parsed.dataset)
+    if parsed.query:
+        query = queries.get_query(actor, dataset, parsed.query)
+        return ResolvedCommit(dataset, queries.get_source(actor, query, parsed.ref), query)
     return ResolvedCommit(dataset, commits.get_commit(actor, dataset, parsed.ref))
 
 

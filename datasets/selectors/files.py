@@ -13,6 +13,7 @@ from datasets.engine.browse import FolderItem, Listing
 from datasets.engine.globs import compile_glob
 from datasets.engine.layout import pack_key
 from datasets.engine.ports import BlobStore
+from datasets.engine.queries import CompiledQuery
 from datasets.errors import ContentCorrupt, FileNotInCommit
 from datasets.selectors import trees
 from datasets.selectors.trees import FileTree, TreeReader, open_tree
@@ -85,6 +86,14 @@ def list_matching(
         raise InvalidInput(f"A pattern has at most {MAX_LENGTH} characters; this one has {len(glob)}.")
     pattern = compile_glob(glob)
     return _page(open_tree(tree).list_matching(pattern, resume_at=_position(cursor), limit=_bounded(limit)))
+
+
+def list_selected(
+    actor: Actor, tree: FileTree, query: CompiledQuery, *, cursor: str | None, limit: int
+) -> Page[FolderItem | Entry]:
+    """Return the files that a query selects. A page may be short, even empty, and have a next one all the same."""
+    require(actor, permissions.VIEW, tree.dataset.project_id)
+    return _page(open_tree(tree).list_selected(query, resume_at=_position(cursor), limit=_bounded(limit)))
 
 
 def open_file(actor: Actor, tree: FileTree, *, path: bytes) -> FileContent:

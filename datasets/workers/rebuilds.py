@@ -30,6 +30,7 @@ from datasets.models import (
     ManifestRange,
     Pack,
     PackState,
+    Query,
     Store,
     StoredTree,
     Tag,
@@ -316,6 +317,8 @@ class _Rebuild:
                 Tag.objects.get_or_create(dataset=dataset, name=name, defaults={"commit_id": id_})
             else:
                 self._result.notes.append(f"The tag '{name}' was at {id_[:8]}, which cannot be read: it is left out.")
+        for name, facts in sorted(record.queries.items() if record else ()):
+            Query.objects.get_or_create(dataset=dataset, name=name, defaults=facts)
         self._name_followers(record_heads=set(heads.values()), commits=commits)
         # Without a record the next run of the task writes one.
         version = record.version if record else 0

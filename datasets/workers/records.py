@@ -14,7 +14,7 @@ from core import isolation
 from datasets.adapters.opening import open_manifests
 from datasets.engine.dataset_records import DatasetRecord
 from datasets.engine.layout import record_key
-from datasets.models import Branch, Dataset, Tag
+from datasets.models import Branch, Dataset, Query, Tag
 
 WRITE: Final = "datasets.write_record"
 """The kind of failures; items are datasets."""
@@ -48,6 +48,10 @@ def describe(dataset: Dataset) -> DatasetRecord:
         deleted_at_ms=_milliseconds(dataset.deleted_at) if dataset.deleted_at else None,
         branches=dict(Branch.objects.filter(dataset=dataset).order_by("name").values_list("name", "head_id")),
         tags=dict(Tag.objects.filter(dataset=dataset).order_by("name").values_list("name", "commit_id")),
+        queries={
+            query.name: {"ref": query.ref, "conditions": query.conditions}
+            for query in Query.objects.filter(dataset=dataset).order_by("name")
+        },
     )
 
 

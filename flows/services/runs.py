@@ -14,7 +14,7 @@ from accounts.services import secrets
 from compute.selectors import jobs as job_selectors
 from compute.services import confinement
 from core import clock, isolation, orm, tasks
-from datasets.selectors import datasets as dataset_selectors
+from datasets.services import selections
 from flows import permissions
 from flows.engine import grids
 from flows.engine.expressions import Value
@@ -194,14 +194,21 @@ def _check_outputs(run: Run, step: str, index: int | None) -> None:
             raise OutputsGone(f"The outputs of '{key}' are needed again and have been deleted.", step=key)
 
 
+def _choose(reference: str, ref: str) -> str:
+    """Return the reference at another branch, tag or commit; the query that it names stays."""
+    dataset, _, before = reference.partition("@")
+    query = before[before.find(":") :] if ":" in before and ":" not in ref else ""
+    return f"{dataset}@{ref}{query}"
+
+
 def _resolve_datasets(actor: Actor, spec: FlowSpec, chosen: Mapping[str, str]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     references = {item.dataset for step in spec.steps for item in step.data}
     if unread := sorted(set(chosen) - references):
         raise InvalidParameters(f"No step of this flow reads {', '.join(unread)}.")
     for reference in sorted(references):
-        wanted = f"{reference.partition('@')[0]}@{chosen[reference]}" if reference in chosen else reference
-        resolved = dataset_selectors.resolve(actor, wanted)
+        wanted = _choose(reference, chosen[reference]) if reference in chosen else reference
+        resolved = selections.resolve(actor, wanted)
         found[reference] = {
             "reference": reference,
             "dataset": reference.partition("@")[0],

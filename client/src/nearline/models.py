@@ -111,6 +111,25 @@ class Tag(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Query(Record):
+    """Conditions on files under a name; `reference` names what it selects wherever a dataset is named."""
+
+    name: str
+    ref: str
+    reference: str
+    description: str
+    globs: tuple[str, ...] = ()
+    contains: str = ""
+    regex: str = ""
+    types: tuple[str, ...] = ()
+    min_size_bytes: int | None = None
+    max_size_bytes: int | None = None
+    file_tags: tuple[str, ...] = ()
+    tags_file: str = ""
+    created_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class File(Record):
     """A file or folder of a commit."""
 

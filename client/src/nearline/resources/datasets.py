@@ -1,12 +1,12 @@
 """Datasets: their history, files and cached commits. What moves bytes is in `nearline.transfer`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from nearline._http import Http, Json, quoted
 from nearline.errors import NotFound
-from nearline.models import Branch, CachedCommit, Commit, Dataset, File, Tag
+from nearline.models import Branch, CachedCommit, Commit, Dataset, File, Query, Tag
 from nearline.reading.commit_files import DEFAULT_MEMORY_BYTES, DEFAULT_THREADS, CommitFiles
 from nearline.resources.references import Reference, parse_reference
 from nearline.resources.sync_routes import SyncRoutes
@@ -16,7 +16,10 @@ LATEST = "latest"
 
 
 class Datasets:
-    """Versioned file trees. Everywhere a dataset is named by `project/dataset[@ref]` or by the address of its page."""
+    """Versioned file trees. Everywhere a dataset is named by `project/dataset[@ref]` or by the address of its page.
+
+    Where files are read, `project/dataset@ref:query` stands for those that a saved query selects.
+    """
 
     def __init__(self, http: Http, *, project: str | None = None) -> None:
         self._http = http
@@ -47,7 +50,8 @@ class Datasets:
     def list_commits(self, reference: str | Reference, *, limit: int | None = None) -> Iterator[Commit]:
         """Yield the commits up to the reference, newest first."""
         target = self.parse(reference)
-        found = self._http.list_items(self._path(target) + "/commits", limit=limit, ref=target.ref)
+        ref = self._ref_of(target) if target.ref else None
+        found = self._http.list_items(self._path(target) + "/commits", limit=limit, ref=ref)
         try:
             yield from map(Commit.read, found)
         except NotFound as error:
@@ -57,28 +61,28 @@ class Datasets:
     def get_damage(self, reference: str | Reference) -> Json:
         """Return which packs are damaged in the store, and which files of the commit need them."""
         target = self.parse(reference)
-        return self._http.get(self._path(target) + "/damage", ref=target.ref or LATEST)
+        return self._http.get(self._path(target) + "/damage", ref=self._ref_of(target))
 
     def get_commit(self, reference: str | Reference) -> Commit:
         """Return the commit that a reference means; that of the default branch where it names none."""
         target = self.parse(reference)
-        return Commit.read(self._http.get(self._path(target) + "/commits" + quoted(target.ref or LATEST)))
+        return Commit.read(self._http.get(self._path(target) + "/commits" + quoted(self._ref_of(target))))
 
     def list_folder(self, reference: str | Reference, path: str = "") -> Iterator[File]:
         """Yield what lies directly in a folder of a commit."""
         target = self.parse(reference)
-        return map(File.read, self._http.list_items(self._path(target) + "/files", ref=target.ref or LATEST, path=path))
+        return map(File.read, self._http.list_items(self._path(target) + "/files", ref=self._ref_of(target), path=path))
 
     def list_files(self, reference: str | Reference, *, glob: str = "**", limit: int | None = None) -> Iterator[File]:
         """Yield the files of a commit whose path matches, in the order of their paths."""
         target = self.parse(reference)
         route = self._path(target) + "/files"
-        return map(File.read, self._http.list_items(route, limit=limit, ref=target.ref or LATEST, glob=glob))
+        return map(File.read, self._http.list_items(route, limit=limit, ref=self._ref_of(target), glob=glob))
 
     def open(self, reference: str | Reference, path: str) -> AbstractContextManager[Iterator[bytes]]:
         """Open one file as a stream of pieces."""
         target = self.parse(reference)
-        return self._http.stream(self._path(target) + "/content", ref=target.ref or LATEST, path=path)
+        return self._http.stream(self._path(target) + "/content", ref=self._ref_of(target), path=path)
 
     def open_commit(
         self, reference: str | Reference, *, memory_bytes: int = DEFAULT_MEMORY_BYTES, threads: int = DEFAULT_THREADS
@@ -129,6 +133,66 @@ class Datasets:
         """Remove a tag."""
         self._http.delete(self._path(reference) + "/tags" + quoted(name))
 
+    def list_queries(self, reference: str | Reference) -> Iterator[Query]:
+        """Yield the saved queries, oldest first."""
+        return map(Query.read, self._http.list_items(self._path(reference) + "/queries"))
+
+    def get_query(self, reference: str | Reference, name: str) -> Query:
+        """Return a saved query. Raises NotFound."""
+        return Query.read(self._http.get(self._path(reference) + "/queries" + quoted(name)))
+
+    def create_query(
+        self,
+        reference: str | Reference,
+        name: str,
+        *,
+        globs: Sequence[str] = (),
+        contains: str = "",
+        regex: str = "",
+        types: Sequence[str] = (),
+        min_size_bytes: int | None = None,
+        max_size_bytes: int | None = None,
+        file_tags: Sequence[str] = (),
+        tags_file: str = "",
+    ) -> Query:
+        """Save a query. A file is selected that meets all that is asked: one of `globs` and `types`, all `file_tags`.
+
+        A branch, tag or commit in the reference is what is asked where no other is named. Raises Conflict when the name
+        is taken, and InvalidRequest for what cannot be asked.
+        """
+        target = self.parse(reference)
+        body: Json = {
+            "name": name,
+            "ref": target.ref or "",
+            "globs": list(globs),
+            "contains": contains,
+            "regex": regex,
+            "types": list(types),
+            "min_size_bytes": min_size_bytes,
+            "max_size_bytes": max_size_bytes,
+            "file_tags": list(file_tags),
+            "tags_file": tags_file,
+        }
+        return Query.read(self._http.post(self._path(target) + "/queries", body))
+
+    def delete_query(self, reference: str | Reference, name: str) -> None:
+        """Delete a saved query; commits with what it selected stay."""
+        self._http.delete(self._path(reference) + "/queries" + quoted(name))
+
+    def list_query_files(self, reference: str | Reference, *, limit: int | None = None) -> Iterator[File]:
+        """Yield the files that `project/dataset@ref:query` selects, in the order of their paths."""
+        target = self.parse(reference)
+        ref, _, query = (target.ref or "").partition(":")
+        route = self._path(target) + "/queries" + quoted(query) + "/files"
+        return map(File.read, self._http.list_items(route, limit=limit, ref=ref))
+
+    def select(self, reference: str | Reference) -> Commit:
+        """Return the commit that holds what `project/dataset@ref:query` selects; asked again, it is the same one."""
+        target = self.parse(reference)
+        ref, _, query = (target.ref or "").partition(":")
+        route = self._path(target) + "/queries" + quoted(query) + "/select"
+        return Commit.read(self._http.post(route, {"ref": ref}, may_repeat=True))
+
     def cache(self, reference: str | Reference, *, site: str | None = None) -> CachedCommit:
         """Ask for a commit to be cached on a site. Asking again changes nothing."""
         body = {"site": site} if site else {}
@@ -144,13 +208,17 @@ class Datasets:
         """Yield the datasets, of one project or with a text in their name."""
         return map(Dataset.read, self._http.list_items("/datasets", limit=limit, project=project, q=text))
 
+    def _ref_of(self, target: Reference) -> str:
+        """Return what names the commit: for a query, the one that holds what it selects."""
+        return self.select(target).id if target.query else target.ref or LATEST
+
     def _path(self, reference: str | Reference) -> str:
         target = self.parse(reference)
         return "/datasets" + quoted(target.project, target.name)
 
     def _cache_path(self, reference: str | Reference) -> str:
         target = self.parse(reference)
-        return self._path(target) + "/commits" + quoted(target.ref or LATEST) + "/cache"
+        return self._path(target) + "/commits" + quoted(self._ref_of(target)) + "/cache"
 
 
 @dataclass(frozen=True)

@@ -182,8 +182,13 @@ class Folders:
         parallel: int | None = None,
         progress: OnProgress = ignore_progress,
     ) -> Outcome:
-        """Bring a commit into a new folder; a clone that was broken off goes on. Raises Conflict when it is in use."""
+        """Bring a commit into a new folder; a clone that was broken off goes on. Raises Conflict when it is in use.
+
+        What a query selects is never linked: a sync would take the other files for new ones.
+        """
         target = self._datasets.parse(dataset)
+        if target.query:
+            target, link = replace(target, ref=self._datasets.select(target).id), False
         server = SyncRoutes(self._http, target)
         heads = {branch.name: branch.head for branch in server.list_branches()}
         branch = target.ref if target.ref in heads else None

@@ -11,7 +11,7 @@ _HINT = "Write it like project/dataset, project/dataset@main, or paste the addre
 
 @dataclass(frozen=True)
 class Reference:
-    """A dataset, and possibly a branch, tag or commit of it."""
+    """A dataset, and possibly a branch, tag or commit of it, with the query to ask of it: `main:lungs`, `:lungs`."""
 
     project: str
     name: str
@@ -19,6 +19,11 @@ class Reference:
 
     def __str__(self) -> str:
         return f"{self.project}/{self.name}" + (f"@{self.ref}" if self.ref else "")
+
+    @property
+    def query(self) -> str:
+        """The query that is asked; empty: none, the commit itself is meant."""
+        return (self.ref or "").partition(":")[2]
 
     @property
     def dataset(self) -> str:

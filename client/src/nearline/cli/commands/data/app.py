@@ -1,9 +1,10 @@
 """The commands of `nearline data`."""
 
-from nearline.cli.commands.data import caches, files, folder, history
+from nearline.cli.commands.data import caches, files, folder, history, queries
 from nearline.cli.group import CommandGroup
 
 app = CommandGroup(help="Versioned datasets: sync, clone, cache, history.")
+app.add_typer(queries.app, name="query")
 
 for name, function in {
     "init": folder.init,
@@ -28,3 +29,11 @@ for name, function in {
     "uncache": caches.uncache,
 }.items():
     app.command(name)(function)
+
+# What cnvrg calls them.
+for name, function in {
+    "queries": queries.list_queries,
+    "query_files": queries.list_query_files,
+    "clone_query": files.clone_query,
+}.items():
+    app.command(name, hidden=True)(function)

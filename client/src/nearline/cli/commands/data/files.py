@@ -9,6 +9,7 @@ import typer
 from nearline.cli import formats
 from nearline.cli.commands.data.caches import wait_until_ready
 from nearline.cli.commands.data.folder import AllowCollisions, Parallel, tell_healing, tell_skipped
+from nearline.cli.commands.data.queries import with_query
 from nearline.cli.commands.data.target import Ref, target_of
 from nearline.cli.compatibility import accepts
 from nearline.cli.confirm import confirm
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 AutoCache = Annotated[bool, typer.Option("--auto_cache", help="Cache the new commit; needs --external_disk.")]
 Disk = Annotated[str | None, typer.Option("--external_disk", metavar="SITE", help="Cache site for --auto_cache.")]
 Commit = Annotated[str | None, typer.Option("--commit", "-c", help="Commit; else the newest.")]
+QueryName = Annotated[str | None, typer.Option("--query", "-q", help="Only what this saved query selects.")]
 
 
 def list_datasets(
@@ -141,7 +143,7 @@ def clone(
     *,
     commit: Commit = None,
     parallel: Parallel = None,
-    query: Annotated[str | None, typer.Option("--query", "-q", hidden=True)] = None,
+    query: QueryName = None,
     tree: Annotated[bool, typer.Option("--tree", "-t", help="Make the folders only.")] = False,
     read: Annotated[bool, typer.Option("--read", "-r", help="Files only: leave the folder unlinked.")] = False,
     flatten: Annotated[bool, typer.Option("--flatten", "-f", hidden=True)] = False,
@@ -149,13 +151,16 @@ def clone(
         bool, typer.Option("--cache_link", help="Point to the cached copy where this machine has one.")
     ] = False,
 ) -> None:
-    """Get a dataset into a new folder. Run it again to go on after a break."""
+    """Get a dataset into a new folder. Run it again to go on after a break.
+
+    What a query selects comes as files only: the folder stays unlinked.
+    """
     session = session_of(context)
-    if query or flatten:
-        raise InvalidRequest(
-            "Saved queries and flat clones do not exist here.", hint="See `nearline data files --glob`."
-        )
+    if flatten:
+        raise InvalidRequest("Flat clones do not exist here.", hint="See `nearline data files --glob`.")
     target = target_of(session, reference, ref=commit)
+    if query:
+        target = with_query(target, query)
     into = destination or Path(target.name)
     if tree:
         _make_folders(session, target, into)
@@ -171,6 +176,21 @@ def clone(
         f"Cloned {target} to {into}: {formats.count(outcome.files_downloaded, 'file')}, "
         f"{formats.size(outcome.bytes_downloaded)}"
     )
+
+
+def clone_query(
+    context: typer.Context,
+    reference: Ref,
+    destination: Annotated[Path | None, typer.Argument(metavar="DEST", help="Folder; else the dataset's name.")] = None,
+    *,
+    query: QueryName = None,
+    commit: Commit = None,
+    parallel: Parallel = None,
+) -> None:
+    """Get what a query selects into a new folder, as `clone --query` does."""
+    if not query:
+        raise InvalidRequest("It needs a query.", hint="Add --query NAME; `nearline data query list` lists them.")
+    clone(context, reference, destination, commit=commit, parallel=parallel, query=query)
 
 
 def _link_to_cache(session: Session, target: Reference, into: Path) -> bool:

@@ -1,0 +1,119 @@
+"""Tags of files, as a file of the same commit lists them: which files have all of some tags.
+
+CSV: a header, the column `path` (else the first one) names a file, and each other column is a tag `column=value`; a
+value with `|` is several. YAML: a mapping of files to their tags: a text, a list, or a mapping, which is `key=value`.
+A file is named by its path, or by its name alone where no slash is in it. Lists come from strangers: both are
+bounded, and YAML has no aliases here.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.events import (
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamStartEvent,
+)
+
+from nearline.content.paths import to_bytes, to_text
+
+USUAL_PLACES: Final = (b"tags.csv", b"tags.yaml", b"tags.yml")
+MAX_CSV_BYTES: Final = 64 * 2**20
+MAX_YAML_BYTES: Final = 256 * 2**10
+"""Reading YAML takes about ten seconds a MiB; longer lists are written by programs, as CSV."""
+
+
+class BadTagList(ValueError):
+    """The file is no list of tags; the message says why."""
+
+
+def check_size(path: bytes, size_bytes: int) -> None:
+    """Raise BadTagList for what is neither CSV nor YAML, or too large to be read."""
+    name = path.lower()
+    if not name.endswith((b".csv", b".yaml", b".yml")):
+        raise BadTagList("Its name ends in none of .csv, .yaml and .yml.")
+    most = MAX_CSV_BYTES if name.endswith(b".csv") else MAX_YAML_BYTES
+    if size_bytes > most:
+        raise BadTagList(f"It has more than {most:,} bytes; as CSV it may have {MAX_CSV_BYTES:,}.")
+
+
+def find_tagged(path: bytes, data: bytes, tags: Sequence[str]) -> frozenset[bytes]:
+    """Return the files that have all of the tags, as the list at `path` names them. Raises BadTagList."""
+    text, wanted = to_text(data.removeprefix(b"\xef\xbb\xbf")), frozenset(tags)
+    rows = _read_csv(text) if path.lower().endswith(b".csv") else _read_yaml(text)
+    return frozenset(to_bytes(name) for name, found in rows if wanted <= found)
+
+
+def _read_csv(text: str) -> Iterator[tuple[str, set[str]]]:
+    rows = csv.reader(io.StringIO(text, newline=""))
+    try:
+        header = next(rows, [])
+        if not header:
+            raise BadTagList("It has no header.")
+        names = header.index("path") if "path" in header else 0
+        columns = [(index, f"{key}=") for index, key in enumerate(header) if index != names]
+        for row in rows:
+            if len(row) > names:
+                cells = ((key, row[index]) for index, key in columns if index < len(row) and row[index])
+                yield row[names], {key + value for key, cell in cells for value in cell.split("|")}
+    except csv.Error as error:
+        raise BadTagList(f"Line {rows.line_num} is not CSV: {error}.") from error
+
+
+def _read_yaml(text: str) -> Iterator[tuple[str, set[str]]]:
+    """Read events, and no more of the file than up to the first that does not belong into a list of tags."""
+    events = _events_of(text)
+    if not isinstance(next(events, None), MappingStartEvent):
+        raise BadTagList("It is not a mapping of files to tags.")
+    while isinstance(name := next(events), ScalarEvent):
+        yield name.value, set(_read_tags(events))
+    if not isinstance(name, MappingEndEvent):
+        raise _misplaced(name)
+
+
+def _events_of(text: str) -> Iterator[Event]:
+    try:
+        for event in YAML(typ="safe", pure=True).parse(text):
+            if not isinstance(event, StreamStartEvent | DocumentStartEvent):
+                yield event
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise BadTagList(f"It is not YAML: {str(error).partition(chr(10))[0]}.") from error
+
+
+def _read_tags(events: Iterator[Event]) -> Iterator[str]:
+    """Read a text, a list of texts, or a mapping to these, whose keys go before."""
+    first = next(events)
+    if not isinstance(first, MappingStartEvent):
+        yield from _read_texts(first, events)
+        return
+    while not isinstance(key := next(events), MappingEndEvent):
+        for text in _read_texts(next(events), events):
+            yield f"{_text(key)}={text}"
+
+
+def _read_texts(first: Event, events: Iterator[Event]) -> Iterator[str]:
+    if not isinstance(first, SequenceStartEvent):
+        yield _text(first)
+        return
+    while not isinstance(item := next(events), SequenceEndEvent):
+        yield _text(item)
+
+
+def _text(event: Event) -> str:
+    if not isinstance(event, ScalarEvent):
+        raise _misplaced(event)
+    return str(event.value)
+
+
+def _misplaced(event: Event) -> BadTagList:
+    line = event.start_mark.line + 1
+    return BadTagList(f"Line {line} has something else than a text, a list of texts or a mapping to these.")

@@ -1,0 +1,116 @@
+"""What a query selects of a commit, as a commit of its own: a child on no branch that jobs, caches and clones read.
+
+Its tree names the packs of the source, so no content is copied. Its id is made of the source and the conditions alone:
+the same query of the same commit is the same commit, whoever asks and whenever.
+"""
+
+import structlog
+from django.db import transaction
+
+from accounts.actor import Actor
+from accounts.permissions import require
+from datasets import permissions
+from datasets.adapters.opening import open_dataset_store
+from datasets.engine.commit_ids import CommitRecord
+from datasets.engine.layout import commit_key, range_key, root_key
+from datasets.engine.queries import CompiledQuery
+from datasets.errors import InvalidQuery, NothingSelected, PackLeaving
+from datasets.models import Commit, CommitSource, Query, Selection
+from datasets.selectors import datasets, queries
+from datasets.selectors.datasets import ResolvedCommit
+from datasets.selectors.trees import open_tree
+from datasets.services import manifests, packs
+from datasets.services.packs import RangesForgotten
+from nearline.content.expressions import TooCostly
+from nearline.content.manifest import build_range, describe_range, encode_root, root_id, split_ranges
+
+log = structlog.get_logger(__name__)
+
+# So often is a tree made whose packs were given up meanwhile.
+_TRIES = 3
+_LONGEST_MESSAGE = 500
+
+
+def resolve(actor: Actor, reference: str) -> ResolvedCommit:
+    """Return the commit that a reference leads to; with a query, the one that holds what it selects.
+
+    Raises what `datasets.resolve` and `select` raise.
+    """
+    found = datasets.resolve(actor, reference)
+    if found.query is None:
+        return found
+    return ResolvedCommit(found.dataset, select(actor=actor, query=found.query, source=found.commit))
+
+
+def select(*, actor: Actor, query: Query, source: Commit) -> Commit:
+    """Return the commit that holds the files of another one that a query selects; it is made where it is missing.
+
+    Who may read the dataset may ask. Raises InvalidQuery, NothingSelected, PackLeaving, PackMissing.
+    """
+    require(actor, permissions.VIEW, query.dataset.project_id)
+    if known := queries.find_selection(query, source):
+        return known
+    compiled = queries.compile_query(actor, query.asked, source)
+    for _ in range(_TRIES):
+        try:
+            return _make(query, source, compiled)
+        except TooCostly as error:
+            raise InvalidQuery(str(error)) from error
+        except RangesForgotten:
+            log.info("selection.made_again", dataset_id=source.dataset_id)
+    raise PackLeaving("Packs of this commit are being removed from the store.")
+
+
+def _make(query: Query, source: Commit, compiled: CompiledQuery) -> Commit:
+    dataset = query.dataset
+    root = _write_tree(query, source, compiled)
+    tree = manifests.check_tree(dataset, root)
+    record = CommitRecord(
+        dataset=dataset.id,
+        root=root,
+        parent=source.id,
+        author=source.author_name,
+        message=f"Files of {source.short}: {query.asked.describe()}"[:_LONGEST_MESSAGE],
+        source=str(CommitSource.QUERY),
+        created_at_ms=round(source.created_at.timestamp() * 1000),
+    )
+    open_dataset_store(dataset).put(commit_key(record.commit_id), record.canonical_json())
+    with transaction.atomic():
+        packs.hold_ranges(dataset, [row.range_id for row in tree.ranges])
+        row = Commit(
+            id=record.commit_id,
+            dataset=dataset,
+            parent=source,
+            root=root,
+            message=record.message,
+            author_id=source.author_id,
+            author_name=record.author,
+            source=CommitSource.QUERY,
+            created_at=source.created_at,
+            files=tree.files,
+            size_bytes=tree.size_bytes,
+            added=0,
+            removed=source.files - tree.files,
+            changed=0,
+        )
+        # Somebody else may have made the same one meanwhile.
+        Commit.objects.bulk_create([row], ignore_conflicts=True)
+        Selection.objects.get_or_create(
+            source=source, conditions_hash=query.asked.hash, defaults={"commit_id": record.commit_id}
+        )
+    return row
+
+
+def _write_tree(query: Query, source: Commit, compiled: CompiledQuery) -> str:
+    """Put the manifests of what is selected into the store, one range at a time, and return the root."""
+    store = open_dataset_store(query.dataset)
+    ranges = []
+    for entries in split_ranges(open_tree(source).select(compiled)):
+        encoded = build_range(entries)
+        store.put(range_key(encoded.range_id), encoded.data)
+        ranges.append(describe_range(entries, encoded.range_id))
+    if not ranges:
+        raise NothingSelected(f"The query '{query.name}' selects no file of the {source.label}.")
+    data = encode_root(ranges)
+    store.put(root_key(root_id(data)), data)
+    return root_id(data)
