@@ -71,13 +71,13 @@ def list_query_files(
 
 
 @router.post(f"{_QUERY}/select", response=CommitOut, operation_id="datasets_select")
-def select(request: ApiRequest, project: str, name: str, query: str, body: schemas.SelectIn) -> CommitOut:
+def select(request: ApiRequest, project: str, name: str, query: str, body: schemas.SelectIn | None = None) -> CommitOut:
     """Return the commit that holds what a query selects; asked again, it is the same one.
 
     Its parent is the commit that was asked. It is on no branch, and can be read, cached and mounted like any other.
     """
     row = _get(request, project, name, query)
-    source = query_reads.get_source(request.actor, row, body.ref)
+    source = query_reads.get_source(request.actor, row, body.ref if body else "")
     commit = selections.select(actor=request.actor, query=row, source=source)
     return CommitOut.of(commit_reads.view_commit(commit))
 

@@ -7,6 +7,7 @@ the same query of the same commit is the same commit, whoever asks and whenever.
 import structlog
 from django.db import transaction
 
+from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
 from datasets import permissions
@@ -53,7 +54,7 @@ def select(*, actor: Actor, query: Query, source: Commit) -> Commit:
     compiled = queries.compile_query(actor, query.asked, source)
     for _ in range(_TRIES):
         try:
-            return _make(query, source, compiled)
+            return _make(actor, query, source, compiled)
         except TooCostly as error:
             raise InvalidQuery(str(error)) from error
         except RangesForgotten:
@@ -61,7 +62,7 @@ def select(*, actor: Actor, query: Query, source: Commit) -> Commit:
     raise PackLeaving("Packs of this commit are being removed from the store.")
 
 
-def _make(query: Query, source: Commit, compiled: CompiledQuery) -> Commit:
+def _make(actor: Actor, query: Query, source: Commit, compiled: CompiledQuery) -> Commit:
     dataset = query.dataset
     root = _write_tree(query, source, compiled)
     tree = manifests.check_tree(dataset, root)
@@ -97,6 +98,9 @@ def _make(query: Query, source: Commit, compiled: CompiledQuery) -> Commit:
         Commit.objects.bulk_create([row], ignore_conflicts=True)
         Selection.objects.get_or_create(
             source=source, conditions_hash=query.asked.hash, defaults={"commit_id": record.commit_id}
+        )
+        audit.record(
+            actor, "datasets.select", row, project_id=dataset.project_id, dataset=dataset.name, query=query.name
         )
     return row
 

@@ -2,7 +2,7 @@
 
 from accounts.actor import Actor
 from accounts.permissions import Level
-from datasets.models import Dataset
+from datasets.models import CommitSource, Dataset
 from datasets.selectors import commits, datasets
 from datasets.selectors.damage import get_damage
 
@@ -25,7 +25,9 @@ def of(actor: Actor, dataset: Dataset, *, tab: str, ref: str = "") -> dict[str, 
         "damage": get_damage(actor, dataset, newest),
         "tab": tab,
         "ref": ref,
-        "commit_count": dataset.commits.count(),
+        # What queries selected is on no branch.
+        "commit_count": dataset.commits.exclude(source=CommitSource.QUERY).count(),
+        "query_count": dataset.queries.count(),
         "name_count": len(branches) + len(tags),
         "refs": {"branches": branches[:_MOST_REFERENCES], "tags": tags[:_MOST_REFERENCES]},
         "upload_branch": ref if ref in branches else dataset.default_branch,

@@ -13,6 +13,7 @@ from datasets.web import (
     files,
     hub,
     names,
+    queries,
     storage,
     usage,
 )
@@ -34,6 +35,10 @@ urlpatterns = [
     path(f"{_ONE}names/create/", names.create_name, name="create_name"),
     path(f"{_ONE}names/delete/", names.delete_name, name="delete_name"),
     path(f"{_ONE}names/move/", names.move_branch, name="move_branch"),
+    path(f"{_ONE}queries/", queries.queries_page, name="queries"),
+    path(f"{_ONE}queries/<str:query>/", queries.query_page, name="query"),
+    path(f"{_ONE}queries/<str:query>/select/", queries.select, name="select"),
+    path(f"{_ONE}queries/<str:query>/delete/", queries.delete_query, name="delete_query"),
     path(f"{_ONE}usage/", usage.usage_page, name="usage"),
     path(f"{_ONE}settings/", names.settings_page, name="settings"),
     path(f"{_ONE}delete/", names.delete, name="delete"),

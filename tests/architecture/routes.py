@@ -49,6 +49,12 @@ DELETE /datasets/{project}/{name}/branches/{branch}           401      404    40
 GET    /datasets/{project}/{name}/tags                        401      404    200    200   200  200
 POST   /datasets/{project}/{name}/tags                        401      404    403    201   201  201
 DELETE /datasets/{project}/{name}/tags/{tag}                  401      404    403    204   204  204
+GET    /datasets/{project}/{name}/queries                       401      404    200    200   200  200
+POST   /datasets/{project}/{name}/queries                       401      404    403    201   201  201
+GET    /datasets/{project}/{name}/queries/{query}               401      404    200    200   200  200
+DELETE /datasets/{project}/{name}/queries/{query}               401      404    403    204   204  204
+GET    /datasets/{project}/{name}/queries/{query}/files         401      404    200    200   200  200
+POST   /datasets/{project}/{name}/queries/{query}/select        401      404    200    200   200  200
 GET    /datasets/{project}/{name}/commits                     401      404    200    200   200  200
 GET    /datasets/{project}/{name}/commits/{ref}               401      404    200    200   200  200
 GET    /datasets/{project}/{name}/files                       401      404    200    200   200  200
@@ -219,6 +225,11 @@ GET    /datasets/{project}/{name}/names/                    login      404    20
 POST   /datasets/{project}/{name}/names/create/             login      404    403    302   302  302
 POST   /datasets/{project}/{name}/names/delete/             login      404    403    302   302  302
 POST   /datasets/{project}/{name}/names/move/               login      404    403    302   302  302
+GET    /datasets/{project}/{name}/queries/                      login      404    200    200   200  200
+POST   /datasets/{project}/{name}/queries/                      login      404    403    302   302  302
+GET    /datasets/{project}/{name}/queries/{query}/              login      404    200    200   200  200
+POST   /datasets/{project}/{name}/queries/{query}/select/       login      404    302    302   302  302
+POST   /datasets/{project}/{name}/queries/{query}/delete/       login      404    403    302   302  302
 GET    /datasets/{project}/{name}/usage/                    login      404    200    200   200  200
 GET    /datasets/{project}/{name}/settings/                 login      404    200    200   200  200
 POST   /datasets/{project}/{name}/settings/                 login      404    403    302   302  302
@@ -339,7 +350,15 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
 )
 """Which thing of the world a parameter stands for, by the route or its beginning; else the one of the same name."""
 
-WORDS = {"number": "7", "branch": "side", "tag": "v1", "key": "train", "path": "report.txt", "signed": "nonsense"}
+WORDS = {
+    "number": "7",
+    "branch": "side",
+    "tag": "v1",
+    "query": "texts",
+    "key": "train",
+    "path": "report.txt",
+    "signed": "nonsense",
+}
 """Parameters whose value is always the same."""
 
 FLOW = 'flow: digits\nsteps: [{name: train, command: "false"}]\n'
@@ -407,6 +426,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "PATCH /datasets/{project}/{name}": {"description": "seen"},
         "POST /datasets/{project}/{name}/branches": {"name": "new", "at": "latest"},
         "POST /datasets/{project}/{name}/tags": {"name": "v2", "commit": "latest"},
+        "POST /datasets/{project}/{name}/queries": {"name": "new", "types": ["txt"]},
         "POST /datasets/{project}/{name}/uploads": {"branch": "main"},
         "POST /datasets/{project}/{name}/downloads": {"objects": [{"kind": "root", "id": values["second_root"]}]},
         "POST /datasets/{project}/{name}/damage": {"packs": [values["pack"]]},
@@ -501,6 +521,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
             "expected": values["first"],
             "at": values["second"],
         },
+        "POST /datasets/{project}/{name}/queries/": {"name": "new", "types": "txt"},
         "POST /datasets/{project}/{name}/settings/": {"description": "seen", "kind": "images"},
         "POST /datasets/{project}/{name}/delete/": {"confirmed": "xrays"},
         "POST /datasets/{project}/{name}/commits/{commit_id}/revert/": {"branch": "main"},

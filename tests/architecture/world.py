@@ -15,8 +15,9 @@ from accounts.selectors import actor_of
 from accounts.services import projects, secrets, tokens
 from compute.models import Job
 from core import tasks
+from datasets.engine.queries import Conditions
 from datasets.models import UploadSession
-from datasets.services import branches, cache_sites, caches, upload_parts, uploads
+from datasets.services import branches, cache_sites, caches, queries, upload_parts, uploads
 from experiments.models import Experiment
 from experiments.services import recording, saved_views
 from flows.models import Run
@@ -96,6 +97,7 @@ def _datasets(member: Actor, project: Project, folder: Path) -> dict[str, str]:
     second = dataset_factory.commit_files(member, dataset, {"a.txt": b"two"})
     branches.create_branch(actor=member, dataset=dataset, name="side", at=first.pk)
     branches.create_tag(actor=member, dataset=dataset, name="v1", commit=first)
+    queries.create_query(actor=member, dataset=dataset, name="texts", conditions=Conditions(types=("txt",)))
     tree = dataset_factory.PackedTree({"a.txt": b"three"})
     upload = dataset_factory.upload_tree(member, dataset, tree)
     site = cache_sites.create_site(

@@ -164,18 +164,8 @@ def clone(
     into = destination or Path(target.name)
     if tree:
         _make_folders(session, target, into)
-        return
-    if cache_link and _link_to_cache(session, target, into):
-        return
-    with progress_of(session.out) as progress:
-        outcome = session.client().folders.clone(target, into, link=not read, parallel=parallel, progress=progress)
-    if session.out.is_json or session.out.is_quiet:
-        session.out.record(outcome, [("Folder", str(into))])
-        return
-    session.out.done(
-        f"Cloned {target} to {into}: {formats.count(outcome.files_downloaded, 'file')}, "
-        f"{formats.size(outcome.bytes_downloaded)}"
-    )
+    elif not (cache_link and _link_to_cache(session, target, into)):
+        _clone(session, target, into, is_linked=not read, parallel=parallel)
 
 
 def clone_query(
@@ -190,7 +180,21 @@ def clone_query(
     """Get what a query selects into a new folder, as `clone --query` does."""
     if not query:
         raise InvalidRequest("It needs a query.", hint="Add --query NAME; `nearline data query list` lists them.")
-    clone(context, reference, destination, commit=commit, parallel=parallel, query=query)
+    session = session_of(context)
+    target = with_query(target_of(session, reference, ref=commit), query)
+    _clone(session, target, destination or Path(target.name), is_linked=False, parallel=parallel)
+
+
+def _clone(session: Session, target: Reference, into: Path, *, is_linked: bool, parallel: int | None) -> None:
+    with progress_of(session.out) as progress:
+        outcome = session.client().folders.clone(target, into, link=is_linked, parallel=parallel, progress=progress)
+    if session.out.is_json or session.out.is_quiet:
+        session.out.record(outcome, [("Folder", str(into))])
+        return
+    session.out.done(
+        f"Cloned {target} to {into}: {formats.count(outcome.files_downloaded, 'file')}, "
+        f"{formats.size(outcome.bytes_downloaded)}"
+    )
 
 
 def _link_to_cache(session: Session, target: Reference, into: Path) -> bool:

@@ -16,13 +16,10 @@ from nearline.resources.references import Reference
 if TYPE_CHECKING:
     from nearline.models import Query
 
-app = CommandGroup(help="Saved queries: files of a commit by path, size, type and tags.")
-
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the query.")]
 Size = Annotated[str | None, typer.Option(metavar="SIZE", help="Like 500KB or 1GiB; a plain number is bytes.")]
 
 
-@app.command("list")
 def list_queries(context: typer.Context, reference: Ref = HERE) -> None:
     """List the saved queries of a dataset."""
     session = session_of(context)
@@ -32,7 +29,6 @@ def list_queries(context: typer.Context, reference: Ref = HERE) -> None:
     session.out.table(found, ("QUERY", "ASKED OF", "SELECTS"), rows, empty=empty)
 
 
-@app.command("create")
 def create_query(
     context: typer.Context,
     name: Name,
@@ -69,14 +65,12 @@ def create_query(
     _show(session, query)
 
 
-@app.command("show")
 def show_query(context: typer.Context, name: Name, reference: Ref = HERE) -> None:
     """Show what a query asks for, and how it is named as an input."""
     session = session_of(context)
     _show(session, session.client().datasets.get_query(_target(session, reference), name))
 
 
-@app.command("files")
 def list_query_files(context: typer.Context, name: Name, reference: Ref = HERE, limit: Limit = 1000) -> None:
     """List the files that a query selects of a commit."""
     session = session_of(context)
@@ -86,7 +80,6 @@ def list_query_files(context: typer.Context, name: Name, reference: Ref = HERE, 
     session.out.table(files, ("FILE", "SIZE", "CONTENT"), rows, empty="It selects no file.")
 
 
-@app.command("select")
 def select(context: typer.Context, name: Name, reference: Ref = HERE) -> None:
     """Make the commit that holds what a query selects; asked again, it is the same one.
 
@@ -104,7 +97,6 @@ def select(context: typer.Context, name: Name, reference: Ref = HERE) -> None:
     session.out.record(commit, fields)
 
 
-@app.command("delete")
 def delete_query(context: typer.Context, name: Name, reference: Ref = HERE, *, yes: Yes = False) -> None:
     """Delete a query. Commits with what it selected stay."""
     session = session_of(context)
@@ -139,3 +131,15 @@ def _show(session: Session, query: "Query") -> None:
         ("Input", query.reference),
     ]
     session.out.record(query, fields)
+
+
+app = CommandGroup(help="Saved queries: files of a commit by path, size, type and tags.")
+for command, function in {
+    "list": list_queries,
+    "create": create_query,
+    "show": show_query,
+    "files": list_query_files,
+    "select": select,
+    "delete": delete_query,
+}.items():
+    app.command(command)(function)

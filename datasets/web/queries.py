@@ -1,0 +1,118 @@
+"""Saved queries of a dataset: listed, made, looked at, made into a commit, deleted."""
+
+from collections.abc import Callable
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from accounts.web.requests import PageRequest, text
+from core import units
+from core.errors import InvalidInput
+from datasets.engine.queries import LONGEST_PATTERN, Conditions
+from datasets.selectors import datasets, queries
+from datasets.services import queries as services
+from datasets.services import selections
+from datasets.web import heading
+from datasets.web.paths import link_path, show_path
+
+_ROWS = 100
+
+
+class SizeField(forms.CharField):
+    """A size as people write it, in bytes; None where it is empty."""
+
+    def clean(self, value: object) -> int | None:
+        """Read the size."""
+        said = super().clean(value)
+        try:
+            return units.parse_bytes(said) if said else None
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from error
+
+
+class ListField(forms.CharField):
+    """Texts, one a line or parted otherwise."""
+
+    def __init__(self, split: Callable[[str], list[str]], **options: object) -> None:
+        super().__init__(**options)  # type: ignore[arg-type]
+        self._split = split
+
+    def clean(self, value: object) -> tuple[str, ...]:
+        """Return the texts that are not empty."""
+        parts = self._split(super().clean(value))
+        return tuple(part.strip() for part in parts if part.strip())
+
+
+class QueryForm(forms.Form):
+    """A new query."""
+
+    name = forms.CharField(max_length=100)
+    ref = forms.CharField(max_length=100, required=False, label="Asked of")
+    globs = ListField(str.splitlines, max_length=11_000, required=False, label="Paths")
+    contains = forms.CharField(max_length=LONGEST_PATTERN, required=False, label="Part of the path", strip=False)
+    regex = forms.CharField(max_length=LONGEST_PATTERN, required=False, label="Regular expression", strip=False)
+    types = ListField(lambda said: said.replace(",", " ").split(), max_length=1000, required=False, label="Types")
+    min_size_bytes = SizeField(max_length=30, required=False, label="At least")
+    max_size_bytes = SizeField(max_length=30, required=False, label="At most")
+    file_tags = ListField(str.splitlines, max_length=11_000, required=False, label="Tags of files")
+    tags_file = forms.CharField(max_length=LONGEST_PATTERN, required=False, label="File with the tags")
+
+
+def queries_page(request: PageRequest, project: str, name: str) -> HttpResponse:
+    """List the queries of a dataset; a POST makes one."""
+    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
+    form = QueryForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        said = form.cleaned_data
+        query, ref = said.pop("name"), said.pop("ref")
+        services.create_query(actor=request.actor, dataset=dataset, name=query, conditions=Conditions(**said), ref=ref)
+        messages.success(request, f"The query {query} is saved.")
+        return redirect("datasets:query", project=project, name=name, query=query)
+    for field, errors in form.errors.items():
+        messages.error(request, f"{form[field].label}: {' '.join(map(str, errors))}")
+    context = heading.of(request.actor, dataset, tab="queries") | {
+        "queries": queries.list_queries(request.actor, dataset).order_by("name"),
+        "form": form,
+    }
+    return render(request, "datasets/queries.html", context)
+
+
+def query_page(request: PageRequest, project: str, name: str, query: str) -> HttpResponse:
+    """Show what a query asks for, and the files that it selects of a commit."""
+    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
+    row = queries.get_query(request.actor, dataset, query)
+    ref = text(request, "ref") or row.ref or dataset.default_branch
+    source = queries.get_source(request.actor, row, ref)
+    page = queries.list_query_files(request.actor, row, source, cursor=text(request, "cursor"), limit=_ROWS)
+    context = heading.of(request.actor, dataset, tab="queries", ref=ref) | {
+        "query": row,
+        "commit": source,
+        "selection": queries.find_selection(row, source),
+        "input": f"{project}/{name}@{ref}:{row.name}",
+        "items": [(show_path(item.path), link_path(item.path), item) for item in page.items],
+        "next_cursor": page.next_cursor,
+    }
+    return render(request, "datasets/query.html", context)
+
+
+@require_POST
+def select(request: PageRequest, project: str, name: str, query: str) -> HttpResponse:
+    """Make the commit that holds what a query selects, and show its files."""
+    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
+    row = queries.get_query(request.actor, dataset, query)
+    source = queries.get_source(request.actor, row, request.POST.get("ref", "").strip())
+    commit = selections.select(actor=request.actor, query=row, source=source)
+    return redirect(f"{reverse('datasets:files', args=[project, name])}?ref={commit.id}")
+
+
+@require_POST
+def delete_query(request: PageRequest, project: str, name: str, query: str) -> HttpResponse:
+    """Delete a query; commits stay."""
+    dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
+    services.delete_query(actor=request.actor, query=queries.get_query(request.actor, dataset, query))
+    messages.success(request, f"The query {query} is deleted. What it selected stays.")
+    return redirect("datasets:queries", project=project, name=name)
