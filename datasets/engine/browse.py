@@ -19,6 +19,8 @@ LoadNames: TypeAlias = Callable[[str], bytes]
 # long one. It looks at so many files; each that has to be matched letter by letter counts for more.
 _MATCH_BUDGET = 1_000_000
 _MATCH_COST = 5
+# Making all entries of a range at once costs as much as making one in so many by themselves.
+_MANY = 8
 
 
 @dataclass(frozen=True)
@@ -115,18 +117,26 @@ class TreeView:
         for row in self._rows_of(query, position):
             if budget <= 0:
                 return Listing(items, row.first_path)
-            budget -= row.files
-            for entry in self._select_in(row, query, position):
-                budget -= _MATCH_COST
+            paths = self._select_in(row, query)
+            budget -= row.files + _MATCH_COST * len(paths)
+            for path in paths[bisect_left(paths, position) :]:
                 if len(items) == limit:
-                    return Listing(items, entry.path)
-                items.append(entry)
+                    return Listing(items, path)
+                items.append(self._entry(row, path))
         return Listing(items, None)
 
-    def select(self, query: CompiledQuery) -> Iterator[Entry]:
-        """Yield every file that a query selects, in order, reading one range at a time."""
+    def select(self, query: CompiledQuery) -> Iterator[tuple[RootRange, Sequence[bytes]]]:
+        """Yield the ranges with files that a query selects, each with the paths of these, in order."""
         for row in self._rows_of(query, query.prefix):
-            yield from self._select_in(row, query, query.prefix)
+            if paths := self._select_in(row, query):
+                yield row, paths
+
+    def load_entries(self, row: RootRange, paths: Sequence[bytes]) -> Sequence[Entry]:
+        """Return the entries of a range at these of its paths, in order."""
+        if len(paths) * _MANY < row.files:
+            return [self._entry(row, path) for path in paths]
+        wanted = set(paths)
+        return [entry for entry in self._load_range(row.range_id) if entry.path in wanted]
 
     def find_names(self, part: bytes, *, limit: int, most_files: int) -> NamesFound:
         """Return the first paths that hold `part`, in any case of ASCII letters.
@@ -156,15 +166,14 @@ class TreeView:
                 return
             yield row
 
-    def _select_in(self, row: RootRange, query: CompiledQuery, position: bytes) -> Iterator[Entry]:
-        """Yield the files of a range that a query selects. The range itself is read only if one may be selected."""
-        for path in query.find(self._load_names(row.range_id)):
-            if path < position:
-                continue
-            entries = self._load_range(row.range_id)
-            index = bisect_left(entries.paths, path)
-            if not query.asks_size or query.takes_size(entries.sizes[index]):
-                yield entries[index]
+    def _select_in(self, row: RootRange, query: CompiledQuery) -> Sequence[bytes]:
+        """Return the paths of a range that a query selects. The range itself is read only for the sizes."""
+        paths = query.find(self._load_names(row.range_id))
+        if not (paths and query.asks_size):
+            return paths
+        entries, wanted = self._load_range(row.range_id), set(paths)
+        sizes = zip(entries.paths, entries.sizes, strict=True)
+        return [path for path, size in sizes if query.takes_size(size) and path in wanted]
 
     def _sum_up(self, folder: bytes, after: bytes) -> FolderItem:
         start = folder + b"/"

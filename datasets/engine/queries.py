@@ -6,7 +6,7 @@ matched without backtracking, and the list of tags is read once.
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Final, Self
 
@@ -99,26 +99,25 @@ class CompiledQuery:
         """What all selected paths sort before; None where nothing is known of that."""
         return self._globs[0].end if len(self._globs) == 1 else None
 
-    def find(self, names: bytes) -> Iterator[bytes]:
-        """Yield the paths of a range, given in one piece, that meet every condition but that of the size."""
-        paths: Iterable[bytes] = find_holding(names, self._part, in_any_case=self._in_any_case)
+    def find(self, names: bytes) -> list[bytes]:
+        """Return the paths of a range, given in one piece, that meet every condition but that of the size."""
+        paths = list(find_holding(names, self._part, in_any_case=self._in_any_case))
         if self._endings:
-            paths = (path for path in paths if path.lower().endswith(self._endings))
+            paths = [path for path in paths if path.lower().endswith(self._endings)]
         if self._contains:
-            paths = (path for path in paths if self._contains in path.lower())
+            paths = [path for path in paths if self._contains in path.lower()]
         if self._tagged is not None:
             tagged = self._tagged
-            paths = (path for path in paths if path in tagged or path[path.rfind(b"/") + 1 :] in tagged)
-        return (path for path in paths if self._matches(path))
+            paths = [path for path in paths if path in tagged or path[path.rfind(b"/") + 1 :] in tagged]
+        if self._globs:
+            paths = [path for path in paths if any(glob.matches(path) for glob in self._globs)]
+        if self._regex is not None:
+            paths = [path for path in paths if self._regex.matches(to_text(path))]
+        return paths
 
     def takes_size(self, size: int) -> bool:
         """Return whether a file of this size meets the condition of the size."""
         return (self._least is None or size >= self._least) and (self._most is None or size <= self._most)
-
-    def _matches(self, path: bytes) -> bool:
-        if self._globs and not any(glob.matches(path) for glob in self._globs):
-            return False
-        return self._regex is None or self._regex.matches(to_text(path))
 
     def _rarest_part(self) -> tuple[bytes, bool]:
         """Return the longest text that all selected paths hold, and whether its case does not matter."""

@@ -4,6 +4,8 @@ Its tree names the packs of the source, so no content is copied. Its id is made 
 the same query of the same commit is the same commit, whoever asks and whenever.
 """
 
+from collections.abc import Sequence
+
 import structlog
 from django.db import transaction
 
@@ -23,7 +25,15 @@ from datasets.selectors.trees import open_tree
 from datasets.services import manifests, packs
 from datasets.services.packs import RangesForgotten
 from nearline.content.expressions import TooCostly
-from nearline.content.manifest import build_range, describe_range, encode_root, root_id, split_ranges
+from nearline.content.manifest import (
+    Entry,
+    RangeCutter,
+    RootRange,
+    build_range,
+    describe_range,
+    encode_root,
+    root_id,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -107,12 +117,24 @@ def _make(actor: Actor, query: Query, source: Commit, compiled: CompiledQuery) -
 
 def _write_tree(query: Query, source: Commit, compiled: CompiledQuery) -> str:
     """Put the manifests of what is selected into the store, one range at a time, and return the root."""
-    store = open_dataset_store(query.dataset)
-    ranges = []
-    for entries in split_ranges(open_tree(source).select(compiled)):
+    store, tree = open_dataset_store(query.dataset), open_tree(source)
+    cutter, ranges = RangeCutter(), list[RootRange]()
+
+    def keep(entries: Sequence[Entry]) -> None:
         encoded = build_range(entries)
         store.put(range_key(encoded.range_id), encoded.data)
         ranges.append(describe_range(entries, encoded.range_id))
+
+    for row, paths in tree.select(compiled):
+        if cutter.is_empty and len(paths) == row.files:
+            # All of the range is selected, and nothing stands before it: it is shared with the source.
+            ranges.append(row)
+            continue
+        for entry in tree.load_entries(row, paths):
+            if entries := cutter.add(entry):
+                keep(entries)
+    if rest := cutter.take():
+        keep(rest)
     if not ranges:
         raise NothingSelected(f"The query '{query.name}' selects no file of the {source.label}.")
     data = encode_root(ranges)

@@ -26,6 +26,7 @@ from datasets.models import (
     PRESENT,
     Branch,
     Commit,
+    CommitSource,
     Dataset,
     ManifestRange,
     Pack,
@@ -331,7 +332,8 @@ class _Rebuild:
         """Name commits that follow a head and are on no branch: the last ones may have been made after the record."""
         reached = self._stored.reached_from_heads()
         for id_, record in self._stored.commits.items():
-            if id_ in commits and id_ not in reached and record.parent in record_heads:
+            is_selection = record.source == CommitSource.QUERY
+            if id_ in commits and id_ not in reached and record.parent in record_heads and not is_selection:
                 self._result.notes.append(f"The commit {id_[:8]} follows the head of a branch and is on none.")
 
     def _find_newest(self) -> str | None:

@@ -17,12 +17,16 @@ _DATASET = "/datasets/team/digits"
 
 
 class DatasetServer:
-    """Answers like the API; `store` is what lies behind it, `tags` the tags that were made."""
+    """Answers like the API; `store` is what lies behind it, `tags` the tags that were made.
+
+    `selected` are the queries that were asked, and of what.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.store = FakeServer(folder)
         self.tags: dict[str, str] = {}
         self.exists = True
+        self.selected: list[tuple[str, str]] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         try:
@@ -53,6 +57,7 @@ class DatasetServer:
             ("GET", f"{_DATASET}/commits", lambda _q, _b: page(*self.store.commits[::-1])),
             ("GET", f"{_DATASET}/commits/([^/]+)", lambda ref, _q, _b: self._commit(ref)),
             ("GET", f"{_DATASET}/files", self._files),
+            ("POST", f"{_DATASET}/queries/([^/]+)/select", self._select),
             ("POST", f"{_DATASET}/uploads", lambda _q, b: vars(self.store.start_upload(b["branch"], b["client_id"]))),
             ("POST", "/uploads/([^/]+)/packs", self._offer_packs),
             ("POST", "/uploads/([^/]+)/packs/complete", self._complete),
@@ -81,6 +86,11 @@ class DatasetServer:
     def _tag(self, _query, body):
         self.tags[body["name"]] = self._commit(body["commit"])["id"]
         return {"name": body["name"], "commit": self.tags[body["name"]]}
+
+    def _select(self, name, _query, body):
+        """Select everything."""
+        self.selected.append((name, body["ref"]))
+        return self._commit(body["ref"])
 
     def _files(self, query, _body):
         tree = self.store.tree(self._commit(query["ref"])["root"])

@@ -254,11 +254,6 @@ def test_a_clone_is_refused_where_there_is_no_room(cli, linked, tmp_path, monkey
     assert not (tmp_path / "big").exists()
 
 
-def test_a_saved_query_is_refused_instead_of_cloning_everything(cli, here):
-    assert cli("data", "clone", "team/digits", "--query", "cats").exit_code == 2
-    assert list(here.iterdir()) == []
-
-
 def test_a_clone_can_point_to_the_cached_copy(server, cli, linked, tmp_path):
     head = server.store.commits[-1]["id"]
     copy = tmp_path / "cache" / "digits"

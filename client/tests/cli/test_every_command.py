@@ -20,7 +20,9 @@ GROUPS = {
     "data": {
         *("init", "link", "sync", "upload", "download", "put", "rm", "clone", "list", "commits", "files", "verify"),
         *("cache", "uncache", "status", "diff", "revert", "branch", "tag", "damage"),
+        *("queries", "query_files", "clone_query"),
     },
+    "data query": {"list", "create", "show", "files", "select", "delete"},
     "flow": {"validate", "push", "run", "list"},
     "run": {"list", "show", "logs", "cancel", "retry", "keep"},
     "job": {

@@ -16,9 +16,10 @@ from compute.services import jobs, submissions
 from compute.services.submissions import Submission
 from compute.workers import releases
 from core import clock, tasks
+from datasets.engine.queries import Conditions
 from datasets.errors import CacheFull, CacheInUse
-from datasets.models import CachedCommit, CacheHold, CacheSite, StoredTree, TreeHold
-from datasets.services import cache_sites, caches, trees
+from datasets.models import CachedCommit, CacheHold, CacheSite, Commit, StoredTree, TreeHold
+from datasets.services import cache_sites, caches, queries, trees
 from datasets.services.trees import SourceFile
 from experiments.models import Experiment
 from tests.factories import compute as make
@@ -98,6 +99,18 @@ def test_what_it_reads_is_mounted_and_stays_until_it_has_ended(member, project, 
     jobs.cancel_job(actor=member, job=job)
     releases.release_data()
     assert caches.uncache(actor=member, cached_commit_id=cached.pk).state == "evicting"
+
+
+def test_a_job_that_names_a_query_reads_what_it_selects(member, project, template, cached):
+    queries.create_query(actor=member, dataset=cached.dataset, name="all", conditions=Conditions(globs=("**",)))
+
+    job = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, data=["team-a/digits@:all"]))
+
+    job.refresh_from_db()
+    (commit_id,) = job.spec["commits"]
+    selection = Commit.objects.get(pk=commit_id)
+    assert (selection.source, selection.parent_id) == ("query", cached.commit_id)
+    assert selection.root == job.spec["data"][0]["source"]["root"]
 
 
 def test_a_job_is_submitted_once_more_with_the_same_commit_of_its_data(member, project, template, cached):

@@ -28,7 +28,9 @@ def view(files=FILES) -> TreeView:
 
 
 def selected(tagged=None, **conditions) -> list[str]:
-    return [entry.path.decode() for entry in view().select(CompiledQuery(Conditions(**conditions), tagged))]
+    found = list(view().select(CompiledQuery(Conditions(**conditions), tagged)))
+    assert [[entry.path for entry in view().load_entries(row, paths)] for row, paths in found] == [p for _, p in found]
+    return [path.decode() for _, paths in found for path in paths]
 
 
 @pytest.mark.parametrize(

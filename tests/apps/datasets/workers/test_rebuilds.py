@@ -8,9 +8,10 @@ from accounts.models import Project
 from core import clock
 from datasets.adapters.opening import open_dataset_store, open_store
 from datasets.engine.layout import commit_key, pack_key, range_key, root_key
-from datasets.models import Branch, Commit, Dataset, ManifestRange, Pack, PackState, StoredTree, Tag
+from datasets.engine.queries import Conditions
+from datasets.models import Branch, Commit, Dataset, ManifestRange, Pack, PackState, Query, StoredTree, Tag
 from datasets.selectors.trees import TreeReader, list_entries
-from datasets.services import branches, datasets, trees, uploads
+from datasets.services import branches, datasets, queries, selections, trees, uploads
 from datasets.workers import collection, rebuilds, records
 from tests.factories.datasets import PackedTree, commit_files, make_dataset, send_tree, source_files, upload_tree
 from tests.factories.disasters import lose_database
@@ -33,6 +34,7 @@ def everything() -> dict[str, list[tuple]]:
         "commits": rows_of(Commit, *COMMIT, *COUNTS),
         "branches": rows_of(Branch, "dataset_id", "name", "head_id"),
         "tags": rows_of(Tag, "dataset_id", "name", "commit_id"),
+        "queries": rows_of(Query, "dataset_id", "name", "ref", "conditions"),
         "packs": rows_of(Pack, "dataset_id", "sha256", "size_bytes", "state", "lender__dataset_id"),
         "ranges": rows_of(ManifestRange, "dataset_id", "range_id", "files", "size_bytes", "is_committed", "packs__sha256"),
         "trees": rows_of(StoredTree, "dataset_id", "root", "files", "size_bytes", "ranges__range_id"),
@@ -56,6 +58,9 @@ def history(dataset, member, site_admin):
     commit_files(member, dataset, {"a/one": b"changed", "three": b"3"}, branch="dev", message="on dev ✓")
     commit_files(member, dataset, {"a/one": b"1", "two": b"2" * 1000, "new": b"n"}, message="second")
     branches.create_tag(actor=member, dataset=dataset, name="v1.0", commit=first)
+    large = Conditions(min_size_bytes=1000)
+    query = queries.create_query(actor=member, dataset=dataset, name="large", conditions=large, ref="v1.0")
+    selections.select(actor=member, query=query, source=Branch.objects.get(dataset=dataset, name="main").head)
     datasets.update_dataset(
         actor=site_admin, dataset=dataset, changes={"description": "of lungs", "kind": "images", "idle_days": 3.5}
     )

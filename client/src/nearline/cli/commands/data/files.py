@@ -177,7 +177,7 @@ def clone_query(
     commit: Commit = None,
     parallel: Parallel = None,
 ) -> None:
-    """Get what a query selects into a new folder, as `clone --query` does."""
+    """Get what a query selects into a new folder."""
     if not query:
         raise InvalidRequest("It needs a query.", hint="Add --query NAME; `nearline data query list` lists them.")
     session = session_of(context)

@@ -45,9 +45,9 @@ def create_query(
     ] = None,
     tags_file: Annotated[str, typer.Option(help="The CSV or YAML file with the tags; else tags.csv, tags.yaml.")] = "",
 ) -> None:
-    """Save a query. A file is selected when it meets all conditions: one of the paths and types, all file tags.
+    """Save a query.
 
-    A branch, tag or commit in REF is what is asked where no other is named.
+    A file is selected when it meets all conditions: one of the paths and types, all file tags. A branch, tag or commit in REF is what is asked where no other is named.
     """
     session = session_of(context)
     query = session.client().datasets.create_query(
@@ -81,9 +81,9 @@ def list_query_files(context: typer.Context, name: Name, reference: Ref = HERE, 
 
 
 def select(context: typer.Context, name: Name, reference: Ref = HERE) -> None:
-    """Make the commit that holds what a query selects; asked again, it is the same one.
+    """Make a commit of what a query selects.
 
-    Jobs, clones and caches do so by themselves.
+    Asked again, it is the same one. Jobs, clones and caches do so by themselves.
     """
     session = session_of(context)
     target = with_query(_target(session, reference), name)

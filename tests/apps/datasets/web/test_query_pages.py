@@ -1,0 +1,76 @@
+"""The pages of saved queries: made, looked at, made into a commit, deleted."""
+
+import pytest
+
+from datasets.models import Commit, Query
+from tests.factories.datasets import commit_files
+from tests.markup import flat
+
+pytestmark = pytest.mark.django_db
+
+PAGE = "/datasets/team-a/xrays/queries/"
+
+
+@pytest.fixture
+def commit(member, dataset):
+    return commit_files(member, dataset, {"a.png": b"a" * 2000, "b/c d.png": b"c", "notes.txt": b"n"})
+
+
+def test_a_query_is_made_by_a_form_and_shows_what_it_selects(browser, commit):
+    answer = browser.post(
+        PAGE, {"name": "pictures", "globs": "*.png\r\n\r\nb/**", "types": "png, jpg", "max_size_bytes": "1 kB"}
+    )
+
+    assert answer.headers["Location"] == f"{PAGE}pictures/"
+    assert Query.objects.get().conditions == {
+        "globs": ["*.png", "b/**"],
+        "types": ["png", "jpg"],
+        "max_size_bytes": 1000,
+    }
+    page = flat(browser.get(f"{PAGE}pictures/").content.decode())
+    assert f'?ref={commit.id}&amp;file=b/c%20d.png">b/c d.png</a>' in page
+    assert "a.png</a>" not in page
+    assert "nearline data clone team-a/xrays@main:pictures" in page
+
+
+def test_a_size_that_is_none_is_said_so_and_what_was_typed_stays(browser, commit):
+    page = flat(
+        browser.post(PAGE, {"name": "pictures", "contains": "x-ray", "min_size_bytes": "huge"}).content.decode()
+    )
+
+    assert "At least: " in page
+    assert 'value="x-ray"' in page
+    assert not Query.objects.exists()
+
+
+def test_what_is_selected_becomes_a_commit_that_the_page_links(browser, commit):
+    browser.post(PAGE, {"name": "pictures", "types": "png"})
+
+    answer = browser.post(f"{PAGE}pictures/select/", {"ref": "main"})
+
+    made = Commit.objects.get(source="query")
+    assert answer.headers["Location"] == f"/datasets/team-a/xrays/?ref={made.id}"
+    page = flat(browser.get(f"{PAGE}pictures/").content.decode())
+    assert "2 of 3 files, 2.0 kB, as commit" in page
+    # It is on no branch, so the dataset has as many commits as before.
+    assert 'Commits<span class="n">1</span>' in page
+
+
+def test_who_may_only_read_sees_queries_and_no_way_to_change_them(browser, sign_in, viewer, commit):
+    browser.post(PAGE, {"name": "pictures", "types": "png"})
+
+    page = sign_in(viewer).get(PAGE).content.decode()
+
+    assert ">pictures</a>" in page
+    assert "New query" not in page
+    assert "Delete" not in page
+
+
+def test_a_query_is_deleted(browser, commit):
+    browser.post(PAGE, {"name": "pictures", "types": "png"})
+
+    answer = browser.post(f"{PAGE}pictures/delete/")
+
+    assert answer.headers["Location"] == PAGE
+    assert not Query.objects.exists()
+    assert "No query yet" in browser.get(PAGE).content.decode()
