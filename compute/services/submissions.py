@@ -213,7 +213,7 @@ def find_datasets(*, actor: Actor, template: Template, wanted: Submission) -> li
     if wanted.data and not resources.list_readable_sites(template.resource):
         resource = template.resource.name
         raise InvalidJobSpec(f"{resource} has no cache site that its jobs can read, so they cannot read datasets.")
-    found = [selections.resolve(actor, reference) for reference in wanted.data]
+    found = [selections.resolve(actor=actor, reference=reference) for reference in wanted.data]
     if len({each.dataset.name for each in found}) < len(found):
         raise InvalidJobSpec("Two of the datasets have the same name, so they would lie in the same folder.")
     return found

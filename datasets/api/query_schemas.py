@@ -14,6 +14,9 @@ from datasets.models import Query
 
 Pattern = Annotated[bounds.Line, Field(max_length=LONGEST_PATTERN)]
 Patterns = Annotated[list[Pattern], Field(max_length=MOST_PATTERNS)]
+AskedRef = Annotated[
+    bounds.Name, Field(max_length=100, description="The branch, tag or commit to ask; empty: what the query says.")
+]
 
 
 class QueryIn(BodySchema):
@@ -24,7 +27,7 @@ class QueryIn(BodySchema):
     """
 
     name: Label
-    ref: Annotated[bounds.Name, Field(max_length=100)] = ""
+    ref: AskedRef = ""
     globs: Patterns = []
     contains: Pattern = ""
     regex: Pattern = ""
@@ -52,7 +55,7 @@ class QueryOut(Schema):
     """A saved query. `description` says in a line what it asks for; `reference` names what it selects as input."""
 
     name: str
-    ref: str
+    ref: AskedRef
     reference: str
     description: str
     globs: list[str]
@@ -96,6 +99,6 @@ class QueriesOut(Schema):
 
 
 class SelectIn(BodySchema):
-    """What to ask: a branch, a tag, a commit or `latest`; empty: what the query says."""
+    """What to ask."""
 
-    ref: Annotated[bounds.Name, Field(max_length=100)] = ""
+    ref: AskedRef = ""

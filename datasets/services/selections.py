@@ -42,7 +42,7 @@ _TRIES = 3
 _LONGEST_MESSAGE = 500
 
 
-def resolve(actor: Actor, reference: str) -> ResolvedCommit:
+def resolve(*, actor: Actor, reference: str) -> ResolvedCommit:
     """Return the commit that a reference leads to; with a query, the one that holds what it selects.
 
     Raises what `datasets.resolve` and `select` raise.

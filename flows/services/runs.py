@@ -208,7 +208,7 @@ def _resolve_datasets(actor: Actor, spec: FlowSpec, chosen: Mapping[str, str]) -
         raise InvalidParameters(f"No step of this flow reads {', '.join(unread)}.")
     for reference in sorted(references):
         wanted = _choose(reference, chosen[reference]) if reference in chosen else reference
-        resolved = selections.resolve(actor, wanted)
+        resolved = selections.resolve(actor=actor, reference=wanted)
         found[reference] = {
             "reference": reference,
             "dataset": reference.partition("@")[0],

@@ -94,12 +94,12 @@ def test_a_reference_names_the_query_behind_its_colon(member, dataset, query, co
     newest = commit_files(member, dataset, {**FILES, "c.png": b"c"})
     name = f"{dataset.project.name}/xrays"
 
-    by_tag = selections.resolve(member, f"{name}@v1:pictures").commit
-    by_default = selections.resolve(member, f"{name}@:pictures").commit
+    by_tag = selections.resolve(actor=member, reference=f"{name}@v1:pictures").commit
+    by_default = selections.resolve(actor=member, reference=f"{name}@:pictures").commit
 
     assert paths_of(by_tag) == ["a.png", "b.png"]
     assert paths_of(by_default) == ["a.png", "b.png", "c.png"]
-    assert selections.resolve(member, f"{name}@v1").commit == commit
+    assert selections.resolve(actor=member, reference=f"{name}@v1").commit == commit
     assert dataset_reads.resolve(member, f"{name}@:pictures").commit == newest
 
 
@@ -115,12 +115,12 @@ def test_a_query_is_asked_of_what_it_says_where_nothing_else_is_named(member, da
 @pytest.mark.parametrize("reference", ["xrays@main:none", "xrays@:none"])
 def test_a_query_that_is_not_there_is_said_so(member, dataset, query, reference):
     with pytest.raises(QueryNotFound):
-        selections.resolve(member, f"{dataset.project.name}/{reference}")
+        selections.resolve(actor=member, reference=f"{dataset.project.name}/{reference}")
 
 
 def test_a_colon_without_a_query_is_no_reference(member, dataset, query):
     with pytest.raises(InvalidReference):
-        selections.resolve(member, f"{dataset.project.name}/xrays@main:")
+        selections.resolve(actor=member, reference=f"{dataset.project.name}/xrays@main:")
 
 
 def test_tags_come_from_the_list_of_the_commit_that_is_asked(member, dataset, commit):

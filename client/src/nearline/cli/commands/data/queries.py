@@ -47,7 +47,8 @@ def create_query(
 ) -> None:
     """Save a query.
 
-    A file is selected when it meets all conditions: one of the paths and types, all file tags. A branch, tag or commit in REF is what is asked where no other is named.
+    A file is selected when it meets all conditions: one of the paths and types, all file tags. A branch,
+    tag or commit in REF is what is asked where no other is named.
     """
     session = session_of(context)
     query = session.client().datasets.create_query(
