@@ -72,6 +72,12 @@ def test_what_is_selected_is_a_commit_behind_the_one_that_was_asked(viewer, quer
     assert b"".join(files.open_file(viewer, selection, path=b"b.png").read()) == b"three"
 
 
+def test_ranges_that_are_selected_whole_are_those_of_the_source(member, dataset, commit):
+    query = queries.create_query(actor=member, dataset=dataset, name="all", conditions=Conditions(globs=("**",)))
+
+    assert selections.select(actor=member, query=query, source=commit).root == commit.root
+
+
 def test_the_branch_stays_where_it_is(member, dataset, query, commit):
     selections.select(actor=member, query=query, source=commit)
 
