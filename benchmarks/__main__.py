@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import experiments, fan, handover, handover_peers, pages
+from benchmarks import experiments, fan, handover, handover_peers, pages, pods
 from benchmarks.data_plane import compare, growth
 
 BENCHMARKS = {
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "handover": handover.main,
     "handover_peers": handover_peers.main,
     "pages": pages.main,
+    "pods": pods.main,
 }
 
 for name in sys.argv[1:] or BENCHMARKS:

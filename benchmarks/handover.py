@@ -9,8 +9,6 @@ them.
 
 import contextlib
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,7 +17,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.counted import read_counts
-from tests.journeys.product import ROOT, Product
+from benchmarks.product import shell
+from tests.journeys.product import Product
 
 STEPS = int(os.environ.get("BENCH_STEPS", "40"))
 HISTORY = [int(count) for count in os.environ.get("BENCH_HISTORY", "0,10000").split(",")]
@@ -70,9 +69,9 @@ def main() -> None:
             product.api("POST", "/projects", {"name": "bench"})
             if count:
                 _run(product, "past", 10)
-                product.wait_for(lambda: _shell(product, _UNSTORED), lambda count: int(count) == 0)
+                product.wait_for(lambda: shell(product, _UNSTORED), lambda count: int(count) == 0)
                 product.stop()
-                _shell(product, _SEED.format(count=count))
+                shell(product, _SEED.format(count=count))
                 product.start()
             _run(product, "warm", STEPS)
             before, after, delays = _run(product, "chain", STEPS)
@@ -102,7 +101,7 @@ def _run(product: Counted, flow: str, steps: int) -> tuple[Spent, Spent, list[fl
     product.api("POST", "/flows", {"project": "bench", "text": text})
     run = product.api("POST", f"/flows/bench/{flow}/runs", {})
     before = product.spent()
-    _shell(product, _WAIT.format(run_id=run["id"]))
+    shell(product, _WAIT.format(run_id=run["id"]))
     after = product.spent()
     done = product.api("GET", f"/runs/{run['id']}")
     if done["state"] != "succeeded":
@@ -130,12 +129,6 @@ def _running() -> Iterator[Counted]:
             yield product
         finally:
             product.stop()
-
-
-def _shell(product: Product, script: str) -> str:
-    command = [sys.executable, str(ROOT / "manage.py"), "shell", "-v", "0", "-c", script]
-    done = subprocess.run(command, cwd=ROOT, env=product.environment, check=True, capture_output=True, text=True)
-    return done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
 
 
 if __name__ == "__main__":

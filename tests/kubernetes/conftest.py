@@ -37,10 +37,10 @@ def cluster_folder() -> Iterator[tuple[Path, Cleaner]]:
 
 
 @contextlib.contextmanager
-def running_control_plane() -> Iterator[ControlPlane]:
+def running_control_plane(**settings: str) -> Iterator[ControlPlane]:
     """Run a control plane with kwok."""
     with cluster_folder() as (folder, _):
-        control_plane = ControlPlane(folder)
+        control_plane = ControlPlane(folder, **settings)
         try:
             control_plane.start()
             start_kwok(control_plane)

@@ -41,16 +41,18 @@ class ControlPlane:
 
     namespace = "tests"
 
-    def __init__(self, folder: Path, *, node: str = "", node_grace_s: int = 50) -> None:
+    def __init__(self, folder: Path, *, node: str = "", node_grace_s: int = 50, audited: str = "") -> None:
         """`node` names a node whose kubelet may connect with `node_kubeconfig`.
 
-        A node that was not heard of for `node_grace_s` is lost.
+        A node that was not heard of for `node_grace_s` is lost. What the user `audited` asks is in `audit_log`, a line
+        of JSON for each call.
         """
         self.folder = folder
         self.address = "127.0.0.1"
         self.services = SERVICE_RANGE
         self.kubeconfig = folder / "admin.kubeconfig"
         self.node_kubeconfig = folder / "node.kubeconfig"
+        self.audit_log = folder / "audit.log"
         self.port = reserve_port()
         self.server = f"https://127.0.0.1:{self.port}"
         (folder / "logs").mkdir()
@@ -58,6 +60,7 @@ class ControlPlane:
         self._admin = User("admin", "system:masters", secrets.token_urlsafe())
         self._node = User(f"system:node:{node}", "system:nodes", secrets.token_urlsafe())
         self._node_grace_s = node_grace_s
+        self._audited = audited
         self._etcd = f"http://127.0.0.1:{reserve_port()}"
         self._etcd_peers = f"http://127.0.0.1:{reserve_port()}"
         self._connections = contextlib.ExitStack()
@@ -118,6 +121,7 @@ class ControlPlane:
                 "--enable-admission-plugins=NodeRestriction",
                 "--allow-privileged",
                 "--kubelet-preferred-address-types=InternalIP",
+                *self._audit_flags(),
             ],
         )
         if self.api is None:
@@ -171,6 +175,14 @@ class ControlPlane:
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
         token = self.api.create(path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
         return json.dumps(self._kubeconfig(User(service_account, "", token)))
+
+    def _audit_flags(self) -> list[str]:
+        if not self._audited:
+            return []
+        rules = [{"level": "Metadata", "users": [self._audited], "omitStages": ["RequestReceived", "ResponseStarted"]}]
+        policy = self.folder / "audit.json"
+        policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
+        return [f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}"]
 
     def _start_controller(self, name: str, *flags: str) -> None:
         self.programs.start(

@@ -1,0 +1,147 @@
+"""Jobs of a flow as pods of a cluster with many simulated nodes: starts a second, API calls a pod, memory, idling.
+
+kwok says what kubelets would say about 500 nodes and 5,000 pods; API server, etcd and controllers are real. The calls
+are those that the API server has counted for the platform's account. All pods run until every one was started, then the
+cluster is left alone for a minute, then they end. `make kube-tools` builds what it takes. `BENCH_PODS`, `BENCH_NODES`
+and `BENCH_IDLE_S` change the size.
+"""
+
+import json
+import os
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from benchmarks.product import running, shell
+from tests.journeys.product import Product
+from tests.kubernetes.conftest import running_control_plane
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.kwok import add_node, gpu_node
+from tests.kubernetes.rbac import manifests_for
+
+PODS = int(os.environ.get("BENCH_PODS", "5000"))
+NODES = int(os.environ.get("BENCH_NODES", "500"))
+IDLE_S = float(os.environ.get("BENCH_IDLE_S", "60"))
+_NAMESPACE = "bench"
+_OF_ONE_STEP = 1000
+_MIB = 1 << 20
+_AT_ONCE = 16
+
+# Asked of the database by a process of its own, so that telling does not cost the platform anything.
+_WAIT = """
+import time
+from compute.models import Job
+while (count := Job.objects.filter(state="{state}").count()) < {pods}:
+    time.sleep(1)
+"""
+
+
+def main() -> None:
+    account = f"system:serviceaccount:{_NAMESPACE}:nearline"
+    with running_control_plane(audited=account) as control_plane, running() as product:
+        _attach(control_plane, product)
+        print(f"{PODS} pods on {NODES} simulated nodes", flush=True)
+        before = len(_calls(control_plane))
+        product.api("POST", "/flows/bench/pods/runs", {})
+        shell(product, _WAIT.format(state="running", pods=PODS))
+        print(
+            f"starts            {_rate(_calls(control_plane)[before:]):8.0f} a second asked of the API server",
+            flush=True,
+        )
+        time.sleep(10)
+        resting = len(_calls(control_plane))
+        time.sleep(IDLE_S)
+        idle = len(_calls(control_plane)) - resting
+        print(f"all running, idle {idle / IDLE_S * 60:8.0f} calls a minute", flush=True)
+        _end_pods(control_plane)
+        shell(product, _WAIT.format(state="succeeded", pods=PODS))
+        pods = f"/api/v1/namespaces/{_NAMESPACE}/pods"
+        product.wait_for(lambda: control_plane.api.list(pods), lambda left: not left, limit_s=600)
+        calls = _calls(control_plane)[before:]
+        print(f"whole life        {len(calls) / PODS:8.2f} calls a pod: {_by_kind(calls)}")
+        print(f"memory            {_peak_bytes(product) / _MIB:8.0f} MiB at most, the platform's processes together")
+
+
+def _attach(control_plane: ControlPlane, product: Product) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: add_node(control_plane, gpu_node(f"node-{number}")), range(NODES)))
+    control_plane.create_namespace(_NAMESPACE, enforce="restricted")
+    objects = {"apiVersion": "v1", "kind": "List", "items": manifests_for(_NAMESPACE)}
+    control_plane.kubectl("apply", "-f", "-", manifest=objects)
+    kubeconfig = product.home / "kubeconfig"
+    kubeconfig.write_text(control_plane.kubeconfig_of("nearline", namespace=_NAMESPACE))
+    where = ["--kubeconfig", str(kubeconfig), "--namespace", _NAMESPACE]
+    images = ["--agent-image", "agent", "--image", "user", "--set", "platform_url=http://nearline.test"]
+    product.cli("compute", "attach", "lab-k8s", *where, *images, "--no-probe", cwd=product.home)
+    shape = {"resource": "lab-k8s", "name": "small", "cpu_millicores": 1000, "memory_bytes": 2**30}
+    product.api("POST", "/compute/templates", shape)
+    product.api("POST", "/projects", {"name": "bench"})
+    steps = "".join(
+        f"  - name: s{first}\n    command: 'true'\n    env: {{SIMULATED_END: never}}\n"
+        f"    grid: {{n: {list(range(first, min(first + _OF_ONE_STEP, PODS)))}}}\n    compute: [lab-k8s.small]\n"
+        for first in range(0, PODS, _OF_ONE_STEP)
+    )
+    product.api("POST", "/flows", {"project": "bench", "text": f"flow: pods\nsteps:\n{steps}"})
+
+
+def _calls(control_plane: ControlPlane) -> list[dict]:
+    """Return the calls so far, but those that wait for changes."""
+    lines = control_plane.audit_log.read_text().splitlines() if control_plane.audit_log.exists() else []
+    return [call for call in map(json.loads, lines) if call["verb"] != "watch"]
+
+
+def _rate(calls: list[dict]) -> float:
+    pods = [call for call in calls if call["verb"] == "create" and call["objectRef"]["resource"] == "pods"]
+    moments = sorted(datetime.fromisoformat(call["requestReceivedTimestamp"]).timestamp() for call in pods)
+    return len(moments) / (moments[-1] - moments[0])
+
+
+def _by_kind(calls: list[dict]) -> str:
+    kinds = Counter()
+    for call in calls:
+        what = call.get("objectRef", {})
+        kinds[f"{call['verb']} {what.get('resource', call['requestURI'])} {what.get('subresource', '')}".strip()] += 1
+    return ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+
+
+def _end_pods(control_plane: ControlPlane) -> None:
+    """End all pods as a node does whose containers have ended well, and whose agent has stored an empty output."""
+    path = f"/api/v1/namespaces/{_NAMESPACE}/pods"
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(partial(_end_pod, control_plane, path), control_plane.api.list(path)))
+
+
+def _end_pod(control_plane: ControlPlane, path: str, pod: dict) -> None:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    times = {"startedAt": pod["status"]["startTime"], "finishedAt": now}
+    agent = {"exitCode": 0, "reason": "Completed", "message": json.dumps({"root": ""}), **times}
+    ended = {"exitCode": 0, "reason": "Completed", **times}
+    status = {
+        "phase": "Succeeded",
+        "initContainerStatuses": [
+            {**container, "ready": False, "state": {"running": None, "terminated": agent}}
+            for container in pod["status"]["initContainerStatuses"]
+        ],
+        "containerStatuses": [
+            {**container, "ready": False, "state": {"running": None, "terminated": ended}}
+            for container in pod["status"]["containerStatuses"]
+        ],
+    }
+    control_plane.api.patch(f"{path}/{pod['metadata']['name']}/status", {"status": status})
+
+
+def _peak_bytes(product: Product) -> int:
+    """Return the most memory that each process of the platform has held, all together."""
+    total = 0
+    for process in product.processes.values():
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        (peak,) = (line for line in lines if line.startswith("VmHWM:"))
+        total += int(peak.split()[1]) * 1024
+    return total
+
+
+if __name__ == "__main__":
+    main()
