@@ -51,8 +51,8 @@ class ResourceKind:
     - One that `runs_gangs` starts several replicas of a job, on as many nodes.
     - One that `keeps_checkpoints` gives jobs checkpoint folders, which outlive their runs.
     - Ports of jobs can be reached on one that `opens_ports`.
-    - `starts_at_once` is how many jobs are started side by side: several where a start waits for a network. `start` of
-      its drivers then does not use the database.
+    - Each question to one that `is_remote` is a call over a network, and counted there: jobs are started several at a
+      time, so `start` of its drivers does not use the database, and logs of silent jobs are read less often.
     - One that `shares_gpus` gives a job part of a GPU; the others give whole ones only.
     """
 
@@ -70,6 +70,6 @@ class ResourceKind:
     runs_gangs: bool = False
     keeps_checkpoints: bool = False
     opens_ports: bool = False
-    starts_at_once: int = 1
+    is_remote: bool = False
     shares_gpus: bool = True
     keep_ended: timedelta = timedelta(days=14)

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import groupby
 from typing import Any
 
 import structlog
@@ -39,6 +38,7 @@ LEASE = timedelta(seconds=30)
 # So few that all of them are asked for before the first one's lease runs out, also where a start takes seconds.
 _CLAIMED_AT_ONCE = 50
 _MOST_STARTS = 3
+_STARTED_AT_ONCE = 8
 _LAUNCHED = (
     *journal.LOCKED_FIELDS,
     *("project_id", "name", "spec", "kind", "node_name", "cpu_millicores", "memory_bytes", "gpus", "evictions"),
@@ -174,11 +174,11 @@ def _start(jobs: Iterable[Job]) -> None:
     prepared = isolation.for_each(failures.PREPARE, jobs, _prepare)
     ended = [step for step in prepared if isinstance(step, journal.Step)]
     starts = [start for start in prepared if isinstance(start, _Start)]
-    for at_once, group in groupby(sorted(starts, key=_at_once), key=_at_once):
-        with ThreadPoolExecutor(at_once, thread_name_prefix="start") as pool:
-            executor = pool if at_once > 1 else None
-            answers = isolation.for_each(failures.START, group, _start_one, key=_id_of, executor=executor)
-            ended += filter(None, answers)
+    here = [start for start in starts if not _is_remote(start)]
+    ended += filter(None, isolation.for_each(failures.START, here, _start_one, key=_id_of))
+    with ThreadPoolExecutor(_STARTED_AT_ONCE, thread_name_prefix="start") as pool:
+        remote = filter(_is_remote, starts)
+        ended += filter(None, isolation.for_each(failures.START, remote, _start_one, key=_id_of, executor=pool))
     if ended:
         with transaction.atomic():
             journal.record_steps(ended, now=clock.now())
@@ -213,8 +213,8 @@ def _start_one(start: _Start) -> journal.Step | None:
     return None
 
 
-def _at_once(start: _Start) -> int:
-    return drivers.get_kind(start.job.resource.kind).starts_at_once
+def _is_remote(start: _Start) -> bool:
+    return drivers.get_kind(start.job.resource.kind).is_remote
 
 
 def _id_of(start: _Start) -> str:

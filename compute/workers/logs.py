@@ -18,7 +18,7 @@ from accounts.models import Project
 from compute.engine import log_index, log_text
 from compute.engine.states import HOLDING, JOB_STATES
 from compute.models import Job, ResourceState, StoredLogChunk
-from compute.selectors import failures
+from compute.selectors import failures, log_polls
 from compute.selectors import jobs as job_selectors
 from compute.selectors.stored_logs import MOST_CHUNK_BYTES, path_of
 from core import clock, hosts, isolation
@@ -27,6 +27,7 @@ from datasets.services import trees
 from datasets.services.trees import SourceFile, StoredTree
 
 _SYSTEM = Actor.system("logs")
+_PURPOSE = "store"
 _STORE_AFTER = timedelta(minutes=5)
 # A chunk that is shorter is written again together with what follows it, so that a long log has few.
 _SHORT_CHUNK_BYTES = MOST_CHUNK_BYTES // 4
@@ -90,7 +91,10 @@ def _read_pieces(job: Job) -> Iterator[_Piece]:
     newest = (
         StoredLogChunk.objects.filter(job=job).defer("index").order_by("-offset").first() if job.log_bytes else None
     )
+    if not (job.has_ended or log_polls.is_due(job, _PURPOSE)):
+        return
     size_bytes = job_selectors.read_live_log(job, 0, 0).size_bytes
+    log_polls.note(job, _PURPOSE, size_bytes)
     if size_bytes <= job.log_bytes:
         # A log may have become shorter, as after a crash of its host: what is stored stays.
         if job.has_ended:

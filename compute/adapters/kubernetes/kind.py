@@ -237,6 +237,6 @@ KIND = ResourceKind(
     keep_ended=KEEP_ENDED,
     runs_gangs=True,
     opens_ports=True,
-    starts_at_once=8,
+    is_remote=True,
     shares_gpus=False,
 )

@@ -183,7 +183,7 @@ def test_a_refused_start_fails_the_job_in_the_drivers_words(project, template, d
 
 
 def test_jobs_of_a_place_behind_a_network_are_started_side_by_side(project, template, driver, monkeypatch):
-    monkeypatch.setitem(drivers.KINDS, "simulated", replace(drivers.KINDS["simulated"], starts_at_once=3))
+    monkeypatch.setitem(drivers.KINDS, "simulated", replace(drivers.KINDS["simulated"], is_remote=True))
     together, start = threading.Barrier(3, timeout=60), driver.start
 
     def start_with_others(launch):
