@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 _SYSTEM = Actor.system("experiments")
-_PURPOSE = "experiment"
 _RUNNING_JOBS = ("running", "leaving", "suspending", "stopping")
 _READ_FIELDS = ("project_id", "job_id", "log_offset", "log_problems", "is_recorded", "tags")
 # How long after its job ended a log that cannot be read still holds its run up.
@@ -181,7 +180,8 @@ def _give_up(each: _Log, failure: Failure) -> None:
 def _read(each: _Log) -> _Reading | None:
     """Read on in one log; None when there is nothing new, or when it is too early to ask."""
     experiment, job = each.experiment, each.job
-    if not (job.has_ended or log_polls.is_due(job, _PURPOSE)):
+    purpose = "end of a log" if job.has_ended else "experiment"
+    if not log_polls.is_due(job, purpose):
         return None
     offset, rest, is_done, has_more = experiment.log_offset, b"", False, True
     records: list[Record] = []
@@ -189,7 +189,7 @@ def _read(each: _Log) -> _Reading | None:
     try:
         while has_more and offset - experiment.log_offset < _PIECE_BYTES:
             chunk = job_selectors.read_log(actor=_SYSTEM, job=job, offset=offset + len(rest))
-            log_polls.note(job, _PURPOSE, chunk.size_bytes)
+            log_polls.note(job, purpose, chunk.size_bytes)
             is_done = chunk.is_complete
             part = log_tags.harvest(rest + chunk.data, is_complete=is_done)
             rest = (rest + chunk.data)[part.consumed :]
@@ -200,7 +200,7 @@ def _read(each: _Log) -> _Reading | None:
     except ResourceUnreachable as error:
         has_waited = job.finished_at is not None and clock.now() - job.finished_at > _PATIENCE
         log.warning("harvest.unreachable", job=job.name, error=error.message)
-        log_polls.note(job, _PURPOSE, None)
+        log_polls.note(job, purpose, None)
         is_done, has_more = has_waited, False
     if offset == experiment.log_offset and not is_done:
         return None

@@ -1,12 +1,16 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
+from compute.adapters import drivers
+from compute.errors import ResourceUnreachable
 from compute.models import Job
-from compute.selectors import outputs
+from compute.selectors import log_polls, outputs
 from compute.workers import observe
 from core import clock, tasks
 from experiments.engine.log_tags import Problem
@@ -75,6 +79,29 @@ def test_metrics_are_read_while_the_job_runs_and_none_is_counted_twice(world: Wo
     assert points("loss") == [(0, 1.0), (1, 0.5), (2, 0.25), (3, 0.125)]
     last = MetricLast.objects.get(key="loss")
     assert (last.step, last.value, last.points) == (3, 0.125, 4)
+
+
+def test_the_end_of_a_log_on_a_cluster_is_asked_for_at_once_and_less_often_while_it_cannot_be_read(
+    world: World, running, monkeypatch
+):
+    monkeypatch.setattr(log_polls, "_polls", {})
+    job, asked = newest_attempt(running, "a").job, []
+    kind = job.resource.kind
+    monkeypatch.setitem(drivers.KINDS, kind, replace(drivers.KINDS[kind], is_remote=True))
+
+    def read_log(name, offset, limit):
+        asked.append(second)
+        raise ResourceUnreachable("The node does not answer.")
+
+    monkeypatch.setattr(world.driver_of(job.name), "read_log", read_log)
+    for second in range(40):
+        monkeypatch.setattr(log_polls, "time", SimpleNamespace(monotonic=lambda second=second: second))
+        if second == 20:
+            Job.objects.filter(pk=job.pk).update(state="succeeded", finished_at=clock.now())
+        harvest.read_running() if second < 20 else harvest.read_ended([job.pk])
+
+    assert [second for second in asked if second < 20] == [0, 1, 2, 3, 4, 5, 7, 9, 12, 15, 19]
+    assert [second for second in asked if second >= 20] == [20, 21, 22, 23, 24, 25, 27, 29, 32, 35, 39]
 
 
 def test_two_harvesters_at_once_count_each_point_once(world: World, running):
