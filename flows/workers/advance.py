@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import IntegrityError
 from django.db.models import Q, QuerySet
 from prometheus_client import Histogram
 
@@ -23,7 +24,8 @@ from flows.selectors import failures, specs
 from flows.workers import apply, handover, snapshots, staging
 from flows.workers.snapshots import Ended, News
 
-_FORECAST_LEASE_S = 60.0
+# For what takes longer than usual: forecasts, and reading the logs of many jobs.
+_LONG_LEASE_S, _MANY_LOGS = 60.0, 20
 
 ADVANCE_SECONDS = Histogram("nearline_flow_advance_seconds", "Time that one call of advance took")
 
@@ -39,7 +41,9 @@ def advance_run(run_id: str) -> None:
                 run = snapshots.get_run(run_id)
     except LeaseLost:
         return
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, IntegrityError) and not Run.objects.filter(pk=run_id, lease_token=token).exists():
+            return  # the lease had run out, and who took it then wrote the same rows first
         leases.release(Run.objects.filter(pk=run_id), token)
         raise
 
@@ -57,8 +61,8 @@ def _advance_once(run: Run, token: str) -> bool:
         staging.reconcile_inputs(run.pk)
     now = clock.now()
     news = snapshots.read_news(run, now)
-    if snapshots.may_forecast(run):
-        leases.renew(Run.objects.filter(pk=run.pk), token, for_s=_FORECAST_LEASE_S)
+    if snapshots.may_forecast(run) or len(news.ended_jobs) > _MANY_LOGS:
+        leases.renew(Run.objects.filter(pk=run.pk), token, for_s=_LONG_LEASE_S)
     ended = _settle(run, news)
     loaded = snapshots.load(run, now, news, ended)
     transitions = planner.plan(loaded.snapshot, now)

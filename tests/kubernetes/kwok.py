@@ -15,6 +15,7 @@ SIMULATED = {"kwok.x-k8s.io/node": "fake"}
 def start_kwok(control_plane: ControlPlane) -> None:
     """Drive the nodes that `gpu_node` describes; a node without their annotation is left to its own kubelet."""
     ((key, value),) = SIMULATED.items()
+    port = reserve_port()
     control_plane.programs.start(
         "kwok",
         [
@@ -23,7 +24,8 @@ def start_kwok(control_plane: ControlPlane) -> None:
             f"--config={Path(__file__).with_name('stages.yaml')}",
             f"--manage-nodes-with-annotation-selector={key}={value}",
             "--node-ip=127.0.0.1",
-            f"--server-address=127.0.0.1:{reserve_port()}",
+            f"--server-address=127.0.0.1:{port}",
+            f"--node-port={port}",  # it answers for the kubelets too: no pod has a log
             "--node-lease-duration-seconds=40",
         ],
     )

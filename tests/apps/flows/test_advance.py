@@ -4,7 +4,9 @@ import pytest
 
 from compute.models import Job
 from core import leases
+from core.models import Failure
 from experiments.models import Experiment
+from flows.engine import planner
 from flows.models import Attempt, Run, RunEvent, Step
 from flows.services import runs
 from flows.workers import advance
@@ -248,9 +250,31 @@ def test_two_workers_at_once_do_no_harm(world: World, member, project):
     assert states(run)["a"] == "queued"
 
 
+def test_a_worker_that_was_overtaken_while_it_planned_leaves_no_failure(world: World, member, project, monkeypatch):
+    run, plan, overtaken = world.start(member, project, CHAIN), planner.plan, []
+
+    def plan_slowly(snapshot, now):
+        transitions = plan(snapshot, now)
+        if not overtaken:
+            overtaken.append(run.pk)
+            Run.objects.filter(pk=run.pk).update(lease_expires_at=now)
+            advance.advance_each([run.pk])
+        return transitions
+
+    monkeypatch.setattr(planner, "plan", plan_slowly)
+
+    advance.advance_each([run.pk])
+
+    assert overtaken == [run.pk]
+    assert states(run) == {"a": "queued", "b": "pending", "c": "pending"}
+    assert Attempt.objects.count() == Job.objects.count() == 1
+    assert not Failure.objects.exists()
+    numbers = list(RunEvent.objects.filter(run=run).order_by("seq").values_list("seq", flat=True))
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
 def test_a_worker_that_lost_its_lease_writes_nothing(world: World, member, project):
     from core import clock
-    from flows.engine import planner
     from flows.errors import LeaseLost
     from flows.workers import apply, snapshots
 
