@@ -87,6 +87,7 @@ class KubernetesDriver:
         # What saves calls to the process that starts and follows a job: it asks for both again where it does not know.
         self._secret_forms: dict[str, list[bytes]] = {}
         self._forgotten: dict[str, int] = {}
+        self._kept: dict[str, tuple[str, str]] = {}  # the job and the root of an output, which is opened often
 
     @property
     def connection(self) -> ClusterConnection:
@@ -242,6 +243,7 @@ class KubernetesDriver:
         self._ask(lambda: self._gateway.delete(f"{self._secrets_path}/{pod_name}"))
         self._logs.remove(pod_name)
         self._forgotten.pop(pod_name, None)
+        self._kept.pop(pod_name, None)
         self._secret_forms.pop(pod_name, None)
 
     def list_leftovers(self) -> Mapping[str, Collection[str]]:
@@ -367,15 +369,21 @@ class KubernetesDriver:
         return sorted((pod for pod in self._ask(self._cache.list) if states.name_of(pod) == name), key=states.rank_of)
 
     def _find_output(self, name: str) -> OutputReader | None:
-        pod = self._find_pod(name)
-        if pod is None:
-            raise FileNotFoundError(f"The pod of {name} is gone.")
-        if not states.has_ended(pod):
-            return None
-        root = states.kept_root(pod)
-        if root is None:
-            raise FileNotFoundError(f"The output of {name} was not stored.")
-        return self._outputs.open(pod["metadata"]["labels"][manifests.JOB_ID], root) if root else None
+        pod_name = object_name(self._settings, name)
+        kept = self._kept.get(pod_name)
+        if kept is None:
+            pod = self._find_pod(name)
+            if pod is None:
+                raise FileNotFoundError(f"The pod of {name} is gone.")
+            if not states.has_ended(pod):
+                return None
+            root = states.kept_root(pod)
+            if root is None:
+                raise FileNotFoundError(f"The output of {name} was not stored.")
+            kept = pod["metadata"]["labels"][manifests.JOB_ID], root
+            _remember(self._kept, pod_name, kept)
+        job_id, root = kept
+        return self._outputs.open(job_id, root) if root else None
 
     def _is_ours(self, pod: Json) -> bool:
         labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
