@@ -13,22 +13,15 @@ from core.errors import InvalidInput
 from datasets.errors import CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite
 from datasets.selectors import caches
 from datasets.services import cache_sites
+from web.form_fields import OptionalSizeField
 from web.host_choice import host_field
 
 
 class PolicyForm(forms.Form):
-    """What a site may hold, and after how many idle days a commit leaves; 0 means never."""
+    """What a site may hold (empty: the site decides), and after how many idle days a commit leaves; 0 means never."""
 
-    capacity = forms.CharField(max_length=30, required=False)
+    capacity = OptionalSizeField()
     idle_days = forms.FloatField(min_value=0, max_value=10_000, initial=1, label="Idle days")
-
-    def clean_capacity(self) -> int | None:
-        """Read a size as people write it; without one the site decides."""
-        said = self.cleaned_data["capacity"]
-        try:
-            return units.parse_bytes(said) if said else None
-        except InvalidInput as error:
-            raise forms.ValidationError(error.message) from error
 
 
 class SiteForm(PolicyForm):

@@ -10,28 +10,15 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from accounts.web.requests import PageRequest, text
-from core import units
-from core.errors import InvalidInput
 from datasets.engine.queries import LONGEST_PATTERN, Conditions
 from datasets.selectors import datasets, queries
 from datasets.services import queries as services
 from datasets.services import selections
 from datasets.web import heading
 from datasets.web.paths import link_path, show_path
+from web.form_fields import OptionalSizeField
 
 _ROWS = 100
-
-
-class SizeField(forms.CharField):
-    """A size as people write it, in bytes; None where it is empty."""
-
-    def clean(self, value: object) -> int | None:
-        """Read the size."""
-        said = super().clean(value)
-        try:
-            return units.parse_bytes(said) if said else None
-        except InvalidInput as error:
-            raise forms.ValidationError(error.message) from error
 
 
 class ListField(forms.CharField):
@@ -47,25 +34,72 @@ class ListField(forms.CharField):
         return tuple(part.strip() for part in parts if part.strip())
 
 
+def _text(placeholder: str = "") -> forms.TextInput:
+    return forms.TextInput({"class": "mono", "autocomplete": "off", "placeholder": placeholder})
+
+
+def _lines(placeholder: str) -> forms.Textarea:
+    return forms.Textarea({"class": "form-control mono", "rows": 2, "placeholder": placeholder})
+
+
 class QueryForm(forms.Form):
     """A new query."""
 
-    name = forms.CharField(max_length=100)
-    ref = forms.CharField(max_length=100, required=False, label="Asked of")
-    globs = ListField(str.splitlines, max_length=11_000, required=False, label="Paths")
-    contains = forms.CharField(max_length=LONGEST_PATTERN, required=False, label="Part of the path", strip=False)
-    regex = forms.CharField(max_length=LONGEST_PATTERN, required=False, label="Regular expression", strip=False)
-    types = ListField(lambda said: said.replace(",", " ").split(), max_length=1000, required=False, label="Types")
-    min_size_bytes = SizeField(max_length=30, required=False, label="At least")
-    max_size_bytes = SizeField(max_length=30, required=False, label="At most")
-    file_tags = ListField(str.splitlines, max_length=11_000, required=False, label="Tags of files")
-    tags_file = forms.CharField(max_length=LONGEST_PATTERN, required=False, label="File with the tags")
+    name = forms.CharField(max_length=100, widget=forms.TextInput({"autocomplete": "off"}))
+    globs = ListField(
+        str.splitlines,
+        max_length=11_000,
+        required=False,
+        label="Paths, one a line",
+        help_text="One of them. * stays within a name, ** crosses folders.",
+        widget=_lines("train/**/*.png"),
+    )
+    contains = forms.CharField(
+        max_length=LONGEST_PATTERN, required=False, label="Part of the path", strip=False, widget=_text()
+    )
+    regex = forms.CharField(
+        max_length=LONGEST_PATTERN,
+        required=False,
+        label="Regular expression",
+        strip=False,
+        widget=_text(r"_\d{3}\.png$"),
+    )
+    types = ListField(
+        lambda said: said.replace(",", " ").split(),
+        max_length=1000,
+        required=False,
+        label="Types",
+        widget=_text("png jpg"),
+    )
+    min_size_bytes = OptionalSizeField(label="At least", widget=forms.TextInput({"placeholder": "10 kB"}))
+    max_size_bytes = OptionalSizeField(label="At most", widget=forms.TextInput({"placeholder": "1 GB"}))
+    file_tags = ListField(
+        str.splitlines,
+        max_length=11_000,
+        required=False,
+        label="Tags of files, one a line",
+        help_text="All of them, as a CSV or YAML file of the commit lists them.",
+        widget=_lines("label=Fibrosis"),
+    )
+    tags_file = forms.CharField(
+        max_length=LONGEST_PATTERN,
+        required=False,
+        label="File with the tags",
+        widget=_text("tags.csv or tags.yaml"),
+    )
+    ref = forms.CharField(
+        max_length=100,
+        required=False,
+        label="Asked of",
+        help_text="A branch, tag or commit, where no other is named.",
+        widget=_text("the newest commit"),
+    )
 
 
 def queries_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     """List the queries of a dataset; a POST makes one."""
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
-    form = QueryForm(request.POST or None)
+    form = QueryForm(request.POST or None, auto_id="query-%s")
     if request.method == "POST" and form.is_valid():
         said = form.cleaned_data
         query, ref = said.pop("name"), said.pop("ref")

@@ -9,10 +9,10 @@ from django.views.decorators.http import require_POST
 from accounts import selectors
 from accounts.web.requests import PageRequest, text
 from core import units
-from core.errors import InvalidInput
 from core.pagination import paginate
 from datasets.selectors import storage
 from datasets.services import storage_limits
+from web.form_fields import OptionalSizeField
 
 _PROJECTS = 30
 
@@ -20,15 +20,7 @@ _PROJECTS = 30
 class LimitForm(forms.Form):
     """The most that a project may store; empty: no limit."""
 
-    limit = forms.CharField(max_length=30, required=False)
-
-    def clean_limit(self) -> int | None:
-        """Read a size as people write it."""
-        said = self.cleaned_data["limit"]
-        try:
-            return units.parse_bytes(said) if said else None
-        except InvalidInput as error:
-            raise forms.ValidationError(error.message) from error
+    limit = OptionalSizeField()
 
 
 def storage_page(request: PageRequest) -> HttpResponse:

@@ -4,6 +4,7 @@ A failure is recorded (`core.models.Failure`), logged under the record's id, cou
 that doubles each time. What concerns the whole process, such as a database that is away, is recorded for no item.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
@@ -76,13 +77,13 @@ def for_each(
     results: list[R] = []
     interruption: Exception | None = None
     due: Iterable[tuple[T, str, bool]] = _due(kind, items, key)
-    begun: dict[str, Future[R]] = {}
+    begun: deque[Future[R]] = deque()
     if executor is not None:
         due = list(due)
-        begun = {item_id: executor.submit(work, item) for item, item_id, _ in due}
+        begun.extend(executor.submit(work, item) for item, _, _ in due)
     for item, item_id, has_failed in due:
         try:
-            results.append(work(item) if executor is None else begun[item_id].result())
+            results.append(begun.popleft().result() if begun else work(item))
         except (OperationalError, InterfaceError) as error:
             if not _database_answers():
                 raise

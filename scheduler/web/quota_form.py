@@ -4,10 +4,9 @@ from typing import Any
 
 from django import forms
 
-from core import units
-from core.errors import InvalidInput
 from core.units import ONE_GPU
 from scheduler.services.queues import MOST_RANK, Quota
+from web.form_fields import OptionalSizeField
 
 _HOUR_S = 3600
 
@@ -20,7 +19,7 @@ class QuotaForm(forms.Form):
 
     gpus = forms.FloatField(min_value=0, max_value=10**6, label="GPUs")
     cpu = forms.FloatField(min_value=0, max_value=10**9, required=False, label="CPU cores")
-    memory = forms.CharField(max_length=30, required=False, label="Memory")
+    memory = OptionalSizeField(label="Memory")
     weight = forms.FloatField(min_value=0, max_value=10**9, required=False, label="Over-quota weight")
     limit = forms.FloatField(min_value=0, max_value=10**6, required=False, label="Limit")
     department = forms.CharField(max_length=63, required=False, label="Department")
@@ -30,14 +29,6 @@ class QuotaForm(forms.Form):
     nodes_interactive = forms.CharField(max_length=1000, required=False, label="Nodes for interactive work")
     rank = forms.IntegerField(min_value=1, max_value=MOST_RANK, required=False, label="Place in the order of pools")
     reclaim_after = forms.FloatField(min_value=0, max_value=10**6, required=False, label="Reclaimed after")
-
-    def clean_memory(self) -> int | None:
-        """Read a size as people write it."""
-        size = self.cleaned_data["memory"]
-        try:
-            return units.parse_bytes(size) if size else None
-        except InvalidInput as error:
-            raise forms.ValidationError(error.message) from error
 
     def read(self) -> Quota:
         """Return what the fields say."""
