@@ -1,11 +1,14 @@
 """The HTTP API: mounts every app's routes under /api/v1."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from django.http import HttpRequest
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 from ninja.parser import Parser
+from ninja.renderers import JSONRenderer
+from ninja.responses import NinjaJSONEncoder
 
 from accounts.api import routes as accounts_routes
 from accounts.api.auth import authenticate
@@ -29,6 +32,19 @@ class BoundedParser(Parser):
         return bounds.read_json(request.body)
 
 
+class _Encoder(NinjaJSONEncoder):
+    def default(self, value: Any) -> Any:
+        if isinstance(value, datetime):
+            return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return super().default(value)
+
+
+class Renderer(JSONRenderer):
+    """Writes each time with its milliseconds; Django leaves them out at a whole second, which some readers refuse."""
+
+    encoder_class = _Encoder
+
+
 class Api(NinjaAPI):
     """An API whose description also says what all routes share."""
 
@@ -43,6 +59,7 @@ api = Api(
     description="Versioned datasets next to the GPUs that train on them, and the flows that run there.",
     auth=authenticate,
     parser=BoundedParser(),
+    renderer=Renderer(),
     docs_url="/docs",
     urls_namespace="api",
 )

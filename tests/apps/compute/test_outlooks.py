@@ -92,7 +92,7 @@ def test_api_and_pages_say_the_same_sentence(member, project, whole, at_noon):
     assert (answer["wait_class"], answer["line"]) == ("by_right", 1)
     (place,) = answer["places"]
     assert (place["template"], place["is_chosen"], place["run_s"]) == ("scripted.whole", True, 600)
-    assert place["finishes_at"] == "2026-11-01T14:10:00Z"
+    assert place["finishes_at"] == "2026-11-01T14:10:00.000Z"
 
 
 def test_what_strangers_hold_is_told_without_their_names(member, site_admin, project, whole, at_noon):

@@ -154,7 +154,7 @@ def test_a_trial_that_starts_now_and_one_that_waits_say_so(member, project, at_n
     assert (first["starts_now"], first["outlook"]["text"]) == (True, "It would start now on lab-0.")
     assert second["starts_now"] is False
     assert second["outlook"]["text"].startswith("It would not start now: ")
-    assert second["outlook"]["likely_at"] == "2026-11-01T13:00:00Z"
+    assert second["outlook"]["likely_at"] == "2026-11-01T13:00:00.000Z"
     assert Job.objects.count() == 1
 
 

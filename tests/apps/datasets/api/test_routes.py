@@ -262,7 +262,7 @@ def test_files_are_listed_by_folder_and_by_pattern(api, commit):
         ("a.txt", "file", 3, None),
         ("b", "folder", 3, 1),
     ]
-    assert top["items"][0]["mtime"] == "2023-11-14T22:13:20Z"
+    assert top["items"][0]["mtime"] == "2023-11-14T22:13:20.000Z"
     assert [(item["name"], item["path"]) for item in matching["items"]] == [("c.png", "b/c.png")]
 
 
