@@ -352,7 +352,10 @@ class KeepsCheckpoints(Protocol):
         """Return the names of all folders of which there is something. Raises ResourceUnreachable."""
 
     def delete_checkpoint(self, name: str) -> None:
-        """Delete a folder that no job uses. Unknown names are fine. Raises ResourceUnreachable."""
+        """Delete a folder. One that a run may still write to stays. Unknown names are fine.
+
+        Raises ResourceUnreachable.
+        """
 
 
 @runtime_checkable

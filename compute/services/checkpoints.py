@@ -55,11 +55,17 @@ def attach(jobs: Sequence[Job]) -> None:
 
 @transaction.atomic
 def record_saved(*, job_id: str, step: int, at: datetime | None) -> None:
-    """Note the newest checkpoint that a job told of, and when it was made. Without a folder nothing is kept of it."""
-    job = Job.objects.filter(pk=job_id, checkpoint__isnull=False).only("checkpoint_id", "workload_id").first()
+    """Note the newest checkpoint that a job told of, and when it was made.
+
+    Without a folder nothing is kept of it, nor when a run elsewhere has the folder meanwhile.
+    """
+    known = Job.objects.filter(pk=job_id, checkpoint__isnull=False)
+    job = known.only("checkpoint_id", "workload_id", "resource_id").first()
     if job is None:
         return
     row = Checkpoint.objects.select_for_update().get(pk=job.checkpoint_id)
+    if row.resource_id not in {None, job.resource_id}:
+        return
     now = clock.now()
     saved_at = min(at or now, now)
     if row.saved_at is not None and saved_at <= row.saved_at:

@@ -1,6 +1,7 @@
 """What the pod of a job asks of the platform, with a token that is good for one run of one job while that runs.
 
-It may read what the job's spec says that the job reads, and store the job's output: nothing else.
+It may read what the job's spec says that the job reads and the checkpoint that it goes on from, and store the job's
+output: nothing else.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import Tree
 from compute.engine.states import HOLDING
 from compute.errors import MountNotFound
-from compute.models import Job, OutputState
+from compute.models import Checkpoint, Job, OutputState
 from compute.selectors.outputs import holder_of
 from datasets.selectors import trees
 from datasets.services import tree_archives
@@ -53,7 +54,7 @@ def authenticate(secret: str) -> Job:
 
 
 def read_tree(*, job: Job, kind: str, name: str) -> Iterator[bytes]:
-    """Return one of the trees that a job reads as an archive.
+    """Return one of the trees that a job reads as an archive; its checkpoint is called after its root.
 
     Raises MountNotFound, and TreeNotFound when it is not stored.
     """
@@ -63,6 +64,9 @@ def read_tree(*, job: Job, kind: str, name: str) -> Iterator[bytes]:
         if mount.name == name and isinstance(mount.source, Tree):
             tree = trees.get_mounted(_SYSTEM, mount.source.dataset_id, mount.source.root)
             return tree_archives.read_archive(actor=_SYSTEM, tree=tree)
+    if kind == "checkpoint" and (checkpoint := Checkpoint.objects.filter(pk=job.checkpoint_id, root=name).first()):
+        tree = trees.get_mounted(_SYSTEM, checkpoint.dataset_id, checkpoint.root)
+        return tree_archives.read_archive(actor=_SYSTEM, tree=tree)
     raise MountNotFound(f"The job {job.name} reads no tree called '{kind}/{name}'.")
 
 

@@ -41,8 +41,19 @@ def take(job: Job) -> CheckpointFolder | None:
         starting.update(starts=F("starts") - 1, lease_expires_at=clock.now() + _LOOK_AGAIN, reason=reason)
         tasks.enqueue("compute.store_checkpoints")
         return None
-    Checkpoint.objects.filter(pk=row.pk).update(resource=job.resource_id)
+    changes: dict[str, object] = {"resource": job.resource_id}
+    if row.resource is not None and row.resource_id != job.resource_id:
+        state = "is detached" if row.resource.detached_at is not None else "does not answer"
+        changes |= _without_progress(row, f"{row.resource.name} {state}, so the checkpoint there was left behind.")
+    Checkpoint.objects.filter(pk=row.pk).update(**changes)
     return CheckpointFolder(row.pk, Tree(row.dataset_id, row.root) if row.root else None)
+
+
+def _without_progress(row: Checkpoint, why: str) -> dict[str, object]:
+    """Return what is known of a folder whose newest content the next run will not find."""
+    goes_on = "It goes on from an older one, which was stored." if row.root else "It begins anew."
+    progress = dict.fromkeys(("step", "saved_at", "interrupted_at", "resumed_step", "lost_s"))
+    return {**progress, "error": f"{why} {goes_on}"}
 
 
 def _is_lost(resource: Resource) -> bool:
@@ -80,8 +91,9 @@ def _store(row: Checkpoint) -> None:
 def _give_up(row: Checkpoint, failure: Failure) -> None:
     """Let the job that waits go on from what the store has."""
     if failure.attempts >= _MOST_TRIES:
-        error = f"The checkpoint on {row.resource} could not be stored: {failure.error}"
-        Checkpoint.objects.filter(pk=row.pk).update(resource=None, is_wanted=False, error=error)
+        why = f"The checkpoint on {row.resource} could not be stored: {failure.error.rstrip('.')}."
+        changes = _without_progress(row, why)
+        Checkpoint.objects.filter(pk=row.pk).update(resource=None, is_wanted=False, **changes)
         isolation.forget(failure.kind, [row.pk])
 
 

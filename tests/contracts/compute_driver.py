@@ -17,6 +17,7 @@ import pytest
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, NfsExport, SourceKind, Tree, Volume
 from compute.engine.ports import (
+    CheckpointFolder,
     ComputeDriver,
     EndCause,
     JobReport,
@@ -28,7 +29,7 @@ from compute.engine.ports import (
     TerminalRequest,
     UsageSample,
 )
-from compute.errors import ConnectionBroken, JobNotRunning, PortNotOpen, StartRefused
+from compute.errors import ConnectionBroken, JobNotRunning, PortNotOpen, ResourceUnreachable, StartRefused
 
 DEADLINE_S = 60
 SOURCES = {
@@ -79,6 +80,18 @@ class Place(ABC):
     def restart(self) -> None:
         """Replace `driver` by a new one over the same state, as after a restart of the platform."""
 
+    def start_with_checkpoint(self, name: str, command: str, checkpoint: CheckpointFolder | None) -> None:
+        self.driver.start(replace(self.make(name, command), checkpoint=checkpoint))
+
+    def run(self, name: str, command: str, *, tree: Tree | None = None) -> str:
+        """Run a command with a checkpoint folder to its end, and return what it printed."""
+        self.start_with_checkpoint(name, command, CheckpointFolder("ckpt_1", tree))
+        self.wait_for_end(name)
+        return self.driver.read_log(name, 0, 1000).data.decode()
+
+    def make(self, name: str, command: str, **spec) -> Launch:
+        return make_launch(name, command, **spec)
+
     def report(self, name: str) -> JobReport | None:
         return {report.name: report for report in self.driver.list_jobs()}.get(name)
 
@@ -90,6 +103,12 @@ class Place(ABC):
                 return report
             self.driver.wait_for_news(0.02)
         pytest.fail(f"{name} did not become {states} within {DEADLINE_S} s, but is {self.report(name)}")
+
+    def wait_for_log(self, name: str, text: str) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while self.driver.read_log(name, 0, 1000).data.decode() != text:
+            assert time.monotonic() < deadline
+            self.driver.wait_for_news(0.02)
 
     def wait_for_end(self, name: str) -> JobReport:
         return self.wait_for(name, ReportState.SUCCEEDED, ReportState.FAILED, ReportState.LOST)
@@ -119,6 +138,82 @@ class PortContract:
     def test_a_job_that_there_is_not_has_no_port(self, place):
         with pytest.raises(JobNotRunning):
             asyncio.run(ask(place.driver, "nobody", 1))
+
+
+class CheckpointContract:
+    """What a driver that keeps checkpoint folders promises besides.
+
+    Its place has `store_checkpoint`, after which the stored tree `r1` has a file `steps` of that content.
+    """
+
+    def test_the_next_run_finds_what_the_last_one_has_saved_however_it_ended(self, place):
+        place.run("train", "echo 900 > $NEARLINE_CHECKPOINT_DIR/steps; kill -9 $$")
+
+        assert place.run("train-2", APPEND.format(1000)) == "900\n"
+        assert kept(place) == {"steps": b"900\n1000\n"}
+
+    def test_a_job_without_checkpoints_has_no_such_folder(self, place):
+        place.start_with_checkpoint("plain", "echo [$NEARLINE_CHECKPOINT_DIR]", None)
+        place.wait_for_end("plain")
+
+        assert place.driver.read_log("plain", 0, 100).data == b"[]\n"
+        assert "ckpt_1" not in place.driver.list_checkpoints()
+
+    def test_it_goes_on_from_the_stored_tree_and_may_change_it(self, place):
+        place.store_checkpoint("stored\n")
+
+        assert place.run("train", APPEND.format("here"), tree=STORED) == "stored\n"
+        assert kept(place) == {"steps": b"stored\nhere\n"}
+
+    def test_what_was_made_of_the_stored_tree_here_is_not_replaced_by_it(self, place):
+        place.store_checkpoint("stored\n")
+        place.run("train", APPEND.format("here"), tree=STORED)
+
+        assert place.run("train-2", APPEND.format("again"), tree=STORED) == "stored\nhere\n"
+
+    def test_a_newer_tree_of_another_place_replaces_what_is_here(self, place):
+        place.run("train", APPEND.format("here") + "; touch $NEARLINE_CHECKPOINT_DIR/old")
+        place.store_checkpoint("elsewhere\n")
+
+        assert place.run("train-2", APPEND.format("back"), tree=STORED) == "elsewhere\n"
+        assert kept(place) == {"steps": b"elsewhere\nback\n"}
+
+    def test_a_file_that_there_is_not_cannot_be_read_from_it(self, place):
+        place.run("train", APPEND.format(1))
+
+        for path in ("nothing", "steps/nothing", "../steps"):
+            with pytest.raises(OSError):
+                place.driver.open_checkpoint("ckpt_1").open(path)
+
+    def test_it_is_deleted_by_its_name(self, place):
+        place.run("train", APPEND.format(1))
+        assert "ckpt_1" in place.driver.list_checkpoints()
+
+        place.driver.delete_checkpoint("ckpt_1")
+        place.driver.delete_checkpoint("ckpt_1")
+
+        assert "ckpt_1" not in place.driver.list_checkpoints()
+        assert place.driver.open_checkpoint("ckpt_1") is None
+
+    def test_a_run_that_still_uses_it_is_ended_before_the_next_one_starts_and_hinders_its_deletion(self, place):
+        endless = "trap '' TERM; echo 900 > $NEARLINE_CHECKPOINT_DIR/steps; echo saved; while :; do sleep 0.1; done"
+        place.start_with_checkpoint("given-up", endless, CheckpointFolder("ckpt_1"))
+        place.wait_for_log("given-up", "saved\n")
+        place.driver.delete_checkpoint("ckpt_1")
+
+        with pytest.raises(ResourceUnreachable, match="given-up is being ended"):
+            place.start_with_checkpoint("train", APPEND.format(1000), CheckpointFolder("ckpt_1"))
+        place.wait_for_end("given-up")
+
+        assert place.run("train", APPEND.format(1000)) == "900\n"
+
+
+STORED = Tree("ds_1", "r1")
+APPEND = "cat $NEARLINE_CHECKPOINT_DIR/steps; echo {} >> $NEARLINE_CHECKPOINT_DIR/steps"
+
+
+def kept(place) -> dict[str, bytes]:
+    return read_output(place.driver.open_checkpoint("ckpt_1"))
 
 
 class TerminalContract:

@@ -45,7 +45,7 @@ from compute.engine.ports import (
     UsageSample,
 )
 from compute.engine.secret_forms import forms_of
-from compute.errors import StartRefused
+from compute.errors import ResourceUnreachable, StartRefused
 from core.errors import NotFound, PlatformError
 from datasets.errors import HydrationStopped
 
@@ -102,6 +102,7 @@ class LocalDriver:
         is_handed_on = False
         try:
             if not folder.has_begun():
+                self._end_older_run(launch)
                 missing = self._open_missing_trees(launch)
                 if missing:
                     self._bring_and_start(folder, launch, missing, lock)
@@ -125,6 +126,23 @@ class LocalDriver:
             return {tree: self._trees.open_tree(tree, launch) for tree in missing}
         except NotFound as error:
             raise StartRefused(error.message) from error
+
+    def _end_older_run(self, launch: Launch) -> None:
+        """End a run that still uses the checkpoint folder of this one. Raises ResourceUnreachable until it has ended.
+
+        There is one where the platform had given up the run of a host that was away.
+        """
+        older = self._runs_with(launch.checkpoint.name) - {launch.name} if launch.checkpoint is not None else set()
+        for name in older:
+            self.stop(name, 0)
+        if older:
+            raise ResourceUnreachable(f"{', '.join(sorted(older))} is being ended, which used the checkpoint folder.")
+
+    def _runs_with(self, checkpoint: str) -> set[str]:
+        """Return the runs that may still write to a checkpoint folder."""
+        facts = {marker.name: self._folder(marker.name).read("launch.json") for marker in self._live.iterdir()}
+        users = {name for name, fact in facts.items() if fact is not None and fact.get("checkpoint") == checkpoint}
+        return {name for name in users if self._is_at_work(self._folder(name))}
 
     def _stale_checkpoint(self, launch: Launch) -> Tree | None:
         """Return the tree that is to be put in place of what the checkpoint folder of a job holds, if any."""
@@ -279,8 +297,9 @@ class LocalDriver:
         return self._checkpoints.list_names()
 
     def delete_checkpoint(self, name: str) -> None:
-        """Delete a checkpoint folder."""
-        self._checkpoints.delete(name)
+        """Delete a checkpoint folder, unless a run may still write to it."""
+        if not self._runs_with(name):
+            self._checkpoints.delete(name)
 
     def forget(self, name: str) -> None:
         """Remove the marker and what is of no use after the end."""
@@ -295,8 +314,7 @@ class LocalDriver:
     def delete(self, name: str) -> None:
         """Remove the job's folder, unless the job is live."""
         folder = self._folder(name)
-        is_live = (self._live / name).exists() or (folder.is_locked() and not folder.has_ended())
-        if not is_live:
+        if not ((self._live / name).exists() or self._is_at_work(folder)):
             shutil.rmtree(folder.path, ignore_errors=True)
 
     async def open_port(self, name: str, rank: int, port: int) -> TcpConnection:  # noqa: ARG002 (there is one replica)
@@ -321,6 +339,10 @@ class LocalDriver:
             os.read(self._listener, 1 << 16)
         return True
 
+    @staticmethod
+    def _is_at_work(folder: JobFolder) -> bool:
+        return folder.is_locked() and not folder.has_ended()
+
     def _folder(self, name: str) -> JobFolder:
         return JobFolder(self._jobs / name)
 
@@ -343,7 +365,7 @@ def _facts(launch: Launch, cores: Sequence[int]) -> Mapping[str, object]:
     """Return what is written down of a launch: no environment and no secrets."""
     roots = sorted(tree.root for tree in _trees_of(launch))
     facts = {"token": launch.token, "job_id": launch.job_id, "cores": cores, "argv": launch.spec.argv()}
-    return facts | {"roots": roots}
+    return facts | {"roots": roots, "checkpoint": launch.checkpoint and launch.checkpoint.name}
 
 
 def _trees_of(launch: Launch) -> set[Tree]:

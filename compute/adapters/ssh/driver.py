@@ -9,6 +9,7 @@ from datetime import datetime
 
 from compute.adapters.local import questions
 from compute.adapters.ssh import wire
+from compute.adapters.ssh.checkpoint_files import HostFolderReader
 from compute.adapters.ssh.connection import HostConnection
 from compute.adapters.stored_outputs import SentOutput, StoredOutputs
 from compute.engine.mounts import SourceKind, describe_kinds
@@ -17,6 +18,8 @@ from compute.errors import StartRefused
 
 MOUNTABLE = frozenset({SourceKind.TREE})
 _NEWS_S = 10.0
+# A folder may hold very many files.
+_PATIENCE_S = 60.0
 
 
 class SshDriver:
@@ -88,6 +91,19 @@ class SshDriver:
     def delete(self, name: str) -> None:
         """Have its files removed."""
         self._connection.call("delete", name=name)
+
+    def open_checkpoint(self, name: str) -> OutputReader | None:
+        """Read a folder on the host, piece by piece."""
+        files = self._connection.call("list_checkpoint_files", name=name, patience_s=_PATIENCE_S)
+        return None if files is None else HostFolderReader(self._connection, name, wire.files_from_json(files))
+
+    def list_checkpoints(self) -> Sequence[str]:
+        """Return what the host says."""
+        return list(self._connection.call("list_checkpoints"))
+
+    def delete_checkpoint(self, name: str) -> None:
+        """Have a folder removed."""
+        self._connection.call("delete_checkpoint", name=name, patience_s=_PATIENCE_S)
 
     def wait_for_news(self, timeout_s: float) -> bool:
         """Wait for the host to have news."""

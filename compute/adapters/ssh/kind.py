@@ -184,5 +184,6 @@ KIND = ResourceKind(
     open=open_driver,
     mountable=MOUNTABLE,
     ignores_images=True,
+    keeps_checkpoints=True,
     keep_ended=timedelta(hours=1),
 )

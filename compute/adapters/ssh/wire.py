@@ -4,13 +4,15 @@ A frame is the length of a JSON text in four bytes, and the text.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
 from compute.engine.job_spec import JobSpec
+from compute.engine.mounts import Tree
 from compute.engine.ports import (
+    CheckpointFolder,
     EndCause,
     ForeignUse,
     GpuFacts,
@@ -18,6 +20,7 @@ from compute.engine.ports import (
     JobReport,
     Launch,
     NodeFacts,
+    OutputFile,
     ReplicaReport,
     ReportState,
 )
@@ -46,13 +49,19 @@ def launch_to_json(launch: Launch) -> Json:
     """Return a launch as JSON types, secrets included. A host runs no gangs: the launch has no peers."""
     plain = {item.name: getattr(launch, item.name) for item in fields(launch) if item.name != "peers"}
     gpus = [[share.index, share.milli] for share in launch.gpus]
-    return plain | {"spec": launch.spec.to_json(), "gpus": gpus, "secrets": dict(launch.secrets)}
+    checkpoint = launch.checkpoint and asdict(launch.checkpoint)
+    special = {"spec": launch.spec.to_json(), "gpus": gpus, "secrets": dict(launch.secrets), "checkpoint": checkpoint}
+    return plain | special
 
 
 def launch_from_json(value: Json) -> Launch:
     """Return what `launch_to_json` was given."""
     gpus = tuple(GpuShare(index, milli) for index, milli in value["gpus"])
-    return Launch(**{**value, "spec": JobSpec.from_json(value["spec"]), "gpus": gpus})
+    checkpoint = value["checkpoint"]
+    if checkpoint is not None:
+        tree = checkpoint["tree"]
+        checkpoint = CheckpointFolder(checkpoint["name"], tree and Tree(**tree))
+    return Launch(**{**value, "spec": JobSpec.from_json(value["spec"]), "gpus": gpus, "checkpoint": checkpoint})
 
 
 def nodes_to_json(nodes: Sequence[NodeFacts]) -> list[Json]:
@@ -85,3 +94,13 @@ def report_from_json(value: Json) -> JobReport:
     states = {"state": ReportState(value["state"]), "cause": EndCause(value["cause"])}
     replicas = tuple(ReplicaReport(ReportState(each["state"]), each["reason"]) for each in value["replicas"])
     return JobReport(**{**value, **moments, **states, "replicas": replicas})
+
+
+def files_to_json(files: Iterable[OutputFile]) -> list[Json]:
+    """Return the files of a folder as JSON types."""
+    return [asdict(file) for file in files]
+
+
+def files_from_json(values: Sequence[Json]) -> list[OutputFile]:
+    """Return what `files_to_json` was given."""
+    return [OutputFile(**value) for value in values]

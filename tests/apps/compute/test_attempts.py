@@ -12,7 +12,7 @@ from compute.adapters.attempt_tokens import sign_attempt
 from compute.adapters.stored_outputs import StoredTreeOutputs
 from compute.engine.mounts import Mount, Tree
 from compute.engine.states import JobState
-from compute.models import Job
+from compute.models import Checkpoint, Job, Resource
 from compute.workers import launches
 from nearline.content import archives
 from tests.factories.compute import make_resource, make_template, submit
@@ -94,7 +94,25 @@ def test_a_pod_reads_the_files_of_a_commit_that_its_job_reads(driver, project):
     assert read(answer) == {"a/one.txt": b"1", "two.txt": b"2" * 70_000}
 
 
-@pytest.mark.parametrize("path", ["/trees/code/other", "/trees/data/code", "/trees/input/a/0"])
+def test_a_pod_reads_the_checkpoint_that_its_job_goes_on_from(driver, project, tmp_path):
+    tree = make_tree(project, tmp_path / "saved", {"model": b"weights"})
+    Resource.objects.update(kind="ssh", is_simulated=False)
+    (job,) = submit(project, driver.template, "train", checkpoint="step:step_1")
+    Checkpoint.objects.update(dataset_id=tree.dataset_id, root=tree.root)
+    Job.objects.filter(pk=job.pk).update(state=JobState.RUNNING)
+    job.refresh_from_db()
+    (other,) = submit(project, driver.template, "other", checkpoint="step:step_2")
+    Job.objects.filter(pk=other.pk).update(state=JobState.RUNNING)
+    other.refresh_from_db()
+
+    answer = call("GET", f"/trees/checkpoint/{tree.root}", token_of(job))
+    refused = call("GET", f"/trees/checkpoint/{tree.root}", token_of(other))
+
+    assert read(answer) == {"model": b"weights"}
+    assert (refused.status_code, refused.json()["code"]) == (404, "compute.mount_not_found")
+
+
+@pytest.mark.parametrize("path", ["/trees/code/other", "/trees/data/code", "/trees/input/a/0", "/trees/checkpoint/r1"])
 def test_a_pod_reads_nothing_that_its_job_does_not(running, path):
     _, token = running
 

@@ -169,9 +169,49 @@ def test_an_attempt_elsewhere_does_not_wait_for_a_resource_that_is_lost(project,
     look(first)
     Resource.objects.filter(pk=first.resource_id).update(state="unreachable")
 
-    make.start([attempt(project, elsewhere[0], "train-2")])
+    second = attempt(project, elsewhere[0], "train-2")
+    make.start([second])
 
     assert elsewhere[1].jobs.launches["train-2"].checkpoint.tree is None
+
+
+def test_a_checkpoint_that_is_left_behind_is_no_progress_any_more_and_its_page_says_so(
+    project, template, member, driver, elsewhere
+):
+    first = attempt(project, template, "train-1")
+    make.start([first])
+    save(first, driver, "weights", 900, ago_s=40)
+    driver.finish("train-1", exit_code=1)
+    look(first)
+    Resource.objects.filter(pk=first.resource_id).update(state="unreachable")
+
+    second = attempt(project, elsewhere[0], "train-2")
+    make.start([second])
+    services.record_saved(job_id=first.pk, step=950, at=clock.now())
+
+    row = Checkpoint.objects.get()
+    assert (row.step, row.saved_at, row.resumed_step, row.lost_s) == (None, None, None, None)
+    left_behind = "scripted does not answer, so the checkpoint there was left behind. It begins anew."
+    assert text_of(second, member) == left_behind
+
+    services.record_saved(job_id=second.pk, step=10, at=clock.now())
+    assert text_of(second, member) == f"Last checkpoint: step 10, 0.0 s ago. {left_behind}"
+
+
+def test_what_was_stored_before_is_told_to_be_older_than_what_is_left_behind(
+    project, template, member, driver, elsewhere
+):
+    first = attempt(project, template, "train-1")
+    make.start([first])
+    Checkpoint.objects.update(dataset_id="ds_1", root="r1", step=900)
+    Resource.objects.filter(pk=first.resource_id).update(detached_at=clock.now())
+
+    second = attempt(project, elsewhere[0], "train-2")
+    make.start([second])
+
+    assert text_of(second, member) == (
+        "scripted is detached, so the checkpoint there was left behind. It goes on from an older one, which was stored."
+    )
 
 
 def test_a_folder_that_cannot_be_stored_is_given_up_in_words(project, template, driver):
@@ -187,7 +227,9 @@ def test_a_folder_that_cannot_be_stored_is_given_up_in_words(project, template, 
 
     row = Checkpoint.objects.get()
     assert (row.resource_id, row.is_wanted) == (None, False)
-    assert row.error == "The checkpoint on scripted could not be stored: The scripted resource is away."
+    assert row.error == (
+        "The checkpoint on scripted could not be stored: The scripted resource is away. It begins anew."
+    )
 
 
 def make_failures_due() -> None:

@@ -129,9 +129,10 @@ def _name_of(tree: Tree, launch: Launch) -> str:
     """Return the kind and name under which a job of this launch asks for a tree."""
     spec = launch.spec
     groups: dict[str, Sequence[Mount]] = {"code": (spec.code,) if spec.code else (), "data": spec.data}
-    return next(
+    names = (
         f"{kind}/{mount.name}"
         for kind, mounts in (groups | {"input": spec.inputs}).items()
         for mount in mounts
         if mount.source == tree
     )
+    return next(names, f"checkpoint/{tree.root}")

@@ -4,6 +4,7 @@ Whatever it starts outlives it: jobs have shims, and trees that are being brough
 processes may run side by side, since all that they know is in files.
 """
 
+import base64
 import logging
 import os
 import select
@@ -49,6 +50,10 @@ class Answers:
             "describe_output": jobs.describe_output,
             "forget": self._driver.forget,
             "delete": jobs.delete,
+            "list_checkpoints": self._driver.list_checkpoints,
+            "list_checkpoint_files": self._list_checkpoint_files,
+            "read_checkpoint_file": self._read_checkpoint_file,
+            "delete_checkpoint": self._driver.delete_checkpoint,
             "wait_for_news": self._driver.wait_for_news,
         }
 
@@ -64,6 +69,22 @@ class Answers:
     def _read_usage(self, name: str, after: str | None) -> wire.Json:
         moment = None if after is None else datetime.fromisoformat(after)
         return questions.samples_to_json(self._driver.read_usage(name, moment))
+
+    def _list_checkpoint_files(self, name: str) -> list[wire.Json] | None:
+        folder = self._driver.open_checkpoint(name)
+        return None if folder is None else wire.files_to_json(folder.list_files())
+
+    def _read_checkpoint_file(self, name: str, path: str, offset: int, limit: int) -> str | None:
+        """Return a part of a file in base64; None where there is none."""
+        folder = self._driver.open_checkpoint(name)
+        if folder is None:
+            return None
+        try:
+            with folder.open(path) as file:
+                file.seek(offset)
+                return base64.b64encode(file.read(limit)).decode()
+        except OSError:
+            return None
 
 
 class Connection:

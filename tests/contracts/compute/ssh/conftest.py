@@ -32,6 +32,12 @@ class SshPlace(Place):
         self.driver.start(launch)
         return launch
 
+    def store_checkpoint(self, content: str) -> None:
+        folder = self.sshd.folder / "stored"
+        folder.mkdir()
+        (folder / "steps").write_text(content)
+        self.platform.trees["checkpoint/r1"] = folder
+
     def start_quick(self, name: str) -> Launch:
         leave = "cd $NEARLINE_OUTPUT; mkdir deep; echo 42 > deep/answer.txt; touch empty"
         return self.start(name, f"{leave}; echo one; echo two")

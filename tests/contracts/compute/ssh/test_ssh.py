@@ -1,5 +1,5 @@
-from tests.contracts.compute_driver import ComputeDriverContract
+from tests.contracts.compute_driver import CheckpointContract, ComputeDriverContract
 
 
-class TestSshDriver(ComputeDriverContract):
+class TestSshDriver(CheckpointContract, ComputeDriverContract):
     pass

@@ -10,7 +10,7 @@ from pathlib import Path
 from compute.adapters.ssh.program import build_program
 from compute.engine.mounts import Mount, Tree
 from compute.engine.ports import EndCause, GpuFacts, ReportState
-from tests.contracts.compute_driver import make_launch, read_output
+from tests.contracts.compute_driver import kept, make_launch, read_output
 
 
 def add_tree(place, tmp_path: Path, name: str, **files: str) -> None:
@@ -188,3 +188,12 @@ def test_the_program_for_hosts_needs_nothing_but_python(tmp_path):
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"nearline host 1\n", b"")
+
+
+def test_a_checkpoint_is_read_from_the_host_piece_by_piece(place):
+    place.run("train", "mkdir $NEARLINE_CHECKPOINT_DIR/deep; seq 400000 > $NEARLINE_CHECKPOINT_DIR/deep/weights")
+
+    content = b"".join(b"%d\n" % number for number in range(1, 400_001))
+    assert kept(place) == {"deep/weights": content}
+    with place.driver.open_checkpoint("ckpt_1").open("deep/weights") as file:
+        assert [file.read(1_999_999), file.read()] == [content[:1_999_999], content[1_999_999:]]
