@@ -7,10 +7,15 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from compute.adapters.ssh.program import build_program
+from compute.adapters.stored_outputs import StoredTreeOutput
 from compute.engine.mounts import Mount, Tree
 from compute.engine.ports import EndCause, GpuFacts, ReportState
-from tests.contracts.compute_driver import kept, make_launch, read_output
+from compute.workers.outputs import store_folder
+from tests.contracts.compute_driver import make_launch, read_output
+from tests.factories.datasets import make_store
 
 
 def add_tree(place, tmp_path: Path, name: str, **files: str) -> None:
@@ -190,10 +195,13 @@ def test_the_program_for_hosts_needs_nothing_but_python(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, b"nearline host 1\n", b"")
 
 
-def test_a_checkpoint_is_read_from_the_host_piece_by_piece(place):
+@pytest.mark.django_db
+def test_a_checkpoint_is_stored_from_the_host_piece_by_piece(place, project, tmp_path):
+    make_store(tmp_path / "store")
     place.run("train", "mkdir $NEARLINE_CHECKPOINT_DIR/deep; seq 400000 > $NEARLINE_CHECKPOINT_DIR/deep/weights")
 
+    tree, left_out = store_folder(project, place.driver.open_checkpoint("ckpt_1"), holder="ckpt_1/checkpoint")
+
     content = b"".join(b"%d\n" % number for number in range(1, 400_001))
-    assert kept(place) == {"deep/weights": content}
-    with place.driver.open_checkpoint("ckpt_1").open("deep/weights") as file:
-        assert [file.read(1_999_999), file.read()] == [content[:1_999_999], content[1_999_999:]]
+    assert read_output(StoredTreeOutput(tree)) == {"deep/weights": content}
+    assert left_out == ""
