@@ -17,8 +17,11 @@ Data goes to stdout, everything else to stderr. Every command knows `--json` (al
 `NEARLINE_TOKEN`, `NEARLINE_PROJECT`), then from the profile that `nearline login` writes, then from a default.
 
 A dataset is named `project/dataset`, `project/dataset@ref` (a branch, a tag, a commit or the beginning of one's id), by
-the address of its page, or as `.` for the one that the folder is linked to. With `alias cnvrg=nearline`, the `data`
-commands of cnvrg run unchanged; options of theirs that have no meaning here are accepted and named once.
+the address of its page, or as `.` for the one that the folder is linked to. A name
+without a project is in the project of `nearline project set`, else in your only one.
+
+`alias cnvrg='nearline --cnvrg'` makes the commands [those of cnvrg](../guides/cnvrg.md); options of theirs that have no
+meaning here are accepted and named once.
 
 | exit code | meaning |
 | --- | --- |

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from client.tests.cli.answers import dataset, page
+from client.tests.cli.answers import cached, dataset, page
 from client.tests.fake_server import FakeServer
 from nearline import errors
 from nearline.content.patterns import Patterns, parse_glob
@@ -19,13 +19,14 @@ _DATASET = "/datasets/team/digits"
 class DatasetServer:
     """Answers like the API; `store` is what lies behind it, `tags` the tags that were made.
 
-    `selected` are the queries that were asked, and of what.
+    `selected` are the queries that were asked, and of what; `projects` are those of the caller.
     """
 
     def __init__(self, folder: Path) -> None:
         self.store = FakeServer(folder)
         self.tags: dict[str, str] = {}
         self.exists = True
+        self.projects = ["team"]
         self.selected: list[tuple[str, str]] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -49,6 +50,10 @@ class DatasetServer:
         return [
             ("POST", "/datasets", self._create),
             ("GET", _DATASET, lambda _q, _b: self._dataset()),
+            ("DELETE", _DATASET, self._delete),
+            ("GET", "/me", lambda _q, _b: {"name": "ada", "projects": [{"name": name} for name in self.projects]}),
+            ("GET", "/cache/commits", lambda _q, _b: page(cached(), cached(dataset="team/other", site="far"))),
+            ("GET", f"{_DATASET}/queries", lambda _q, _b: page()),
             ("GET", f"{_DATASET}/branches", lambda _q, _b: page(*map(_branch, self.store.list_branches()))),
             ("POST", f"{_DATASET}/branches", lambda _q, b: _branch(self.store.create_branch(b["name"], b["at"]))),
             ("GET", f"{_DATASET}/tags", lambda _q, _b: page(*({"name": n, "commit": c} for n, c in self.tags.items()))),
@@ -74,6 +79,10 @@ class DatasetServer:
         assert (body["project"], body["name"]) == ("team", "digits")
         self.exists = True
         return self._dataset()
+
+    def _delete(self, _query, _body):
+        self.exists = False
+        return {}
 
     def _dataset(self):
         commits = self.store.commits

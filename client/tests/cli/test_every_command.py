@@ -13,14 +13,18 @@ from nearline.cli.main import app
 
 GROUPS = {
     "": {
-        *("login", "logout", "whoami"),
+        *("login", "logout", "whoami", "me"),
         *("submit", "submit-dist", "list", "top", "get", "describe", "logs", "bash", "exec", "port-forward"),
         *("delete", "suspend", "resume", "config"),
     },
     "data": {
         *("init", "link", "sync", "upload", "download", "put", "rm", "clone", "list", "commits", "files", "verify"),
         *("cache", "uncache", "status", "diff", "revert", "branch", "tag", "damage"),
-        *("queries", "query_files", "clone_query"),
+        *("queries", "query_files", "clone_query", "scan", "block", "set", "delete"),
+    },
+    "dataset": {
+        *("create", "put", "remove", "clone", "cache", "uncache", "delete", "list", "list-files", "verify"),
+        *("upload", "download", "scan"),
     },
     "data query": {"list", "create", "show", "files", "select", "delete"},
     "flow": {"validate", "push", "run", "list"},

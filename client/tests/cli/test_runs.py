@@ -55,7 +55,8 @@ def test_notes_alone_are_no_failure(cli, server, flow_file):
     assert json.loads(done.stdout) == {"items": [NOTE], "is_valid": True}
 
 
-def test_a_flow_needs_a_project_and_a_file(cli, flow_file):
+def test_a_flow_needs_a_project_and_a_file(cli, server, flow_file):
+    server.on("GET", "/me", {"name": "ada", "projects": []})
     assert cli("flow", "validate", "flow.yaml", "--project", "team").exit_code == 3
     flow_file()
     assert cli("flow", "validate", "flow.yaml").exit_code == 2

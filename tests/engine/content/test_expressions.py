@@ -23,6 +23,15 @@ def test_an_expression_means_what_it_means_elsewhere(text):
     assert [Expression(text).matches(path) for path in PATHS] == [known.search(path) is not None for path in PATHS]
 
 
+@pytest.mark.parametrize("text", ["a", "^a$", "a|.*\\.png", "(a|b)/.*", "train/img_\\d+\\..{3}", ""])
+def test_a_whole_match_leaves_nothing_of_the_path(text):
+    known = re.compile(text, re.DOTALL)
+
+    matched = [Expression(text, is_whole=True).matches(path) for path in PATHS]
+
+    assert matched == [known.fullmatch(path) is not None for path in PATHS]
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [("train/.*_\\d+\\.png$", "train/"), ("(a|b)long", "long"), ("ab*cde", "cde"), ("ab|cd", ""), ("[ab]", "")],

@@ -1,4 +1,4 @@
-"""The program `nearline`. `alias cnvrg=nearline` runs cnvrg's `data` commands, `alias runai=nearline` Run:AI's."""
+"""The program `nearline`. `alias cnvrg='nearline --cnvrg'` makes it cnvrg's, `alias runai=nearline` Run:AI's."""
 
 import os
 import sys
@@ -14,6 +14,7 @@ from nearline.cli.session import session_of
 from nearline.errors import INTERRUPTED, Failed
 
 _COMMANDS = "nearline.cli.commands"
+_CNVRG = "nearline.cli.cnvrg"
 _RUNAI = "nearline.cli.runai"
 
 
@@ -35,6 +36,7 @@ class RootGroup(NearlineGroup):
         "demo": (f"{_COMMANDS}.demo", "Walks through the papers, on simulated GPUs."),
         "user": (f"{_COMMANDS}.users", "People, for site admins: list, disable, enable, sign out."),
         "token": (f"{_COMMANDS}.tokens", "Personal access tokens."),
+        "dataset": (f"{_CNVRG}.dataset", "Datasets as cnvrg's second program names what `nearline data` does."),
     }
     verbs = {
         "submit": (f"{_RUNAI}.submit", "Submit a job."),
@@ -57,6 +59,7 @@ class RootGroup(NearlineGroup):
 app = CommandGroup(name="nearline", cls=RootGroup)
 for name, function in auth.COMMANDS.items():
     app.command(name)(function)
+app.command("me", hidden=True)(auth.whoami)
 
 
 def _print_version(is_asked: bool) -> None:  # noqa: FBT001 (Typer passes the value of the option)
@@ -73,6 +76,9 @@ def root(
     url: Annotated[str | None, typer.Option(help="Address of the server.", envvar="NEARLINE_URL")] = None,
     token: Annotated[str | None, typer.Option(help="Access token.", envvar="NEARLINE_TOKEN")] = None,
     *,
+    cnvrg: Annotated[
+        bool, typer.Option("--cnvrg", help="Mean what cnvrg means: `data rm` takes regular expressions.")
+    ] = False,
     version: Annotated[  # noqa: ARG001 (its callback prints it, before a command is asked for)
         bool,
         typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_print_version),
@@ -81,6 +87,7 @@ def root(
     """Nearline: versioned datasets next to the GPUs that train on them, and the flows that run there."""
     session = session_of(context)
     session.url, session.token = url or session.url, token or session.token
+    session.is_cnvrg = cnvrg or context.info_name == "cnvrg"
 
 
 def main() -> None:

@@ -17,6 +17,8 @@ class Session:
 
     url: str | None = None
     token: str | None = None
+    is_cnvrg: bool = False
+    """Whether commands mean what they mean in cnvrg, where both differ."""
     out: Output = field(default_factory=Output)
     _client: "Client | None" = None
 
@@ -37,11 +39,22 @@ class Session:
         return self._client
 
     def project(self, given: str | None = None) -> str:
-        """Return the project to work in. Raises InvalidRequest when none is named anywhere."""
-        project = given or self.settings().project
-        if project is None:
-            raise InvalidRequest("No project is named.", hint="Add --project NAME, or set NEARLINE_PROJECT.")
-        return project
+        """Return the project to work in: the one that is named, or the caller's only one. Raises InvalidRequest."""
+        return given or self.settings().project or self._only_project()
+
+    def _only_project(self) -> str:
+        names = [str(project["name"]) for project in self.client().whoami().get("projects", [])]
+        if len(names) == 1:
+            return names[0]
+        if not names:
+            raise InvalidRequest(
+                "No project is named, and you are a member of none.",
+                hint="Ask an admin of a project for a role, or make one: `nearline project create NAME`.",
+            )
+        raise InvalidRequest(
+            f"No project is named, and you are a member of {len(names)}: {', '.join(names)}.",
+            hint="Add --project NAME, or choose one for all commands: `nearline project set NAME`.",
+        )
 
 
 class Context(Protocol):

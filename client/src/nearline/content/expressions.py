@@ -138,13 +138,13 @@ class _Automaton:
 class Expression:
     """A compiled expression. `part` is a text that every match holds; empty where none is known.
 
-    Raises BadExpression.
+    With `is_whole` it must match the whole path. Raises BadExpression.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, is_whole: bool = False) -> None:
         if len(text) > MAX_LENGTH:
             raise BadExpression(f"It has more than {MAX_LENGTH} characters.")
-        node = _Parser(text).read()
+        node = _Parser(text, is_whole=is_whole).read()
         self.part = _longest_text(node)
         self._automaton = _Automaton()
         self._end = self._automaton.add(node, 0)
@@ -192,8 +192,9 @@ class _State(dict[str, "_State"]):
 class _Parser:
     """Reads an expression from left to right."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, is_whole: bool) -> None:
         self._text = text
+        self._is_whole = is_whole
         self._at = 0
 
     def read(self) -> _Node:
@@ -207,9 +208,9 @@ class _Parser:
     def _read_choice(self) -> _Node:
         """Read a choice of the whole expression, which is searched for unless it is anchored."""
         anything = _Node(repeated=_Node(what=_ANY), most=_UNBOUNDED)
-        before = () if self._take("^") else (anything,)
+        before = () if self._take("^") or self._is_whole else (anything,)
         row = self._read_row(0)
-        after = () if self._take("$") else (anything,)
+        after = () if self._take("$") or self._is_whole else (anything,)
         return _Node(row=(*before, *row, *after))
 
     def _read_row(self, depth: int) -> list[_Node]:

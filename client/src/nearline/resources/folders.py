@@ -1,9 +1,10 @@
 """Folders on this machine and datasets on a server: linked, synced, cloned; and files put or removed from anywhere."""
 
 import glob
+import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from nearline._http import Http
 from nearline.content.errors import ContentError
+from nearline.content.expressions import BadExpression, Expression, TooCostly
 from nearline.content.paths import check_path, to_bytes
 from nearline.errors import Conflict, Failed, InvalidRequest
 from nearline.resources.datasets import Datasets
@@ -25,10 +27,11 @@ from nearline.transfer.sync.options import Options
 from nearline.transfer.sync.outcome import Outcome
 from nearline.transfer.sync.status import Comparison
 
-__all__ = ["Comparison", "Folder", "Folders", "Outcome", "find_folder", "get_folder"]
+__all__ = ["Comparison", "Folder", "Folders", "Outcome", "find_folder", "get_folder", "list_folders"]
 
 _OWN_NAMES = {FOLDER_NAME, ".cnvrg"}
 _DISK_RESERVE = 0.05
+_SCAN_DEPTH = 3
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,20 @@ def find_folder(start: Path) -> Folder | None:
     """Return the linked folder that `start` is or lies in."""
     workspace = Workspace.find(start)
     return Folder(workspace) if workspace else None
+
+
+def list_folders(start: Path, *, depth: int = _SCAN_DEPTH) -> Iterator[Folder]:
+    """Yield the linked folders from `start` to `depth` folders below it, by name; none inside of another one."""
+    workspace = Workspace(start)
+    if workspace.is_linked:
+        yield Folder(workspace)
+    elif depth:
+        try:
+            names = sorted(entry.name for entry in os.scandir(start) if entry.is_dir(follow_symlinks=False))
+        except OSError:  # not readable for this person, or removed meanwhile
+            return
+        for name in names:
+            yield from list_folders(start / name, depth=depth - 1)
 
 
 def get_folder(start: Path) -> Folder:
@@ -237,6 +254,18 @@ class Folders:
         wanted = dict.fromkeys(form for pattern in patterns for form in _forms(pattern))
         return sorted({file.path for form in wanted for file in self._datasets.list_files(target, glob=form)})
 
+    def find_by_expressions(self, dataset: str | Reference, expressions: Sequence[str]) -> list[str]:
+        """Return the paths that regular expressions match as a whole; `DIR/` and `DIR/*` mean all in the folder.
+
+        Raises InvalidRequest for what is no expression, or takes too many steps.
+        """
+        matchers = [_compile(text) for text in expressions]
+        paths = (file.path for file in self._datasets.list_files(dataset))
+        try:
+            return sorted(path for path in paths if any(matches(path) for matches in matchers))
+        except TooCostly as error:
+            raise InvalidRequest(str(error), code="client.bad_expression") from error
+
     def remove(
         self,
         dataset: str | Reference,
@@ -325,6 +354,20 @@ def _spread(files: Sequence[Path]) -> list[Path]:
         inside = sorted(file.iterdir()) if file.is_dir() and file.resolve() == here else [file]
         spread += [path for path in inside if path.name not in _OWN_NAMES]
     return spread
+
+
+def _compile(text: str) -> Callable[[str], bool]:
+    folder = text.removesuffix("*")
+    if folder.endswith("/"):
+        return lambda path: path.startswith(folder)
+    try:
+        return Expression(text, is_whole=True).matches
+    except BadExpression as error:
+        raise InvalidRequest(
+            f"'{text}' is no regular expression that can be used. {error}",
+            code="client.bad_expression",
+            hint="`.*` stands for any text and `\\.` for a dot, as in 'train/.*\\.png'.",
+        ) from error
 
 
 def _forms(pattern: str) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The commands of `nearline data`."""
 
-from nearline.cli.commands.data import caches, files, folder, history, queries
+from nearline.cli.commands.data import caches, deletion, files, folder, history, presence, queries
 from nearline.cli.group import CommandGroup
 
 app = CommandGroup(help="Versioned datasets: sync, clone, cache, history.")
@@ -27,6 +27,7 @@ for name, function in {
     "tag": history.tag,
     "cache": caches.cache,
     "uncache": caches.uncache,
+    "delete": deletion.delete,
 }.items():
     app.command(name)(function)
 
@@ -35,5 +36,8 @@ for name, function in {
     "queries": queries.list_queries,
     "query_files": queries.list_query_files,
     "clone_query": files.clone_query,
+    "scan": presence.scan,
+    "block": presence.block,
+    "set": folder.set_url,
 }.items():
     app.command(name, hidden=True)(function)

@@ -2,7 +2,7 @@
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +11,7 @@ from nearline.cli.commands.data.caches import wait_until_ready
 from nearline.cli.commands.data.folder import AllowCollisions, Parallel, tell_healing, tell_skipped
 from nearline.cli.commands.data.queries import with_query
 from nearline.cli.commands.data.target import Ref, target_of
-from nearline.cli.compatibility import accepts
+from nearline.cli.compatibility import accepts, refuses
 from nearline.cli.confirm import confirm
 from nearline.cli.options import Message, Project, Yes
 from nearline.cli.output import printable
@@ -51,7 +51,12 @@ def list_datasets(
     session.out.table(found, ("DATASET", "FILES", "SIZE", "NEWEST", "CHANGED"), rows, empty=empty)
 
 
-@accepts("--expires/-ex=")
+@refuses(
+    {
+        "--expires/-ex=": "Files lie in packs and have no addresses of their own. `nearline data clone` gets them, "
+        "or one by one, with a token: GET /api/v1/datasets/PROJECT/NAME/content?ref=COMMIT&path=PATH."
+    }
+)
 def list_files(
     context: typer.Context,
     reference: Ref,
@@ -63,7 +68,11 @@ def list_files(
 ) -> None:
     """List the files of a commit."""
     session = session_of(context)
-    target = target_of(session, reference, ref=commit)
+    show_files(session, target_of(session, reference, ref=commit), offset=offset, limit=limit, glob=glob)
+
+
+def show_files(session: Session, target: Reference, *, offset: int, limit: int, glob: str = "**") -> None:
+    """Show files of a commit."""
     found = session.client().datasets.list_files(target, glob=glob, limit=offset + limit)
     files = list(itertools.islice(found, offset, None))
     rows = [(item.path, formats.size(item.size_bytes), (item.content_id or "")[:12]) for item in files]
@@ -87,23 +96,21 @@ def put(
     """Add files to a dataset, as one commit, without a linked folder."""
     session = session_of(context)
     _check_auto_cache(auto_cache=auto_cache, site=external_disk)
+    options = {"directory": directory, "message": message, "only": force, "allow_collisions": allow_collisions}
+    target = target_of(session, reference)
+    outcome = put_files(session, target, files, parallel=parallel, **options)
+    _cache_after(session, target, outcome, external_disk)
+
+
+def put_files(session: Session, target: Reference, files: list[Path], **options: Any) -> "Outcome":
+    """Commit files from here to a dataset, and say what became of it. Raises NotFound for one that is missing."""
     missing = [str(path) for path in files if not path.exists() and not path.is_symlink()]
     if missing:
         raise NotFound(f"There is no file '{printable(missing[0])}' here.")
-    target = target_of(session, reference)
     with progress_of(session.out) as progress:
-        outcome = session.client().folders.put(
-            target,
-            files,
-            directory=directory,
-            message=message,
-            only=force,
-            allow_collisions=allow_collisions,
-            parallel=parallel,
-            progress=progress,
-        )
+        outcome = session.client().folders.put(target, files, progress=progress, **options)
     _tell(session, target, outcome)
-    _cache_after(session, target, outcome, external_disk)
+    return outcome
 
 
 @accepts("--chunk/-cs=", "--verbose/-v")
@@ -114,6 +121,9 @@ def remove(
     message: Message = "",
     external_disk: Disk = None,
     *,
+    regex: Annotated[
+        bool, typer.Option("--regex", help="Patterns are regular expressions for whole paths, as in cnvrg.")
+    ] = False,
     auto_cache: AutoCache = False,
     yes: Yes = False,
 ) -> None:
@@ -124,15 +134,28 @@ def remove(
     session = session_of(context)
     _check_auto_cache(auto_cache=auto_cache, site=external_disk)
     target = target_of(session, reference)
+    outcome = remove_files(session, target, patterns, regex=regex or session.is_cnvrg, message=message, yes=yes)
+    _cache_after(session, target, outcome, external_disk)
+
+
+def remove_files(
+    session: Session, target: Reference, patterns: list[str], *, regex: bool, message: str, yes: bool
+) -> "Outcome":
+    """Commit the removal of what patterns mean, and say what became of it. Raises NotFound when that is nothing."""
     folders = session.client().folders
-    found = folders.find(target, patterns)
+    found = folders.find_by_expressions(target, patterns) if regex else folders.find(target, patterns)
     if not found:
-        raise NotFound(f"No file of {target} matches {' '.join(map(repr, patterns))}.")
+        raise NotFound(
+            f"No file of {target} matches {' '.join(map(repr, patterns))}.",
+            hint="A regular expression must match the whole path: '.*/bad_.*'."
+            if regex
+            else "Patterns are like 'train/*.png'; with --regex they are regular expressions.",
+        )
     confirm(f"Remove {formats.count(len(found), 'file')} from {target}?", yes=yes, can_be_undone=True)
     with progress_of(session.out) as progress:
         outcome = folders.remove(target, found, message=message, progress=progress)
     _tell(session, target, outcome)
-    _cache_after(session, target, outcome, external_disk)
+    return outcome
 
 
 @accepts("--remote", "--relative/-rel", "--soft/-s", "--threads=", "--verbose/-v")
@@ -164,8 +187,8 @@ def clone(
     into = destination or Path(target.name)
     if tree:
         _make_folders(session, target, into)
-    elif not (cache_link and _link_to_cache(session, target, into)):
-        _clone(session, target, into, is_linked=not read, parallel=parallel)
+    elif not (cache_link and link_to_cache(session, target, into)):
+        clone_files(session, target, into, is_linked=not read, parallel=parallel)
 
 
 def clone_query(
@@ -182,10 +205,11 @@ def clone_query(
         raise InvalidRequest("It needs a query.", hint="Add --query NAME; `nearline data query list` lists them.")
     session = session_of(context)
     target = with_query(target_of(session, reference, ref=commit), query)
-    _clone(session, target, destination or Path(target.name), is_linked=False, parallel=parallel)
+    clone_files(session, target, destination or Path(target.name), is_linked=False, parallel=parallel)
 
 
-def _clone(session: Session, target: Reference, into: Path, *, is_linked: bool, parallel: int | None) -> None:
+def clone_files(session: Session, target: Reference, into: Path, *, is_linked: bool, parallel: int | None) -> None:
+    """Bring a commit into a new folder, and say what was brought."""
     with progress_of(session.out) as progress:
         outcome = session.client().folders.clone(target, into, link=is_linked, parallel=parallel, progress=progress)
     if session.out.is_json or session.out.is_quiet:
@@ -197,7 +221,7 @@ def _clone(session: Session, target: Reference, into: Path, *, is_linked: bool, 
     )
 
 
-def _link_to_cache(session: Session, target: Reference, into: Path) -> bool:
+def link_to_cache(session: Session, target: Reference, into: Path) -> bool:
     """Point `into` to a cached copy that this machine can read; False where there is none."""
     if into.exists() or into.is_symlink():
         raise Conflict(f"'{into}' is there already.", hint="Choose another folder.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
+from nearline.cli.commands.data.presence import WaitAtMost, wait_until_here
 from nearline.cli.commands.data.target import Ref, get_linked_folder, linked_folder, target_of
 from nearline.cli.compatibility import accepts
 from nearline.cli.options import Message
@@ -38,16 +39,26 @@ def init(
 ) -> None:
     """Make a dataset of this folder."""
     session = session_of(context)
+    if not tell_if_linked(session):
+        make_dataset(session, title or Path.cwd().name, project=project, branch=branch)
+
+
+def tell_if_linked(session: Session) -> bool:
+    """Return whether this folder is linked, and then say to what."""
     folder = linked_folder()
-    here = Path.cwd()
-    if folder is not None and folder.root == here:
-        session.out.note(f"Directory is already linked to {folder.reference.dataset}")
-        _tell_link(session, folder)
-        return
-    name = slug(title or here.name)
+    if folder is None or folder.root != Path.cwd():
+        return False
+    session.out.note(f"Directory is already linked to {folder.reference.dataset}")
+    _tell_link(session, folder)
+    return True
+
+
+def make_dataset(session: Session, title: str, *, project: str | None, branch: str = "main") -> None:
+    """Make a dataset and link this folder to it."""
+    name = slug(title)
     target = Reference(session.project(project), name)
-    made = session.client().datasets.create(target, description="" if name == title else title or "")
-    _tell_link(session, session.client().folders.link(here, target, branch=branch), url=made.url)
+    made = session.client().datasets.create(target, description="" if title in {name, Path.cwd().name} else title)
+    _tell_link(session, session.client().folders.link(Path.cwd(), target, branch=branch), url=made.url)
 
 
 def link(
@@ -62,11 +73,27 @@ def link(
     if folder is not None and folder.root == Path.cwd() and folder.reference.dataset != target.dataset:
         raise Conflict(
             f"This folder is linked to {folder.reference.dataset}.",
-            hint=f"Remove {folder.root / '.nearline'} to unlink it.",
+            hint=f"`nearline data set --url {target}` links it to that one instead.",
         )
     dataset = session.client().datasets.get(target)
     follows = branch or target.ref or dataset.default_branch
     _tell_link(session, session.client().folders.link(Path.cwd(), target, branch=follows), url=dataset.url)
+
+
+def set_url(
+    context: typer.Context,
+    url: Annotated[str, typer.Option("--url", metavar="REF|URL", help="The dataset to follow from now on.")],
+) -> None:
+    """Link this folder to another dataset, as cnvrg does.
+
+    No file changes; the next sync brings both together.
+    """
+    session = session_of(context)
+    folder = get_linked_folder()
+    target = target_of(session, url)
+    dataset = session.client().datasets.get(target)
+    follows = target.ref or dataset.default_branch
+    _tell_link(session, session.client().folders.link(folder.root, target, branch=follows), url=dataset.url)
 
 
 @accepts("--verbose/-v", "--all", "--tags=", "--chunk_size=", "--initial")
@@ -151,22 +178,29 @@ def status(context: typer.Context) -> None:
     for mark, paths in (("+", found.added), ("~", found.changed), ("-", found.removed)):
         for path in paths:
             session.out.line(printable(path) if session.out.is_quiet else f"{mark} {printable(path)}")
-    session.out.note(f"{folder.reference.dataset} on {folder.branch}, at {(folder.base or 'no commit')[:8]}")
+    session.out.note(
+        f"{folder.reference.dataset} on {folder.branch}, at {folder.base[:8] if folder.base else 'no commit'}"
+    )
     if found.is_behind:
         session.out.note("Others have committed since; `nearline data sync` brings it here.")
     if not (found.added or found.changed or found.removed):
         session.out.note("Nothing changed here.")
 
 
-@accepts("--timeout/-t=")
 def verify(
     context: typer.Context,
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A linked folder; else this one.")] = Path(),
+    timeout: WaitAtMost = None,
 ) -> None:
-    """Compare every file of a linked folder with its commit."""
+    """Compare every file of a linked folder with its commit.
+
+    With --timeout it waits for a clone that is still under way.
+    """
     from nearline.resources.folders import get_folder  # noqa: PLC0415 (brings the transfer, which --help must not)
 
     session = session_of(context)
+    if timeout is not None:
+        wait_until_here(session, [directory], timeout_s=timeout)
     folder = get_folder(directory)
     with progress_of(session.out) as progress:
         found = session.client().folders.verify(folder, progress=progress)

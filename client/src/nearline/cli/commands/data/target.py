@@ -38,6 +38,7 @@ def target_of(session: Session, text: str, *, ref: str | None = None) -> Referen
     if text == HERE:
         target = get_linked_folder().reference
         return Reference(target.project, target.name, ref or target.ref)
-    settings = session.settings()
-    target = parse_reference(text, project=settings.project, url=settings.url)
+    # The server is asked for the project only where the name needs one.
+    project = None if "/" in text.partition("@")[0] else session.project()
+    target = parse_reference(text, project=project, url=session.settings().url)
     return Reference(target.project, target.name, ref or target.ref)
