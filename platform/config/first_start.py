@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 
 from django.conf import settings
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import DatabaseError
 
 from accounts.actor import Actor
@@ -16,7 +16,7 @@ from accounts.services import projects, tokens
 from compute.services import resources
 from compute.workers import moves as compute_moves
 from compute.workers import probes
-from config import keys
+from config import keys, schema
 from core.errors import PlatformError
 from datasets.services import cache_sites, stores
 from datasets.workers import moves as cache_moves
@@ -72,7 +72,7 @@ def attach_this_cluster() -> None:
 def _migrate() -> None:
     """Bring the schema up to date in a child, while this process loads the pages: each takes about a second."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as child:
-        migrated = child.submit(call_command, "migrate", verbosity=0, interactive=False)
+        migrated = child.submit(schema.bring_up_to_date)
         import_module(settings.ROOT_URLCONF)
         try:
             migrated.result()
