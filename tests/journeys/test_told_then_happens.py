@@ -9,8 +9,8 @@ SIZE_BYTES = 1_000_000
 NODE = {"name": "node-1", "cpu_millicores": 64_000, "memory_bytes": 2**38, "gpus": 2, "gpu_model": "A100"}
 NEAR_RATE, FAR_RATE = 50_000, 10_000
 HELD_S, RUN_S = 40, 5
-OFF_S = 6
-"""How far what is told may be off: ends are noticed, and forecasts are made, once in some seconds."""
+OFF_S = 12
+"""How far what is told may be off: ends are noticed, and forecasts are made, once in some seconds, later on a busy machine."""
 
 
 class Clusters:

@@ -72,9 +72,9 @@ def test_a_backend_that_makes_no_volumes_is_told_in_its_own_words(cluster, conne
 
 
 def test_an_image_that_is_not_there_is_named(cluster, connection):
-    probe = StorageProbe(replace(connection, agent_image="registry.test/none:1"), class_of(connection), limit_s=5)
+    probe = StorageProbe(replace(connection, agent_image="registry.test/none:1"), class_of(connection), limit_s=15)
 
-    with pytest.raises(StorageUnfit, match=r"was not written to in 5 s. Its pod waits for the image of Nearline"):
+    with pytest.raises(StorageUnfit, match=r"was not written to in 15 s. Its pod waits for the image of Nearline"):
         probe.run()
 
 
