@@ -12,7 +12,7 @@ class NotSignedIn(PlatformError):
 
 
 class TooManyAttempts(PlatformError):
-    """One address sent too many tokens that are worth nothing."""
+    """Too many worthless tokens or wrong passwords came from one address or for one person."""
 
     code = "accounts.too_many_attempts"
     kind = ErrorKind.THROTTLED

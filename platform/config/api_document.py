@@ -54,6 +54,11 @@ def complete(schema: S) -> S:
             "scheme": "bearer",
             "description": "A personal access token, made on the settings page.",
         },
+        "password": {
+            "type": "http",
+            "scheme": "basic",
+            "description": "The name and the password of a person, taken only to make a token.",
+        },
         "session": {
             "type": "apiKey",
             "in": "cookie",

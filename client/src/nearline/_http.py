@@ -63,6 +63,7 @@ class Answer(dict[str, Any]):
 class Http:
     """A connection to one server as one caller. Safe to share between threads.
 
+    The caller is named by a token, or by the name and password `basic`, which are good for making a token only.
     A server that has never answered is given up after `max_first_attempts`: its address may be wrong.
     """
 
@@ -71,6 +72,7 @@ class Http:
         url: str,
         token: str | None,
         *,
+        basic: tuple[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
         store: "StoreConnections | None" = None,
         policy: RetryPolicy | None = None,
@@ -85,6 +87,7 @@ class Http:
             self._store = store
         self._client = httpx.Client(
             transport=transport,
+            auth=basic,
             timeout=_TIMEOUT,
             limits=_LIMITS,
             headers={"User-Agent": _VERSION_HEADER},

@@ -6,7 +6,7 @@ from ninja import Router, Status
 from accounts import selectors
 from accounts.actor import Actor
 from accounts.api import schemas
-from accounts.api.auth import ApiRequest
+from accounts.api.auth import ApiRequest, authenticate_or_check_password
 from accounts.models import ApiToken, AuditEntry, Membership, Project, Secret, User
 from accounts.permissions import Role
 from accounts.services import access, people, projects, secrets, tokens
@@ -130,9 +130,18 @@ def list_tokens(request: ApiRequest, cursor: Cursor = None, limit: Limit = 100) 
     return paginate(selectors.list_tokens(actor=request.actor), cursor=cursor, limit=limit)
 
 
-@router.post("/tokens", response={201: schemas.NewTokenOut}, operation_id="accounts_create_token")
+@router.post(
+    "/tokens",
+    response={201: schemas.NewTokenOut},
+    operation_id="accounts_create_token",
+    auth=authenticate_or_check_password,
+    openapi_extra={"security": [{"token": []}, {"session": []}, {"password": []}]},
+)
 def create_token(request: ApiRequest, body: schemas.TokenIn) -> Status[schemas.NewTokenOut]:
-    """Make a token of yours. Its secret is in this answer and nowhere else."""
+    """Make a token of yours. Its secret is in this answer and nowhere else.
+
+    Who has no token yet can send name and password (Basic); wrong ones are limited as on the sign-in page.
+    """
     token, secret = tokens.create_token(actor=request.actor, name=body.name, expires_at=body.expires_at)
     made = schemas.TokenOut.from_orm(token)
     return Status(201, schemas.NewTokenOut(**made.dict(), secret=secret))

@@ -1,17 +1,20 @@
 """Signing in on the page, and what stops those who guess."""
 
+import base64
+
 import pytest
 from django.core.cache import cache
 from django.test import Client
 
 from accounts.adapter import AccountAdapter
-from accounts.models import User
+from accounts.models import ApiToken, AuditEntry, User
 from accounts.services import tokens
 from tests.factories.api import call
 
 pytestmark = pytest.mark.django_db
 
 PASSWORD = "a long enough password"
+ROUTES_OF_TOKENS = [("GET", "/me"), ("GET", "/tokens"), ("POST", "/users"), ("DELETE", "/tokens/tok_1")]
 
 
 @pytest.fixture(autouse=True)
@@ -189,3 +192,66 @@ def test_a_person_who_was_deactivated_has_no_valid_token(member):
     User.objects.filter(pk=member.user_id).update(is_active=False)
 
     assert call(member, "GET", "/me").status == 401
+
+
+def make_token(password: str, *, username: str = "ada"):
+    credentials = base64.b64encode(f"{username}:{password}".encode()).decode()
+    return call(None, "POST", "/tokens", {"name": "laptop"}, Authorization=f"Basic {credentials}")
+
+
+def test_a_password_makes_a_token_and_the_audit_log_has_it(ada):
+    answer = make_token(PASSWORD)
+
+    me = call(None, "GET", "/me", Authorization=f"Bearer {answer.body['secret']}")
+    assert (answer.status, me.body["name"]) == (201, "ada")
+    [entry] = AuditEntry.objects.filter(action="accounts.create_token")
+    assert (entry.actor_name, entry.target_id, PASSWORD in str(vars(entry))) == ("ada", answer.body["id"], False)
+
+
+def test_a_password_does_nothing_else_than_make_a_token(ada):
+    credentials = base64.b64encode(f"ada:{PASSWORD}".encode()).decode()
+
+    answers = [call(None, method, path, Authorization=f"Basic {credentials}") for method, path in ROUTES_OF_TOKENS]
+
+    assert {answer.status for answer in answers} == {401}
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    ["", "!", "YWRh", base64.b64encode(b"ada:\xff").decode(), base64.b64encode(b"a\0:x").decode()],
+)
+def test_credentials_that_cannot_be_read_make_no_token(ada, credentials):
+    answer = call(None, "POST", "/tokens", {"name": "laptop"}, Authorization=f"Basic {credentials}")
+
+    assert (answer.status, answer.body["code"]) == (401, "accounts.not_signed_in")
+    assert not ApiToken.objects.exists()
+
+
+@pytest.mark.parametrize(("username", "password"), [("ada", "wrong"), ("nobody", PASSWORD), ("ada", "")])
+def test_a_wrong_name_and_a_wrong_password_are_told_alike(ada, username, password):
+    answer = make_token(password, username=username)
+
+    assert (answer.status, answer.body["title"]) == (401, "The name or the password is not correct.")
+    assert not ApiToken.objects.exists()
+
+
+def test_wrong_passwords_of_tokens_and_of_the_page_are_counted_together(client, ada):
+    for _ in range(3):
+        sign_in(client, "wrong")
+    for _ in range(2):
+        make_token("wrong")
+
+    refused = make_token(PASSWORD)
+
+    assert (refused.status, refused.body["code"]) == (429, "accounts.too_many_attempts")
+    assert "Too many failed login attempts" in sign_in(client, PASSWORD).content.decode()
+    assert not ApiToken.objects.exists()
+
+
+def test_a_disabled_person_gets_no_token(ada):
+    User.objects.update(is_active=False)
+
+    answer = make_token(PASSWORD)
+
+    assert (answer.status, answer.body["code"]) == (403, "accounts.person_disabled")
+    assert not ApiToken.objects.exists()
