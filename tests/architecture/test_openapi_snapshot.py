@@ -89,7 +89,9 @@ def test_every_route_tells_how_it_fails_and_who_may_call_it():
             assert content == {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 
     assert SNAPSHOT["security"] == [{"token": []}, {"session": []}]
-    assert set(SNAPSHOT["components"]["securitySchemes"]) == {"token", "session"}
+    assert set(SNAPSHOT["components"]["securitySchemes"]) == {"token", "session", "password"}
+    by_password = {name for name, operation in operations(SNAPSHOT).items() if "security" in operation}
+    assert by_password == {"POST /api/v1/tokens"}
 
 
 def test_a_summary_is_a_sentence_of_its_own():

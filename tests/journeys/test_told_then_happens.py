@@ -10,7 +10,7 @@ NODE = {"name": "node-1", "cpu_millicores": 64_000, "memory_bytes": 2**38, "gpus
 NEAR_RATE, FAR_RATE = 50_000, 10_000
 HELD_S, RUN_S = 40, 5
 OFF_S = 12
-"""How far what is told may be off: ends are noticed, and forecasts are made, once in some seconds, later on a busy machine."""
+"""How far what is told may be off: ends are noticed and forecasts made once in some seconds, a busy machine needs more."""
 
 
 class Clusters:
