@@ -257,12 +257,19 @@ class Folders:
     def find_by_expressions(self, dataset: str | Reference, expressions: Sequence[str]) -> list[str]:
         """Return the paths that regular expressions match as a whole; `DIR/` and `DIR/*` mean all in the folder.
 
-        Raises InvalidRequest for what is no expression, or takes too many steps.
+        They are matched here, against the newest commit of the branch. Raises InvalidRequest for what is no
+        expression, or takes too many steps.
         """
+        target = self._datasets.parse(dataset)
         matchers = [_compile(text) for text in expressions]
-        paths = (file.path for file in self._datasets.list_files(dataset))
         try:
-            return sorted(path for path in paths if any(matches(path) for matches in matchers))
+            with _as_client_errors():
+                return put.find_paths(
+                    SyncRoutes(self._http, target),
+                    self._branch_of(target),
+                    lambda path: any(matches(path) for matches in matchers),
+                    options=self._options(None, ignore_progress),
+                )
         except TooCostly as error:
             raise InvalidRequest(str(error), code="client.bad_expression") from error
 

@@ -9,7 +9,7 @@ from nearline.content.diff import Change
 from nearline.content.entries import Entry, EntryKind
 from nearline.content.errors import BadPath
 from nearline.content.manifest import RootRange
-from nearline.content.paths import check_path
+from nearline.content.paths import check_path, to_text
 from nearline.content.symlinks import check_target
 from nearline.errors import Conflict, NearlineError
 from nearline.models import Commit
@@ -88,6 +88,16 @@ def remove_files(
         return [Change(path, found[path], None) for path in sorted(found)]
 
     return Outcome(commit=put.commit(changes, put.new_publisher(set())))
+
+
+def find_paths(
+    server: Server, branch: str, matches: Callable[[str], bool], *, options: Options | None = None
+) -> list[str]:
+    """Return the paths of the branch's newest commit that match, in their order. All its manifests are read."""
+    manifests = Manifests(server, policy=(options or Options()).policy)
+    ranges = manifests.load_root(find_head(server, branch).root)
+    manifests.fetch_ahead(ranges)
+    return [path for row in ranges for path in map(to_text, manifests.load_range(row.range_id).paths) if matches(path)]
 
 
 class _Put:
