@@ -92,6 +92,13 @@ class JobNotSuspended(Conflict):
     hint = "`nearline job show NAME` says how it stands."
 
 
+class NoIdleLimit(Conflict):
+    """Nothing ends the job for being idle, so there is nothing to keep it from."""
+
+    code = "compute.no_idle_limit"
+    hint = "`nearline job show NAME` says how it stands. A limit that was set just now holds within a minute."
+
+
 class UnmountableSource(InvalidInput):
     """A job reads something that jobs of its resource cannot mount."""
 

@@ -1,6 +1,7 @@
 """Places where jobs run, the named shapes that jobs may have there, jobs, and what happened to them."""
 
 import uuid
+from datetime import timedelta
 from decimal import Context
 from enum import StrEnum
 from functools import cached_property
@@ -8,6 +9,7 @@ from typing import Any
 
 from django.db import models
 
+from compute.engine.idleness import IdleTimes, Use
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, name_of_run
 from compute.engine.states import HOLDING, JOB_STATES, UNKNOWN, Gate, JobState, ReasonCode, explain_unknown
 from core import clock, priorities
@@ -203,6 +205,7 @@ class Job(BaseModel):
     so that a changed template does not change the past; one that was submitted with a size of its own has no template.
     `grace_period_s` is how long it may take to end once it was sent SIGTERM.
     `checkpoint` is the folder that outlives its runs; None: it has none.
+    `idle_limit_s` is how long it may be idle by its own submission; None: as long as its queue lets it.
     `evictions` counts how often it was stopped to run again, evicted or suspended: each run has a token of its own, and
     a name of its own on the resource. `last_lines` are the last lines of the log of a failed job that say why.
     `log_bytes` of its log are in the project's store, from `log_stored_at` on all of it.
@@ -228,6 +231,7 @@ class Job(BaseModel):
     priority = models.IntegerField(default=50)
     is_preemptible = models.BooleanField(default=True)
     grace_period_s = models.FloatField(default=DEFAULT_GRACE_PERIOD_S)
+    idle_limit_s = models.FloatField(null=True, default=None)
     spec = models.JSONField()
     submitted_by = models.CharField(max_length=200)
 
@@ -272,6 +276,12 @@ class Job(BaseModel):
             models.Index(fields=["resource", "state"], name="live_jobs", condition=models.Q(is_live=True)),
             models.Index(
                 fields=["state"], name="jobs_without_workload", condition=models.Q(workload=None, is_live=True)
+            ),
+            models.Index(
+                fields=["state"], name="live_interactive_jobs", condition=models.Q(is_live=True, is_preemptible=False)
+            ),
+            models.Index(
+                fields=["state"], name="live_limited_jobs", condition=models.Q(is_live=True, idle_limit_s__isnull=False)
             ),
             models.Index(fields=["finished_at"], name="jobs_with_files", condition=models.Q(files_deleted_at=None)),
             models.Index(fields=["state"], name="jobs_with_unstored_log", condition=models.Q(log_stored_at=None)),
@@ -354,6 +364,38 @@ class Job(BaseModel):
     def has_ended(self) -> bool:
         """Whether nothing more can happen to it."""
         return JobState(self.state) in JOB_STATES.final
+
+
+class JobUse(BaseModel):
+    """By what a job with an idle limit was last known to be used, as far as anybody can measure that.
+
+    There is one for each running job that has a limit, its own or that of its queue: `limit_s` is the shorter one.
+    `token` is that of the run. The job was used at `used_at`, by `used_by`. At `looked_at` its log had `log_bytes`,
+    and the last sample of its CPU was taken at `sampled_at`; the next look is at `look_at`. `unknown_reason` says why
+    nobody can measure its use; empty: it is measured. Its owners were warned of its end at `warned_at`.
+    """
+
+    id_prefix = "use"
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="use")
+    token = models.CharField(max_length=32)
+    limit_s = models.FloatField()
+    used_at = models.DateTimeField()
+    used_by = models.CharField(max_length=20, choices=[(use.value, use.value) for use in Use])
+    looked_at = models.DateTimeField()
+    look_at = models.DateTimeField()
+    log_bytes = models.PositiveBigIntegerField(default=0)
+    sampled_at = models.DateTimeField()
+    unknown_reason = models.TextField(blank=True)
+    warned_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"use of {self.job_id}"
+
+    @property
+    def times(self) -> IdleTimes:
+        """What follows from it, and when."""
+        return IdleTimes(timedelta(seconds=self.limit_s), self.used_at, self.warned_at)
 
 
 class JobEvent(BaseModel):

@@ -5,6 +5,7 @@ from compute.workers import (
     cleaning,
     data_waits,
     forecasts,
+    idleness,
     launches,
     locality,
     logs,
@@ -63,6 +64,18 @@ def evict_jobs() -> None:
 def probe_resources() -> None:
     """Ask the resources for their nodes."""
     probes.probe_all()
+
+
+@task(
+    "compute.watch_idle",
+    queue=Queue.WATCH,
+    every_s=15.0,
+    find_work=idleness.find_limited,
+    on_each_host=True,
+)
+def watch_idle() -> None:
+    """Warn about jobs that are idle, and stop those that have reached their idle limit."""
+    idleness.watch_idle()
 
 
 @task("compute.release_data", queue=Queue.WATCH, every_s=15.0, find_work=releases.find_held)

@@ -47,7 +47,8 @@ class Queue(BaseModel):
     """A queue of one pool with its quota and limit: of a project, or a department (`name`) above such queues.
 
     A limit that is None is no limit, a weight that is None is as the GPU quota. Training work is what is preemptible,
-    interactive work what is not: its nodes bear one of the labels (`key=value`), and it may run for so many seconds.
+    interactive work what is not: its nodes bear one of the labels (`key=value`), and it may run, and be idle, for so
+    many seconds. Who runs jobs measures whether they are idle, and stops them.
     What other queues, or work of a higher priority, may evict has run for the minimum before. What is None or empty is
     as the department rules. Jobs of the project that name no pool take those with a `pool_rank`, 1 first.
     """
@@ -69,6 +70,8 @@ class Queue(BaseModel):
     interactive_node_labels = models.JSONField(default=list)
     training_run_at_most_s = models.FloatField(null=True, default=None)
     interactive_run_at_most_s = models.FloatField(null=True, default=None)
+    training_idle_at_most_s = models.FloatField(null=True, default=None)
+    interactive_idle_at_most_s = models.FloatField(null=True, default=None)
     reclaim_min_runtime_s = models.FloatField(null=True, default=None)
     preempt_min_runtime_s = models.FloatField(null=True, default=None)
     pool_rank = models.PositiveSmallIntegerField(null=True, default=None)

@@ -12,11 +12,22 @@ from accounts.selectors import get_project
 from compute.api import schemas
 from compute.engine.ports import CommandOutput, TerminalRequest
 from compute.models import Job, Resource, Template
-from compute.selectors import checkpoints, data_waits, logs, outlooks, waits
+from compute.selectors import checkpoints, data_waits, idleness, logs, outlooks, waits
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
-from compute.services import commands, connections, jobs, resources, submissions, suspensions, templates, trials
+from compute.selectors.idleness import IdleState
+from compute.services import (
+    commands,
+    connections,
+    jobs,
+    keeping,
+    resources,
+    submissions,
+    suspensions,
+    templates,
+    trials,
+)
 from core import bounds, streaming
 from core.pagination import Cursor, Limit, Page, paginate
 from scheduler.selectors.answers import find_proof
@@ -98,7 +109,9 @@ def list_jobs(
 ) -> Page[object]:
     """List jobs, newest first: of one project, in one state, or that failed for one cause."""
     found = job_selectors.list_jobs(actor=request.actor, **filters.model_dump())
-    return paginate(found, cursor=cursor, limit=limit).map(_job_out)
+    page = paginate(found, cursor=cursor, limit=limit)
+    idle_states = idleness.find_idle_states(page.items)
+    return page.map(lambda job: _job_out(job, idle_states.get(job.pk)))
 
 
 @router.post("/compute/jobs", response={201: schemas.JobOut}, operation_id="compute_submit_job")
@@ -124,7 +137,7 @@ def get_job(request: ApiRequest, name: str) -> dict[str, Any]:
     job = job_selectors.get_job(actor=request.actor, name=name)
     proof = find_proof(job.workload)
     advice = proof.advice if proof is not None else ""
-    return _job_out(job) | {
+    return _job_out(job, idleness.find_idle_states([job]).get(job.pk)) | {
         "advice": advice,
         "data_wait": data_waits.find_data_waits([job]).get(job.pk),
         "outlook": outlooks.find_outlooks(actor=request.actor, jobs=[job]).get(job.pk),
@@ -231,6 +244,13 @@ def resume_job(request: ApiRequest, name: str) -> dict[str, Any]:
     return _job_out(suspensions.resume_job(actor=request.actor, job=job))
 
 
+@router.post("/compute/jobs/{name}/keep", response=schemas.JobOut, operation_id="compute_keep_job")
+def keep_job(request: ApiRequest, name: str) -> dict[str, Any]:
+    """Count a running job as used now, so that it may be idle for as long as its limit says once more."""
+    job = keeping.keep_job(actor=request.actor, job=job_selectors.get_job(actor=request.actor, name=name))
+    return _job_out(job, idleness.find_idle_states([job]).get(job.pk))
+
+
 @router.post("/compute/jobs/{name}/rerun", response={201: schemas.JobOut}, operation_id="compute_rerun_job")
 def rerun_job(request: ApiRequest, name: str, body: schemas.RerunIn) -> Status[dict[str, Any]]:
     """Submit once more what a job was submitted as, as a new job."""
@@ -239,7 +259,7 @@ def rerun_job(request: ApiRequest, name: str, body: schemas.RerunIn) -> Status[d
     return Status(201, _job_out(job_selectors.get_job(actor=request.actor, name=new.name)))
 
 
-def _job_out(job: Job) -> dict[str, Any]:
+def _job_out(job: Job, idle: IdleState | None = None) -> dict[str, Any]:
     spec = job_selectors.get_spec(job)
     waits = job.workload.reason if job.state == "pending" and job.workload is not None else ""
     reason = job.reason_shown if job.is_unknown else job.reason or waits
@@ -271,6 +291,8 @@ def _job_out(job: Job) -> dict[str, Any]:
         "volumes": spec.volumes,
         "pools": spec.pools,
         "timeout_s": spec.timeout_s,
+        "idle_limit_s": job.idle_limit_s,
+        "idle": idle,
         "priority": job.priority,
         "is_preemptible": job.is_preemptible,
         "evictions": job.evictions,

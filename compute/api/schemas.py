@@ -10,6 +10,7 @@ from pydantic import Base64Bytes, Field
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.ports import MOST_CELLS
 from compute.selectors.data_waits import DataWait
+from compute.selectors.idleness import Idleness
 from compute.selectors.outlooks import Outlook
 from compute.selectors.waits import Wait
 from core import bounds, hosts, priorities
@@ -154,6 +155,17 @@ class TemplateChangeIn(BodySchema):
     price_per_hour: bounds.Price | None = None
 
 
+class IdleStateOut(Schema):
+    """How a running job stands with its idle limit, its own or that of its project, whichever is shorter."""
+
+    state: Idleness = Field(description="Whether it is used; `unknown`: nobody can measure that, so it is not stopped.")
+    limit_s: float = Field(description="How long it may be idle, in seconds.")
+    used_at: datetime = Field(description="When it was last known to be used.")
+    stops_at: datetime | None = Field(description="When it is stopped unless it is used; null: nobody can say.")
+    is_warned: bool = Field(description="Whether its end is near, so that its owners were warned.")
+    text: str
+
+
 class JobOut(Schema):
     """A job; `label` is what people call it. While it waits, `reason` says for what."""
 
@@ -184,6 +196,10 @@ class JobOut(Schema):
     volumes: list[str] = Field(description="What simulated nodes took, and did not mount.")
     pools: list[str] = Field(description="Where a place is found for it, the best first; empty: it named its place.")
     timeout_s: float | None = Field(description="How long a run of it may take, in seconds; null: no limit.")
+    idle_limit_s: float | None = Field(
+        description="How long it may be idle by its own submission, in seconds; null: as long as its project rules."
+    )
+    idle: IdleStateOut | None = Field(description="How it stands with its idle limit; null: none holds for it now.")
     priority: int
     is_preemptible: bool
     evictions: int
@@ -319,6 +335,10 @@ class JobIn(BodySchema):
     )
     timeout_s: bounds.Seconds | None = Field(
         None, description="How long a run of it may take, in seconds; null: as long as it likes."
+    )
+    idle_limit_s: bounds.Seconds | None = Field(
+        None,
+        description="How long it may be idle, in seconds, from 60; null: as its project rules. The shorter one holds.",
     )
     grace_period_s: bounds.Seconds = Field(
         DEFAULT_GRACE_PERIOD_S,

@@ -42,7 +42,8 @@ class JobRecord:
     """What the database says about one job. `name` is that of its present run, `memory_bytes` its limit.
 
     `grace_period_s` is how long it may take to end once it is told to. `checkpoint_id` is its checkpoint folder, None
-    where it has none, and `started_at` when its present run began.
+    where it has none, and `started_at` when its present run began. `reason_code` is why it is being stopped; empty: it
+    is cancelled, or goes on.
     """
 
     id: str
@@ -55,6 +56,12 @@ class JobRecord:
     grace_period_s: float = DEFAULT_GRACE_PERIOD_S
     checkpoint_id: str | None = None
     started_at: datetime | None = None
+    reason_code: str = ""
+
+    @property
+    def stop_code(self) -> ReasonCode:
+        """What it is recorded as ended for, once it was stopped."""
+        return ReasonCode(self.reason_code or ReasonCode.CANCELLED)
 
 
 @dataclass(frozen=True)
@@ -146,7 +153,7 @@ def _ended(job: JobRecord, report: JobReport, now: datetime) -> Record:
     if job.state in _NEXT and state is not JobState.SUCCEEDED:
         return _interrupted(job)
     if job.state is JobState.STOPPING and state is not JobState.SUCCEEDED:
-        state, reason_code, reason = JobState.CANCELLED, ReasonCode.CANCELLED, job.reason or "The job was cancelled."
+        state, reason_code, reason = JobState.CANCELLED, job.stop_code, job.reason or "The job was cancelled."
     return Record(
         job.id,
         job.token,
@@ -170,9 +177,7 @@ def _absent(job: JobRecord, now: datetime) -> Record:
         return _interrupted(job)
     if job.state is JobState.STOPPING:
         reason = job.reason or "The job was cancelled."
-        return Record(
-            job.id, job.token, JobState.CANCELLED, reason, ReasonCode.CANCELLED, reason=reason, finished_at=now
-        )
+        return Record(job.id, job.token, JobState.CANCELLED, reason, job.stop_code, reason=reason, finished_at=now)
     reason = "The job disappeared from the resource; its exit status is unknown."
     return Record(job.id, job.token, JobState.LOST, reason, ReasonCode.INFRASTRUCTURE, reason=reason, finished_at=now)
 

@@ -37,7 +37,8 @@ class Gate(StrEnum):
 class ReasonCode(StrEnum):
     """Why a job ended without success, as far as a program needs to know.
 
-    Flows have retry budgets for the first four; the last group counts as infrastructure there.
+    Flows have retry budgets for the first four; the last group counts as infrastructure there. IDLE_LIMIT: it was
+    cancelled, because it was not used for as long as it may.
     """
 
     USER_ERROR = "user_error"
@@ -45,6 +46,7 @@ class ReasonCode(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     INFRASTRUCTURE = "infrastructure"
     CANCELLED = "cancelled"
+    IDLE_LIMIT = "idle_limit"
     IMAGE_UNAVAILABLE = "image_unavailable"
     UNSCHEDULABLE = "unschedulable"
     QUOTA_EXCEEDED = "quota_exceeded"

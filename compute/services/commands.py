@@ -8,11 +8,13 @@ from accounts.permissions import require
 from accounts.services import secrets
 from compute import permissions
 from compute.adapters import drivers
+from compute.engine.idleness import Use
 from compute.engine.ports import CommandOutput, RunsCommands
 from compute.engine.states import JobState
 from compute.errors import CommandRefused, JobNotRunning
 from compute.models import Job
 from compute.selectors import jobs as job_selectors
+from compute.services import uses
 from core.errors import InvalidInput
 
 _MOST_NOTED = 1000
@@ -41,4 +43,5 @@ def run_command(
             f"Commands can be run in jobs of clusters; {job.resource.name} is of kind {job.resource.kind}."
         )
     audit.record(actor, "compute.run_command", job, command=" ".join(command)[:_MOST_NOTED], replica=replica)
+    uses.note_use([job.pk], Use.COMMAND)
     return driver.run_command(job.run_name, replica, command, stdin)

@@ -4,23 +4,24 @@ Whatever a ticket was issued for is checked again when it is redeemed, and from 
 is open.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
 from accounts import audit
 from accounts.actor import Actor
-from accounts.permissions import require
+from accounts.permissions import require, require_site_admin
 from accounts.services import secrets
 from compute import permissions
 from compute.adapters import connection_tickets, drivers, jupyter_tokens
 from compute.adapters.connection_tickets import Claims
+from compute.engine.idleness import Use
 from compute.engine.ports import ComputeDriver, Connection, OpensPorts, OpensTerminals, TerminalRequest
 from compute.engine.states import JobState
 from compute.errors import CommandRefused, InvalidTicket, JobNotRunning, PortRefused
 from compute.models import Job
 from compute.selectors import jobs as job_selectors
-from compute.services import confinement
+from compute.services import confinement, uses
 from core.errors import InvalidInput, PlatformError
 
 _WHERE = "on clusters and on the platform's own machine"
@@ -87,6 +88,12 @@ def redeem(*, actor: Actor, claims: Claims) -> Callable[[], Awaitable[Connection
     if claims.terminal is None:
         return partial(_require_ports(driver, job).open_port, claims.run_name, claims.rank, claims.port)
     return partial(_require_terminals(driver, job).open_terminal, claims.run_name, claims.rank, claims.terminal)
+
+
+def note_traffic(*, actor: Actor, job_ids: Collection[str]) -> None:
+    """Note that bytes were carried to or from these jobs just now. For the platform itself, which carries them."""
+    require_site_admin(actor, "note the use of jobs")
+    uses.note_use(job_ids, Use.CONNECTION)
 
 
 def _require_access(actor: Actor, job: Job) -> None:

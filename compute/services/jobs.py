@@ -53,6 +53,7 @@ class JobRequest:
     `title` is what people call the job; empty: as its name.
     `on_behalf_of` names the person whose job it is, where the platform submits for one.
     `id` is the id that the job shall have, where something is held for it already; empty: it gets one.
+    `idle_limit_s` is how long it may be idle; None: as long as its queue lets it.
     With a `gate` it is queued only once that is opened (`open_gates`); its place in line is that of its submission.
     """
 
@@ -63,6 +64,7 @@ class JobRequest:
     spec: JobSpec
     priority: int = priorities.DEFAULT
     is_preemptible: bool = True
+    idle_limit_s: float | None = None
     on_behalf_of: str = ""
     title: str = ""
     gate: Gate | None = None
@@ -213,6 +215,7 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         priority=request.priority,
         is_preemptible=request.is_preemptible,
         grace_period_s=request.spec.grace_period_s,
+        idle_limit_s=request.idle_limit_s,
         spec=request.spec.to_json(),
         submitted_by=request.on_behalf_of or actor.name,
         gate=request.gate or "",

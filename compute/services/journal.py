@@ -101,15 +101,20 @@ def record_reasons(reasons: Mapping[str, tuple[str, str]], *, now: datetime) -> 
         if job.token == reasons[job.pk][0] and job.state in {JobState.STARTING, JobState.RUNNING}
     ]
     for job in jobs:
-        Job.objects.filter(pk=job.pk).update(reason=reasons[job.pk][1], event_seq=F("event_seq") + 1)
+        Job.objects.filter(pk=job.pk).update(reason=reasons[job.pk][1])
+    record_notes({job.pk: reasons[job.pk][1] or "It goes on." for job in jobs}, now=now, locked=jobs)
+
+
+def record_notes(messages: Mapping[str, str], *, now: datetime, locked: Collection[Job]) -> None:
+    """Write events of jobs whose state stays, by their ids, inside the transaction in which the caller locked them."""
+    Job.objects.filter(pk__in=messages).update(event_seq=F("event_seq") + 1)
     JobEvent.objects.bulk_create(
-        JobEvent(
-            job_id=job.pk, seq=job.event_seq + 1, state=job.state, message=reasons[job.pk][1] or "It goes on.", at=now
-        )
-        for job in jobs
+        JobEvent(job_id=job.pk, seq=job.event_seq + 1, state=job.state, message=messages[job.pk], at=now)
+        for job in locked
+        if job.pk in messages
     )
-    if jobs:
-        send_on_commit(signals.job_changed, job_ids=[job.pk for job in jobs], stopped_ids=[])
+    if messages:
+        send_on_commit(signals.job_changed, job_ids=list(messages), stopped_ids=[])
 
 
 def lock_jobs(job_ids: Collection[str]) -> list[Job]:

@@ -61,7 +61,8 @@ class Submission:
     project, which the job gets as variables.
     `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
     `replicas` is how often the command runs at once, each as large as the template. `timeout_s` is how long a run of it
-    may take; None: as long as it likes. `grace_period_s` is the time that it has between SIGTERM and SIGKILL. `ports`
+    may take; None: as long as it likes. `idle_limit_s` is how long it may be idle; the shorter of that and what its
+    project rules holds. `grace_period_s` is the time that it has between SIGTERM and SIGKILL. `ports`
     are those on which it listens; with `jupyter` it runs a Jupyter on the first of them, by its own command or the
     usual one. With `checkpoints` it has a folder that outlives its runs.
     `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing. What is not
@@ -91,6 +92,7 @@ class Submission:
     priority: int = priorities.DEFAULT
     replicas: int = 1
     timeout_s: float | None = None
+    idle_limit_s: float | None = None
     grace_period_s: float = DEFAULT_GRACE_PERIOD_S
     checkpoints: bool = False
 
@@ -116,6 +118,8 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     if len(wanted.command.encode()) > bounds.MAX_ARGUMENT_BYTES:
         raise InvalidJobSpec(f"The command has more than {bounds.MAX_ARGUMENT_BYTES:,} bytes.")
     if fault := grace_periods.describe_fault(wanted.grace_period_s):
+        raise InvalidJobSpec(fault)
+    if wanted.idle_limit_s is not None and (fault := bounds.idle_limit_fault(wanted.idle_limit_s)):
         raise InvalidJobSpec(fault)
     own_name = _find_free_name(name)
     datasets = find_datasets(actor=actor, template=template, wanted=wanted)
@@ -151,6 +155,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         spec=spec,
         is_preemptible=wanted.is_preemptible,
         priority=wanted.priority,
+        idle_limit_s=wanted.idle_limit_s,
     )
     facts = [_describe(*pair) for pair in zip(wanted.data, datasets, strict=True)]
     try:
@@ -256,6 +261,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
         volumes=spec.volumes,
         replicas=spec.replicas,
         timeout_s=spec.timeout_s,
+        idle_limit_s=job.idle_limit_s,
         grace_period_s=spec.grace_period_s,
         checkpoints=bool(spec.checkpoint),
         simulated_duration_s=spec.simulated_duration_s,

@@ -6,7 +6,8 @@ sends no more, `{"type": "error", ...}` why the server ends the connection. Of a
 says how its command ended, and the client tells its size by `{"type": "resize", "columns": 80, "rows": 24}`.
 
 An open connection holds no thread and no database connection, and how many a person may have is limited: whoever
-forgets one slows nobody else. One task of the process looks every few seconds whether those that are open still may be.
+forgets one slows nobody else. One task of the process looks every few seconds whether those that are open still may be,
+and notes the use of jobs whose connections have carried something.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from asgiref.sync import sync_to_async
 from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope, WebSocketScope
 from django.db import close_old_connections
 
+from accounts.actor import Actor
 from accounts.selectors import find_actor
 from compute.adapters import connection_tickets
 from compute.adapters.connection_tickets import Claims
@@ -39,6 +41,7 @@ PATH: Final = "/connections"
 MOST_OF_PERSON: Final = 64
 MOST_OF_PROCESS: Final = 256
 LOOK_EVERY_S: Final = 5.0
+_SYSTEM: Final = Actor.system("connections")
 _DONE: Final = 1000
 _FAILED: Final = 1011
 
@@ -52,6 +55,7 @@ class _OpenConnections:
 
     def __init__(self) -> None:
         self._faults: dict[asyncio.Future[PlatformError], Claims] = {}
+        self._used_ids: set[str] = set()
         self._looking: asyncio.Task[None] | None = None
 
     def add(self, claims: Claims) -> asyncio.Future[PlatformError]:
@@ -71,15 +75,21 @@ class _OpenConnections:
         """Count a connection out."""
         del self._faults[fault]
 
+    def note_traffic(self, job_id: str) -> None:
+        """Remember until the next look that bytes were carried to or from a job."""
+        self._used_ids.add(job_id)
+
     async def _look(self) -> None:
-        while self._faults:
+        while self._faults or self._used_ids:
             await asyncio.sleep(LOOK_EVERY_S)
-            open_now = dict(self._faults)
+            open_now, used_ids = dict(self._faults), self._used_ids
+            self._used_ids = set()
             try:
-                found = await _in_thread(partial(_find_faults, list(open_now.values())))
+                found = await _in_thread(partial(_look_at, list(open_now.values()), used_ids))
             except Exception:
                 # The database is away, say. What is open stays open until it is back.
                 log.exception("connections.look_failed")
+                self._used_ids |= used_ids
                 continue
             for fault, error in zip(open_now, found, strict=True):
                 if error is not None and not fault.done():
@@ -130,7 +140,8 @@ async def _connect(
     try:
         connection = await open_connection()
         try:
-            await _Relay(connection, receive, send).run(fault)
+            note_traffic = partial(opened.note_traffic, claims.job_id)
+            await _Relay(connection, receive, send, note_traffic).run(fault)
         finally:
             await connection.close()
     finally:
@@ -140,8 +151,15 @@ async def _connect(
 class _Relay:
     """Carries bytes between a WebSocket and a connection until both sides have ended, or one has failed."""
 
-    def __init__(self, connection: Connection, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        receive: ASGIReceiveCallable,
+        send: ASGISendCallable,
+        note_traffic: Callable[[], None],
+    ) -> None:
         self._connection, self._receive, self._send = connection, receive, send
+        self._note_traffic = note_traffic
         self._terminal = connection if isinstance(connection, Terminal) else None
         self._client_ended = asyncio.Event()
 
@@ -168,6 +186,7 @@ class _Relay:
                 raise _Disconnected
             if (data := message.get("bytes")) is not None:
                 if data and not self._client_ended.is_set():
+                    self._note_traffic()
                     await self._connection.send(data)
             else:
                 await self._obey(message.get("text") or "")
@@ -189,6 +208,7 @@ class _Relay:
     async def _from_job(self) -> None:
         """Go on until both sides have ended."""
         while data := await self._connection.receive():
+            self._note_traffic()
             await _send(self._send, {"type": "websocket.send", "bytes": data, "text": None})
         if self._terminal is not None:
             await _send_text(self._send, {"type": "exit", "code": self._terminal.exit_code})
@@ -219,8 +239,10 @@ def _redeem(claims: Claims) -> Callable[[], Awaitable[Connection]]:
     return connections.redeem(actor=actor, claims=claims)
 
 
-def _find_faults(all_claims: list[Claims]) -> list[PlatformError | None]:
-    """Return why each connection has to end; None: it may stay."""
+def _look_at(all_claims: list[Claims], used_ids: set[str]) -> list[PlatformError | None]:
+    """Note the jobs that were used, and return why each connection has to end; None: it may stay."""
+    if used_ids:
+        connections.note_traffic(actor=_SYSTEM, job_ids=used_ids)
     faults: list[PlatformError | None] = []
     for claims in all_claims:
         try:

@@ -11,9 +11,9 @@ from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
 from compute.engine.states import JobState, ReasonCode
 from compute.models import Job
-from compute.selectors import checkpoints, data_waits, failures, forecasts, outlooks, waits
+from compute.selectors import checkpoints, data_waits, failures, forecasts, idleness, outlooks, waits
 from compute.selectors import jobs as selectors
-from compute.services import connections, jobs, submissions, suspensions
+from compute.services import connections, jobs, keeping, submissions, suspensions
 from compute.web.progress import progress_of
 from scheduler.selectors import evictions
 from scheduler.selectors.answers import find_proof
@@ -34,8 +34,10 @@ def jobs_page(request: PageRequest) -> HttpResponse:
     )
     sort = read_sort(request, _SORTS, "-age")
     page = sort.paginate(found.defer("spec"), cursor=text(request, "cursor"), limit=_ROWS)
+    idle_states = idleness.find_idle_states(page.items)
     context = {
         "page": page,
+        "rows": [(job, idle_states.get(job.pk)) for job in page.items],
         "sort": sort,
         "total": found.count(),
         "states": list(JobState),
@@ -73,6 +75,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "proof": find_proof(job.workload) if job.state == JobState.PENDING else None,
         "evictions": _evictions_of(request, job) if job.evictions else [],
         "may_cancel": (request.actor.level_in(job.project_id) or 0) >= Level.WRITE,
+        "idle": idleness.find_idle_states([job]).get(job.pk),
         "may_suspend": job.kind == submissions.KIND,
         "may_delete": job.kind == submissions.KIND and job.has_ended,
         "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
@@ -119,4 +122,13 @@ def resume(request: PageRequest, name: str) -> HttpResponse:
     job = selectors.get_job(actor=request.actor, name=name)
     suspensions.resume_job(actor=request.actor, job=job)
     messages.success(request, f"{job.label} is queued again.")
+    return redirect("compute:job", name=name)
+
+
+@require_POST
+def keep(request: PageRequest, name: str) -> HttpResponse:
+    """Keep a job that is idle and show it."""
+    job = selectors.get_job(actor=request.actor, name=name)
+    keeping.keep_job(actor=request.actor, job=job)
+    messages.success(request, f"{job.label} goes on. Its idle time counts from now.")
     return redirect("compute:job", name=name)

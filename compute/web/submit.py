@@ -75,6 +75,12 @@ class JobForm(forms.Form):
         widget=forms.TextInput(attrs={"placeholder": "12h"}),
         help_text="How long it may run; left empty, as long as it likes.",
     )
+    idle_limit = DurationField(
+        required=False,
+        max_length=30,
+        widget=forms.TextInput(attrs={"placeholder": "2h"}),
+        help_text="How long it may be idle; left empty, as long as the project rules. You are warned before it stops.",
+    )
     priority = forms.ChoiceField(
         required=False,
         initial=priorities.DEFAULT,
@@ -156,6 +162,7 @@ def _submission_of(form: JobForm, project: Project) -> Submission:
         checkpoints=said["checkpoints"],
         is_preemptible=said["is_preemptible"],
         timeout_s=said["timeout"],
+        idle_limit_s=said["idle_limit"],
         priority=int(said["priority"] or priorities.DEFAULT),
     )
 

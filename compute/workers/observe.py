@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 _RENEW_BELOW = LEASE * 2 / 3
 _BOOKED = (
     *("name", "evictions", "token", "state", "lease_expires_at", "reason", "memory_bytes", "grace_period_s"),
-    *("checkpoint_id", "started_at"),
+    *("checkpoint_id", "started_at", "reason_code"),
 )
 _LOG_END_BYTES = 32 * 1024
 _RUN_OVER = JOB_STATES.final | IDLE
@@ -146,6 +146,7 @@ def _read_records(resource: Resource, reports: Sequence[JobReport]) -> list[JobR
             job.grace_period_s,
             job.checkpoint_id,
             job.started_at,
+            job.reason_code,
         )
         for name, job in rows.items()
     ]

@@ -31,6 +31,8 @@ MAX_BYTES: Final = 2**60
 """The most bytes of storage."""
 MAX_SECONDS: Final = 100 * 366 * 86400
 """The longest duration: 100 years."""
+MIN_IDLE_S: Final = 60
+"""The shortest idle limit: whether something is used is measured a few times a minute at most."""
 MAX_DAYS: Final = 10_000
 MAX_PRICE: Final = Decimal("999999.9999")
 """The highest price of an hour; its column has 10 digits, 4 of them after the point."""
@@ -76,6 +78,13 @@ def number_fault(number: float) -> str:
     if isinstance(number, int):
         return "" if -MAX_INT <= number <= MAX_INT else "It is a whole number of more than 64 bits."
     return "" if math.isfinite(number) else "It is not a finite number."
+
+
+def idle_limit_fault(seconds: float) -> str:
+    """Say why nothing can have an idle limit of so many seconds; empty: it can."""
+    if MIN_IDLE_S <= seconds <= MAX_SECONDS:
+        return ""
+    return f"An idle limit has at least {MIN_IDLE_S} seconds, and at most 100 years."
 
 
 def moment_fault(moment: datetime) -> str:

@@ -36,6 +36,8 @@ class QueueOut(Schema):
     interactive_node_labels: list[str]
     training_run_at_most_s: float | None
     interactive_run_at_most_s: float | None
+    training_idle_at_most_s: float | None
+    interactive_idle_at_most_s: float | None
     reclaim_min_runtime_s: float | None
     preempt_min_runtime_s: float | None
     pool_rank: int | None
@@ -78,6 +80,8 @@ class DepartmentOut(Schema):
     interactive_node_labels: list[str]
     training_run_at_most_s: float | None
     interactive_run_at_most_s: float | None
+    training_idle_at_most_s: float | None
+    interactive_idle_at_most_s: float | None
     reclaim_min_runtime_s: float | None
     preempt_min_runtime_s: float | None
 
@@ -160,6 +164,8 @@ class QuotaIn(BodySchema):
     interactive_node_labels: NodeLabels = []
     training_run_at_most_s: bounds.Seconds | None = None
     interactive_run_at_most_s: bounds.Seconds | None = None
+    training_idle_at_most_s: bounds.Seconds | None = None
+    interactive_idle_at_most_s: bounds.Seconds | None = None
     reclaim_min_runtime_s: bounds.Seconds | None = None
     preempt_min_runtime_s: bounds.Seconds | None = None
     pool_rank: Annotated[int, Field(ge=1, le=MOST_RANK)] | None = None

@@ -83,6 +83,38 @@ def find_changed(
     return found
 
 
+def find_idle_limited() -> QuerySet[Queue]:
+    """Return the queues and departments that have an idle limit of their own. For the platform itself."""
+    return Queue.objects.filter(Q(training_idle_at_most_s__isnull=False) | Q(interactive_idle_at_most_s__isnull=False))
+
+
+def find_idle_limits() -> dict[tuple[str, bool], float]:
+    """Return for how many seconds work may be idle, by the id of its queue and whether it is preemptible.
+
+    A queue has its own limit, or that of the next department above that has one. For the platform itself.
+    """
+    if not find_idle_limited().exists():
+        return {}
+    queues = {row["pk"]: row for row in Queue.objects.values("pk", "parent_id", *_IDLE_LIMITS)}
+    return {
+        (queue_id, is_preemptible): limit_s
+        for queue_id in queues
+        for column, is_preemptible in _IDLE_LIMITS.items()
+        if (limit_s := _inherited(queues, queue_id, column)) is not None
+    }
+
+
+_IDLE_LIMITS = {"training_idle_at_most_s": True, "interactive_idle_at_most_s": False}
+"""The columns of idle limits, each with whether it holds for preemptible work."""
+
+
+def _inherited(queues: Mapping[str, Mapping[str, Any]], queue_id: str, column: str) -> float | None:
+    above: str | None = queue_id
+    while above is not None and queues[above][column] is None:
+        above = queues[above]["parent_id"]
+    return None if above is None else queues[above][column]
+
+
 def _line(queue_id: str | None, departments: Mapping[str, Queue]) -> Iterator[str]:
     while queue_id is not None:
         yield queue_id

@@ -2,12 +2,14 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
 from accounts.selectors import get_project
 from core import tasks
+from core.orm import in_batches
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Workload
 
@@ -43,6 +45,12 @@ def list_enqueued_here() -> Mapping[str, Workload]:
 def find_pending_with_data() -> list[QuerySet[Workload]]:
     """Return the pending workloads that read datasets. For the app that runs jobs."""
     return [Workload.objects.filter(state=WorkloadState.PENDING, missing_bytes__isnull=False).order_by("pk")]
+
+
+def find_queue_ids(workload_ids: Collection[str]) -> dict[str, str]:
+    """Return the queues of workloads by their ids. For the platform itself."""
+    rows = (Workload.objects.filter(pk__in=batch).values_list("pk", "queue_id") for batch in in_batches(workload_ids))
+    return dict(chain.from_iterable(rows))
 
 
 def list_workloads(

@@ -12,7 +12,7 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
-from core import tasks
+from core import bounds, tasks
 from core.prepared import prepared
 from scheduler.errors import InvalidQuota
 from scheduler.models import DEFAULT_POOL_ID, Pool, PoolResource, Queue
@@ -42,6 +42,8 @@ class Quota(TypedDict, total=False):
     interactive_node_labels: Sequence[str]
     training_run_at_most_s: float | None
     interactive_run_at_most_s: float | None
+    training_idle_at_most_s: float | None
+    interactive_idle_at_most_s: float | None
     reclaim_min_runtime_s: float | None
     preempt_min_runtime_s: float | None
     pool_rank: int | None
@@ -156,6 +158,7 @@ def delete_department(*, actor: Actor, department: Queue) -> None:
 _COLUMNS = {"department": "parent"}
 _LABELS = {"training_node_labels", "interactive_node_labels"}
 _MOST_LABELS = 50
+_IDLE_LIMITS = {"training_idle_at_most_s", "interactive_idle_at_most_s"}
 
 
 def _changed(queue: Queue, settings: Quota) -> Queue:
@@ -167,6 +170,8 @@ def _changed(queue: Queue, settings: Quota) -> Queue:
             setattr(changed, name, _read_labels(value))
         elif name == "pool_rank":
             changed.pool_rank = _read_rank(queue, value)
+        elif name in _IDLE_LIMITS and isinstance(value, int | float) and (fault := bounds.idle_limit_fault(value)):
+            raise InvalidQuota(fault)
         elif _is_sound(name, value):
             setattr(changed, name, value)
         else:

@@ -25,6 +25,10 @@ class QuotaForm(forms.Form):
     department = forms.CharField(max_length=63, required=False, label="Department")
     run_training = forms.FloatField(min_value=0, max_value=10**5, required=False, label="Training runs for")
     run_interactive = forms.FloatField(min_value=0, max_value=10**5, required=False, label="Interactive work runs for")
+    idle_training = forms.FloatField(min_value=0, max_value=10**5, required=False, label="Training is idle for")
+    idle_interactive = forms.FloatField(
+        min_value=0, max_value=10**5, required=False, label="Interactive work is idle for"
+    )
     nodes_training = forms.CharField(max_length=1000, required=False, label="Nodes for training")
     nodes_interactive = forms.CharField(max_length=1000, required=False, label="Nodes for interactive work")
     rank = forms.IntegerField(min_value=1, max_value=MOST_RANK, required=False, label="Place in the order of pools")
@@ -44,6 +48,8 @@ class QuotaForm(forms.Form):
             "department": ("department", values["department"] or None),
             "run_training": ("training_run_at_most_s", _scaled(values["run_training"], _HOUR_S)),
             "run_interactive": ("interactive_run_at_most_s", _scaled(values["run_interactive"], _HOUR_S)),
+            "idle_training": ("training_idle_at_most_s", _scaled(values["idle_training"], _HOUR_S)),
+            "idle_interactive": ("interactive_idle_at_most_s", _scaled(values["idle_interactive"], _HOUR_S)),
             "nodes_training": ("training_node_labels", values["nodes_training"].split()),
             "nodes_interactive": ("interactive_node_labels", values["nodes_interactive"].split()),
             "rank": ("pool_rank", values["rank"]),

@@ -66,6 +66,16 @@ class Row:
         return _in(self.queue.interactive_run_at_most_s, 3600)
 
     @property
+    def training_idle_hours(self) -> str:
+        """How long training may be idle."""
+        return _in(self.queue.training_idle_at_most_s, 3600)
+
+    @property
+    def interactive_idle_hours(self) -> str:
+        """How long interactive work may be idle."""
+        return _in(self.queue.interactive_idle_at_most_s, 3600)
+
+    @property
     def reclaim_minutes(self) -> str:
         """How long its work has run before other queues may evict it."""
         return _in(self.queue.reclaim_min_runtime_s, 60)

@@ -114,6 +114,7 @@ POST   /compute/jobs/{name}/cancel                            401      404    40
 DELETE /compute/jobs/{name}                                   401      404    403    204   204  204
 POST   /compute/jobs/{name}/suspend                           401      404    403    200   200  200
 POST   /compute/jobs/{name}/resume                            401      404    403    409   409  409
+POST   /compute/jobs/{name}/keep                              401      404    403    409   409  409
 POST   /compute/jobs/{name}/rerun                             401      404    403    201   201  201
 
 GET    /scheduler/consumption                                 401      200    200    200   200  200
@@ -261,6 +262,7 @@ POST   /jobs/{name}/cancel/                                 login      404    40
 POST   /jobs/{name}/delete/                                 login      404    403    302   302  302
 POST   /jobs/{name}/suspend/                                login      404    403    302   302  302
 POST   /jobs/{name}/resume/                                 login      404    403    409   409  409
+POST   /jobs/{name}/keep/                                   login      404    403    409   409  409
 GET    /compute/                                            login      200    200    200   200  200
 
 GET    /jobs/new/                                           login      200    200    200   200  200

@@ -12,6 +12,7 @@ PARTS = {
     "compute.journal": "writes each change of a job's state, for services and workers",
     "compute.node_reports": "writes what a probe found, when a resource is attached and later",
     "compute.queueing": "queues jobs when they are submitted, and once their data is ready",
+    "compute.uses": "notes the use of jobs, for connections, commands and the look at idle ones",
     "datasets.cache_events": "writes each change of a cached commit's state, for services and workers",
     "datasets.cache_space": "reserves the space of a site, for services and workers",
     "datasets.manifests": "checks a tree before it is recorded",

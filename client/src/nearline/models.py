@@ -380,6 +380,8 @@ class Department(Record):
     interactive_node_labels: tuple[str, ...] = ()
     training_run_at_most_s: float | None = None
     interactive_run_at_most_s: float | None = None
+    training_idle_at_most_s: float | None = None
+    interactive_idle_at_most_s: float | None = None
     reclaim_min_runtime_s: float | None = None
     preempt_min_runtime_s: float | None = None
 
@@ -402,6 +404,8 @@ class Queue(Record):
     interactive_node_labels: tuple[str, ...] = ()
     training_run_at_most_s: float | None = None
     interactive_run_at_most_s: float | None = None
+    training_idle_at_most_s: float | None = None
+    interactive_idle_at_most_s: float | None = None
     reclaim_min_runtime_s: float | None = None
     preempt_min_runtime_s: float | None = None
     pool_rank: int | None = None
@@ -448,13 +452,30 @@ class QuotaTrial(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class IdleState(Record):
+    """How a running job stands with its idle limit; `state` is `in_use`, `idle` or `unknown`.
+
+    `stops_at` is when it is stopped unless it is used; None: nobody can say. `is_warned`: that is soon.
+    """
+
+    state: str
+    limit_s: float
+    text: str
+    used_at: datetime | None = None
+    stops_at: datetime | None = None
+    is_warned: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job(Record):
-    """What compute runs; `label` is what people call it.
+    """What compute runs; `label` is what people call it. `idle` is None where no idle limit holds for it now.
 
     `is_unknown`: its resource does not answer, so that `state` is the last that was known.
 
     Of a gang that is placed `replicas` has `node`, `gpus`, `state` and `reason` of each, by rank; a list has none.
     """
+
+    nested: ClassVar[Mapping[str, type[Record]]] = {"idle": IdleState}
 
     name: str
     project: str | None
@@ -474,6 +495,8 @@ class Job(Record):
     gpu_milli: int = 0
     pools: tuple[str, ...] = ()
     timeout_s: float | None = None
+    idle_limit_s: float | None = None
+    idle: IdleState | None = None
     priority: int = 50
     is_preemptible: bool = True
     is_simulated: bool = False

@@ -31,7 +31,7 @@ GROUPS = {
     "run": {"list", "show", "logs", "cancel", "retry", "keep"},
     "job": {
         *("submit", "list", "show", "logs", "try", "why", "evictions", "exec", "bash", "port-forward"),
-        *("stop", "delete", "suspend", "resume", "rerun"),
+        *("stop", "keep", "delete", "suspend", "resume", "rerun"),
     },
     "experiment": {"list", "show", "compare"},
     "cache": {"list", "plan"},

@@ -162,6 +162,33 @@ def test_a_job_is_submitted_with_a_time_limit(cli, server, options, asked):
     assert server.asked[-1][3].get("timeout_s") == asked
 
 
+def test_a_job_is_submitted_with_an_idle_limit(cli, server):
+    server.on("POST", "/compute/jobs", job(), status=201)
+
+    cli("job", "submit", "--jupyter", "--project", "team", "--idle-limit", "2h")
+
+    assert server.asked[-1][3]["idle_limit_s"] == 7200
+
+
+def test_an_idle_job_is_told_in_the_list_and_kept(cli, server):
+    idle = {"state": "idle", "limit_s": 7200, "text": "It has been idle for 1 h.", "is_warned": True}
+    server.on("GET", "/compute/jobs", {"items": [job(idle=idle)], "next_cursor": None})
+    server.on("GET", "/compute/jobs/train", job(idle=idle, idle_limit_s=7200))
+    server.on("POST", "/compute/jobs/train/keep", job())
+    server.refuse("POST", "/compute/jobs/batch/keep", 409, "batch has no idle limit.")
+
+    listed = cli("job", "list").stdout
+    shown = [line.split(maxsplit=2) for line in cli("job", "show", "train").stdout.splitlines()]
+    kept = cli("job", "keep", "train", "batch")
+
+    assert "It has been idle for 1 h." in listed
+    assert ["idle", "limit:", "2 h"] in shown
+    assert ["idle:", "It", "has been idle for 1 h."] in shown
+    assert kept.exit_code == 5
+    assert "train goes on. Its idle time counts from now." in kept.stderr
+    assert "batch has no idle limit." in kept.stderr
+
+
 def test_a_job_is_submitted_to_pools_in_an_order(cli, server):
     server.on("POST", "/compute/jobs", job(), status=201)
 

@@ -61,8 +61,9 @@ def test_settings_are_sent_in_the_units_of_the_api_and_none_lifts_one(cli, serve
     server.on("PATCH", "/scheduler/queues", page())
 
     options = ("--gpus", "2.5", "--memory", "512GiB", "--limit", "none", "--run-interactive", "8h", "--weight", "3")
+    idle = ("--idle-training", "none", "--idle-interactive", "2h")
     labels = ("--nodes-training", "type=a100", "--nodes-training", "type=h100")
-    done = cli("queue", "set", "team-a", *options, *labels, "--rank", "1")
+    done = cli("queue", "set", "team-a", *options, *idle, *labels, "--rank", "1")
 
     assert done.exit_code == 0
     assert server.bodies("PATCH", "/scheduler/queues") == [
@@ -77,6 +78,8 @@ def test_settings_are_sent_in_the_units_of_the_api_and_none_lifts_one(cli, serve
                     "over_quota_weight": 3.0,
                     "gpu_limit_milli": None,
                     "interactive_run_at_most_s": 28800.0,
+                    "training_idle_at_most_s": None,
+                    "interactive_idle_at_most_s": 7200.0,
                     "pool_rank": 1,
                     "training_node_labels": ["type=a100", "type=h100"],
                 }

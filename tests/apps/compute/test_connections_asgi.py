@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -10,7 +11,7 @@ from asgiref.testing import ApplicationCommunicator
 
 from accounts.models import User
 from compute.engine.ports import TerminalRequest
-from compute.models import Job
+from compute.models import Job, JobUse
 from compute.services import connections
 from config.asgi import application
 from tests.factories import compute as make
@@ -18,6 +19,7 @@ from tests.factories import compute as make
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LIMIT_S = 60
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 RESIZE = '{"type": "resize", "columns": %d, "rows": %d}'
 
 
@@ -143,7 +145,10 @@ def test_a_port_on_which_nothing_listens_is_told(job, member):
     assert async_to_sync(talk)() == ("compute.port_not_open", 409)
 
 
-def test_an_open_connection_ends_with_its_job(job, ticket):
+def test_an_open_connection_ends_with_its_job_and_what_it_carried_is_use_of_it(job, ticket):
+    old = {"limit_s": 3600, "used_at": NOON, "used_by": "watch", "looked_at": NOON, "look_at": NOON}
+    JobUse.objects.create(job=job, token=job.token, sampled_at=NOON, **old)
+
     async def talk():
         async with connect(ticket) as socket:
             await send(socket, b"one")
@@ -152,3 +157,5 @@ def test_an_open_connection_ends_with_its_job(job, ticket):
             return await receive_refusal(socket)
 
     assert async_to_sync(talk)() == ("compute.job_not_running", 409)
+    use = JobUse.objects.get()
+    assert (use.used_by, use.used_at > NOON) == ("connection", True)

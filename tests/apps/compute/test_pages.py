@@ -199,6 +199,17 @@ def test_the_form_sets_a_time_limit_and_refuses_what_is_none(browser, project, t
     assert "<td>1 h 30 min</td>" in flat(shown(browser, "/jobs/limited/"))
 
 
+def test_the_form_sets_an_idle_limit(browser, project, template):
+    fields = {"project": "team-a", "template": "scripted.small", "command": "true"}
+
+    refused = browser.post("/jobs/new/", {**fields, "idle_limit": "10s"}).content.decode()
+    browser.post("/jobs/new/", {**fields, "name": "limited", "idle_limit": "90m"})
+
+    assert "An idle limit has at least 60 seconds" in refused
+    assert Job.objects.get().idle_limit_s == 5400
+    assert "<td>1 h 30 min</td>" in flat(shown(browser, "/jobs/limited/"))
+
+
 def test_a_submitted_form_becomes_a_job(browser, project, template):
     answer = browser.post(
         "/jobs/new/", {"project": "team-a", "template": "scripted.small", "command": "true", "name": "mine"}

@@ -78,6 +78,18 @@ def test_a_time_limit_is_asked_for_over_the_api_and_is_more_than_nothing(member,
     assert (refused.status, refused.body["code"], Job.objects.count()) == (400, "compute.invalid_job_spec", 1)
 
 
+def test_it_has_an_idle_limit_also_when_it_is_submitted_again(member, project, template):
+    body = {"project": "team-a", "template": "scripted.small", "command": "true"}
+
+    answer = call(member, "POST", "/compute/jobs", {**body, "name": "first", "idle_limit_s": 7200})
+    again = call(member, "POST", "/compute/jobs/first/rerun", {"name": "again"})
+    refused = call(member, "POST", "/compute/jobs", {**body, "idle_limit_s": 59})
+
+    assert (answer.status, answer.body["idle_limit_s"], answer.body["idle"]) == (201, 7200, None)
+    assert again.body["idle_limit_s"] == 7200
+    assert (refused.status, refused.body["code"], Job.objects.count()) == (400, "compute.invalid_job_spec", 2)
+
+
 def test_without_a_name_it_gets_one(member, project, template):
     first = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, name=""))
     second = submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, name=""))

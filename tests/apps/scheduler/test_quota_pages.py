@@ -173,13 +173,17 @@ def test_a_quota_that_is_edited_is_not_overwritten_by_news(browser, two_projects
 
 def test_departments_and_the_projects_below_them_are_a_tree(browser, two_projects):
     browser.post("/quotas/departments/new/", {"name": "research"})
-    browser.post("/quotas/team-c/", {"gpus": "1", "department": "research", "limit": "2", "run_training": "12"})
+    browser.post(
+        "/quotas/team-c/",
+        {"gpus": "1", "department": "research", "limit": "2", "run_training": "12", "idle_interactive": "0.5"},
+    )
 
     rows = browser.get("/quotas/").context["rows"]
 
     assert [(row.queue.label, row.depth) for row in rows] == [("research", 0), ("team-c", 1), ("team-b", 0)]
     queue = Queue.objects.get(project__name="team-c")
     assert (queue.gpu_limit_milli, queue.training_run_at_most_s) == (2000, 43200)
+    assert (queue.training_idle_at_most_s, queue.interactive_idle_at_most_s) == (None, 1800)
 
 
 def test_pools_are_tabs_only_where_there_are_several(browser, two_projects):

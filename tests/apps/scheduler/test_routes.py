@@ -34,6 +34,8 @@ def test_the_queues_of_own_projects_show_what_is_guaranteed_and_held(member, pro
             "interactive_node_labels": [],
             "training_run_at_most_s": None,
             "interactive_run_at_most_s": None,
+            "training_idle_at_most_s": None,
+            "interactive_idle_at_most_s": None,
             "reclaim_min_runtime_s": None,
             "preempt_min_runtime_s": None,
             "pool_rank": None,

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -96,6 +97,19 @@ def test_a_failure_while_stopping_is_the_cancel_that_was_asked_for():
 
     assert (record.state, record.reason_code) == (JobState.CANCELLED, ReasonCode.CANCELLED)
     assert record.reason == "Alice cancelled the job."
+
+
+@pytest.mark.parametrize("reports", [[report("failed", exit_code=-15, cause=EndCause.STOPPED)], []])
+def test_a_job_that_is_stopped_for_being_idle_ends_with_that_as_its_reason(reports):
+    job = replace(known("stopping", lease=EXPIRED, reason="It was idle for 1 h."), reason_code="idle_limit")
+
+    [record] = decide([job], reports).records
+
+    assert (record.state, record.reason_code, record.reason) == (
+        JobState.CANCELLED,
+        ReasonCode.IDLE_LIMIT,
+        "It was idle for 1 h.",
+    )
 
 
 @pytest.mark.parametrize(("exit_code", "cause"), [(-15, EndCause.STOPPED), (1, EndCause.EXITED)])

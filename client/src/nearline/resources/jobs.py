@@ -52,6 +52,7 @@ class JobOptions(TypedDict, total=False):
     volumes: Sequence[str]
     replicas: int
     timeout_s: float
+    idle_limit_s: float
     grace_period_s: float
     checkpoints: bool
     simulated_duration_s: float
@@ -123,6 +124,13 @@ class Jobs:
     def resume(self, name: str) -> Job:
         """Queue a suspended job again; it starts anew. Raises NotFound, and Conflict for one that is not suspended."""
         return Job.read(self._http.post("/compute/jobs" + quoted(name) + "/resume", {}))
+
+    def keep(self, name: str) -> Job:
+        """Count a job as used now, so that its idle time begins anew.
+
+        Raises NotFound, and Conflict for one that does not run or has no idle limit.
+        """
+        return Job.read(self._http.post("/compute/jobs" + quoted(name) + "/keep", {}))
 
     def rerun(self, name: str, *, new_name: str = "") -> Job:
         """Submit once more what a job was submitted as, and return the new job. Raises NotFound."""

@@ -16,7 +16,8 @@ class Queues:
     Settings are those of the API: `gpu_quota_milli`, `cpu_quota_millicores`, `memory_quota_bytes`,
     `over_quota_weight`, `gpu_limit_milli`, `cpu_limit_millicores`, `memory_limit_bytes`, `department`,
     `training_node_labels`, `interactive_node_labels`, `training_run_at_most_s`, `interactive_run_at_most_s`,
-    `reclaim_min_runtime_s`, `preempt_min_runtime_s`, and of projects `pool_rank`: 1 is the pool that jobs take first.
+    `training_idle_at_most_s`, `interactive_idle_at_most_s`, `reclaim_min_runtime_s`, `preempt_min_runtime_s`, and of
+    projects `pool_rank`: 1 is the pool that jobs take first.
     """
 
     def __init__(self, http: Http) -> None:

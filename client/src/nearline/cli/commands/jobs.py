@@ -37,7 +37,7 @@ PriorityText = Annotated[
 Replica = Annotated[int, typer.Option(help="Which replica of a gang.", min=0)]
 
 app = CommandGroup(
-    help="Jobs on compute resources: submit, list, show, stop, suspend, resume, logs, exec, bash, port-forward."
+    help="Jobs on compute resources: submit, list, show, stop, keep, suspend, resume, logs, exec, bash, port-forward."
 )
 
 
@@ -65,6 +65,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     ports: Annotated[list[int] | None, typer.Option("--port", min=1, max=65535, help="On which it listens.")] = None,
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Run it so often at once, as a gang.")] = 1,
     timeout: Annotated[str, typer.Option("--timeout", help="How long it may run, as 30m or 12h.")] = "",
+    idle_limit: Annotated[str, typer.Option("--idle-limit", help="How long it may be idle, as 2h.")] = "",
     grace: Annotated[
         float, typer.Option("--grace-period", min=0, metavar="SECONDS", help="Between SIGTERM and SIGKILL.")
     ] = 10.0,
@@ -106,6 +107,8 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     }
     if timeout:
         options["timeout_s"] = read_seconds(timeout)
+    if idle_limit:
+        options["idle_limit_s"] = read_seconds(idle_limit)
     add_priority(options, priority or ("build" if interactive else ""))
     add_size(options, gpus=gpus, cpu=cpu, memory=memory)
     found = get_code(Path(code)) if code else None
@@ -176,7 +179,7 @@ def list_jobs(
             formats.state("unknown" if job.is_unknown else job.state),
             f"{job.resource} {job.node}".strip(),
             formats.ago(job.created_at),
-            job.reason.partition("\n")[0],
+            job.idle.text if job.idle is not None and job.idle.state == "idle" else job.reason.partition("\n")[0],
         )
         for job in jobs
     ]
@@ -203,6 +206,8 @@ def show(context: typer.Context, name: Name) -> None:
         *(("template", job.template), ("where", where), ("replicas", replicas), ("checkpoint", checkpoint)),
         ("pools", ", ".join(job.pools)),
         ("timeout", "" if job.timeout_s is None else formats.duration(job.timeout_s)),
+        ("idle limit", "" if job.idle_limit_s is None else formats.duration(job.idle_limit_s)),
+        ("idle", "" if job.idle is None else job.idle.text),
         ("priority", f"{job.priority}{'' if job.is_preemptible else ', not preemptible'}"),
         *(("ports", " ".join(map(str, job.ports))), ("jupyter token", job.raw.get("jupyter_token", ""))),
     )
@@ -432,6 +437,18 @@ def resume(context: typer.Context, names: Names) -> None:
     """Queue suspended jobs again. They start anew."""
     session = session_of(context)
     for_each(session, names, lambda name: _tell(session, session.client().jobs.resume(name)))
+
+
+@app.command("keep")
+def keep(context: typer.Context, names: Names) -> None:
+    """Keep jobs that are idle: their idle time begins anew."""
+    session = session_of(context)
+
+    def act(name: str) -> None:
+        session.client().jobs.keep(name)
+        session.out.done(f"{name} goes on. Its idle time counts from now.")
+
+    for_each(session, names, act)
 
 
 def _tell(session: Session, job: "Job") -> None:

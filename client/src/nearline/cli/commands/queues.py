@@ -68,6 +68,10 @@ def set_queue(  # noqa: PLR0917 (each is an option of the command line)
     run_interactive: Annotated[
         str, typer.Option("--run-interactive", help="Interactive work may run for, as 8h, or none.")
     ] = "",
+    idle_training: Annotated[str, typer.Option("--idle-training", help="Training may be idle for, or none.")] = "",
+    idle_interactive: Annotated[
+        str, typer.Option("--idle-interactive", help="Interactive work may be idle for, as 2h, or none.")
+    ] = "",
     nodes_training: Annotated[
         list[str] | None, typer.Option("--nodes-training", metavar="KEY=VALUE", help="Labels for training, or none.")
     ] = None,
@@ -101,6 +105,8 @@ def set_queue(  # noqa: PLR0917 (each is an option of the command line)
         ("department", department, str),
         ("training_run_at_most_s", run_training, read_seconds),
         ("interactive_run_at_most_s", run_interactive, read_seconds),
+        ("training_idle_at_most_s", idle_training, read_seconds),
+        ("interactive_idle_at_most_s", idle_interactive, read_seconds),
         ("reclaim_min_runtime_s", reclaim_after, read_seconds),
         ("preempt_min_runtime_s", preempt_after, read_seconds),
         ("pool_rank", rank, _read_rank),
@@ -201,6 +207,8 @@ def _fields(queue: Queue | Department) -> list[tuple[str, object]]:
         ("Limit", _or_none(queue.gpu_limit_milli, _gpus)),
         ("Training runs for", _or_none(queue.training_run_at_most_s, formats.duration)),
         ("Interactive runs for", _or_none(queue.interactive_run_at_most_s, formats.duration)),
+        ("Training is idle for", _or_none(queue.training_idle_at_most_s, formats.duration)),
+        ("Interactive is idle for", _or_none(queue.interactive_idle_at_most_s, formats.duration)),
         ("Training nodes", ", ".join(queue.training_node_labels)),
         ("Interactive nodes", ", ".join(queue.interactive_node_labels)),
         ("Reclaimed after", _or_none(queue.reclaim_min_runtime_s, formats.duration)),

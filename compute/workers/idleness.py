@@ -1,0 +1,142 @@
+"""Looks at the jobs with an idle limit: whether there is use, a warning is due, or the limit is reached.
+
+The platform asks the job's resource for CPU and output; connections and commands note their use themselves. A look
+asks for all that was measured since the last one, so looks may be late. Whose use nobody can measure is never stopped.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from compute.adapters import drivers
+from compute.engine.idleness import BUSY_MILLICORES, Use, Verdict, is_busy
+from compute.engine.states import JobState, ReasonCode
+from compute.errors import ResourceUnreachable
+from compute.models import Job, JobUse
+from compute.selectors import failures
+from compute.selectors.idleness import list_to_watch
+from compute.services import journal, uses
+from core import clock, isolation, tasks
+from core.units import format_duration
+from scheduler.selectors import queues
+
+
+@dataclass(frozen=True)
+class _Measurement:
+    """What a look at a job has found; `used_by` None: no use."""
+
+    used_by: Use | None
+    log_bytes: int
+    sampled_at: datetime
+    unknown_reason: str = ""
+
+
+def find_limited() -> list[QuerySet[Any]]:
+    """Return the queues and the jobs that have an idle limit, and the jobs that had one."""
+    own = Job.objects.filter(is_live=True, idle_limit_s__isnull=False)
+    return [queues.find_idle_limited(), own, JobUse.objects.all()]
+
+
+def watch_idle() -> None:
+    """Look at all jobs of this host that run under an idle limit, and whose look is due."""
+    isolation.for_each(
+        failures.WATCH_IDLE, list_to_watch(now=clock.now()), lambda pair: _look(*pair), key=lambda pair: pair[0].pk
+    )
+    JobUse.objects.filter(job__is_live=False).delete()
+
+
+def _look(job: Job, limit_s: float | None) -> None:
+    if limit_s is None:
+        JobUse.objects.filter(job=job).delete()
+        return
+    before: JobUse | None = getattr(job, "use", None)
+    if before is None or before.token != job.token:
+        _begin(job, limit_s)
+    else:
+        _record(job, limit_s, before, _measure(job, before))
+
+
+def _begin(job: Job, limit_s: float) -> None:
+    """Begin to watch a run. What it did before is unknown, so it counts as used now."""
+    now = clock.now()
+    row = {
+        "token": job.token,
+        "limit_s": limit_s,
+        "used_at": now,
+        "used_by": Use.WATCH,
+        "looked_at": now,
+        "look_at": now,
+        "log_bytes": 0,
+        "sampled_at": now,
+        "unknown_reason": "",
+        "warned_at": None,
+    }
+    JobUse.objects.update_or_create(job=job, defaults=row)
+
+
+def _measure(job: Job, before: JobUse) -> _Measurement:
+    """Ask the resource what the job did since the last look."""
+    name, resource = job.run_name, job.resource.name
+    try:
+        driver = drivers.driver_of(job.resource)
+        log_bytes = driver.read_log(name, 0, 0).size_bytes
+        samples = driver.read_usage(name, before.sampled_at)
+    except ResourceUnreachable:
+        return _Measurement(None, before.log_bytes, before.sampled_at, f"{resource} does not answer.")
+    used_by = Use.LOG if log_bytes > before.log_bytes else Use.CPU if is_busy(samples) else None
+    if not samples:
+        return _Measurement(used_by, log_bytes, before.sampled_at, f"{resource} does not tell what CPU its jobs use.")
+    return _Measurement(used_by, log_bytes, samples[-1].at)
+
+
+@transaction.atomic
+def _record(job: Job, limit_s: float, before: JobUse, found: _Measurement) -> None:
+    """Write down what a look has found, and warn or stop. Use that was noted meanwhile counts."""
+    use = uses.lock_use(job)
+    if use is None or use.looked_at != before.looked_at:
+        return  # another process has looked
+    now = clock.now()
+    if found.used_by is not None or found.unknown_reason:
+        use.used_at, use.used_by, use.warned_at = now, found.used_by or Use.WATCH, None
+    use.limit_s, use.looked_at, use.unknown_reason = limit_s, now, found.unknown_reason
+    use.log_bytes, use.sampled_at = found.log_bytes, found.sampled_at
+    verdict = use.times.judge(now)
+    # One that somebody suspends or stops meanwhile is theirs.
+    if verdict is not Verdict.LEAVE and (locked := _lock_running(job)) is not None:
+        if verdict is Verdict.WARN:
+            use.warned_at = now
+            _warn(locked, use, now)
+        else:
+            _stop(locked, use, now)
+    use.look_at = use.times.looks_at(now)
+    use.save()
+
+
+def _lock_running(job: Job) -> Job | None:
+    """Return the job, locked, if the run that was looked at still runs."""
+    (locked,) = journal.lock_jobs([job.pk])
+    return locked if locked.token == job.token and locked.state == JobState.RUNNING else None
+
+
+def _warn(job: Job, use: JobUse, now: datetime) -> None:
+    idle, rest = (now - use.used_at).total_seconds(), (use.times.stops_at - now).total_seconds()
+    text = (
+        f"It has been idle for {format_duration(idle)}, and is stopped in {format_duration(rest)} unless it is used. "
+        f"`nearline job keep NAME` keeps it."
+    )
+    journal.record_notes({job.pk: text}, now=now, locked=[job])
+
+
+def _stop(job: Job, use: JobUse, now: datetime) -> None:
+    reason = (
+        f"It was idle for {format_duration((now - use.used_at).total_seconds())}, and may be for "
+        f"{format_duration(use.limit_s)}: no connection carried anything, no command was run, it printed nothing, and "
+        f"it used less than {BUSY_MILLICORES / 10:g} % of a CPU core."
+    )
+    fields = {"reason": reason, "reason_code": ReasonCode.IDLE_LIMIT}
+    step = journal.Step(job.pk, job.token, JobState.STOPPING, reason, fields)
+    journal.record_steps([step], now=now, locked=[job])
+    tasks.enqueue_on_commit("compute.stop")
