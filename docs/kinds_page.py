@@ -19,7 +19,8 @@ def render(table: Table) -> str:
         facts += ["It can be attached once."] * getattr(kind, "is_single", False)
         facts += ["Its jobs run without the image that they name."] * kind.ignores_images
         facts += ["Its jobs can have several replicas, on several nodes."] * kind.runs_gangs
-        facts += ["Its jobs can keep checkpoints."] * kind.keeps_checkpoints
+        given = f", where `{kind.checkpoint_field}` is given" if kind.checkpoint_field else ""
+        facts += [f"Its jobs can keep checkpoints{given}."] * kind.keeps_checkpoints
         parts += _section(kind.name, kind.label, facts, kind.form, table)
     parts.append("## Kinds of cache sites\n")
     for kind in SITES.values():

@@ -49,7 +49,8 @@ class ResourceKind:
     - `keep_ended` is how long the files of an ended job stay on the resource, if nobody needs them.
     - Jobs of a kind that `ignores_images` run without the image that they name.
     - One that `runs_gangs` starts several replicas of a job, on as many nodes.
-    - One that `keeps_checkpoints` gives jobs checkpoint folders, which outlive their runs.
+    - One that `keeps_checkpoints` gives jobs checkpoint folders, which outlive their runs. `checkpoint_field` is the
+      field of its form that a resource needs for that; empty: none.
     - Ports of jobs can be reached on one that `opens_ports`.
     - Each question to one that `is_remote` is a call over a network, and counted there: jobs are started several at a
       time, so `start` of its drivers does not use the database, and logs of silent jobs are read less often.
@@ -69,6 +70,7 @@ class ResourceKind:
     ignores_images: bool = False
     runs_gangs: bool = False
     keeps_checkpoints: bool = False
+    checkpoint_field: str = ""
     opens_ports: bool = False
     is_remote: bool = False
     shares_gpus: bool = True

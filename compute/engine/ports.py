@@ -345,9 +345,6 @@ class KeepsLeftovers(Protocol):
 class KeepsCheckpoints(Protocol):
     """A driver whose place keeps the checkpoint folders of jobs from run to run, until they are deleted."""
 
-    def open_checkpoint(self, name: str) -> OutputReader | None:
-        """Return what reads a folder; None where there is none. Raises ResourceUnreachable."""
-
     def list_checkpoints(self) -> Collection[str]:
         """Return the names of all folders of which there is something. Raises ResourceUnreachable."""
 
@@ -356,6 +353,14 @@ class KeepsCheckpoints(Protocol):
 
         Raises ResourceUnreachable.
         """
+
+
+@runtime_checkable
+class ReadsCheckpoints(KeepsCheckpoints, Protocol):
+    """A driver whose checkpoint folders can be read, so that they can go to another place."""
+
+    def open_checkpoint(self, name: str) -> OutputReader | None:
+        """Return what reads a folder; None where there is none. Raises ResourceUnreachable."""
 
 
 @runtime_checkable

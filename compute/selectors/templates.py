@@ -9,7 +9,7 @@ from accounts.selectors import get_project
 from compute.adapters import drivers
 from compute.engine.mounts import SourceKind, describe_kinds
 from compute.errors import TemplateNotFound
-from compute.models import Template
+from compute.models import Resource, Template
 from core import hosts
 from core.prepared import prepared
 
@@ -69,12 +69,19 @@ def describe_gang_mismatch(template: Template, replicas: int) -> str:
 
 def describe_checkpoint_mismatch(template: Template) -> str:
     """Say why jobs of a template have no checkpoint folder; empty when they have. Needs the resource at hand."""
-    kind = drivers.get_kind(template.resource.kind)
-    if kind.keeps_checkpoints:
-        return ""
-    return (
-        f"{template.full_name} keeps no checkpoints: resources of kind {kind.name} have no folder that outlives a run."
-    )
+    fault = describe_lack_of_checkpoints(template.resource)
+    return f"{template.full_name} keeps no checkpoints: {fault}" if fault else ""
+
+
+def describe_lack_of_checkpoints(resource: Resource) -> str:
+    """Say why jobs of a resource have no checkpoint folder; empty when they have."""
+    kind = drivers.get_kind(resource.kind)
+    if not kind.keeps_checkpoints:
+        return f"resources of kind {kind.name} have no folder that outlives a run."
+    if kind.checkpoint_field and not resource.config.get(kind.checkpoint_field):
+        label = str(kind.form.base_fields[kind.checkpoint_field].label).lower()
+        return f"{resource.name} was attached without a {label}."
+    return ""
 
 
 def list_mountable(template: Template) -> frozenset[SourceKind]:

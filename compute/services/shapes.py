@@ -125,8 +125,8 @@ def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
         yield f"{resource.name} gives whole GPUs only."
     if ask.reads_data and not resource_selectors.list_readable_sites(resource):
         yield f"{resource.name} has no cache site that its jobs can read."
-    if ask.keeps_checkpoints and not kind.keeps_checkpoints:
-        yield f"{resource.name} keeps no checkpoints."
+    if ask.keeps_checkpoints and (fault := templates.describe_lack_of_checkpoints(resource)):
+        yield f"{resource.name} keeps no checkpoints: {fault}"
     if fault := _missing_offer(resource, ask.ports, ask.volumes):
         yield fault
     try:

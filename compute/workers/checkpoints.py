@@ -9,7 +9,7 @@ from accounts.actor import Actor
 from accounts.models import Project
 from compute.adapters import drivers
 from compute.engine.mounts import Tree
-from compute.engine.ports import CheckpointFolder, KeepsCheckpoints
+from compute.engine.ports import CheckpointFolder, KeepsCheckpoints, ReadsCheckpoints
 from compute.engine.states import JobState
 from compute.models import Checkpoint, Job, Resource
 from compute.selectors import failures
@@ -74,11 +74,15 @@ def store_wanted() -> None:
 
 
 def _store(row: Checkpoint) -> None:
-    """Store a folder. Where there is none, the store has the newest content."""
+    """Store a folder, where it can be read. Where there is none, the store has the newest content."""
     assert row.resource is not None  # noqa: S101 (they were found by its host)
     driver = drivers.driver_of(row.resource)
-    folder = driver.open_checkpoint(row.pk) if isinstance(driver, KeepsCheckpoints) else None
-    changes: dict[str, object] = {}
+    folder, changes = None, {}
+    if isinstance(driver, ReadsCheckpoints):
+        folder = driver.open_checkpoint(row.pk)
+    else:
+        why = f"A checkpoint cannot leave {row.resource.name}, whose volumes are read by its own jobs alone."
+        changes = _without_progress(row, why)
     if folder is not None:
         project = Project.objects.get(pk=row.project_id)
         tree, left_out = outputs.store_folder(project, folder, holder=holder_of(row.pk))

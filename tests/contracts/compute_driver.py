@@ -89,6 +89,9 @@ class Place(ABC):
         self.wait_for_end(name)
         return self.driver.read_log(name, 0, 1000).data.decode()
 
+    def read_checkpoint(self) -> dict[str, bytes]:
+        return read_output(self.driver.open_checkpoint("ckpt_1"))
+
     def make(self, name: str, command: str, **spec) -> Launch:
         return make_launch(name, command, **spec)
 
@@ -150,7 +153,7 @@ class CheckpointContract:
         place.run("train", "echo 900 > $NEARLINE_CHECKPOINT_DIR/steps; kill -9 $$")
 
         assert place.run("train-2", APPEND.format(1000)) == "900\n"
-        assert kept(place) == {"steps": b"900\n1000\n"}
+        assert place.read_checkpoint() == {"steps": b"900\n1000\n"}
 
     def test_a_job_without_checkpoints_has_no_such_folder(self, place):
         place.start_with_checkpoint("plain", "echo [$NEARLINE_CHECKPOINT_DIR]", None)
@@ -163,7 +166,7 @@ class CheckpointContract:
         place.store_checkpoint("stored\n")
 
         assert place.run("train", APPEND.format("here"), tree=STORED) == "stored\n"
-        assert kept(place) == {"steps": b"stored\nhere\n"}
+        assert place.read_checkpoint() == {"steps": b"stored\nhere\n"}
 
     def test_what_was_made_of_the_stored_tree_here_is_not_replaced_by_it(self, place):
         place.store_checkpoint("stored\n")
@@ -176,14 +179,7 @@ class CheckpointContract:
         place.store_checkpoint("elsewhere\n")
 
         assert place.run("train-2", APPEND.format("back"), tree=STORED) == "elsewhere\n"
-        assert kept(place) == {"steps": b"elsewhere\nback\n"}
-
-    def test_a_file_that_there_is_not_cannot_be_read_from_it(self, place):
-        place.run("train", APPEND.format(1))
-
-        for path in ("nothing", "steps/nothing", "../steps"):
-            with pytest.raises(OSError):
-                place.driver.open_checkpoint("ckpt_1").open(path)
+        assert place.read_checkpoint() == {"steps": b"elsewhere\nback\n"}
 
     def test_it_is_deleted_by_its_name(self, place):
         place.run("train", APPEND.format(1))
@@ -193,7 +189,6 @@ class CheckpointContract:
         place.driver.delete_checkpoint("ckpt_1")
 
         assert "ckpt_1" not in place.driver.list_checkpoints()
-        assert place.driver.open_checkpoint("ckpt_1") is None
 
     def test_a_run_that_still_uses_it_is_ended_before_the_next_one_starts_and_hinders_its_deletion(self, place):
         endless = "trap '' TERM; echo 900 > $NEARLINE_CHECKPOINT_DIR/steps; echo saved; while :; do sleep 0.1; done"
@@ -208,12 +203,25 @@ class CheckpointContract:
         assert place.run("train", APPEND.format(1000)) == "900\n"
 
 
+class ReadableCheckpointContract(CheckpointContract):
+    """What a driver promises besides whose checkpoint folders can go to another place."""
+
+    def test_a_file_that_there_is_not_cannot_be_read_from_it(self, place):
+        place.run("train", APPEND.format(1))
+
+        for path in ("nothing", "steps/nothing", "../steps"):
+            with pytest.raises(OSError):
+                place.driver.open_checkpoint("ckpt_1").open(path)
+
+    def test_one_that_is_deleted_cannot_be_read(self, place):
+        place.run("train", APPEND.format(1))
+        place.driver.delete_checkpoint("ckpt_1")
+
+        assert place.driver.open_checkpoint("ckpt_1") is None
+
+
 STORED = Tree("ds_1", "r1")
 APPEND = "cat $NEARLINE_CHECKPOINT_DIR/steps; echo {} >> $NEARLINE_CHECKPOINT_DIR/steps"
-
-
-def kept(place) -> dict[str, bytes]:
-    return read_output(place.driver.open_checkpoint("ckpt_1"))
 
 
 class TerminalContract:

@@ -7,14 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from compute.adapters.kubernetes.driver import KubernetesDriver
-from compute.adapters.kubernetes.manifests import PodSettings, object_name
+from compute.adapters.kubernetes.manifests import PodSettings, build_checkpoint_claim, checkpoint_claim, object_name
+from compute.adapters.output_folder import OutputFolder
 from compute.engine.ports import Launch
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
-from tests.contracts.compute_driver import Place, make_launch
+from tests.contracts.compute_driver import Place, make_launch, read_output
 from tests.kubernetes.agent_image import AGENT_IMAGE
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.images import USER_IMAGE
+from tests.kubernetes.provisioner import STORAGE_CLASS, Provisioner
 from tests.kubernetes.rbac import manifests_for
 from tests.kubernetes.stand_in_platform import StandInPlatform
 
@@ -69,6 +71,29 @@ class KubernetesPlace(Place):
             outputs=self.platform,
             sign_attempt=lambda launch: launch.name,
         )
+
+    def keep_checkpoints(self, trident: Provisioner) -> None:
+        """Keep checkpoint folders from now on, on volumes of the stand-in for Trident. `ckpt_1` has its volume."""
+        self.trident = trident
+        self.settings = replace(self.settings, storage_class=STORAGE_CLASS, checkpoint_bytes=2**30)
+        self.restart()
+        claim = build_checkpoint_claim(self.settings, "ckpt_1")
+        self.cluster.api.create(f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims", claim)
+        self.cluster.api.wait(self._claim_path(), lambda found: found.get("status", {}).get("phase") == "Bound")
+
+    def store_checkpoint(self, content: str) -> None:
+        folder = self._tmp_path / "stored"
+        folder.mkdir()
+        (folder / "steps").write_text(content)
+        self.platform.trees["checkpoint/r1"] = folder
+
+    def read_checkpoint(self) -> dict[str, bytes]:
+        found = self.cluster.api.get(self._claim_path())
+        return read_output(OutputFolder(self.trident.folder_of(found["spec"]["volumeName"]) / "files"))
+
+    def _claim_path(self) -> str:
+        claim = checkpoint_claim(self.settings, "ckpt_1")
+        return f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims/{claim}"
 
     def path(self, name: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{object_name(self.settings, name)}"

@@ -2,6 +2,7 @@
 
 A pod stays, by its finalizer, until its end was recorded: whoever deletes it before that ends it and does not make it
 vanish. Its Secret is made before it and deleted after it; of a gang, that Secret owns all but the pod of replica 0.
+A checkpoint folder is a claim, which no run owns.
 """
 
 import asyncio
@@ -81,6 +82,7 @@ class KubernetesDriver:
         core = f"/api/v1/namespaces/{settings.namespace}"
         self._pods_path, self._secrets_path = f"{core}/pods", f"{core}/secrets"
         self._services_path = f"{core}/services"
+        self._claims_path = f"{core}/persistentvolumeclaims"
         self._selector = manifests.selector(settings)
         self._cache = PodCache(gateway, self._pods_path, f"{self._selector},!{FORGOTTEN}")
         self._logs = PodLogs(folder, gateway)
@@ -142,11 +144,19 @@ class KubernetesDriver:
                 return [], "" if error.status == _NOT_FOUND else f"The account may not read {what}."
 
     def start(self, launch: Launch) -> None:
-        """Create the Secret and the pod, of a gang the Service and all pods, unless they exist."""
+        """Create the Secret and the pod, of a gang the Service and all pods, unless they exist.
+
+        The claim of a checkpoint folder is made before them.
+        """
         manifests.check_launch(launch, self._settings)
+        if launch.checkpoint is not None:
+            self._end_older_run(launch.checkpoint.name, launch.name)
         secret = manifests.build_secret(launch, self._settings, self._sign_attempt(launch))
         with unreachable_as_ours():
             try:
+                if launch.checkpoint is not None:
+                    claim = manifests.build_checkpoint_claim(self._settings, launch.checkpoint.name)
+                    self._gateway.create(self._claims_path, claim)
                 made = self._gateway.create(self._secrets_path, secret)
                 for manifest in self._build_pods(launch, made):
                     if (pod := self._gateway.create(self._pods_path, manifest)) is not None:
@@ -155,6 +165,24 @@ class KubernetesDriver:
                 self._withdraw(launch)
                 raise _refused(error) from error
         _remember(self._secret_forms, object_name(self._settings, launch.name), forms_of(launch.secrets.values()))
+
+    def _end_older_run(self, checkpoint: str, name: str) -> None:
+        """End the pods of another run that still write to a checkpoint folder. Raises ResourceUnreachable until then.
+
+        There are some where the platform had given up the run of a cluster that was away.
+        """
+        older = [pod for pod in self._list_writers(checkpoint) if states.name_of(pod) != name]
+        for pod in older:
+            self._end(pod, Verdict(EndCause.STOPPED), 0)
+        if older:
+            names = ", ".join(sorted({states.name_of(pod) for pod in older}))
+            raise ResourceUnreachable(f"{names} is being ended, which used the checkpoint folder.")
+
+    def _list_writers(self, checkpoint: str) -> list[Json]:
+        """Return the pods that may still write to a checkpoint folder."""
+        pods = self._ask(self._cache.list)
+        users = [pod for pod in pods if pod["metadata"]["labels"].get(manifests.CHECKPOINT) == checkpoint]
+        return [pod for pod in users if not states.has_ended(pod)]
 
     def _build_pods(self, launch: Launch, secret: Json | None) -> list[Json]:
         """Return the pods of a launch; the Service of a gang is made first. `secret` is None where it existed."""
@@ -254,6 +282,21 @@ class KubernetesDriver:
         for meta in (*pods, *secrets):
             names.setdefault(meta["labels"].get(manifests.JOB_ID, ""), set()).add(states.name_of({"metadata": meta}))
         return names
+
+    def list_checkpoints(self) -> Collection[str]:
+        """Return the names of the folders for which there are claims that were not deleted.
+
+        A deleted claim is there as long as a pod that has mounted it, even one that has ended.
+        """
+        selector = f"{self._selector},{manifests.CHECKPOINT}"
+        claims = self._ask(lambda: self._gateway.list_metadata(self._claims_path, selector))
+        return sorted(meta["labels"][manifests.CHECKPOINT] for meta in claims if "deletionTimestamp" not in meta)
+
+    def delete_checkpoint(self, name: str) -> None:
+        """Delete the claim, with its volume, unless a pod may still write to it."""
+        if not self._list_writers(name):
+            claim = manifests.checkpoint_claim(self._settings, name)
+            self._ask(lambda: self._gateway.delete(f"{self._claims_path}/{claim}"))
 
     def run_command(self, name: str, rank: int, command: Sequence[str], stdin: bytes) -> Iterator[CommandOutput]:
         """Run a command in the user's container of a pod."""

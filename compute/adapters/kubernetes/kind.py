@@ -89,9 +89,17 @@ class KubernetesForm(ConfigForm):
     runtime_class = _name("Runtime class of GPUs")
     node_selector = forms.CharField(max_length=2000, required=False, help_text="Like pool=train, zone=a.")
     tolerations = forms.CharField(max_length=2000, required=False, help_text="Like gpu=only:NoSchedule, spot.")
-    storage_class = _name("Storage class", help_text="Commits are cached on volumes of it, which many nodes can mount.")
+    storage_class = _name(
+        "Storage class", help_text="For cached commits and checkpoints: its volumes can be mounted by many nodes."
+    )
     cache_bytes = forms.CharField(
         max_length=30, required=False, label="Size of the cache", help_text="Of all volumes together. Empty: 1 TB."
+    )
+    checkpoint_bytes = forms.CharField(
+        max_length=30,
+        required=False,
+        label="Size of a checkpoint folder",
+        help_text="Each job that keeps checkpoints has a volume of this size. Empty: 20 GB.",
     )
     skip_storage_probe = forms.BooleanField(
         required=False,
@@ -101,14 +109,11 @@ class KubernetesForm(ConfigForm):
 
     def clean_cache_bytes(self) -> int | None:
         """Read a size as people write it."""
-        text = self.cleaned_data["cache_bytes"]
-        try:
-            size_bytes = units.parse_bytes(text) if text else None
-        except InvalidInput as error:
-            raise forms.ValidationError(error.message) from error
-        if size_bytes == 0:
-            raise forms.ValidationError("A cache of no size holds nothing. Leave the storage class out for none.")
-        return size_bytes
+        return self._read_size("cache_bytes", "A cache of no size holds nothing. Leave the storage class out for none.")
+
+    def clean_checkpoint_bytes(self) -> int | None:
+        """Read a size as people write it."""
+        return self._read_size("checkpoint_bytes", "A folder of no size holds nothing.")
 
     def clean(self) -> dict[str, Any]:
         """Require one of the two ways to the cluster."""
@@ -129,6 +134,17 @@ class KubernetesForm(ConfigForm):
         config = {key: value for key, value in self.cleaned_data.items() if key != "kubeconfig" and value}
         config["image_pull_secrets"] = _items(self.cleaned_data.get("image_pull_secrets", ""))
         return config
+
+    def _read_size(self, field: str, fault: str) -> int | None:
+        """Return a size; None where none is given. Raises ValidationError, for none at all with that fault."""
+        text = self.cleaned_data[field]
+        try:
+            size_bytes = units.parse_bytes(text) if text else None
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from error
+        if size_bytes == 0:
+            raise forms.ValidationError(fault)
+        return size_bytes
 
     def _matches(self, field: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
         found = []
@@ -189,8 +205,9 @@ def _kubeconfig_of(config: Config, credentials: Credentials) -> Kubeconfig:
 
 def _settings(config: Mapping[str, Any], namespace: str, resource: str) -> PodSettings:
     """Return what is in all pods, from what was written down; what is left out has its default."""
-    names = ("agent_image", "pull_policy", "gpu_resource", "default_image", "user_id", "priority_class")
-    given = {name: config[name] for name in (*names, "runtime_class", "node_selector") if config.get(name)}
+    names = ["agent_image", "pull_policy", "gpu_resource", "default_image", "user_id", "priority_class"]
+    names += ["runtime_class", "node_selector", "storage_class", "checkpoint_bytes"]
+    given = {name: config[name] for name in names if config.get(name)}
     if config.get("output_minutes"):
         given["grace_s"] = 60 * config["output_minutes"]
     return PodSettings(
@@ -236,6 +253,8 @@ KIND = ResourceKind(
     site_of=site_of,
     keep_ended=KEEP_ENDED,
     runs_gangs=True,
+    keeps_checkpoints=True,
+    checkpoint_field="storage_class",
     opens_ports=True,
     is_remote=True,
     shares_gpus=False,

@@ -2,6 +2,7 @@
 
 A pod has the user's container as it is, and two of ours around it: `bring` writes code and inputs before the command
 starts, `keep` sends the output to the platform once the command has ended. No user's container holds a token.
+A checkpoint folder is a claim, which outlives the pods; `resume` makes it hold what the job is to go on from.
 Each replica of a gang is a pod, under the host name that a headless Service gives it; before its command starts,
 `meet` waits until all these names are known. Only replica 0 has `keep`.
 """
@@ -21,6 +22,7 @@ from compute.engine.gangs import rank_variables, write_hostfile
 from compute.engine.mounts import NfsExport, SourceKind, Tree, Volume, describe_kinds
 from compute.engine.ports import Launch
 from compute.errors import StartRefused
+from core.kubernetes import trident
 
 Json = dict[str, Any]
 
@@ -29,6 +31,8 @@ DOMAIN = "nearline.dev"
 RESOURCE, FORGOTTEN = f"{DOMAIN}/resource", f"{DOMAIN}/forgotten"
 NAME, TOKEN, VERDICT, TIMEOUT = f"{DOMAIN}/name", f"{DOMAIN}/token", f"{DOMAIN}/verdict", f"{DOMAIN}/timeout"
 GRACE = f"{DOMAIN}/grace-period"
+CHECKPOINT = f"{DOMAIN}/checkpoint"
+"""The label of a claim, and of the pods that write to it."""
 JOB_ID, PROJECT = f"{DOMAIN}/job", f"{DOMAIN}/project"
 GANG, REPLICA, REPLICAS = f"{DOMAIN}/gang", f"{DOMAIN}/replica", f"{DOMAIN}/replicas"
 KEEP_ENDED = timedelta(hours=1)
@@ -36,7 +40,7 @@ KEEP_ENDED = timedelta(hours=1)
 FINALIZER = f"{DOMAIN}/end-not-recorded"
 FORGET: Json = {"metadata": {"labels": {FORGOTTEN: "true"}, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
 """The patch (a strategic one) of a pod whose end was recorded."""
-MAIN, BRING, MEET, KEEP = "main", "bring", "meet", "keep"
+MAIN, BRING, RESUME, MEET, KEEP = "main", "bring", "resume", "meet", "keep"
 HOSTFILE = "/nearline/hostfile"
 PATHS = JobPaths(
     work="/work",
@@ -46,7 +50,9 @@ PATHS = JobPaths(
     parameters="/nearline/parameters.json",
     tmp="/tmp",  # noqa: S108 (a path of the container)
 )
+_CHECKPOINT, _CHECKPOINT_FOLDER = "checkpoint", "/checkpoint"
 _WHOLE = 1000
+_GIB = 1 << 30
 _SCRATCH = "scratch"
 _HOSTFILE_KEY = "hostfile"
 # Written before the signal that the agent may not be ready for.
@@ -63,7 +69,7 @@ class PodSettings:
     """What an admin sets for all pods of a cluster.
 
     `resource` is the id of the resource, which no other installation has. `grace_s` bounds how long an output may take
-    to be sent.
+    to be sent. Checkpoint folders are claims of `storage_class` and this size; without a class there are none.
     """
 
     namespace: str
@@ -75,6 +81,8 @@ class PodSettings:
     default_image: str = ""
     user_id: int = 65532
     grace_s: int = 600
+    storage_class: str = ""
+    checkpoint_bytes: int = 20 * 10**9
     priority_class: str = ""
     runtime_class: str = ""
     image_pull_secrets: tuple[str, ...] = ()
@@ -109,8 +117,34 @@ def check_launch(launch: Launch, settings: PodSettings) -> None:
         )
     if any(share.milli != _WHOLE for replica in launch.replicas for share in replica.gpus):
         raise StartRefused("The job asks for a part of a GPU. Clusters give whole GPUs only: choose another template.")
+    if launch.checkpoint is not None and not settings.storage_class:
+        raise StartRefused("The job keeps checkpoints, and this cluster has no storage class any more to keep them on.")
     if not (launch.spec.image or settings.default_image):
         raise StartRefused("The job names no image, and this cluster has no default one. Give the job an image.")
+
+
+def checkpoint_claim(settings: PodSettings, name: str) -> str:
+    """Return the name of the claim of a checkpoint folder."""
+    return f"nl-checkpoint-{hashlib.sha256(f'{settings.resource}/{name}'.encode()).hexdigest()[:12]}"
+
+
+def build_checkpoint_claim(settings: PodSettings, name: str) -> Json:
+    """Return the claim of a checkpoint folder, which pods of any node can mount: the next run may be on another one."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": checkpoint_claim(settings, name),
+            "namespace": settings.namespace,
+            "labels": {**_labels(settings), CHECKPOINT: name},
+            "annotations": trident.CLAIM_ANNOTATIONS,
+        },
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": settings.storage_class,
+            "resources": {"requests": {"storage": f"{math.ceil(settings.checkpoint_bytes / _GIB)}Gi"}},
+        },
+    }
 
 
 def build_secret(launch: Launch, settings: PodSettings, attempt_token: str) -> Json:
@@ -161,11 +195,13 @@ def build_gang(launch: Launch, settings: PodSettings, secret_uid: str) -> list[J
         spec["hostname"], _, spec["subdomain"] = hosts[rank].partition(".")
         containers = {container["name"]: container for container in spec["initContainers"]}
         containers[MEET] = _agent(settings, launch, MEET, json.dumps(hosts))
+        if launch.checkpoint is not None:
+            containers[RESUME] = _resume(settings, launch, rank)
         if rank:
             metadata["name"] = object_name(settings, launch.name, rank)
             metadata["ownerReferences"] = [_owned_by(gang, secret_uid)]
             del containers[KEEP]
-        spec["initContainers"] = [containers[name] for name in (BRING, MEET, KEEP) if name in containers]
+        spec["initContainers"] = [containers[name] for name in (BRING, RESUME, MEET, KEEP) if name in containers]
         variables = rank_variables(rank, hosts, gpus=len(place.gpus), hostfile=HOSTFILE)
         (main,) = spec["containers"]
         own = {variable["name"] for variable in main["env"]}
@@ -195,6 +231,8 @@ def build_pod(launch: Launch, settings: PodSettings) -> Json:
         **({TIMEOUT: f"{launch.spec.timeout_s:g}"} if launch.spec.timeout_s is not None else {}),
         GRACE: f"{launch.spec.grace_period_s:g}",
     }
+    if launch.checkpoint is not None:
+        metadata["labels"][CHECKPOINT] = launch.checkpoint.name
     trees = [mount for mount in launch.spec.mounts if isinstance(mount.source, Tree)]
     spec: Json = {
         "restartPolicy": "Never",
@@ -212,6 +250,7 @@ def build_pod(launch: Launch, settings: PodSettings) -> Json:
         "affinity": _pin_to(launch.node_name),
         "initContainers": [
             *([_agent(settings, launch, BRING, json.dumps(_targets(launch)))] if trees else []),
+            *([_resume(settings, launch)] if launch.checkpoint is not None else []),
             _agent(settings, launch, KEEP, "/scratch/output")
             | {"restartPolicy": "Always", "lifecycle": {"preStop": _SAY_OVER}},
         ],
@@ -231,17 +270,16 @@ def build_pod(launch: Launch, settings: PodSettings) -> Json:
 
 
 def _metadata(launch: Launch, settings: PodSettings) -> Json:
-    labels = {
-        "app.kubernetes.io/managed-by": "nearline",
-        RESOURCE: settings.resource,
-        JOB_ID: launch.job_id,
-    }
     return {
         "name": object_name(settings, launch.name),
         "namespace": settings.namespace,
-        "labels": labels,
+        "labels": {**_labels(settings), JOB_ID: launch.job_id},
         "annotations": {NAME: launch.name},
     }
+
+
+def _labels(settings: PodSettings) -> dict[str, str]:
+    return {"app.kubernetes.io/managed-by": "nearline", RESOURCE: settings.resource}
 
 
 def _pin_to(node_name: str) -> Json:
@@ -275,13 +313,15 @@ def _main(launch: Launch, settings: PodSettings) -> Json:
             {"name": _SCRATCH, "mountPath": PATHS.tmp, "subPath": "tmp"},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 (a path of the container)
             {"name": "parameters", "mountPath": "/nearline", "readOnly": True},
+            *([_checkpoint_mount(subPath="files")] if launch.checkpoint is not None else []),
             *_source_mounts(launch),
         ],
     }
 
 
 def _environment(launch: Launch, settings: PodSettings) -> list[Json]:
-    variables = dict(job_environment(launch, PATHS, search_path=""))
+    paths = PATHS if launch.checkpoint is None else replace(PATHS, checkpoint=_CHECKPOINT_FOLDER)
+    variables = dict(job_environment(launch, paths, search_path=""))
     if launch.spec.env.get("PATH") is None:
         variables.pop("PATH")
     # The devices that a container sees are numbered from 0, whatever they are called on the node.
@@ -324,6 +364,9 @@ def _volumes(launch: Launch, settings: PodSettings) -> list[Json]:
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.memory_bytes)}},
         {"name": "parameters", "secret": {"secretName": secret, "items": items}},
     ]
+    if launch.checkpoint is not None:
+        name = checkpoint_claim(settings, launch.checkpoint.name)
+        volumes.append({"name": _CHECKPOINT, "persistentVolumeClaim": {"claimName": name}})
     for folder, sources in ((PATHS.data, launch.spec.data), (PATHS.input, launch.spec.inputs)):
         for mount in sources:
             name = _volume_name(f"{folder}/{mount.name}")
@@ -352,6 +395,17 @@ def _agent(settings: PodSettings, launch: Launch, duty: str, task: str) -> Json:
         "securityContext": _confined() | {"readOnlyRootFilesystem": True},
         "volumeMounts": [{"name": _SCRATCH, "mountPath": "/scratch"}],
     }
+
+
+def _resume(settings: PodSettings, launch: Launch, rank: int = 0) -> Json:
+    """Return the container that prepares the checkpoint folder; those of the other replicas of a gang wait for it."""
+    tree = launch.checkpoint.tree if launch.checkpoint is not None else None
+    task: Json = {"folder": _CHECKPOINT_FOLDER, "root": tree.root if tree is not None else "", "is_first": rank == 0}
+    return _agent(settings, launch, RESUME, json.dumps(task)) | {"volumeMounts": [_checkpoint_mount()]}
+
+
+def _checkpoint_mount(**options: str) -> Json:
+    return {"name": _CHECKPOINT, "mountPath": _CHECKPOINT_FOLDER, **options}
 
 
 def _targets(launch: Launch) -> Mapping[str, str]:

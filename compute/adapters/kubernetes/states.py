@@ -19,6 +19,7 @@ from compute.adapters.kubernetes.manifests import (
     NAME,
     REPLICA,
     REPLICAS,
+    RESUME,
     TIMEOUT,
     TOKEN,
     VERDICT,
@@ -279,9 +280,10 @@ def _explain_containers(pod: Json, ended: Json | None) -> tuple[EndCause, str]:
         return EndCause.EXITED, f"The command cannot be started in its image: {_sentence(ended)}"
     if ended:
         return EndCause.EXITED, ""
-    brought = _container(pod, BRING).get("state", {}).get("terminated") or {}
-    if brought.get("exitCode"):
-        return EndCause.NOT_STARTED, f"Its code and inputs could not be brought: {_sentence(brought)}"
+    for container, what in ((BRING, "code and inputs"), (RESUME, "checkpoint")):
+        brought = _container(pod, container).get("state", {}).get("terminated") or {}
+        if brought.get("exitCode"):
+            return EndCause.NOT_STARTED, f"Its {what} could not be brought: {_sentence(brought)}"
     return EndCause.NOT_STARTED, f"Its node did not start it: {_sentence(pod.get('status', {}))}"
 
 

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from compute.engine.ports import BackendFacts, StorageFacts
+from core.kubernetes import trident
 
 Json = Mapping[str, Any]
 
-TRIDENT = "csi.trident.netapp.io"
 _MANY, _ONE, _UNKNOWN = "many nodes", "one node", "unknown"
 # Beginnings or ends of the names of provisioners.
 _OF_MANY = ("nfs.csi.k8s.io", "cephfs.csi.ceph.com", "efs.csi.aws.com", "file.csi.azure.com", "filestore.csi", "lustre")
@@ -66,7 +66,7 @@ def _state_of(backend: Json) -> str:
 
 def _access_of(storage_class: Json, backends: Collection[BackendFacts]) -> str:
     provisioner = str(storage_class.get("provisioner", ""))
-    if provisioner == TRIDENT:
+    if provisioner == trident.PROVISIONER:
         wanted = (storage_class.get("parameters") or {}).get("backendType", "")
         drivers = {wanted} if wanted else {backend.driver for backend in backends if backend.driver}
         are_files = {driver.startswith(_FILE_DRIVERS) for driver in drivers}

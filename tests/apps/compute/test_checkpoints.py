@@ -1,5 +1,6 @@
 """What a job has saved outlives its runs, follows it from place to place, and is deleted when it is of no use."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -7,6 +8,7 @@ import pytest
 
 from accounts.actor import Actor
 from accounts.models import User
+from compute.adapters import drivers
 from compute.errors import InvalidJobSpec, NoResourceFits
 from compute.models import Checkpoint, Job, Resource
 from compute.services import checkpoints as services
@@ -214,6 +216,35 @@ def test_what_was_stored_before_is_told_to_be_older_than_what_is_left_behind(
     )
 
 
+def test_a_checkpoint_that_cannot_be_read_from_elsewhere_is_left_behind_in_words(
+    project, template, member, driver, elsewhere
+):
+    first = attempt(project, template, "train-1")
+    make.start([first])
+    save(first, driver, "weights", 900)
+    driver.finish("train-1", exit_code=1)
+    look(first)
+    drivers.install(first.resource, Unreadable(driver))
+    second = attempt(project, elsewhere[0], "train-2")
+    make.start([second])
+
+    checkpoints.store_wanted()
+    Job.objects.filter(pk=second.pk).update(lease_expires_at=clock.now())
+    look(second)
+
+    assert elsewhere[1].jobs.launches["train-2"].checkpoint.tree is None
+    assert text_of(second, member) == (
+        "A checkpoint cannot leave scripted, whose volumes are read by its own jobs alone. It begins anew."
+    )
+
+
+class Unreadable:
+    """A driver that keeps checkpoint folders and cannot read them, like that of clusters."""
+
+    def __init__(self, driver) -> None:
+        self.list_checkpoints, self.delete_checkpoint = driver.list_checkpoints, driver.delete_checkpoint
+
+
 def test_a_folder_that_cannot_be_stored_is_given_up_in_words(project, template, driver):
     first = attempt(project, template, "train-1")
     make.start([first])
@@ -400,6 +431,19 @@ def test_a_resource_whose_kind_keeps_none_refuses_in_words(project, template, me
             actor=member, project=project, wanted=replace(WANTED, template="", resource="scripted", cpu_millicores=1000)
         )
     assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(("config", "is_kept"), [({}, False), ({"storage_class": "nas"}, True)])
+def test_a_cluster_keeps_checkpoints_where_it_was_attached_with_a_storage_class(
+    project, template, member, config, is_kept
+):
+    Resource.objects.update(kind="kubernetes", config=config)
+    fault = r"scripted\.small keeps no checkpoints: scripted was attached without a storage class\."
+
+    with nullcontext() if is_kept else pytest.raises(InvalidJobSpec, match=fault):
+        submissions.submit_job(actor=member, project=project, wanted=replace(WANTED, image="train:1"))
+
+    assert Checkpoint.objects.count() == is_kept
 
 
 def test_a_job_that_is_submitted_again_has_a_folder_of_its_own(job, member):

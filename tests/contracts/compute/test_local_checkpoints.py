@@ -11,7 +11,7 @@ from compute.adapters.local.tree_folders import TreeFolders
 from compute.adapters.local.views import Views
 from compute.engine.ports import CheckpointFolder, EndCause, ReportState
 from tests.contracts.compute.test_local import open_places
-from tests.contracts.compute_driver import STORED, CheckpointContract, kept
+from tests.contracts.compute_driver import STORED, ReadableCheckpointContract
 
 
 class Source:
@@ -43,11 +43,11 @@ def place(request, tmp_path):
         yield place
 
 
-class TestLocalCheckpoints(CheckpointContract):
+class TestLocalCheckpoints(ReadableCheckpointContract):
     def test_folders_of_the_stored_tree_may_be_written_to(self, place):
         place.run("train", "touch $NEARLINE_CHECKPOINT_DIR/deep/new", tree=STORED)
 
-        assert kept(place) == {"deep/new": b"", "steps": b"stored\n"}
+        assert place.read_checkpoint() == {"deep/new": b"", "steps": b"stored\n"}
 
     def test_a_stored_tree_is_brought_once(self, place):
         place.run("train", "true", tree=STORED)
@@ -74,4 +74,4 @@ def test_a_checkpoint_that_cannot_be_brought_leaves_what_was_there(place):
         EndCause.NOT_STARTED,
         "The job could not be started: The disk is full.",
     )
-    assert kept(place) == {"steps": b"900\n"}
+    assert place.read_checkpoint() == {"steps": b"900\n"}

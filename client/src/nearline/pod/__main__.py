@@ -1,18 +1,20 @@
 """What the containers of ours in a pod do: `bring` writes its code and inputs, `keep` sends its output at its end.
 
-`meet` waits for the other pods of a gang. `python -m nearline.pod bring '{"code/code": "/scratch/work"}'`,
-`python -m nearline.pod meet '["replica-0.gang"]'` and `python -m nearline.pod keep /scratch/output`, with the
-platform's address in NEARLINE_URL and the token of the attempt in NEARLINE_ATTEMPT_TOKEN. What went wrong, and what was
-stored, is written to the container's termination message.
+`resume` makes a checkpoint folder hold what the job goes on from; `meet` waits for the other pods of a gang.
+`python -m nearline.pod bring '{"code/code": "/scratch/work"}'`, `python -m nearline.pod meet '["replica-0.gang"]'` and
+`python -m nearline.pod keep /scratch/output`, with the platform's address in NEARLINE_URL and the token of the attempt
+in NEARLINE_ATTEMPT_TOKEN. What went wrong, and what was stored, is written to the container's termination message.
 """
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -53,24 +55,59 @@ def main(arguments: list[str] | None = None) -> int:
 def _bring(platform: httpx.Client, task: str) -> None:
     """Write trees to their folders; `task` is JSON that says which goes where."""
     for name, target in json.loads(task).items():
+        _repeat(partial(_write_tree, platform, name, Path(target)))
 
-        def write(name: str = name, folder: Path = Path(target)) -> None:
-            with platform.stream("GET", f"/trees/{name}") as answer:
-                _check(answer)
-                archives.unpack(answer.iter_raw(), folder)
 
-        _repeat(write)
+def _write_tree(platform: httpx.Client, name: str, folder: Path) -> None:
+    with platform.stream("GET", f"/trees/{name}") as answer:
+        _check(answer)
+        archives.unpack(answer.iter_raw(), folder)
+
+
+def _resume(platform: httpx.Client, task: str) -> None:
+    """Let `files` of a volume be there, and hold a stored tree, unless they were made of that before.
+
+    `task` is JSON: the `folder` of the volume, the `root` of the tree (empty: none), and whether this pod `is_first`;
+    the others of a gang wait for the first one.
+    """
+    said = json.loads(task)
+    volume, root = Path(said["folder"]), said["root"]
+    files, arriving, noted = volume / "files", volume / "arriving", volume / "root"
+    if root and not said["is_first"]:
+        _wait_for({"The first replica has not brought the checkpoint.": lambda: _read(noted) == root})
+    elif root and _read(noted) != root:
+        shutil.rmtree(arriving, ignore_errors=True)
+        arriving.mkdir()
+        _repeat(lambda: _write_tree(platform, f"checkpoint/{root}", arriving))
+        # A pod that ends in between is followed by one that finds another root noted, and begins anew.
+        noted.unlink(missing_ok=True)
+        if files.exists():
+            shutil.rmtree(files)
+        arriving.rename(files)
+        noted.write_text(root)
+    files.mkdir(exist_ok=True)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except FileNotFoundError:
+        return ""
 
 
 def _meet(_: httpx.Client, task: str) -> None:
     """Wait until all host names of a JSON list are known; whoever waits in vain is ended from outside."""
+    _wait_for({f"No address of {host} was found.": partial(_has_address, host) for host in json.loads(task)})
+
+
+def _wait_for(conditions: Mapping[str, Callable[[], bool]]) -> None:
+    """Wait until all conditions hold, which have names. Raises Refused with the name of one when told to end before."""
     is_over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: is_over.set())
-    missing = list(json.loads(task))
-    while missing:
-        if is_over.wait(_LOOK_EVERY_S):
-            raise Refused(f"No address of {missing[0]} was found.")
-        missing = [host for host in missing if not _has_address(host)]
+    for name, holds in conditions.items():
+        while not holds():
+            if is_over.wait(_LOOK_EVERY_S):
+                raise Refused(name)
 
 
 def _has_address(host: str) -> bool:
@@ -130,7 +167,12 @@ def _note(message: str) -> None:
     _MESSAGE.write_text(message[:_MOST_MESSAGE])
 
 
-_DUTIES: dict[str, Callable[[httpx.Client, str], None]] = {"bring": _bring, "meet": _meet, "keep": _keep}
+_DUTIES: dict[str, Callable[[httpx.Client, str], None]] = {
+    "bring": _bring,
+    "resume": _resume,
+    "meet": _meet,
+    "keep": _keep,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

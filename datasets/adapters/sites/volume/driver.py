@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from core import clock
+from core.kubernetes import trident
 from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Refusal
@@ -341,7 +342,7 @@ class VolumeSite:
 
     def _find_trident_volume(self, name: str) -> str:
         """Return what Trident still has of a claim; it may keep a volume whose clones or snapshots are there."""
-        if self._config.get("provisioner") != manifests.TRIDENT:
+        if self._config.get("provisioner") != trident.PROVISIONER:
             return ""
         try:
             volumes = self._gateway.list("/apis/trident.netapp.io/v1/tridentvolumes").items

@@ -4,12 +4,12 @@ from django import forms
 
 from core import bounds, units
 from core.errors import InvalidInput
+from core.kubernetes import trident
 from core.kubernetes.connections import ClusterNotAttached, open_connection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Gateway, Json, Refusal
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.volume.driver import VolumeSite
-from datasets.adapters.sites.volume.manifests import TRIDENT
 from datasets.errors import CacheSiteUnavailable, InvalidCacheSite
 from datasets.models import CacheSite
 
@@ -59,7 +59,7 @@ def check(site: CacheSite) -> None:
         raise InvalidCacheSite(error.message) from error
     binds_late = found.get("volumeBindingMode") == "WaitForFirstConsumer"
     facts = {"provisioner": found["provisioner"], "binds_late": binds_late}
-    site.config = {"clones": found["provisioner"] == TRIDENT, **config, **facts}
+    site.config = {"clones": found["provisioner"] == trident.PROVISIONER, **config, **facts}
     site.root = f"volume://{site.name}"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from core.kubernetes import trident
 from core.kubernetes.connections import ClusterConnection
 from datasets.engine.cache_ports import CopyRequest
 from datasets.engine.volumes import FILES, GIB, claim_bytes, claim_name
@@ -17,7 +18,6 @@ SITE = f"{DOMAIN}/cache-site"
 COPY, LOCATION, MADE = f"{DOMAIN}/copy", f"{DOMAIN}/location", f"{DOMAIN}/made"
 """Annotations of a claim: its copy's id and location, and what was made of it, once it is ready."""
 SIGNED_AT = f"{DOMAIN}/signed-at"
-TRIDENT = "csi.trident.netapp.io"
 CONTAINER = "copy"
 _MANAGED = {"app.kubernetes.io/managed-by": "nearline"}
 HOPELESS = 3
@@ -25,17 +25,6 @@ HOPELESS = 3
 _TOKEN_FOLDER = "/token"  # noqa: S105 (a path)
 _RETRIES = 6
 _RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
-_TRIDENT_OPTIONS = {
-    f"{TRIDENT.removeprefix('csi.')}/{key}": value
-    for key, value in {
-        "snapshotPolicy": "none",
-        "snapshotDirectory": "true",
-        # Pods that fill it do not run as root, and cannot take the folder over.
-        "unixPermissions": "0777",
-        # Else its space stays taken for half a day after it was deleted.
-        "skipRecoveryQueue": "true",
-    }.items()
-}
 
 
 @dataclass(frozen=True)
@@ -66,7 +55,7 @@ def build_claim(
         "metadata": {
             "name": claim_name(copy.id),
             "labels": labels(site_id),
-            "annotations": annotations | (_TRIDENT_OPTIONS if provisioner == TRIDENT else {}),
+            "annotations": annotations | (trident.CLAIM_ANNOTATIONS if provisioner == trident.PROVISIONER else {}),
         },
         "spec": spec,
     }
@@ -151,7 +140,7 @@ def build_probe_claim(name: str, storage_class: Json, owner: Json, *, source: st
         "metadata": {
             "name": name,
             "labels": _MANAGED,
-            "annotations": _TRIDENT_OPTIONS if storage_class["provisioner"] == TRIDENT else {},
+            "annotations": trident.CLAIM_ANNOTATIONS if storage_class["provisioner"] == trident.PROVISIONER else {},
             "ownerReferences": [_owner(owner)],
         },
         "spec": spec,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from core.kubernetes import trident
 from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Refusal
@@ -47,7 +48,7 @@ class StorageProbe:
         self._jobs = f"/apis/batch/v1/namespaces/{connection.namespace}/jobs"
         self._give_up_at = time.monotonic() + limit_s
         self._steps: list[ProbeStep] = []
-        self._is_cloned = storage_class["provisioner"] == manifests.TRIDENT
+        self._is_cloned = storage_class["provisioner"] == trident.PROVISIONER
 
     def run(self) -> Sequence[ProbeStep]:
         """Try everything that caching needs, and return how long each step took. Nothing is left.

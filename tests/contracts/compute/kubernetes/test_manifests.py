@@ -10,16 +10,18 @@ import pytest
 from compute.adapters.kubernetes import manifests
 from compute.adapters.kubernetes.manifests import (
     PodSettings,
+    build_checkpoint_claim,
     build_gang,
     build_pod,
     build_secret,
     build_service,
     check_launch,
+    checkpoint_claim,
     object_name,
 )
 from compute.adapters.kubernetes.nodes import requests_of
 from compute.engine.mounts import HostFolder, Mount, NfsExport, Tree, Volume
-from compute.engine.ports import GpuShare, Replica
+from compute.engine.ports import CheckpointFolder, GpuShare, Replica
 from compute.errors import StartRefused
 from tests.contracts.compute_driver import make_launch
 
@@ -99,6 +101,53 @@ def test_a_pod_fits_the_restricted_security_level():
         assert (context["allowPrivilegeEscalation"], context["capabilities"]) == (False, {"drop": ["ALL"]})
     kinds = {kind for volume in spec["volumes"] for kind in volume if kind != "name"}
     assert kinds == {"emptyDir", "secret"}
+
+
+KEEPING = replace(SETTINGS, storage_class="nas", checkpoint_bytes=2**31 + 1)
+
+
+def keeps(tree: Tree | None = None):
+    return replace(launch(), checkpoint=CheckpointFolder("ckpt_1", tree))
+
+
+def test_a_checkpoint_folder_is_a_claim_of_whole_gib_that_pods_of_any_node_can_mount():
+    claim = build_checkpoint_claim(KEEPING, "ckpt_1")
+
+    assert claim["metadata"]["labels"] == {
+        "app.kubernetes.io/managed-by": "nearline",
+        "nearline.dev/resource": "res_1",
+        "nearline.dev/checkpoint": "ckpt_1",
+    }
+    assert claim["spec"] == {
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": "nas",
+        "resources": {"requests": {"storage": "3Gi"}},
+    }
+
+
+def test_a_command_sees_the_files_of_the_claim_alone_and_another_container_prepares_them():
+    pod = build_pod(keeps(TREE), KEEPING)
+
+    (claim,) = (volume for volume in pod["spec"]["volumes"] if volume["name"] == "checkpoint")
+    assert claim["persistentVolumeClaim"] == {"claimName": checkpoint_claim(KEEPING, "ckpt_1")}
+    assert pod["metadata"]["labels"]["nearline.dev/checkpoint"] == "ckpt_1"
+    assert environment(pod)["NEARLINE_CHECKPOINT_DIR"] == "/checkpoint"
+    assert mounts(pod)["/checkpoint"] == {"name": "checkpoint", "mountPath": "/checkpoint", "subPath": "files"}
+    assert mounts(pod, "resume") == {"/checkpoint": {"name": "checkpoint", "mountPath": "/checkpoint"}}
+    task = {"folder": "/checkpoint", "root": "root", "is_first": True}
+    assert json.loads(container(pod, "resume")["command"][-1]) == task
+
+
+def test_the_other_replicas_of_a_gang_wait_for_the_first_one_to_prepare_the_folder():
+    pods = build_gang(replace(keeps(), peers=(Replica("node-2"),)), KEEPING, "uid")
+
+    tasks = [json.loads(container(pod, "resume")["command"][-1]) for pod in pods]
+    assert [task["is_first"] for task in tasks] == [True, False]
+
+
+def test_a_job_that_keeps_checkpoints_is_refused_once_its_cluster_has_no_storage_class():
+    with pytest.raises(StartRefused, match="this cluster has no storage class any more"):
+        check_launch(keeps(), SETTINGS)
 
 
 def test_the_users_container_has_the_users_image_command_and_shape():

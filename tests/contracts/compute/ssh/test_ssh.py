@@ -1,5 +1,5 @@
-from tests.contracts.compute_driver import CheckpointContract, ComputeDriverContract
+from tests.contracts.compute_driver import ComputeDriverContract, ReadableCheckpointContract
 
 
-class TestSshDriver(CheckpointContract, ComputeDriverContract):
+class TestSshDriver(ReadableCheckpointContract, ComputeDriverContract):
     pass

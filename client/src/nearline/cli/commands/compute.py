@@ -78,7 +78,7 @@ def attach_resource(  # noqa: PLR0917 (each is an option of the command line)
     context_name: Annotated[str, typer.Option("--context", help="Its context; else the current one.")] = "",
     namespace: Annotated[str, typer.Option("--namespace", help="Where the pods of jobs are to be.")] = "",
     image: Annotated[str, typer.Option("--image", help="Image of jobs that name none.")] = "",
-    storage_class: Annotated[str, typer.Option("--storage-class", help="Cache commits on volumes of it.")] = "",
+    storage_class: Annotated[str, typer.Option("--storage-class", help="For cached commits and checkpoints.")] = "",
     cache_size: Annotated[str, typer.Option("--cache-size", help="Of all volumes together, as 2TB.")] = "",
     ssh: Annotated[str, typer.Option("--ssh", metavar="USER@HOST[:PORT]", help="A Linux host, and as whom.")] = "",
     key: Annotated[Path | None, typer.Option("--key", help="The private key that the host lets in.")] = None,
