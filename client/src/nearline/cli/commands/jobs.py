@@ -231,7 +231,7 @@ def evictions(context: typer.Context, name: Name) -> None:
 @app.command("try")
 def try_job(
     context: typer.Context,
-    template: Annotated[str, typer.Argument(metavar="TEMPLATE", help="As `nearline compute templates` shows it.")],
+    template: Annotated[str, typer.Argument(metavar="TEMPLATE", help="As `nearline compute list` shows it.")],
     command: Annotated[str, typer.Argument(metavar="COMMAND", help="What the job would run: runs like it are known.")],
     project: Project = None,
     *,
