@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from accounts.actor import Actor
 from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
-from compute.adapters.form_fields import MOST_CORES, MOST_GPUS, SizeField
+from compute.adapters.form_fields import MOST_CORES, MOST_GPUS
 from compute.adapters.kinds import ResourceKind
 from compute.errors import InvalidResource, ResourceUnreachable, TemplateExists
 from compute.models import Resource, Template
@@ -24,8 +24,9 @@ from compute.services import confinement, resources, templates
 from compute.services.templates import Shape
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
-from core import hosts
+from core import bounds, hosts
 from core.errors import Conflict, InvalidInput, PlatformError
+from core.form_fields import SizeField
 from core.isolation import FailureView
 from core.units import ONE_GPU
 from datasets.errors import CacheSiteNotFound, CacheSiteUnavailable
@@ -134,7 +135,7 @@ class TemplateForm(forms.Form):
 
     name = forms.CharField(max_length=63)
     cpu = forms.FloatField(min_value=0.001, max_value=MOST_CORES, initial=4, label="CPU cores")
-    memory = SizeField(initial="16 GiB")
+    memory = SizeField(most=bounds.MAX_QUANTITY, initial="16 GiB")
     gpus = forms.FloatField(
         min_value=0, max_value=MOST_GPUS, initial=1, label="GPUs", help_text="0.5 is half of one device."
     )

@@ -12,13 +12,14 @@ from accounts.models import Project
 from accounts.permissions import Level
 from accounts.selectors import get_project, list_projects
 from accounts.web.requests import PageRequest, text
-from compute.adapters.form_fields import MOST_CORES, MOST_GPUS, DurationField, SizeField
+from compute.adapters.form_fields import MOST_CORES, MOST_GPUS
 from compute.models import Resource, Template
 from compute.selectors import resources, templates
 from compute.services import submissions, trials
 from compute.services.submissions import Submission
 from core import bounds, priorities, units
 from core.errors import PlatformError
+from core.form_fields import DurationField, SizeField
 from datasets.selectors import caches, datasets
 from scheduler.selectors import pools
 
@@ -37,6 +38,7 @@ class JobForm(forms.Form):
     )
     cpu = forms.FloatField(required=False, min_value=0.001, max_value=MOST_CORES, label="CPU cores")
     memory = SizeField(
+        most=bounds.MAX_QUANTITY,
         required=False,
         widget=forms.TextInput(attrs={"placeholder": "16 GiB"}),
         help_text="Left empty, cores and memory are what belongs to its GPUs on a node.",

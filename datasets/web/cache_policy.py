@@ -10,17 +10,17 @@ from accounts.errors import InvalidName
 from accounts.web.requests import PageRequest
 from core import units
 from core.errors import InvalidInput
+from core.form_fields import SizeField
 from datasets.errors import CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite
 from datasets.selectors import caches
 from datasets.services import cache_sites
-from web.form_fields import OptionalSizeField
 from web.host_choice import host_field
 
 
 class PolicyForm(forms.Form):
     """What a site may hold (empty: the site decides), and after how many idle days a commit leaves; 0 means never."""
 
-    capacity = OptionalSizeField()
+    capacity = SizeField(required=False)
     idle_days = forms.FloatField(min_value=0, max_value=10_000, initial=1, label="Idle days")
 
 

@@ -10,13 +10,13 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from accounts.web.requests import PageRequest, text
+from core.form_fields import SizeField
 from datasets.engine.queries import LONGEST_PATTERN, Conditions
 from datasets.selectors import datasets, queries
 from datasets.services import queries as services
 from datasets.services import selections
 from datasets.web import heading
 from datasets.web.paths import link_path, show_path
-from web.form_fields import OptionalSizeField
 
 _ROWS = 100
 
@@ -71,8 +71,8 @@ class QueryForm(forms.Form):
         label="Types",
         widget=_text("png jpg"),
     )
-    min_size_bytes = OptionalSizeField(label="At least", widget=forms.TextInput({"placeholder": "10 kB"}))
-    max_size_bytes = OptionalSizeField(label="At most", widget=forms.TextInput({"placeholder": "1 GB"}))
+    min_size_bytes = SizeField(required=False, label="At least", widget=forms.TextInput({"placeholder": "10 kB"}))
+    max_size_bytes = SizeField(required=False, label="At most", widget=forms.TextInput({"placeholder": "1 GB"}))
     file_tags = ListField(
         str.splitlines,
         max_length=11_000,

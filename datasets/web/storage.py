@@ -9,10 +9,10 @@ from django.views.decorators.http import require_POST
 from accounts import selectors
 from accounts.web.requests import PageRequest, text
 from core import units
+from core.form_fields import SizeField
 from core.pagination import paginate
 from datasets.selectors import storage
 from datasets.services import storage_limits
-from web.form_fields import OptionalSizeField
 
 _PROJECTS = 30
 
@@ -20,7 +20,7 @@ _PROJECTS = 30
 class LimitForm(forms.Form):
     """The most that a project may store; empty: no limit."""
 
-    limit = OptionalSizeField()
+    limit = SizeField(required=False)
 
 
 def storage_page(request: PageRequest) -> HttpResponse:

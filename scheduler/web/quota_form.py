@@ -4,9 +4,9 @@ from typing import Any
 
 from django import forms
 
+from core.form_fields import SizeField
 from core.units import ONE_GPU
 from scheduler.services.queues import MOST_RANK, Quota
-from web.form_fields import OptionalSizeField
 
 _HOUR_S = 3600
 
@@ -19,7 +19,7 @@ class QuotaForm(forms.Form):
 
     gpus = forms.FloatField(min_value=0, max_value=10**6, label="GPUs")
     cpu = forms.FloatField(min_value=0, max_value=10**9, required=False, label="CPU cores")
-    memory = OptionalSizeField(label="Memory")
+    memory = SizeField(required=False, label="Memory")
     weight = forms.FloatField(min_value=0, max_value=10**9, required=False, label="Over-quota weight")
     limit = forms.FloatField(min_value=0, max_value=10**6, required=False, label="Limit")
     department = forms.CharField(max_length=63, required=False, label="Department")

@@ -19,8 +19,7 @@ from compute.adapters.kubernetes.manifests import KEEP_ENDED, MOUNTABLE, PodSett
 from compute.adapters.stored_outputs import StoredTreeOutputs
 from compute.errors import InvalidResource, ResourceUnreachable
 from compute.models import Resource
-from core import units
-from core.errors import InvalidInput
+from core.form_fields import SizeField
 from core.kubernetes.errors import InvalidKubeconfig
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import MAX_BYTES, Kubeconfig, own_account, read_kubeconfig
@@ -92,11 +91,14 @@ class KubernetesForm(ConfigForm):
     storage_class = _name(
         "Storage class", help_text="For cached commits and checkpoints: its volumes can be mounted by many nodes."
     )
-    cache_bytes = forms.CharField(
-        max_length=30, required=False, label="Size of the cache", help_text="Of all volumes together. Empty: 1 TB."
+    cache_bytes = SizeField(
+        fault_at_zero="A cache of no size holds nothing. Leave the storage class out for none.",
+        required=False,
+        label="Size of the cache",
+        help_text="Of all volumes together. Empty: 1 TB.",
     )
-    checkpoint_bytes = forms.CharField(
-        max_length=30,
+    checkpoint_bytes = SizeField(
+        fault_at_zero="A folder of no size holds nothing.",
         required=False,
         label="Size of a checkpoint folder",
         help_text="Each job that keeps checkpoints has a volume of this size. Empty: 20 GB.",
@@ -106,14 +108,6 @@ class KubernetesForm(ConfigForm):
         label="Do not try the storage class",
         help_text="Else a claim of 1 GiB is bound, written, cloned, read and deleted first: seconds to two minutes.",
     )
-
-    def clean_cache_bytes(self) -> int | None:
-        """Read a size as people write it."""
-        return self._read_size("cache_bytes", "A cache of no size holds nothing. Leave the storage class out for none.")
-
-    def clean_checkpoint_bytes(self) -> int | None:
-        """Read a size as people write it."""
-        return self._read_size("checkpoint_bytes", "A folder of no size holds nothing.")
 
     def clean(self) -> dict[str, Any]:
         """Require one of the two ways to the cluster."""
@@ -134,17 +128,6 @@ class KubernetesForm(ConfigForm):
         config = {key: value for key, value in self.cleaned_data.items() if key != "kubeconfig" and value}
         config["image_pull_secrets"] = _items(self.cleaned_data.get("image_pull_secrets", ""))
         return config
-
-    def _read_size(self, field: str, fault: str) -> int | None:
-        """Return a size; None where none is given. Raises ValidationError, for none at all with that fault."""
-        text = self.cleaned_data[field]
-        try:
-            size_bytes = units.parse_bytes(text) if text else None
-        except InvalidInput as error:
-            raise forms.ValidationError(error.message) from error
-        if size_bytes == 0:
-            raise forms.ValidationError(fault)
-        return size_bytes
 
     def _matches(self, field: str, pattern: re.Pattern[str]) -> list[re.Match[str]]:
         found = []

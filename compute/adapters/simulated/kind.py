@@ -6,13 +6,15 @@ from typing import Any
 
 from django import forms
 
-from compute.adapters.form_fields import MOST_CORES, SizeField
+from compute.adapters.form_fields import MOST_CORES
 from compute.adapters.kinds import Config, ConfigForm, Credentials, ResourceKind
 from compute.adapters.simulated.driver import SimulatedDriver
 from compute.engine.mounts import SourceKind
 from compute.engine.ports import GpuFacts, NodeFacts
 from compute.errors import InvalidResource
 from compute.models import Resource
+from core import bounds
+from core.form_fields import SizeField
 
 _MOST_NODES = 1000
 
@@ -22,10 +24,10 @@ class SimulatedForm(ConfigForm):
 
     nodes = forms.IntegerField(min_value=1, max_value=_MOST_NODES, initial=2, label="Nodes")
     cpu = forms.IntegerField(min_value=1, max_value=MOST_CORES, initial=40, label="CPU cores of each")
-    memory = SizeField(initial="512 GiB", label="Memory of each")
+    memory = SizeField(most=bounds.MAX_QUANTITY, initial="512 GiB", label="Memory of each")
     gpus = forms.IntegerField(min_value=0, max_value=64, initial=8, label="GPUs of each")
     gpu_model = forms.CharField(max_length=100, initial="V100 32GB", required=False, label="GPU model")
-    gpu_memory = SizeField(initial="32 GiB", label="Memory of each GPU")
+    gpu_memory = SizeField(most=bounds.MAX_QUANTITY, initial="32 GiB", label="Memory of each GPU")
 
     def read_config(self, name: str) -> Config:
         """Return nodes that are named after the resource."""

@@ -2,8 +2,8 @@
 
 from django import forms
 
-from core import bounds, units
-from core.errors import InvalidInput
+from core import bounds
+from core.form_fields import SizeField
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.simulated.driver import SimulatedSite
 from datasets.errors import InvalidCacheSite
@@ -13,18 +13,8 @@ from datasets.models import CacheSite
 class SimulatedForm(forms.Form):
     """What the site pretends to be."""
 
-    size_bytes = forms.CharField(max_length=30, required=False, label="Size", help_text="As 2 TB; not for folders.")
-    rate_bytes_s = forms.CharField(
-        max_length=30, required=False, label="Bytes a second", help_text="As 500 MB; simulated only."
-    )
-
-    def clean_size_bytes(self) -> int | None:
-        """Read a size as people write it."""
-        return _parse(self.cleaned_data["size_bytes"])
-
-    def clean_rate_bytes_s(self) -> int | None:
-        """Read a rate as people write it."""
-        return _parse(self.cleaned_data["rate_bytes_s"])
+    size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB; not for folders.")
+    rate_bytes_s = SizeField(required=False, label="Bytes a second", help_text="As 500 MB; simulated only.")
 
 
 def check(site: CacheSite) -> None:
@@ -39,13 +29,6 @@ def check(site: CacheSite) -> None:
     if site.root:
         raise InvalidCacheSite("A simulated site has no folder.")
     site.root = f"simulated://{site.name}"
-
-
-def _parse(text: str) -> int | None:
-    try:
-        return units.parse_bytes(text) if text else None
-    except InvalidInput as error:
-        raise forms.ValidationError(error.message) from error
 
 
 KIND = SiteKind(

@@ -2,8 +2,8 @@
 
 from django import forms
 
-from core import bounds, units
-from core.errors import InvalidInput
+from core import bounds
+from core.form_fields import SizeField
 from core.kubernetes import trident
 from core.kubernetes.connections import ClusterNotAttached, open_connection
 from core.kubernetes.errors import ClusterUnreachable
@@ -25,15 +25,7 @@ class VolumeForm(forms.Form):
     storage_class = forms.CharField(
         max_length=253, required=False, help_text="Volumes of it are mounted by many nodes; volumes only."
     )
-    size_bytes = forms.CharField(max_length=30, required=False, label="Size", help_text="As 2 TB; not for folders.")
-
-    def clean_size_bytes(self) -> int | None:
-        """Read a size as people write it."""
-        text = self.cleaned_data["size_bytes"]
-        try:
-            return units.parse_bytes(text) if text else None
-        except InvalidInput as error:
-            raise forms.ValidationError(error.message) from error
+    size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB; not for folders.")
 
 
 def check(site: CacheSite) -> None:

@@ -1,0 +1,44 @@
+"""Form fields for quantities as people write them. One that is optional and left empty gives None."""
+
+from typing import Any
+
+from django import forms
+
+from core import bounds, units
+from core.errors import InvalidInput
+
+
+class SizeField(forms.CharField):
+    """A number of bytes, `most` at most: `512 GiB`, `32Gi`, `10 kB`. `fault_at_zero` refuses none at all, in words."""
+
+    def __init__(self, *, most: int = bounds.MAX_BYTES, fault_at_zero: str = "", **options: Any) -> None:
+        """Take what a size may be as text."""
+        super().__init__(max_length=30, **options)
+        self._most, self._fault_at_zero = most, fault_at_zero
+
+    def clean(self, value: object) -> int | None:
+        """Return the bytes."""
+        text = super().clean(value)
+        if not text:
+            return None
+        try:
+            size_bytes = units.parse_bytes(text)
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from error
+        if size_bytes > self._most:
+            raise forms.ValidationError(f"A size here is at most {units.format_bytes(self._most)}.")
+        if size_bytes == 0 and self._fault_at_zero:
+            raise forms.ValidationError(self._fault_at_zero)
+        return size_bytes
+
+
+class DurationField(forms.CharField):
+    """Seconds: `90s`, `30m`, `2h`."""
+
+    def clean(self, value: object) -> float | None:
+        """Return the seconds."""
+        text = super().clean(value)
+        try:
+            return units.parse_duration(text) if text else None
+        except InvalidInput as error:
+            raise forms.ValidationError(error.message) from error
