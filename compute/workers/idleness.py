@@ -125,7 +125,7 @@ def _warn(job: Job, use: JobUse, now: datetime) -> None:
     idle, rest = (now - use.used_at).total_seconds(), (use.times.stops_at - now).total_seconds()
     text = (
         f"It has been idle for {format_duration(idle)}, and is stopped in {format_duration(rest)} unless it is used. "
-        f"`nearline job keep NAME` keeps it."
+        f"`nearline job keep {job.name}` keeps it."
     )
     journal.record_notes({job.pk: text}, now=now, locked=[job])
 

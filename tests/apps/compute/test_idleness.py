@@ -77,10 +77,8 @@ def test_an_idle_job_is_warned_about_then_stopped_for_good_and_says_why(notebook
     look(driver, at, notebook, 0, 3, 45)
     warned = now(notebook)
     assert (warned.state, state_of(notebook)) == ("running", "idle")
-    assert events_of(notebook)[-1] == (
-        "running",
-        "It has been idle for 45 min, and is stopped in 15 min unless it is used. `nearline job keep NAME` keeps it.",
-    )
+    warning = "It has been idle for 45 min, and is stopped in 15 min unless it is used."
+    assert events_of(notebook)[-1] == ("running", f"{warning} `nearline job keep {notebook.name}` keeps it.")
 
     look(driver, at, notebook, 59)
     assert now(notebook).state == "running"
