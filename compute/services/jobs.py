@@ -23,6 +23,7 @@ from compute.selectors import grace_periods
 from compute.selectors.templates import describe_checkpoint_mismatch, describe_gang_mismatch, describe_mismatch
 from compute.services import checkpoints, journal, queueing
 from core import clock, orm, priorities, tasks
+from core.deadlocks import repeated_after_deadlock
 from core.prepared import insert, prepared
 from core.signals import send_on_commit
 from scheduler.services import workloads
@@ -183,6 +184,7 @@ def withdraw_many(*, job_ids: Collection[str], reason: str) -> list[str]:
     return journal.record_steps([_cancel(pending[workload_id], reason, now) for workload_id in withdrawn], now=now)
 
 
+@repeated_after_deadlock  # with a pass that starts the job meanwhile
 @transaction.atomic
 def cancel_job(*, actor: Actor, job: Job, reason: str = "") -> Job:
     """Cancel one job. Without effect on one that has ended."""

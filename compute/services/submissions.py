@@ -28,6 +28,7 @@ from compute.services import jobs, shapes
 from compute.services.jobs import JobRequest, JobSpec
 from compute.services.shapes import Ask
 from core import bounds, clock, ids, priorities
+from core.deadlocks import repeated_after_deadlock
 from core.errors import PlatformError
 from datasets.errors import TreeNotFound
 from datasets.selectors import datasets as dataset_selectors
@@ -271,6 +272,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
     return submit_job(actor=actor, project=job.project, wanted=wanted)
 
 
+@repeated_after_deadlock  # with a pass that starts the job meanwhile
 @transaction.atomic
 def delete_job(*, actor: Actor, job: Job) -> None:
     """Stop a job for good and show it no more. Its name is free; its experiment stays. Raises JobBelongsToRun."""

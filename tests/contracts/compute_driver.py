@@ -31,7 +31,7 @@ from compute.engine.ports import (
 )
 from compute.errors import ConnectionBroken, JobNotRunning, PortNotOpen, ResourceUnreachable, StartRefused
 
-DEADLINE_S = 60
+DEADLINE_S = 180
 SOURCES = {
     SourceKind.HOST_FOLDER: HostFolder("/"),
     SourceKind.VOLUME: Volume("claim"),
