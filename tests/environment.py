@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 
 from hypothesis import settings
@@ -18,6 +19,9 @@ os.environ.update(
 )
 for name in ("NEARLINE_URL", "NEARLINE_TOKEN", "NEARLINE_PROJECT"):
     os.environ.pop(name, None)
+
+# Where a shell runs the tests in the background, they and the programs that they start would ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Property tests are about what is right, not how fast: a busy machine must not fail them.
 settings.register_profile("steady", deadline=None)

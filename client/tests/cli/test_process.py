@@ -20,14 +20,6 @@ def silent_server():
         yield listener
 
 
-@pytest.fixture
-def heeded_interrupts():
-    """Undo what a shell does that runs the tests in the background: its children, and theirs, ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def interrupt(process: subprocess.Popen) -> tuple[str, str]:
     """Press Ctrl-C, and again after a while: Python drops an interrupt that comes while it tidies up an object."""
     for _ in range(5):
@@ -40,7 +32,6 @@ def interrupt(process: subprocess.Popen) -> tuple[str, str]:
     return process.communicate()
 
 
-@pytest.mark.usefixtures("heeded_interrupts")
 def test_ctrl_c_is_one_word_and_130(silent_server, tmp_path):
     url = f"http://127.0.0.1:{silent_server.getsockname()[1]}"
     process = subprocess.Popen(
