@@ -98,7 +98,7 @@ class S3Store:
         self._prefix = location.prefix
         self._endpoint = location.endpoint
         self._keys = S3Keys(access_key, secret_key, location.region)
-        self._client = _make_client(location, self._keys)
+        self._client = make_client(location, self._keys)
 
     def put(self, key: str, data: bytes) -> None:
         """Store `data`."""
@@ -210,7 +210,8 @@ class S3Store:
         return self._prefix + key
 
 
-def _make_client(location: S3Location, keys: S3Keys) -> "S3Client":
+def make_client(location: S3Location, keys: S3Keys) -> "S3Client":
+    """Return a client of boto3 that makes each request once and adds no checksums of its own."""
     client = boto3.client(
         "s3",
         endpoint_url=location.endpoint,

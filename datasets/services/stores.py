@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import transaction
@@ -18,6 +19,9 @@ from datasets.adapters.store_grants import StoreGrant
 from datasets.engine.ports import Announcement, PutProof
 from datasets.errors import BlobMissing, BodyRefused, InvalidStore, SignatureInvalid, StoreNotFound
 from datasets.models import Store, StoreKind
+
+if TYPE_CHECKING:
+    from datasets.adapters.s3_report import StoreReport
 
 _FOLDER_STORE_NAME = "folder"
 
@@ -71,6 +75,24 @@ def register_s3_store(*, actor: Actor, name: str, location: str, access_key: str
     else:
         proof = probe_put_proof(parsed, access_key=access_key, secret_key=secret_key, now=clock.now())
     return _register(actor, name, kind=StoreKind.S3, location=location, credentials=credentials, put_proof=proof)
+
+
+def report_on_store(*, actor: Actor, store: Store) -> "StoreReport":
+    """Try out on a bucket what is asked of it, and use from now on the strongest proof of uploads that was seen.
+
+    Raises InvalidStore for a folder, and where the server refuses us, StoreUnreachable when it is away.
+    """
+    require_site_admin(actor, "try out stores")
+    if store.kind != StoreKind.S3:
+        raise InvalidStore(f"{store.name} is a folder; only buckets are tried out.")
+    from datasets.adapters.s3 import S3Location  # noqa: PLC0415 (as above)
+    from datasets.adapters.s3_report import report_on  # noqa: PLC0415
+
+    report = report_on(S3Location.parse(store.location), **credentials_of(store), now=clock.now())
+    with transaction.atomic():
+        if Store.objects.filter(pk=store.pk).exclude(put_proof=report.put_proof).update(put_proof=report.put_proof):
+            audit.record(actor, "datasets.try_out_store", store, put_proof=str(report.put_proof))
+    return report
 
 
 def get_default_store() -> Store:
