@@ -22,6 +22,20 @@ class DatasetExists(Conflict):
     hint = "Choose another name, or link your folder to the dataset that exists with `nearline data link`."
 
 
+class DeletedDatasetNotFound(NotFound):
+    """There is no such deleted dataset any more, or the caller may not know of it."""
+
+    code = "datasets.deleted_not_found"
+    hint = "List those that can be restored with `nearline data deleted`."
+
+
+class RestoreNameTaken(Conflict):
+    """Another dataset has taken the name of the deleted one."""
+
+    code = "datasets.restore_name_taken"
+    hint = "Restore it by another name: `nearline data restore REF --name NAME`."
+
+
 class InvalidReference(InvalidInput):
     """A text that should name a dataset, a branch, a tag or a commit does not."""
 
@@ -361,7 +375,7 @@ class StorageLimitReached(PlatformError):
     code = "datasets.storage_limit_reached"
     kind = ErrorKind.QUOTA
     hint = (
-        "Nothing was sent. Delete datasets that nobody needs, or ask a site admin for a higher limit; "
+        "Nothing was sent. Delete datasets for good that nobody needs, or ask a site admin for a higher limit; "
         "`nearline project storage` shows what takes the space."
     )
 

@@ -64,11 +64,33 @@ def update_dataset(request: ApiRequest, project: str, name: str, body: schemas.D
     return get_dataset(request, project, name)
 
 
-@router.delete(_DATASET, response={204: None}, operation_id="datasets_delete")
-def delete_dataset(request: ApiRequest, project: str, name: str) -> Status[None]:
-    """Delete a dataset with its whole history."""
+@router.delete(_DATASET, response=schemas.DeletedOut, operation_id="datasets_delete")
+def delete_dataset(request: ApiRequest, project: str, name: str, *, for_good: bool = False) -> Dataset:
+    """Delete a dataset with its whole history; the answer says until when it can be restored."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
-    datasets.delete_dataset(actor=request.actor, dataset=dataset)
+    return datasets.delete_dataset(actor=request.actor, dataset=dataset, for_good=for_good)
+
+
+@router.get("/deleted-datasets", response=schemas.RestorablesOut, operation_id="datasets_list_deleted")
+def list_deleted(request: ApiRequest, project: str = "", cursor: Cursor = None, limit: Limit = 100) -> Page[Dataset]:
+    """List the deleted datasets that you may restore: those of the projects that you are an admin of."""
+    found = dataset_reads.list_deleted(actor=request.actor, project=project)
+    return paginate(found, cursor=cursor, limit=limit)
+
+
+@router.post("/deleted-datasets/{dataset_id}/restore", response=schemas.DatasetOut, operation_id="datasets_restore")
+def restore_dataset(request: ApiRequest, dataset_id: str, body: schemas.RestoreIn) -> schemas.DatasetOut:
+    """Bring back a deleted dataset with its whole history. Its commits can be cached again."""
+    dataset = dataset_reads.get_deleted(actor=request.actor, dataset_id=dataset_id)
+    restored = datasets.restore_dataset(actor=request.actor, dataset=dataset, name=body.name)
+    return get_dataset(request, restored.project.name, restored.name)
+
+
+@router.delete("/deleted-datasets/{dataset_id}", response={204: None}, operation_id="datasets_delete_for_good")
+def delete_for_good(request: ApiRequest, dataset_id: str) -> Status[None]:
+    """Delete a dataset for good that could still be restored."""
+    dataset = dataset_reads.get_deleted(actor=request.actor, dataset_id=dataset_id)
+    datasets.delete_for_good(actor=request.actor, dataset=dataset)
     return Status(204, None)
 
 

@@ -163,6 +163,53 @@ class DatasetsOut(Schema):
     next_cursor: str | None
 
 
+class DeletedOut(Schema):
+    """A deleted dataset. `restore_ends_at` is null for one that was deleted for good."""
+
+    id: str
+    project: str
+    name: str
+    reference: str
+    deleted_at: datetime
+    deleted_by: str | None
+    restore_ends_at: datetime | None
+
+    @staticmethod
+    def resolve_project(row: Dataset) -> str:
+        """Return the name of its project."""
+        return row.project.name
+
+    @staticmethod
+    def resolve_reference(row: Dataset) -> str:
+        """Return what named it."""
+        return f"{row.project.name}/{row.name}"
+
+    @staticmethod
+    def resolve_deleted_by(row: Dataset) -> str | None:
+        """Return the name of the person, if they are still there."""
+        return row.deleted_by.username if row.deleted_by else None
+
+
+class RestorableOut(DeletedOut):
+    """A deleted dataset that can be restored, and what it takes in the store."""
+
+    restore_ends_at: datetime
+    stored_bytes: int
+
+
+class RestorablesOut(Schema):
+    """A page of deleted datasets."""
+
+    items: list[RestorableOut]
+    next_cursor: str | None
+
+
+class RestoreIn(BodySchema):
+    """How to restore a dataset: by another name where `name` gives one."""
+
+    name: bounds.Name = ""
+
+
 class BranchIn(BodySchema):
     """A new branch, at a branch, a tag, a commit or `latest`."""
 

@@ -19,6 +19,7 @@ class StoragePartOut(Schema):
 
     name: str = Field(description="The dataset's name, or what else it is.")
     stored_bytes: int = Field(description="Bytes of its packs in the store.")
+    is_deleted: bool = Field(description="Whether it is a deleted dataset that can be restored.")
     is_dataset: bool = Field(description="Whether it is a dataset, not the outputs and code of jobs.")
 
 

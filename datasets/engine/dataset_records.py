@@ -15,8 +15,8 @@ class DatasetRecord:
     """What a dataset was like at a version of its state. Times are milliseconds since 1970.
 
     `branches` has the head of each branch by its name, None where it has no commit; `tags` the commit of each tag;
-    `queries` what each query asks for (`conditions`) and of which commit (`ref`). Without a query the record has no
-    such key.
+    `queries` what each query asks for (`conditions`) and of which commit (`ref`); `restore_ends_at_ms` until when a
+    deleted dataset can be restored. Without a query, and where there is no such time, the record has no such key.
     """
 
     dataset: str
@@ -34,12 +34,15 @@ class DatasetRecord:
     branches: Mapping[str, str | None]
     tags: Mapping[str, str]
     queries: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    restore_ends_at_ms: int | None = None
 
     def encode(self) -> bytes:
         """Return the record as it is stored: the BLAKE3 of the second line in hexadecimal, then the record as JSON."""
         facts = {"format": FORMAT, **asdict(self)}
         if not self.queries:
             del facts["queries"]
+        if self.restore_ends_at_ms is None:
+            del facts["restore_ends_at_ms"]
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         return file_id(text).hex().encode() + b"\n" + text
 

@@ -11,7 +11,8 @@ class Dataset(BaseModel):
     """A versioned file tree of a project.
 
     `idle_days` overrides the idle days of cache sites (null: theirs; 0: never evicted for idleness). A deleted dataset
-    is hidden at once and keeps its rows as a record; `purged_at` says when its bytes left the store.
+    is hidden at once. It can be restored until `restore_ends_at`, which is null once it was deleted for good. Its rows
+    stay as a record; `purged_at` says when its bytes left the store.
     `state_version` grows with every change of its names, branches and tags; `recorded_version` is the latest that the
     store has a record of. A dataset that is being rebuilt from its store has version 0, of which there is no record.
     The internal dataset of a project holds trees that are no commits (`StoredTree`): no list and no name leads to it.
@@ -31,6 +32,8 @@ class Dataset(BaseModel):
     recorded_version = models.BigIntegerField(default=0)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)
     deleted_at = models.DateTimeField(null=True)
+    deleted_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    restore_ends_at = models.DateTimeField(null=True)
     purged_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -44,6 +47,10 @@ class Dataset(BaseModel):
                 fields=["project"],
                 condition=models.Q(is_internal=True, deleted_at__isnull=True),
                 name="one_internal_dataset_per_project",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(restore_ends_at__isnull=True) | models.Q(deleted_at__isnull=False),
+                name="only_deleted_datasets_are_restorable",
             ),
             models.CheckConstraint(
                 condition=models.Q(idle_days__isnull=True) | models.Q(idle_days__gte=0), name="sane_idle_days"

@@ -3,14 +3,16 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.db.models import F, Prefetch, Q, QuerySet
+from django.db.models import F, Prefetch, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
 from accounts.permissions import require
+from core import clock
 from datasets import permissions
 from datasets.engine.names import parse_reference
-from datasets.errors import DatasetNotFound
-from datasets.models import Branch, Commit, Dataset, Query
+from datasets.errors import DatasetNotFound, DeletedDatasetNotFound
+from datasets.models import PRESENT, Branch, Commit, Dataset, Query
 from datasets.selectors import commits, queries
 
 
@@ -42,6 +44,30 @@ def get_dataset(*, actor: Actor, project: str, name: str) -> Dataset:
     return dataset
 
 
+def list_deleted(*, actor: Actor, project: str = "") -> QuerySet[Dataset]:
+    """Return the deleted datasets that the actor may restore, of one project where it is given.
+
+    `stored_bytes` is what each takes in the store until then.
+    """
+    datasets = _restorable()
+    if not actor.sees_everything:
+        may_restore = [id_ for id_, level in actor.levels.items() if level >= permissions.DELETE.level]
+        datasets = datasets.filter(project__in=may_restore)
+    if project:
+        datasets = datasets.filter(project__name=project)
+    own = Q(packs__lender=None, packs__state__in=PRESENT)
+    return datasets.annotate(stored_bytes=Coalesce(Sum("packs__size_bytes", filter=own), 0)).order_by("-pk")
+
+
+def get_deleted(*, actor: Actor, dataset_id: str) -> Dataset:
+    """Return a deleted dataset that can be restored. Raises DeletedDatasetNotFound."""
+    dataset = _restorable().filter(pk=dataset_id).first()
+    if dataset is None or actor.level_in(dataset.project_id) is None:
+        raise DeletedDatasetNotFound(f"There is no deleted dataset {dataset_id} that can be restored.")
+    require(actor, permissions.DELETE, dataset.project_id)
+    return dataset
+
+
 def resolve(actor: Actor, reference: str) -> ResolvedCommit:
     """Return the commit that `project/dataset[@branch|tag|commit][:query]` names, and the query.
 
@@ -70,6 +96,10 @@ def newest_commit_of(dataset: Dataset) -> Commit | None:
     """Return the head of the default branch of a dataset that this module found; no query is made."""
     heads: list[Branch] = dataset.default_heads  # type: ignore[attr-defined]  # the prefetch of `_visible` puts it there
     return heads[0].head if heads else None
+
+
+def _restorable() -> QuerySet[Dataset]:
+    return Dataset.objects.filter(restore_ends_at__gt=clock.now()).select_related("project", "deleted_by")
 
 
 def _visible(actor: Actor) -> QuerySet[Dataset]:

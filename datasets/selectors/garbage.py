@@ -49,6 +49,11 @@ class GarbageReport:
     next_due_at: datetime | None
 
 
+def is_kept() -> Q:
+    """Return the condition that the dataset of a pack is there, or deleted and can be restored."""
+    return Q(dataset__deleted_at=None) | Q(dataset__restore_ends_at__isnull=False)
+
+
 def referenced() -> Q:
     """Return the condition that a commit or a stored tree refers to a pack, or that another dataset borrows it."""
     links = ManifestRange.packs.through.objects.filter(pack_id=OuterRef("pk"), manifestrange__is_committed=True)
@@ -68,7 +73,7 @@ def uploading(now: datetime) -> Exists:
 
 
 def list_unreferenced(now: datetime) -> QuerySet[Pack]:
-    """Return packs to condemn. Those of deleted datasets go with them."""
+    """Return packs to condemn. Those of a deleted dataset wait until it is restored, or go with it."""
     quiet = Pack.objects.filter(state__in=[PackState.PENDING, *PRESENT], touched_at__lt=now - QUIET_TIME)
     return quiet.filter(~referenced(), ~uploading(now), dataset__deleted_at=None)
 
@@ -94,7 +99,7 @@ def list_unused_ranges(now: datetime) -> QuerySet[ManifestRange]:
 def report_garbage() -> GarbageReport:
     """Say what a collection would do now. Nothing happens."""
     now = clock.now()
-    there = Pack.objects.filter(dataset__deleted_at=None, lender=None)
+    there = Pack.objects.filter(is_kept(), lender=None)
     condemned = there.filter(state__in=[PackState.CONDEMNED, PackState.DELETING])
     waiting = condemned.filter(due_at__gt=now)
     unreferenced = list_unreferenced(now).filter(lender=None)

@@ -1,7 +1,8 @@
 """What projects and datasets take in their stores, and how much equal content saves.
 
-Counted are packs that are there, and those that are being sent. Packs that nothing needs leave by themselves and are
-told apart; borrowed ones are counted where they lie.
+Counted are packs that are there, and those that are being sent. Those of deleted datasets count as long as
+these can be restored. Packs that nothing needs leave by themselves and are told apart; borrowed ones are counted where
+they lie.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,6 +19,7 @@ from core.units import format_bytes, parse_bytes
 from datasets import permissions
 from datasets.engine.ports import SIGNED_LIFETIME
 from datasets.models import PRESENT, Dataset, Pack, PackState, StorageLimit
+from datasets.selectors.garbage import is_kept
 
 OUTPUTS = "outputs and code of jobs"
 _LARGEST = 20
@@ -30,6 +32,12 @@ class StoragePart:
     name: str
     stored_bytes: int
     is_dataset: bool
+    is_deleted: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name, and whether it is of a deleted dataset."""
+        return f"{self.name} (deleted, can be restored)" if self.is_deleted else self.name
 
 
 @dataclass(frozen=True)
@@ -101,7 +109,7 @@ def measure_dataset(*, actor: Actor, dataset: Dataset) -> DatasetStorage:
 def counted(now: datetime) -> QuerySet[Pack]:
     """Return the packs that count: there, or on their way by an address that is still good."""
     on_their_way = Q(state=PackState.PENDING, touched_at__gt=now - SIGNED_LIFETIME)
-    return Pack.objects.filter(Q(state__in=PRESENT) | on_their_way, dataset__deleted_at=None)
+    return Pack.objects.filter(is_kept(), Q(state__in=PRESENT) | on_their_way)
 
 
 def used_bytes(project_id: str) -> int:
@@ -113,12 +121,12 @@ def used_bytes(project_id: str) -> int:
 def largest_parts(project_ids: Collection[str]) -> Mapping[str, Sequence[StoragePart]]:
     """Return for each project what takes most of it. For the platform itself."""
     packs = counted(clock.now()).filter(dataset__project__in=project_ids, lender=None)
-    rows = packs.values_list("dataset__project", "dataset__is_internal", "dataset__name").annotate(
-        size=Sum("size_bytes")
-    )
+    columns = ("dataset__project", "dataset__is_internal", "dataset__name", "dataset__restore_ends_at")
+    rows = packs.values_list(*columns).annotate(size=Sum("size_bytes"))
     parts: dict[str, list[StoragePart]] = {id_: [] for id_ in project_ids}
-    for project_id, is_internal, name, size in rows.order_by("-size", "dataset__name"):
-        parts[project_id].append(StoragePart(OUTPUTS if is_internal else name, size, not is_internal))
+    for project_id, is_internal, name, until, size in rows.order_by("-size", *columns):
+        what = OUTPUTS if is_internal else name
+        parts[project_id].append(StoragePart(what, size, not is_internal, is_deleted=until is not None))
     return parts
 
 
@@ -129,7 +137,7 @@ def _measure(projects: Collection[Project]) -> list[ProjectStorage]:
     condemned = Pack.objects.filter(
         dataset__project__in=ids, lender=None, state__in=[PackState.CONDEMNED, PackState.DELETING]
     )
-    dropped = Pack.objects.filter(dataset__project__in=ids, lender=None, dataset__deleted_at__isnull=False)
+    dropped = Pack.objects.filter(~is_kept(), dataset__project__in=ids, lender=None)
     leaving = dict((condemned | dropped).order_by().values_list("dataset__project").annotate(Sum("size_bytes")))
     return [
         ProjectStorage(

@@ -1,6 +1,9 @@
-"""Datasets: made, described, deleted."""
+"""Datasets: made, described, deleted, restored."""
+
+from datetime import timedelta
 
 import structlog
+from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from accounts import audit
@@ -12,7 +15,7 @@ from core import clock, tasks
 from core.errors import InvalidInput
 from datasets import permissions
 from datasets.engine.names import check_label
-from datasets.errors import DatasetExists
+from datasets.errors import DatasetExists, DeletedDatasetNotFound, RestoreNameTaken
 from datasets.models import Branch, Dataset, UploadSession, UploadState
 from datasets.services import records, stores
 
@@ -83,15 +86,56 @@ def update_dataset(*, actor: Actor, dataset: Dataset, changes: dict[str, object]
 
 
 @transaction.atomic
-def delete_dataset(*, actor: Actor, dataset: Dataset) -> None:
-    """Hide a dataset for good and free its name. Its bytes leave the store and the cache sites soon after."""
+def delete_dataset(*, actor: Actor, dataset: Dataset, for_good: bool = False) -> Dataset:
+    """Hide a dataset, free its name, and have its cached copies evicted. Return it as it is then.
+
+    It can be restored until its `restore_ends_at`. Where that is None its bytes leave the store soon after.
+    """
     require(actor, permissions.DELETE, dataset.project_id)
     if dataset.is_internal:
         raise InvalidInput("The dataset of a project's outputs and code cannot be deleted.")
-    if Dataset.objects.filter(pk=dataset.pk, deleted_at=None).update(deleted_at=clock.now()):
+    now = clock.now()
+    days = 0 if for_good else settings.NEARLINE.restore_days
+    until = now + timedelta(days=days) if days else None
+    rows = Dataset.objects.filter(pk=dataset.pk, deleted_at=None)
+    if rows.update(deleted_at=now, deleted_by=actor.user_id, restore_ends_at=until):
         records.note_change(dataset.pk)
         UploadSession.objects.filter(dataset=dataset, state=UploadState.OPEN).update(state=UploadState.CANCELLED)
-        audit.record(actor, "datasets.delete", dataset)
+        audit.record(actor, "datasets.delete", dataset, restore_ends_at=until.isoformat() if until else None)
+        tasks.enqueue_on_commit("datasets.purge_deleted")
+    dataset.refresh_from_db(fields=["deleted_at", "deleted_by", "restore_ends_at"])
+    return dataset
+
+
+def restore_dataset(*, actor: Actor, dataset: Dataset, name: str = "") -> Dataset:
+    """Bring back a deleted dataset, by another name where one is given. Its commits can be cached again.
+
+    Raises InvalidName, RestoreNameTaken, and DeletedDatasetNotFound when its time is over or it was restored.
+    """
+    require(actor, permissions.DELETE, dataset.project_id)
+    if name:
+        check_name(name)
+    name = name or dataset.name
+    restored = {"deleted_at": None, "deleted_by": None, "restore_ends_at": None, "name": name}
+    try:
+        with transaction.atomic():
+            if not Dataset.objects.filter(pk=dataset.pk, restore_ends_at__gt=clock.now()).update(**restored):
+                raise DeletedDatasetNotFound(f"The dataset {dataset.pk} cannot be restored: it is not there any more.")
+            records.note_change(dataset.pk)
+            dataset.refresh_from_db(fields=list(restored))
+            audit.record(actor, "datasets.restore", dataset)
+    except IntegrityError as error:
+        raise RestoreNameTaken(f"There is another dataset {dataset.project.name}/{name} now.") from error
+    return dataset
+
+
+@transaction.atomic
+def delete_for_good(*, actor: Actor, dataset: Dataset) -> None:
+    """End the time in which a deleted dataset can be restored. Its bytes leave the store soon after."""
+    require(actor, permissions.DELETE, dataset.project_id)
+    if Dataset.objects.filter(pk=dataset.pk, restore_ends_at__isnull=False).update(restore_ends_at=None):
+        records.note_change(dataset.pk)
+        audit.record(actor, "datasets.delete_for_good", dataset)
         tasks.enqueue_on_commit("datasets.purge_deleted")
 
 

@@ -38,7 +38,7 @@ def require_space(dataset: Dataset, sizes: Mapping[str, int]) -> None:
 
 def _reached(limit: StorageLimit, used: int, *, needed: int) -> StorageLimitReached:
     parts = storage.largest_parts([limit.project_id])[limit.project_id][:_NAMED]
-    most = ", ".join(f"{part.name} ({format_bytes(part.stored_bytes)})" for part in parts)
+    most = ", ".join(f"{part.label} ({format_bytes(part.stored_bytes)})" for part in parts)
     return StorageLimitReached(
         f"{limit.project.name} stores {format_bytes(used)} and may store {format_bytes(limit.limit_bytes)}."
         + (f" This needs {format_bytes(needed)} more." if needed else "")

@@ -55,6 +55,7 @@ def hub_page(request: PageRequest) -> HttpResponse:
         "kinds": hub.list_kinds(actor=request.actor),
         "sites": list(caches.list_sites(actor=request.actor)),
         "projects": projects,
+        "has_deleted": selectors.list_deleted(actor=request.actor).exists(),
         "writable": [each for each in projects if (request.actor.level_in(each.id) or 0) >= Level.WRITE],
     }
     return render(request, "datasets/hub.html", context)

@@ -1,5 +1,6 @@
 """Branches and tags of a dataset, and its settings."""
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -78,7 +79,8 @@ def settings_page(request: PageRequest, project: str, name: str) -> HttpResponse
         services.update_dataset(actor=request.actor, dataset=dataset, changes=changes)
         messages.success(request, "Saved.")
         return redirect("datasets:settings", project=project, name=name)
-    return render(request, "datasets/settings.html", heading.of(request.actor, dataset, tab="settings"))
+    context = heading.of(request.actor, dataset, tab="settings") | {"restore_days": settings.NEARLINE.restore_days}
+    return render(request, "datasets/settings.html", context)
 
 
 @require_POST
@@ -87,8 +89,10 @@ def delete(request: PageRequest, project: str, name: str) -> HttpResponse:
     dataset = datasets.get_dataset(actor=request.actor, project=project, name=name)
     if request.POST.get("confirmed") != name:
         raise InvalidInput("The name that was typed is not the dataset's. Nothing was deleted.")
-    services.delete_dataset(actor=request.actor, dataset=dataset)
-    messages.success(request, f"{project}/{name} is deleted.")
+    deleted = services.delete_dataset(actor=request.actor, dataset=dataset, for_good="for_good" in request.POST)
+    until = deleted.restore_ends_at
+    rest = f" It can be restored until {until:%Y-%m-%d %H:%M} UTC." if until else ""
+    messages.success(request, f"{project}/{name} is deleted.{rest}")
     return redirect("datasets:hub")
 
 

@@ -9,6 +9,7 @@ from datasets.web import (
     commits,
     compare,
     content,
+    deleted,
     edits,
     files,
     hub,
@@ -23,6 +24,9 @@ _ONE = "datasets/<str:project>/<str:name>/"
 urlpatterns = [
     path("datasets/", hub.hub_page, name="hub"),
     path("datasets/new/", hub.create, name="create"),
+    path("datasets/deleted/", deleted.deleted_page, name="deleted"),
+    path("datasets/deleted/<str:dataset_id>/restore/", deleted.restore, name="restore"),
+    path("datasets/deleted/<str:dataset_id>/for-good/", deleted.delete_for_good, name="delete_for_good"),
     path(_ONE, files.files_page, name="files"),
     path(f"{_ONE}content/", content.read_content, name="content"),
     path(f"{_ONE}thumbnail/", content.read_thumbnail, name="thumbnail"),

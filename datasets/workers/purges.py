@@ -1,4 +1,4 @@
-"""Deleted datasets: their cached copies and objects go once nobody uses them."""
+"""Deleted datasets: their cached copies go once nobody uses them, their objects once nobody can restore them."""
 
 import structlog
 from django.db import transaction
@@ -11,25 +11,28 @@ from datasets.engine.cache_states import LIVE, CacheState
 from datasets.engine.ports import SIGNED_LIFETIME
 from datasets.errors import CacheInUse
 from datasets.models import CachedCommit, Dataset, Pack
-from datasets.services import caches
+from datasets.services import caches, datasets
 
 log = structlog.get_logger(__name__)
 
 PURGE = "datasets.purge"
-"""The kind of failures; items are datasets."""
+END = "datasets.end_restore_time"
+"""The kinds of failures; items are datasets."""
 _PURGED_AT_A_TIME = 10
 
 
 def purge_deleted() -> int:
-    """Let the cached copies of deleted datasets go, and remove the objects of those whose copies are gone.
+    """Let the cached copies of deleted datasets go, and remove the objects of those deleted for good.
 
-    A copy that a job still reads is left to it, and tried again at the next tick. Objects stay until no address that
+    That is what a dataset is once its time to be restored is over. A copy that a job still reads is left to it, and
+    tried again at the next tick. Objects stay until all copies are gone and no address that
     was signed before the deletion is good any more, or what is sent to it would be left behind. Returns how many
     datasets are done.
     """
     _clear_copies()
+    _end_restore_time()
     unreachable_since = clock.now() - SIGNED_LIFETIME
-    waiting = Dataset.objects.filter(deleted_at__lt=unreachable_since, purged_at=None).select_related("store")
+    waiting = Dataset.objects.filter(deleted_at__lt=unreachable_since, restore_ends_at=None, purged_at=None)
     held = CachedCommit.objects.filter(state__in=LIVE).values("dataset_id")
     lending = Pack.objects.filter(lender__isnull=False).values("lender__dataset_id")
     done = 0
@@ -40,8 +43,16 @@ def purge_deleted() -> int:
             _purge(dataset)
             done += 1
 
-    isolation.for_each(PURGE, waiting.exclude(pk__in=held).exclude(pk__in=lending).order_by("pk"), purge)
+    free = waiting.exclude(pk__in=held).exclude(pk__in=lending)
+    isolation.for_each(PURGE, free.select_related("store").order_by("pk"), purge)
     return done
+
+
+def _end_restore_time() -> None:
+    # Its own step: once it is committed nobody can restore the dataset, and only then its objects are deleted.
+    actor = Actor.system("deleted datasets")
+    over = Dataset.objects.filter(restore_ends_at__lte=clock.now()).order_by("pk")
+    isolation.for_each(END, over, lambda dataset: datasets.delete_for_good(actor=actor, dataset=dataset))
 
 
 def _purge(dataset: Dataset) -> None:

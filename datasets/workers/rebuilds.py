@@ -142,7 +142,11 @@ class _Rebuild:
             if is_internal and Dataset.objects.filter(project=project, is_internal=True, deleted_at=None).exists():
                 raise DatasetExists(f"{project.name} holds stored trees that are not those of the store already.")
             name = INTERNAL_NAME if is_internal else record.name if record else _name_of(id_)
-            if Dataset.objects.filter(project=project, name=name, deleted_at=None).exists():
+            deleted_at_ms = record.deleted_at_ms if record else None
+            until_ms = record.restore_ends_at_ms if record else None
+            if until_ms is not None:
+                self._result.notes.append(f"It was deleted, and can be restored until {_moment(until_ms):%Y-%m-%d}.")
+            elif Dataset.objects.filter(project=project, name=name, deleted_at=None).exists():
                 self._result.notes.append(f"'{name}' is taken, so it is called '{_name_of(id_)}'.")
                 name = _name_of(id_)
             return Dataset.objects.create(
@@ -155,6 +159,8 @@ class _Rebuild:
                 default_branch=record.default_branch if record else MAIN,
                 idle_days=record.idle_days if record else None,
                 created_at=_moment(record.created_at_ms) if record else clock.now(),
+                deleted_at=None if deleted_at_ms is None else _moment(deleted_at_ms),
+                restore_ends_at=None if until_ms is None else _moment(until_ms),
                 store=self._store,
                 state_version=0,
             )

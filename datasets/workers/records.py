@@ -46,6 +46,7 @@ def describe(dataset: Dataset) -> DatasetRecord:
         idle_days=dataset.idle_days,
         created_at_ms=_milliseconds(dataset.created_at),
         deleted_at_ms=_milliseconds(dataset.deleted_at) if dataset.deleted_at else None,
+        restore_ends_at_ms=_milliseconds(dataset.restore_ends_at) if dataset.restore_ends_at else None,
         branches=dict(Branch.objects.filter(dataset=dataset).order_by("name").values_list("name", "head_id")),
         tags=dict(Tag.objects.filter(dataset=dataset).order_by("name").values_list("name", "commit_id")),
         queries={

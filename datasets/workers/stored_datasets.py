@@ -75,8 +75,9 @@ class StoredDataset:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether somebody deleted it."""
-        return self.record is not None and self.record.deleted_at_ms is not None
+        """Whether somebody deleted it for good."""
+        record = self.record
+        return record is not None and record.deleted_at_ms is not None and record.restore_ends_at_ms is None
 
     @property
     def heads(self) -> Mapping[str, str]:

@@ -93,6 +93,11 @@ class Settings:
         "7",
         "Days that packs which no commit needs stay in the store once that was found; uploads take them up again.",
     )
+    restore_days: int = setting(
+        "NEARLINE_RESTORE_DAYS",
+        "7",
+        "Days that a deleted dataset can be restored; its bytes stay in the store so long. 0: it is deleted for good.",
+    )
     max_grace_period_s: int = setting(
         "NEARLINE_MAX_GRACE_PERIOD_S",
         "300",

@@ -42,7 +42,10 @@ GET    /datasets                                              401      200    20
 POST   /datasets                                              401      404    403    201   201  201
 GET    /datasets/{project}/{name}                             401      404    200    200   200  200
 PATCH  /datasets/{project}/{name}                             401      404    403    200   200  200
-DELETE /datasets/{project}/{name}                             401      404    403    403   204  204
+DELETE /datasets/{project}/{name}                             401      404    403    403   200  200
+GET    /deleted-datasets                                      401      200    200    200   200  200
+POST   /deleted-datasets/{dataset_id}/restore                 401      404    403    403   200  200
+DELETE /deleted-datasets/{dataset_id}                         401      404    403    403   204  204
 GET    /datasets/{project}/{name}/branches                    401      404    200    200   200  200
 POST   /datasets/{project}/{name}/branches                    401      404    403    201   201  201
 DELETE /datasets/{project}/{name}/branches/{branch}           401      404    403    204   204  204
@@ -214,6 +217,9 @@ POST   /settings/projects/{name}/secrets/                   login      404    40
 
 GET    /datasets/                                           login      200    200    200   200  200
 POST   /datasets/new/                                       login      404    403    302   302  302
+GET    /datasets/deleted/                                   login      200    200    200   200  200
+POST   /datasets/deleted/{dataset_id}/restore/              login      404    403    403   302  302
+POST   /datasets/deleted/{dataset_id}/for-good/             login      404    403    403   302  302
 GET    /datasets/{project}/{name}/                          login      404    200    200   200  200
 GET    /datasets/{project}/{name}/content/                  login      404    200    200   200  200
 GET    /datasets/{project}/{name}/thumbnail/                login      404    200    200   200  200
@@ -327,6 +333,8 @@ PARAMETERS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("POST /datasets/{project}/{name}/commits/{commit_id}/cache/start/", {"name": "dataset", "commit_id": "first"}),
     ("POST /datasets/{project}/{name}/commits/{commit_id}/revert/", {"name": "dataset", "commit_id": "first"}),
     ("POST /uploads/{upload_id}/parts/commit", {"upload_id": "parts"}),
+    ("/deleted-datasets", {"dataset_id": "deleted"}),
+    ("/datasets/deleted/", {"dataset_id": "deleted"}),
     ("/datasets", {"name": "dataset", "ref": "second", "commit_id": "second"}),
     ("/uploads", {"upload_id": "upload"}),
     ("/cache/sites", {"name": "site"}),

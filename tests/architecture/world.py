@@ -17,7 +17,7 @@ from compute.models import Job
 from core import tasks
 from datasets.engine.queries import Conditions
 from datasets.models import UploadSession
-from datasets.services import branches, cache_sites, caches, queries, upload_parts, uploads
+from datasets.services import branches, cache_sites, caches, datasets, queries, upload_parts, uploads
 from experiments.models import Experiment
 from experiments.services import recording, saved_views
 from flows.models import Run
@@ -107,11 +107,14 @@ def _datasets(member: Actor, project: Project, folder: Path) -> dict[str, str]:
         cached = caches.request_cache(actor=member, commit=second, site=site)
     tasks.run("datasets.hydrate", {"cached_commit_id": cached.pk})
     assert UploadSession.objects.count() == 3
+    deleted = dataset_factory.make_dataset(member, project, "deleted")
+    datasets.delete_dataset(actor=Actor.system("tests"), dataset=deleted)
     parts = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="browser").upload
     upload_parts.receive_part(actor=member, upload=parts, number=0, read=io.BytesIO(part()).read)
     return {
         "parts": parts.pk,
         "dataset": dataset.name,
+        "deleted": deleted.pk,
         "first": first.pk,
         "second": second.pk,
         "root": tree.root_id,

@@ -94,6 +94,20 @@ class Dataset(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeletedDataset(Record):
+    """A dataset that was deleted; `restore_ends_at` is None where it was for good."""
+
+    id: str
+    project: str
+    name: str
+    reference: str
+    deleted_at: datetime
+    deleted_by: str | None
+    restore_ends_at: datetime | None
+    stored_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Branch(Record):
     """A name that moves with each commit made on it."""
 
@@ -285,6 +299,12 @@ class StoragePart(Record):
     name: str
     stored_bytes: int
     is_dataset: bool = True
+    is_deleted: bool = False
+
+    @property
+    def label(self) -> str:
+        """The name, and whether it is of a deleted dataset."""
+        return f"{self.name} (deleted, can be restored)" if self.is_deleted else self.name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,8 @@ _DATASET = "/datasets/team/digits"
 class DatasetServer:
     """Answers like the API; `store` is what lies behind it, `tags` the tags that were made.
 
+    `deleted` are the ids of deleted datasets, all of which were called `team/digits`.
+
     `selected` are the queries that were asked, and of what; `projects` are those of the caller.
     """
 
@@ -26,6 +28,7 @@ class DatasetServer:
         self.store = FakeServer(folder)
         self.tags: dict[str, str] = {}
         self.exists = True
+        self.deleted: list[str] = []
         self.projects = ["team"]
         self.selected: list[tuple[str, str]] = []
 
@@ -49,8 +52,11 @@ class DatasetServer:
     def _routes(self):
         return [
             ("POST", "/datasets", self._create),
-            ("GET", _DATASET, lambda _q, _b: self._dataset()),
+            ("GET", _DATASET, self._get),
             ("DELETE", _DATASET, self._delete),
+            ("GET", "/deleted-datasets", self._list_deleted),
+            ("POST", "/deleted-datasets/([^/]+)/restore", self._restore),
+            ("DELETE", "/deleted-datasets/([^/]+)", self._delete_for_good),
             ("GET", "/me", lambda _q, _b: {"name": "ada", "projects": [{"name": name} for name in self.projects]}),
             ("GET", "/cache/commits", lambda _q, _b: page(cached(), cached(dataset="team/other", site="far"))),
             ("GET", f"{_DATASET}/queries", lambda _q, _b: page()),
@@ -80,9 +86,29 @@ class DatasetServer:
         self.exists = True
         return self._dataset()
 
-    def _delete(self, _query, _body):
+    def _delete(self, query, _body):
         self.exists = False
+        return self._deleted("ds_1", ends=None if query.get("for_good") else "2026-11-30T10:00:00.000Z")
+
+    def _deleted(self, id_, *, ends):
+        facts = {"id": id_, "project": "team", "name": "digits", "reference": "team/digits", "stored_bytes": 1500}
+        return facts | {"deleted_at": "2026-11-23T10:00:00.000Z", "deleted_by": "ada", "restore_ends_at": ends}
+
+    def _list_deleted(self, _query, _body):
+        return page(*(self._deleted(id_, ends="2026-11-30T10:00:00.000Z") for id_ in self.deleted))
+
+    def _restore(self, id_, _query, body):
+        self.deleted.remove(id_)
+        return dataset(name=body["name"] or "digits", reference=f"team/{body['name'] or 'digits'}")
+
+    def _delete_for_good(self, id_, _query, _body):
+        self.deleted.remove(id_)
         return {}
+
+    def _get(self, _query, _body):
+        if not self.exists:
+            raise errors.NotFound("There is no dataset team/digits.", code="datasets.not_found")
+        return self._dataset()
 
     def _dataset(self):
         commits = self.store.commits

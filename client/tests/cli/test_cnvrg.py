@@ -201,6 +201,9 @@ def test_set_links_the_folder_to_another_dataset(cnvrg, linked):
     assert sorted(path.name for path in linked.iterdir()) == [".nearline", "a", "b.txt"]
 
 
+DELETED = "Deleted:           team/digits\nRestorable until:  2026-11-30 10:00 UTC\n"
+
+
 def test_delete_says_what_is_lost_and_needs_a_yes(cnvrg, dataset, linked):
     asked = cnvrg("data", "delete", "team/digits")
     is_left = dataset.exists
@@ -208,9 +211,10 @@ def test_delete_says_what_is_lost_and_needs_a_yes(cnvrg, dataset, linked):
 
     assert (asked.exit_code, is_left) == (2, True)
     assert asked.stderr.splitlines()[0] == (
-        "! team/digits will be lost: 1 commit on main, 3 files (1.5 kB) in the newest; branches main; cached on local."
+        "! team/digits will be deleted: 1 commit on main, 3 files (1.5 kB) in the newest; branches main; "
+        "cached on local."
     )
-    assert (done.exit_code, done.stdout, dataset.exists) == (0, "Deleted:  team/digits\n", False)
+    assert (done.exit_code, done.stdout, dataset.exists) == (0, DELETED, False)
 
 
 def test_a_part_of_a_dataset_is_not_deleted(cnvrg, dataset, linked):

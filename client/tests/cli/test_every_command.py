@@ -20,7 +20,7 @@ GROUPS = {
     "data": {
         *("init", "link", "sync", "upload", "download", "put", "rm", "clone", "list", "commits", "files", "verify"),
         *("cache", "uncache", "status", "diff", "revert", "branch", "tag", "damage"),
-        *("queries", "query_files", "clone_query", "scan", "block", "set", "delete"),
+        *("queries", "query_files", "clone_query", "scan", "block", "set", "delete", "deleted", "restore"),
     },
     "dataset": {
         *("create", "put", "remove", "clone", "cache", "uncache", "delete", "list", "list-files", "verify"),

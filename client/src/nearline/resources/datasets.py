@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from nearline._http import Http, Json, quoted
-from nearline.errors import NotFound
-from nearline.models import Branch, CachedCommit, Commit, Dataset, File, Query, Tag
+from nearline.errors import Conflict, NotFound
+from nearline.models import Branch, CachedCommit, Commit, Dataset, DeletedDataset, File, Query, Tag
 from nearline.reading.commit_files import DEFAULT_MEMORY_BYTES, DEFAULT_THREADS, CommitFiles
 from nearline.resources.references import Reference, parse_reference
 from nearline.resources.sync_routes import SyncRoutes
@@ -43,9 +43,45 @@ class Datasets:
         """Return a dataset. Raises NotFound."""
         return Dataset.read(self._http.get(self._path(reference)))
 
-    def delete(self, reference: str | Reference) -> None:
-        """Remove a dataset with its whole history. Only an admin of its project may."""
-        self._http.delete(self._path(reference))
+    def delete(self, reference: str | Reference, *, for_good: bool = False) -> DeletedDataset:
+        """Remove a dataset with its whole history; the answer says until when it can be restored.
+
+        Only an admin of its project may delete and restore.
+        """
+        return DeletedDataset.read(self._http.delete(self._path(reference), for_good=for_good or None))
+
+    def list_deleted(self, *, project: str | None = None) -> Iterator[DeletedDataset]:
+        """Yield the deleted datasets that you may restore, the newest dataset first."""
+        return map(DeletedDataset.read, self._http.list_items("/deleted-datasets", project=project))
+
+    def get_deleted(self, reference: str | Reference) -> DeletedDataset:
+        """Return a deleted dataset that you may restore, by its id or by what named it.
+
+        Raises NotFound, and Conflict where several had the name.
+        """
+        if isinstance(reference, str) and reference.startswith("ds_"):
+            found = [item for item in self.list_deleted() if item.id == reference]
+        else:
+            target = self.parse(reference)
+            found = [item for item in self.list_deleted(project=target.project) if item.name == target.name]
+        if not found:
+            raise NotFound(
+                f"There is no deleted dataset {reference} that you may restore.",
+                hint="`nearline data deleted` lists them.",
+            )
+        if len(found) > 1:
+            ids = ", ".join(f"{item.id} (deleted {item.deleted_at:%Y-%m-%d %H:%M} UTC)" for item in found)
+            raise Conflict(f"Several deleted datasets were called {reference}: {ids}.", hint="Give the id of one.")
+        return found[0]
+
+    def restore(self, reference: str | Reference, *, name: str | None = None) -> Dataset:
+        """Bring back a deleted dataset, by another name where one is given. Raises Conflict when the name is taken."""
+        deleted = self.get_deleted(reference)
+        return Dataset.read(self._http.post(f"/deleted-datasets{quoted(deleted.id)}/restore", {"name": name or ""}))
+
+    def delete_for_good(self, reference: str | Reference) -> None:
+        """Delete a dataset for good that was deleted and could still be restored."""
+        self._http.delete(f"/deleted-datasets{quoted(self.get_deleted(reference).id)}")
 
     def list_commits(self, reference: str | Reference, *, limit: int | None = None) -> Iterator[Commit]:
         """Yield the commits up to the reference, newest first."""

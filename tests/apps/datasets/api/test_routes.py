@@ -107,8 +107,36 @@ def test_a_dataset_is_changed_and_deleted(api, make_actor):
     assert api("PATCH", D, {"description": "Chests", "idle_days": 3}).json()["description"] == "Chests"
     assert api("PATCH", D, {"idle_days": None}).json()["idle_days"] is None
     assert api("DELETE", D).status_code == 403
-    assert Api(make_actor(Role.ADMIN))("DELETE", D).status_code == 204
+    deleted = Api(make_actor(Role.ADMIN))("DELETE", D).json()
+    assert (deleted["reference"], deleted["deleted_by"] is None, deleted["restore_ends_at"] is None) == (
+        "team-a/xrays",
+        False,
+        False,
+    )
     assert api("GET", D).json()["code"] == "datasets.not_found"
+
+
+def test_a_deleted_dataset_is_listed_restored_and_deleted_for_good(dataset, commit, project, member, make_actor):
+    admin = Api(make_actor(Role.ADMIN))
+    admin("DELETE", D)
+    place = f"/api/v1/deleted-datasets/{dataset.pk}"
+    listed = admin("GET", "/api/v1/deleted-datasets?project=team-a").json()["items"]
+    make_dataset(member, project, "xrays")
+
+    taken = admin("POST", f"{place}/restore", {})
+    restored = admin("POST", f"{place}/restore", {"name": "older"}).json()
+    again = admin("POST", f"{place}/restore", {}).json()
+
+    assert [(item["id"], item["stored_bytes"]) for item in listed] == [(dataset.pk, storage_of(dataset))]
+    assert (taken.status_code, taken.json()["code"]) == (409, "datasets.restore_name_taken")
+    assert (restored["reference"], restored["newest_commit"]["id"]) == ("team-a/older", commit.pk)
+    assert again["code"] == "datasets.deleted_not_found"
+    gone = admin("DELETE", "/api/v1/datasets/team-a/older?for_good=true").json()
+    assert (gone["restore_ends_at"], admin("DELETE", place).status_code) == (None, 404)
+
+
+def storage_of(dataset):
+    return sum(dataset.packs.values_list("size_bytes", flat=True))
 
 
 def test_another_branch_becomes_the_default(api, dataset, commit, make_actor):

@@ -1,6 +1,7 @@
 """Datasets come and go; their bytes go after them."""
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,14 +11,21 @@ from accounts.permissions import Role
 from core import clock
 from core.errors import InvalidInput
 from datasets.adapters.opening import open_dataset_store
-from datasets.errors import DatasetExists, DatasetNotFound, StoreNotFound
-from datasets.models import Branch, CachedCommit, CacheSite, Commit, Dataset, Pack
+from datasets.errors import (
+    DatasetExists,
+    DatasetNotFound,
+    DeletedDatasetNotFound,
+    RestoreNameTaken,
+    StoreNotFound,
+)
+from datasets.models import Branch, CachedCommit, CacheSite, Commit, Dataset, Pack, Store
 from datasets.selectors import datasets as dataset_reads
 from datasets.services import caches, datasets
-from datasets.workers import purges
+from datasets.workers import collection, purges
 from tests.factories.datasets import commit_files, make_dataset
 
 # No address that was signed before is good any more.
+START = datetime(2030, 1, 1, tzinfo=UTC)
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 
@@ -167,3 +175,122 @@ def test_a_copy_in_use_keeps_the_bytes_of_a_deleted_dataset(dataset, member, mak
     copy.refresh_from_db()
     assert copy.state == "queued"
     assert len(list(open_dataset_store(dataset).list_blobs(""))) == 4
+
+
+@pytest.fixture
+def admin(make_actor):
+    return make_actor(Role.ADMIN, name="admin")
+
+
+def test_a_deleted_dataset_keeps_its_objects_until_its_time_is_over_and_no_longer(dataset, member, admin):
+    commit_files(member, dataset, {"a": b"1"})
+    with clock.frozen_at(START):
+        datasets.delete_dataset(actor=admin, dataset=dataset)
+
+    with clock.frozen_at(START + timedelta(days=7) - timedelta(seconds=1)):
+        purges.purge_deleted()
+        collection.collect()
+        objects_before = len(list(open_dataset_store(dataset).list_blobs("")))
+    with clock.frozen_at(START + timedelta(days=7)):
+        done = purges.purge_deleted()
+
+    assert (objects_before, done) == (4, 1)
+    assert list(open_dataset_store(dataset).list_blobs("")) == []
+    assert AuditEntry.objects.filter(action="datasets.delete_for_good", target_id=dataset.id).count() == 1
+
+
+def test_a_restored_dataset_is_as_it_was_and_its_packs_stay(dataset, member, admin):
+    commit_files(member, dataset, {"a": b"1"})
+    with clock.frozen_at(START):
+        datasets.delete_dataset(actor=admin, dataset=dataset)
+    with clock.frozen_at(START + timedelta(days=6)):
+        deleted = dataset_reads.get_deleted(actor=admin, dataset_id=dataset.pk)
+        restored = datasets.restore_dataset(actor=admin, dataset=deleted)
+
+    with clock.frozen_at(LATER):
+        purges.purge_deleted()
+        collection.collect()
+
+    assert (restored.deleted_at, restored.deleted_by, restored.restore_ends_at) == (None, None, None)
+    assert dataset_reads.get_dataset(actor=member, project="team-a", name="xrays").pk == dataset.pk
+    assert len(list(open_dataset_store(dataset).list_blobs(""))) == 4
+    assert [pack.state for pack in dataset.packs.all()] == ["complete"]
+    assert AuditEntry.objects.filter(action="datasets.restore", target_id=dataset.id).count() == 1
+
+
+def test_a_dataset_whose_name_was_taken_is_restored_by_another(dataset, member, admin, project):
+    datasets.delete_dataset(actor=admin, dataset=dataset)
+    newer = make_dataset(member, project, "xrays")
+
+    with pytest.raises(RestoreNameTaken):
+        datasets.restore_dataset(actor=admin, dataset=dataset)
+    dataset.refresh_from_db()
+    assert (dataset.name, dataset.deleted_by_id) == ("xrays", admin.user_id)
+    with pytest.raises(InvalidName):
+        datasets.restore_dataset(actor=admin, dataset=dataset, name="../x")
+    datasets.restore_dataset(actor=admin, dataset=dataset, name="xrays-old")
+
+    assert dataset_reads.get_dataset(actor=member, project="team-a", name="xrays-old").pk == dataset.pk
+    assert dataset_reads.get_dataset(actor=member, project="team-a", name="xrays").pk == newer.pk
+
+
+def test_only_admins_of_the_project_see_and_restore_what_was_deleted(dataset, member, admin, make_actor):
+    datasets.delete_dataset(actor=admin, dataset=dataset)
+
+    assert [row.pk for row in dataset_reads.list_deleted(actor=admin)] == [dataset.pk]
+    assert list(dataset_reads.list_deleted(actor=admin, project="team-b")) == []
+    assert list(dataset_reads.list_deleted(actor=member)) == []
+    with pytest.raises(PermissionDenied):
+        dataset_reads.get_deleted(actor=member, dataset_id=dataset.pk)
+    with pytest.raises(DeletedDatasetNotFound):
+        dataset_reads.get_deleted(actor=make_actor(None), dataset_id=dataset.pk)
+    with pytest.raises(PermissionDenied):
+        datasets.restore_dataset(actor=member, dataset=dataset)
+    with pytest.raises(PermissionDenied):
+        datasets.delete_for_good(actor=member, dataset=dataset)
+    dataset.refresh_from_db()
+    assert dataset.restore_ends_at == dataset.deleted_at + timedelta(days=7)
+
+
+@pytest.mark.parametrize("way", ["at once", "later", "setting"])
+def test_what_is_deleted_for_good_cannot_be_restored(way, dataset, member, admin, settings):
+    commit_files(member, dataset, {"a": b"1"})
+    if way == "setting":
+        settings.NEARLINE = replace(settings.NEARLINE, restore_days=0)
+    datasets.delete_dataset(actor=admin, dataset=dataset, for_good=way == "at once")
+    if way == "later":
+        datasets.delete_for_good(actor=admin, dataset=dataset)
+
+    with pytest.raises(DeletedDatasetNotFound):
+        datasets.restore_dataset(actor=admin, dataset=dataset)
+
+    assert list(dataset_reads.list_deleted(actor=admin)) == []
+    with clock.frozen_at(clock.now() + timedelta(hours=1)):
+        assert purges.purge_deleted() == 1
+
+
+def test_nobody_restores_a_dataset_when_its_time_is_over_even_before_the_task_has_run(dataset, admin):
+    with clock.frozen_at(START):
+        datasets.delete_dataset(actor=admin, dataset=dataset)
+
+    with clock.frozen_at(START + timedelta(days=7)), pytest.raises(DeletedDatasetNotFound):
+        datasets.restore_dataset(actor=admin, dataset=dataset)
+
+    dataset.refresh_from_db()
+    assert dataset.deleted_at == START
+
+
+def test_a_dataset_that_cannot_be_purged_stops_no_other(dataset, member, admin, project, store_row):
+    broken = make_dataset(member, project, "broken")
+    commit_files(member, dataset, {"a": b"1"})
+    for each in (broken, dataset):
+        datasets.delete_dataset(actor=admin, dataset=each)
+    elsewhere = Store.objects.create(name="elsewhere", kind=store_row.kind, location="/dev/null/nothing")
+    Dataset.objects.filter(pk=broken.pk).update(store=elsewhere)
+
+    with clock.frozen_at(LATER):
+        done = purges.purge_deleted()
+
+    broken.refresh_from_db()
+    dataset.refresh_from_db()
+    assert (done, broken.purged_at, dataset.purged_at) == (1, None, LATER)

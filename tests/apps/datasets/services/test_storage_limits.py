@@ -100,11 +100,24 @@ def test_packs_that_never_came_are_not_counted_for_ever(dataset, member, site_ad
     assert len(offer(member, start(member, dataset), 299)) == 1
 
 
-def test_deleting_a_dataset_frees_its_bytes_at_once(stored, dataset, member, site_admin, project):
+def test_a_deleted_dataset_counts_as_long_as_it_can_be_restored(stored, dataset, member, site_admin, project):
     other = make_dataset(member, project, "other")
     limit(site_admin, project, stored)
 
     datasets.delete_dataset(actor=site_admin, dataset=dataset)
+
+    with pytest.raises(StorageLimitReached, match=r"Most is taken by xrays \(deleted, can be restored\)"):
+        start(member, other)
+    measured = storage.measure_project(actor=member, project=project)
+    assert (measured.used_bytes, measured.leaving_bytes) == (stored, 0)
+    assert measured.parts == [StoragePart("xrays", stored, True, is_deleted=True)]
+
+
+def test_deleting_a_dataset_for_good_frees_its_bytes_at_once(stored, dataset, member, site_admin, project):
+    other = make_dataset(member, project, "other")
+    limit(site_admin, project, stored)
+
+    datasets.delete_dataset(actor=site_admin, dataset=dataset, for_good=True)
 
     assert start(member, other).dataset_id == other.pk
     measured = storage.measure_project(actor=member, project=project)
@@ -187,7 +200,7 @@ def test_a_limit_is_set_shown_and_lifted_by_the_api(stored, dataset, site_admin,
         "used_bytes": stored,
         "leaving_bytes": 0,
         "limit_bytes": 10**9,
-        "parts": [{"name": "xrays", "stored_bytes": stored, "is_dataset": True}],
+        "parts": [{"name": "xrays", "stored_bytes": stored, "is_dataset": True, "is_deleted": False}],
     }
     assert (set_.status, set_.body) == (200, expected)
     assert (shown.status, shown.body) == (200, expected)

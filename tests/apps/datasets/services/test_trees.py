@@ -287,7 +287,7 @@ def test_the_purge_of_a_dataset_that_borrows_leaves_the_tree_alone(store, member
     tree = store(FILES)
     trees.commit_tree(actor=member, tree=tree, dataset=dataset, branch="main")
 
-    datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset)
+    datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset, for_good=True)
     at(1)
     assert purges.purge_deleted() == 1
     collect_all(at)
@@ -300,7 +300,7 @@ def test_packs_that_were_borrowed_leave_once_the_last_borrower_is_purged(store, 
     tree = store(FILES)
     trees.commit_tree(actor=member, tree=tree, dataset=dataset, branch="main")
     trees.release_tree(actor=member, holder="job_1")
-    datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset)
+    datasets.delete_dataset(actor=make_actor(Role.ADMIN), dataset=dataset, for_good=True)
 
     at(1)
     purges.purge_deleted()

@@ -167,9 +167,27 @@ def test_packs_of_an_unfinished_upload_come_back_as_packs_that_nobody_needs(data
     assert ManifestRange.objects.count() == 1
 
 
-def test_a_dataset_that_somebody_deleted_stays_away(dataset, site_admin, store_row):
-    commit_files(site_admin, dataset, {"a": b"1"})
+def test_a_deleted_dataset_comes_back_deleted_and_can_be_restored(dataset, project, site_admin, store_row):
+    commit = commit_files(site_admin, dataset, {"a": b"1"})
     datasets.delete_dataset(actor=site_admin, dataset=dataset)
+    newer = make_dataset(site_admin, project, "xrays")
+    commit_files(site_admin, newer, {"b": b"2"})
+    records.write_records()
+    until = dataset.restore_ends_at
+    lose_database()
+
+    rebuild(store_row)
+
+    deleted = Dataset.objects.get(pk=dataset.pk)
+    assert (deleted.name, abs(deleted.restore_ends_at - until) < timedelta(seconds=1)) == ("xrays", True)
+    assert Dataset.objects.get(deleted_at=None).pk == newer.pk
+    restored = datasets.restore_dataset(actor=site_admin, dataset=deleted, name="older")
+    assert restored.branches.get(name="main").head_id == commit.pk
+
+
+def test_a_dataset_that_somebody_deleted_for_good_stays_away(dataset, site_admin, store_row):
+    commit_files(site_admin, dataset, {"a": b"1"})
+    datasets.delete_dataset(actor=site_admin, dataset=dataset, for_good=True)
     records.write_records()
     lose_database()
 

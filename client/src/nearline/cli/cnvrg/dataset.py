@@ -112,7 +112,7 @@ def uncache(
 
 @app.command("delete")
 def delete(context: typer.Context, name: Name = HERE, *, yes: Yes = False) -> None:
-    """Delete a dataset with its whole history and its cached copies."""
+    """Delete a dataset with its whole history and its cached copies. It can be restored for some days."""
     deletion.delete_dataset(session_of(context), name, yes=yes)
 
 

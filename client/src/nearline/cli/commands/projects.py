@@ -60,7 +60,7 @@ def show_storage(
         ("Limit", _NONE if storage.limit_bytes is None else formats.size(storage.limit_bytes)),
         ("Leaving by itself", formats.size(storage.leaving_bytes)),
     ]
-    session.out.record(storage, [*fields, *((part.name, formats.size(part.stored_bytes)) for part in storage.parts)])
+    session.out.record(storage, [*fields, *((part.label, formats.size(part.stored_bytes)) for part in storage.parts)])
 
 
 @app.command("set")

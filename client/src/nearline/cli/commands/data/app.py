@@ -28,6 +28,8 @@ for name, function in {
     "cache": caches.cache,
     "uncache": caches.uncache,
     "delete": deletion.delete,
+    "deleted": deletion.list_deleted,
+    "restore": deletion.restore,
 }.items():
     app.command(name)(function)
 

@@ -1,48 +1,121 @@
-"""The end of a dataset."""
+"""The end of a dataset, and its return."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nearline.cli import formats
 from nearline.cli.commands.data.target import HERE, Ref, target_of
 from nearline.cli.confirm import confirm
-from nearline.cli.options import Yes
+from nearline.cli.options import Project, Yes
 from nearline.cli.session import Session, session_of
-from nearline.errors import InvalidRequest
+from nearline.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from nearline.models import Dataset
+    from datetime import datetime
+
+    from nearline.models import Dataset, DeletedDataset
 
 _COUNTED = 1000
 _NAMED = 5
+_ID = "ds_"
 
 
-def delete(context: typer.Context, reference: Ref, *, yes: Yes = False) -> None:
+ForGood = Annotated[bool, typer.Option("--for-good", help="It cannot be restored; its bytes leave the store at once.")]
+
+
+def delete(context: typer.Context, reference: Ref, *, for_good: ForGood = False, yes: Yes = False) -> None:
     """Delete a dataset with its whole history and its cached copies.
 
-    It cannot be undone. Only an admin of its project may. Runs that used it keep their records, and folders that are
-    linked to it keep their files.
+    It can be restored for some days, which the answer says. Only an admin of its project may. Runs that used it keep
+    their records, and folders that are linked to it keep their files. With --for-good, where no dataset has the name,
+    a deleted one does; or its id.
     """
     session = session_of(context)
-    delete_dataset(session, reference, yes=yes)
+    delete_dataset(session, reference, yes=yes, for_good=for_good)
 
 
-def delete_dataset(session: Session, text: str, *, yes: bool) -> None:
+def delete_dataset(session: Session, text: str, *, yes: bool, for_good: bool = False) -> None:
     """Say what is lost, ask, and delete. Raises InvalidRequest where only a part of a dataset is named."""
+    if for_good and text.startswith(_ID):
+        _delete_for_good(session, session.client().datasets.get_deleted(text), yes=yes)
+        return
     target = target_of(session, text)
     if target.ref and text != HERE:
         raise InvalidRequest(
             f"A dataset is deleted as a whole, without '@{target.ref}'.",
             hint="`nearline data branch NAME --delete` deletes a branch, `nearline data tag NAME --delete` a tag.",
         )
-    dataset = session.client().datasets.get(target)
-    session.out.warn(f"{dataset.reference} will be lost: {_describe_content(session, dataset)}.")
-    confirm(f"Delete {dataset.reference} for good?", yes=yes)
-    session.client().datasets.delete(dataset.reference)
-    session.out.record({"deleted": dataset.reference}, [("Deleted", dataset.reference)])
+    datasets = session.client().datasets
+    try:
+        dataset = datasets.get(target)
+    except NotFound:
+        if not for_good:
+            raise
+        _delete_for_good(session, datasets.get_deleted(target), yes=yes)
+        return
+    session.out.warn(f"{dataset.reference} will be deleted: {_describe_content(session, dataset)}.")
+    confirm(f"Delete {dataset.reference}{' for good' * for_good}?", yes=yes)
+    _show_deleted(session, datasets.delete(dataset.reference, for_good=for_good))
+
+
+def restore(
+    context: typer.Context,
+    reference: Annotated[str, typer.Argument(metavar="REF|ID", help="project/dataset as it was called, or its id.")],
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What to call it now, where its name is taken.")
+    ] = None,
+) -> None:
+    """Restore a deleted dataset with its whole history. Its commits can be cached again."""
+    session = session_of(context)
+    target = reference if reference.startswith(_ID) else target_of(session, reference)
+    dataset = session.client().datasets.restore(target, name=name)
+    session.out.record(dataset, [("Restored", dataset.reference), ("Page", dataset.url)])
+
+
+def list_deleted(context: typer.Context, project: Project = None) -> None:
+    """List the deleted datasets that you may restore."""
+    session = session_of(context)
+    found = list(session.client().datasets.list_deleted(project=project))
+    rows = [
+        (
+            item.reference,
+            item.id,
+            formats.size(item.stored_bytes),
+            formats.ago(item.deleted_at),
+            item.deleted_by or "-",
+            _moment(item.restore_ends_at),
+        )
+        for item in found
+    ]
+    headings = ("DATASET", "ID", "STORED", "DELETED", "BY", "RESTORABLE UNTIL")
+    session.out.table(found, headings, rows, empty="There is no deleted dataset that you may restore.")
+
+
+def _delete_for_good(session: Session, deleted: "DeletedDataset", *, yes: bool) -> None:
+    session.out.warn(
+        f"{deleted.reference}, deleted {formats.ago(deleted.deleted_at)}, will be lost: "
+        f"{formats.size(deleted.stored_bytes)} in the store."
+    )
+    confirm(f"Delete {deleted.reference} for good?", yes=yes)
+    session.client().datasets.delete_for_good(deleted.id)
+    _show_deleted(session, replace(deleted, restore_ends_at=None))
+
+
+def _show_deleted(session: Session, deleted: "DeletedDataset") -> None:
+    until = deleted.restore_ends_at
+    rest = ("Restorable until", _moment(until)) if until else ("Restorable", "no")
+    facts = {"deleted": deleted.reference, "id": deleted.id, "restore_ends_at": until.isoformat() if until else None}
+    session.out.record(facts, [("Deleted", deleted.reference), rest])
+    if until:
+        session.out.note(f"`nearline data restore {deleted.reference}` brings it back.")
+
+
+def _moment(moment: "datetime | None") -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "-"
 
 
 def _describe_content(session: Session, dataset: "Dataset") -> str:
