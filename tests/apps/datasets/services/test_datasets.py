@@ -18,7 +18,7 @@ from datasets.errors import (
     RestoreNameTaken,
     StoreNotFound,
 )
-from datasets.models import Branch, CachedCommit, CacheSite, Commit, Dataset, Pack, Store
+from datasets.models import Branch, CachedCommit, CacheSite, Commit, Dataset, Pack, Store, StoreKind
 from datasets.selectors import datasets as dataset_reads
 from datasets.services import caches, datasets
 from datasets.workers import collection, purges
@@ -280,12 +280,12 @@ def test_nobody_restores_a_dataset_when_its_time_is_over_even_before_the_task_ha
     assert dataset.deleted_at == START
 
 
-def test_a_dataset_that_cannot_be_purged_stops_no_other(dataset, member, admin, project, store_row):
+def test_a_dataset_that_cannot_be_purged_stops_no_other(dataset, member, admin, project):
     broken = make_dataset(member, project, "broken")
     commit_files(member, dataset, {"a": b"1"})
     for each in (broken, dataset):
         datasets.delete_dataset(actor=admin, dataset=each)
-    elsewhere = Store.objects.create(name="elsewhere", kind=store_row.kind, location="/dev/null/nothing")
+    elsewhere = Store.objects.create(name="elsewhere", kind=StoreKind.S3, location="s3://nothing")
     Dataset.objects.filter(pk=broken.pk).update(store=elsewhere)
 
     with clock.frozen_at(LATER):
