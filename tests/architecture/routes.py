@@ -440,6 +440,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /datasets/{project}/{name}/uploads": {"branch": "main"},
         "POST /datasets/{project}/{name}/downloads": {"objects": [{"kind": "root", "id": values["second_root"]}]},
         "POST /datasets/{project}/{name}/damage": {"packs": [values["pack"]]},
+        "POST /deleted-datasets/{dataset_id}/restore": {},
         "POST /datasets/{project}/{name}/revert": {"commit": values["first"], "branch": "main"},
         "POST /uploads/{upload_id}/packs": {"packs": [pack]},
         "POST /uploads/{upload_id}/packs/complete": {"packs": [values["pack"]]},
