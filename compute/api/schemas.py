@@ -282,6 +282,8 @@ class JobUsageOut(Schema):
     at: datetime
     cpu_millicores: int
     memory_bytes: int
+    gpu_percent: int | None
+    gpu_memory_used_bytes: int | None
 
 
 class JobIn(BodySchema):

@@ -1,7 +1,8 @@
 """When a running job counts as used, and when one that is idle is warned about and stopped.
 
-Use is what the platform can measure: traffic through connections, commands, output, and CPU. GPUs are not measured; a
-program that drives one uses CPU meanwhile. Time in which nobody can measure counts as use.
+Use is what the platform can measure: traffic through connections, commands, output, CPU, and GPUs where the job's
+place measures them; where it does not, a program that drives one still uses some CPU. Time in which nobody can measure
+counts as use.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from compute.engine.ports import UsageSample
 
 BUSY_MILLICORES = 50
 """A job that uses so much CPU on average over a minute is in use. A server that waits for requests uses less."""
+BUSY_GPU_PERCENT = 1
+"""A job whose GPUs are so much used on average over a minute is in use."""
 
 _WINDOW = timedelta(minutes=1)
 _LOOKS_PER_LIMIT = 20
@@ -25,6 +28,7 @@ class Use(StrEnum):
 
     WATCH = "watch"
     CPU = "cpu"
+    GPU = "gpu"
     LOG = "log"
     CONNECTION = "connection"
     COMMAND = "command"
@@ -75,8 +79,8 @@ class IdleTimes:
         return min(now + wait, max(now, self.stops_at if self.warned_at is not None else self.warns_at))
 
 
-def is_busy(samples: Sequence[UsageSample]) -> bool:
-    """Return whether the job used CPU in some minute of these samples, which are in the order of time.
+def find_use(samples: Sequence[UsageSample]) -> Use | None:
+    """Return what the job used in some minute of these samples, which are in the order of time: CPU, GPUs, or nothing.
 
     They are cut into minutes from the first one on; the last minute is a whole one wherever there is that much.
     """
@@ -87,8 +91,11 @@ def is_busy(samples: Sequence[UsageSample]) -> bool:
         minutes[-1].append(sample)
     if minutes:
         minutes[-1] = [sample for sample in samples if samples[-1].at - sample.at < _WINDOW]
-    return any(_mean(minute) >= BUSY_MILLICORES for minute in minutes)
+    if any(_mean([sample.cpu_millicores for sample in minute]) >= BUSY_MILLICORES for minute in minutes):
+        return Use.CPU
+    measured = [[sample.gpu_percent for sample in minute if sample.gpu_percent is not None] for minute in minutes]
+    return Use.GPU if any(percents and _mean(percents) >= BUSY_GPU_PERCENT for percents in measured) else None
 
 
-def _mean(samples: Sequence[UsageSample]) -> float:
-    return sum(sample.cpu_millicores for sample in samples) / len(samples)
+def _mean(numbers: Sequence[int]) -> float:
+    return sum(numbers) / len(numbers)

@@ -220,11 +220,17 @@ class LogChunk:
 
 @dataclass(frozen=True)
 class UsageSample:
-    """What a job used around one moment."""
+    """What a job used around one moment.
+
+    `gpu_percent` is the mean utilisation of its GPUs, `gpu_memory_used_bytes` what it used of their memory; None: not
+    measured.
+    """
 
     at: datetime
     cpu_millicores: int
     memory_bytes: int
+    gpu_percent: int | None = None
+    gpu_memory_used_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from scheduler.selectors import queues, workloads
 _USES = {
     Use.WATCH: "it began to be measured",
     Use.CPU: "it used CPU",
+    Use.GPU: "it used its GPUs",
     Use.LOG: "it printed something",
     Use.CONNECTION: "a connection carried something",
     Use.COMMAND: "a command was run in it",

@@ -59,6 +59,7 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
     job = selectors.get_job(actor=request.actor, name=name)
     spec = selectors.get_spec(job)
     command = spec.command if isinstance(spec.command, str) else " ".join(spec.command)
+    charts = [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job))
     context = {
         "job": job,
         "project_name": job.project.name,
@@ -79,7 +80,8 @@ def job_page(request: PageRequest, name: str) -> HttpResponse:
         "may_suspend": job.kind == submissions.KIND,
         "may_delete": job.kind == submissions.KIND and job.has_ended,
         "jupyter_token": connections.find_jupyter_token(actor=request.actor, job=job),
-        "charts": [] if request.htmx else usage_charts(selectors.usage(actor=request.actor, job=job)),
+        "charts": charts,
+        "has_gpu_charts": any(chart.title.startswith("GPU") for chart in charts),
     }
     return render(request, "compute/job_live.html" if request.htmx else "compute/job.html", context)
 

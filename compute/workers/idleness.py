@@ -1,7 +1,8 @@
 """Looks at the jobs with an idle limit: whether there is use, a warning is due, or the limit is reached.
 
-The platform asks the job's resource for CPU and output; connections and commands note their use themselves. A look
-asks for all that was measured since the last one, so looks may be late. Whose use nobody can measure is never stopped.
+The platform asks the job's resource for CPU, GPUs and output; connections and commands note their use themselves. A
+look asks for all that was measured since the last one, so looks may be late. Whose use nobody can measure is never
+stopped.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from compute.adapters import drivers
-from compute.engine.idleness import BUSY_MILLICORES, Use, Verdict, is_busy
+from compute.engine.idleness import BUSY_MILLICORES, Use, Verdict, find_use
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import ResourceUnreachable
 from compute.models import Job, JobUse
@@ -86,7 +87,7 @@ def _measure(job: Job, before: JobUse) -> _Measurement:
         samples = driver.read_usage(name, before.sampled_at)
     except ResourceUnreachable:
         return _Measurement(None, before.log_bytes, before.sampled_at, f"{resource} does not answer.")
-    used_by = Use.LOG if log_bytes > before.log_bytes else Use.CPU if is_busy(samples) else None
+    used_by = Use.LOG if log_bytes > before.log_bytes else find_use(samples)
     if not samples:
         return _Measurement(used_by, log_bytes, before.sampled_at, f"{resource} does not tell what CPU its jobs use.")
     return _Measurement(used_by, log_bytes, samples[-1].at)
@@ -134,7 +135,8 @@ def _stop(job: Job, use: JobUse, now: datetime) -> None:
     reason = (
         f"It was idle for {format_duration((now - use.used_at).total_seconds())}, and may be for "
         f"{format_duration(use.limit_s)}: no connection carried anything, no command was run, it printed nothing, and "
-        f"it used less than {BUSY_MILLICORES / 10:g} % of a CPU core."
+        f"it used less than {BUSY_MILLICORES / 10:g} % of a CPU core"
+        f"{', and of its GPUs nothing that was measured' if job.gpu_milli else ''}."
     )
     fields = {"reason": reason, "reason_code": ReasonCode.IDLE_LIMIT}
     step = journal.Step(job.pk, job.token, JobState.STOPPING, reason, fields)

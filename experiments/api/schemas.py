@@ -68,6 +68,8 @@ class UsageOut(Schema):
     at: datetime
     cpu_millicores: int
     memory_bytes: int
+    gpu_percent: int | None
+    gpu_memory_used_bytes: int | None
 
 
 class ExperimentOut(Schema):

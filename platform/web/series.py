@@ -61,16 +61,33 @@ class Sample(Protocol):
     def memory_bytes(self) -> int:
         """Resident memory."""
 
+    @property
+    def gpu_percent(self) -> int | None:
+        """Mean utilisation of the GPUs; None: not measured."""
+
+    @property
+    def gpu_memory_used_bytes(self) -> int | None:
+        """GPU memory; None: not measured."""
+
 
 def usage_charts(samples: Sequence[Sample]) -> list[Chart]:
-    """Return the charts of CPU and memory over the seconds since the first sample; none without samples."""
+    """Return the charts of CPU, memory and measured GPUs over the seconds since the first sample; none without any."""
     if not samples:
         return []
     seconds = [round((sample.at - samples[0].at).total_seconds(), 1) for sample in samples]
     cpu = [sample.cpu_millicores / 1000 for sample in samples]
     size, unit = (_GIB, " GiB") if max(sample.memory_bytes for sample in samples) > _GIB else (_MIB, " MiB")
     memory = [sample.memory_bytes / size for sample in samples]
-    return [
+    charts = [
         Chart("CPU cores", seconds, "seconds", "", [Series("CPU cores", 0, cpu)]),
         Chart("Memory", seconds, "seconds", unit, [Series("Memory", 1, memory)]),
     ]
+    gpu = [sample.gpu_percent for sample in samples]
+    if any(percent is not None for percent in gpu):
+        charts.append(Chart("GPU utilisation", seconds, "seconds", " %", [Series("GPU utilisation", 2, gpu)]))
+    gpu_memory = [
+        None if size is None else size / _GIB for size in (sample.gpu_memory_used_bytes for sample in samples)
+    ]
+    if any(size is not None for size in gpu_memory):
+        charts.append(Chart("GPU memory", seconds, "seconds", " GiB", [Series("GPU memory", 3, gpu_memory)]))
+    return charts

@@ -4,6 +4,7 @@ Jobs run as the platform's own user, in a sandbox where the kernel allows one (s
 read and write what that user can. Their environment is made from nothing (see engine.environment).
 """
 
+import importlib.util
 import json
 import logging
 import os
@@ -412,6 +413,8 @@ def _order(launch: Launch, paths: JobPaths, cores: Sequence[int], code: Path | N
         *argv,
         str(len(environment)),
         *(f"{key}={value}" for key, value in environment.items()),
+        ",".join(f"{share.index}:{share.milli}" for share in launch.gpus),
+        _gpu_packages() if launch.gpus else "",
         str(len(masked)),
         *masked,
         str(len(view)),
@@ -419,6 +422,12 @@ def _order(launch: Launch, paths: JobPaths, cores: Sequence[int], code: Path | N
         shim.ORDER_END,
     ]
     return "\0".join(parts).encode("utf-8", "surrogateescape")
+
+
+def _gpu_packages() -> str:
+    """Return the folder of the package that asks NVML; empty where it is not installed, as on many hosts."""
+    found = importlib.util.find_spec("pynvml")
+    return str(Path(found.origin).parent) if found is not None and found.origin is not None else ""
 
 
 def _running(name: str, facts: dict[str, Any]) -> JobReport:
@@ -441,7 +450,8 @@ def _ended(name: str, end: dict[str, Any]) -> JobReport:
 
 
 def _sample(line: dict[str, Any]) -> UsageSample:
-    return UsageSample(_time(line["at"]), line["cpu_millicores"], line["memory_bytes"])
+    gpu = line.get("gpu_percent"), line.get("gpu_memory_used_bytes")
+    return UsageSample(_time(line["at"]), line["cpu_millicores"], line["memory_bytes"], *gpu)
 
 
 def _time(seconds: float) -> datetime:

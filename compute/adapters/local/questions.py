@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Sequence
+from dataclasses import astuple
 from datetime import datetime
 from typing import Any
 
@@ -28,12 +29,13 @@ def chunk_from_json(facts: dict[str, Any]) -> LogChunk:
 
 def samples_to_json(samples: Sequence[UsageSample]) -> dict[str, Any]:
     """Return samples as JSON."""
-    return {"samples": [[sample.at.isoformat(), sample.cpu_millicores, sample.memory_bytes] for sample in samples]}
+    rows = map(astuple, samples)
+    return {"samples": [[at.isoformat(), *used] for at, *used in rows]}
 
 
 def samples_from_json(facts: dict[str, Any]) -> Sequence[UsageSample]:
     """Return what `samples_to_json` was given."""
-    return [UsageSample(datetime.fromisoformat(at), cpu, memory) for at, cpu, memory in facts["samples"]]
+    return [UsageSample(datetime.fromisoformat(at), *used) for at, *used in facts["samples"]]
 
 
 def moment_from_json(text: str | None) -> datetime | None:

@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from stat import S_ISDIR, S_ISLNK
 
 from compute.adapters.local import sandbox
@@ -58,6 +59,9 @@ class Order:
         self.argv = [next(take) for _ in range(int(next(take)))]
         pairs = [next(take).partition("=") for _ in range(int(next(take)))]
         self.env = {key: value for key, _, value in pairs}
+        gpus = [pair.partition(":") for pair in next(take).split(",") if pair]
+        self.gpus = [(int(index), int(milli)) for index, _, milli in gpus]
+        self.gpu_packages = next(take)
         self.masked = [next(take).encode("utf-8", "surrogateescape") for _ in range(int(next(take)))]
         # Empty: the job runs without a sandbox.
         self.view = [(next(take), next(take), next(take)) for _ in range(int(next(take)))]
@@ -286,6 +290,7 @@ class Shim:
         descriptor = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         self.log = BoundedLog(descriptor, order.log_limit_bytes)
         self.mask = Mask(order.masked)
+        self.gpu_use: Callable[[], tuple[int | None, int | None]] = lambda: (None, None)
 
     def run(self) -> None:
         """Run the command and write down its end."""
@@ -301,6 +306,11 @@ class Shim:
             self.log.close()
             self._write_end("not_started", None, 0.0)
             return
+        if self.order.gpus:
+            # What it loads is held by the shims of jobs with GPUs alone.
+            from compute.adapters.local.gpu_meter import start_meter  # noqa: PLC0415
+
+            self.gpu_use = start_meter(self.order.gpu_packages, self.order.gpus, lambda: self.known)
         self._watch()
         kill_all(self.order.name, session=self.pid, since_ticks=self.since_ticks)
         self._drain()
@@ -440,7 +450,10 @@ class Shim:
             self._kill()
 
     def _sample(self, cores: float, memory_bytes: int) -> None:
-        line = f'{{"at": {time.time():.3f}, "cpu_millicores": {round(cores * 1000)}, "memory_bytes": {memory_bytes}}}\n'
+        line = f'{{"at": {time.time():.3f}, "cpu_millicores": {round(cores * 1000)}, "memory_bytes": {memory_bytes}'
+        for key, value in zip(("gpu_percent", "gpu_memory_used_bytes"), self.gpu_use(), strict=True):
+            line += "" if value is None else f', "{key}": {value}'
+        line += "}\n"
         try:
             descriptor = os.open(f"{self.folder}/usage.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         except OSError:

@@ -178,6 +178,20 @@ def test_what_stands_still_is_counted_as_idle(project, template, resource, drive
     assert (found.percent, found.idle_gpu_milli, found.measured_jobs) == (46, 2000, 2)
 
 
+@pytest.mark.parametrize("used", [(0, 0), (None, None)], ids=["idle", "not measured"])
+def test_a_job_page_shows_measured_gpus_and_says_where_they_are_not(browser, project, template, driver, used):
+    template.gpu_milli = 1000
+    template.save()
+    make.start(make.submit(project, template, "first"))
+    driver.use("first", UsageSample(clock.now(), 900, 2**20, *used))
+
+    page = shown(browser, "/jobs/first/")
+
+    is_measured = used != (None, None)
+    assert ("GPU utilisation" in page, "GPU memory" in page) == (is_measured, is_measured)
+    assert ("The use of its GPUs is not measured." in page) is not is_measured
+
+
 @pytest.mark.parametrize(("said", "priority"), [({"priority": "100"}, 100), ({}, 50)])
 def test_the_form_sets_the_priority(browser, project, template, said, priority):
     fields = {"project": "team-a", "template": "scripted.small", "command": "true", "name": "first"}

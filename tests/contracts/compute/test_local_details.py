@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from compute.adapters.local import questions
 from compute.adapters.local.driver import LocalDriver
 from compute.adapters.local.folders import JobFolder
 from compute.engine.mounts import HostFolder, Mount
@@ -432,6 +433,27 @@ def test_gpus_are_assigned_by_index_in_bus_order_with_their_fraction(place):
     _, none = run(place, "none", command)
 
     assert (half, two, none) == ("1 PCI_BUS_ID 0.5\n", "0,2 PCI_BUS_ID 1\n", "PCI_BUS_ID\n")
+
+
+def test_a_gpu_that_nobody_can_ask_is_not_measured_and_does_not_disturb_the_job(place):
+    report, output = run(place, "blind", "echo done", launch={"gpus": (GpuShare(99, 1000),)})
+
+    assert (report.state, output) == (ReportState.SUCCEEDED, "done\n")
+    assert {(s.gpu_percent, s.gpu_memory_used_bytes) for s in place.driver.read_usage("blind", None)} == {(None, None)}
+
+
+def test_samples_with_gpus_are_read_back_and_older_ones_have_none(place):
+    run(place, "done", "true")
+    old = place.driver.read_usage("done", None)
+    line = {"at": 4000000000, "cpu_millicores": 1, "memory_bytes": 2, "gpu_percent": 0, "gpu_memory_used_bytes": 4}
+    with (place.jobs / "done" / "usage.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+    *older, newest = place.driver.read_usage("done", None)
+
+    assert older == old
+    assert (newest.gpu_percent, newest.gpu_memory_used_bytes) == (0, 4)
+    assert questions.samples_from_json(questions.samples_to_json([*older, newest])) == [*older, newest]
 
 
 def test_a_killed_shim_is_reported_as_lost_and_its_command_ends_too(place, long_time):

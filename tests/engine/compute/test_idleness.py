@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from compute.engine.idleness import IdleTimes, Verdict, is_busy
+from compute.engine.idleness import IdleTimes, Use, Verdict, find_use
 from compute.engine.ports import UsageSample
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -68,11 +68,23 @@ def test_a_job_that_was_warned_about_is_left_alone_once_it_was_used():
 def test_cpu_counts_that_is_used_on_average_over_some_minute():
     idle, burst = [20] * 60, [1000] * 3 + [0] * 57
 
-    assert is_busy(samples(*idle, *burst, *idle))
-    assert is_busy(samples(50))
-    assert not is_busy(samples(*idle * 5))
-    assert not is_busy([])
+    assert find_use(samples(*idle, *burst, *idle)) is Use.CPU
+    assert find_use(samples(50)) is Use.CPU
+    assert find_use(samples(*idle * 5)) is None
+    assert find_use([]) is None
 
 
 def test_one_second_at_the_end_is_no_minute():
-    assert not is_busy(samples(*[0] * 60, 1000))
+    assert find_use(samples(*[0] * 60, 1000)) is None
+
+
+def gpu_samples(*percents: int | None) -> list[UsageSample]:
+    """Return one sample a second of a job that uses no CPU."""
+    return [UsageSample(NOON + timedelta(seconds=at), 0, 0, percent) for at, percent in enumerate(percents)]
+
+
+def test_gpus_count_as_use_from_one_percent_of_a_minute_on_and_unmeasured_ones_do_not():
+    assert find_use(gpu_samples(*[0] * 60, *[2] * 30, *[0] * 30)) is Use.GPU
+    assert find_use(gpu_samples(*[0] * 60, *[2] * 29, *[0] * 31)) is None
+    assert find_use(gpu_samples(None, None, 1)) is Use.GPU
+    assert find_use(gpu_samples(None, None)) is None
