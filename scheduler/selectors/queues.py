@@ -17,6 +17,10 @@ _PLACED = Q(live__state__in=sorted(HOLDING))
 _PENDING = Q(live__state=WorkloadState.PENDING)
 
 
+_IDLE_LIMITS = {"training_idle_at_most_s": True, "interactive_idle_at_most_s": False}
+"""The columns of idle limits, each with whether it holds for preemptible work."""
+
+
 def list_queues(*, actor: Actor, pool: str | None = DEFAULT) -> QuerySet[Queue]:
     """Return the projects' queues of a pool, what they hold (`gpu_held_milli` and so on), and what waits there.
 
@@ -102,10 +106,6 @@ def find_idle_limits() -> dict[tuple[str, bool], float]:
         for column, is_preemptible in _IDLE_LIMITS.items()
         if (limit_s := _inherited(queues, queue_id, column)) is not None
     }
-
-
-_IDLE_LIMITS = {"training_idle_at_most_s": True, "interactive_idle_at_most_s": False}
-"""The columns of idle limits, each with whether it holds for preemptible work."""
 
 
 def _inherited(queues: Mapping[str, Mapping[str, Any]], queue_id: str, column: str) -> float | None:
