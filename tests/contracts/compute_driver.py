@@ -224,13 +224,17 @@ STORED = Tree("ds_1", "r1")
 APPEND = "cat $NEARLINE_CHECKPOINT_DIR/steps; echo {} >> $NEARLINE_CHECKPOINT_DIR/steps"
 
 
+# A cluster starts the command first, and tells its terminal the size a moment later; half a minute is given for that.
+HAS_SIZE = 'for _ in $(seq 300); do [ "$(stty size)" = "0 0" ] || break; sleep 0.1; done; '
+
+
 class TerminalContract:
     """What a driver promises besides that opens terminals."""
 
     def test_a_command_has_a_terminal_of_its_own_and_tells_its_exit_code(self, place):
         place.start_endless("endless")
         place.wait_for("endless", ReportState.RUNNING)
-        request = TerminalRequest(("sh", "-c", "tty >/dev/null && stty size; exit 7"), columns=77, rows=33)
+        request = TerminalRequest(("sh", "-c", HAS_SIZE + "tty >/dev/null && stty size; exit 7"), columns=77, rows=33)
 
         assert run_in_terminal(place, "endless", request) == (b"33 77\r\n", 7)
 
@@ -258,7 +262,7 @@ class TerminalContract:
     def test_a_command_is_told_of_a_new_size(self, place):
         place.start_endless("endless")
         place.wait_for("endless", ReportState.RUNNING)
-        script = "trap 'stty size; exit' WINCH; echo begun; while :; do sleep 0.1; done"
+        script = HAS_SIZE + "trap 'stty size; exit' WINCH; echo begun; while :; do sleep 0.1; done"
         request = TerminalRequest(("sh", "-c", script), columns=80, rows=24)
 
         async def talk():
