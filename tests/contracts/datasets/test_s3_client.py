@@ -18,7 +18,7 @@ from nearline.transfer.remote.objects import ObjectReader
 from nearline.transfer.remote.packing import PackSender, Upload, put_objects
 from nearline.transfer.remote.retry import classify
 from nearline.transfer.remote.server import ObjectKind, OfferAnswer, SignedRequest, UploadSession
-from tests.contracts.datasets.test_s3_store import ACCESS_KEY, SECRET_KEY, location, server  # noqa: F401 (fixtures)
+from tests.contracts.datasets.test_s3_store import ACCESS_KEY, SECRET_KEY, location  # noqa: F401 (a fixture)
 
 RETRIES = RetryPolicy(classify, sleep=lambda _: None)
 LONG_AGO = timedelta(minutes=10)
@@ -75,7 +75,7 @@ def make_server(location):  # noqa: F811 (a fixture is taken by its name)
     return make
 
 
-def send_pack(server, content):  # noqa: F811
+def send_pack(server, content):
     upload = Upload(lambda: server.start_upload("main", "test"))
     with PackSender(server, upload, KnownContent(), threads=1, policy=RETRIES) as sender:
         sender.add(file_id(content), content)
