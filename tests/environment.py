@@ -6,6 +6,7 @@ import shutil
 import signal
 import tempfile
 
+import pytest
 from hypothesis import settings
 
 _HOME = tempfile.mkdtemp(prefix="nearline-tests-")
@@ -19,6 +20,9 @@ os.environ.update(
 )
 for name in ("NEARLINE_URL", "NEARLINE_TOKEN", "NEARLINE_PROJECT"):
     os.environ.pop(name, None)
+
+# A failure of a contract says what differs, as one of a test module does.
+pytest.register_assert_rewrite("tests.contracts")
 
 # Where a shell runs the tests in the background, they and the programs that they start would ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -225,7 +225,8 @@ APPEND = "cat $NEARLINE_CHECKPOINT_DIR/steps; echo {} >> $NEARLINE_CHECKPOINT_DI
 
 
 # A cluster starts the command first, and tells its terminal the size a moment later; half a minute is given for that.
-HAS_SIZE = 'for _ in $(seq 300); do [ "$(stty size)" = "0 0" ] || break; sleep 0.1; done; '
+# Until then one stty says "0 0", another one fails.
+HAS_SIZE = """for _ in $(seq 300); do case "$(stty size 2>&1)" in [1-9]*) break;; esac; sleep 0.1; done; """
 
 
 class TerminalContract:
