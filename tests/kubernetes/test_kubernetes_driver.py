@@ -43,7 +43,7 @@ def test_a_job_finds_its_code_its_inputs_its_parameters_and_its_secrets(place, t
     place.platform.trees = {"code/code": tmp_path / "code/code", "input/prepare/0": tmp_path / "in"}
     launch = place.make(
         "reads",
-        'sh train.sh; echo; echo "$WORDS $$ $(echo $HOME) $KEY"; id -u; ls -d /scratch',
+        'sh train.sh; echo; echo "$WORDS $$ $(echo $HOME) $KEY"; id -u; ls -d /scratch 2>&1',
         code=Mount("code", Tree("ds_1", "r1")),
         inputs=[Mount("prepare/0", Tree("ds_1", "r2"))],
         parameters={"rate": 0.5},
@@ -64,7 +64,8 @@ def test_what_a_job_reads_cannot_be_changed_by_it(place, tmp_path):
     place.platform.trees = {"input/prepare": tmp_path / "in"}
     inputs = [Mount("prepare", Tree("ds_1", "r2"))]
 
-    place.start(place.make("writes", "echo 8 > /input/prepare/data.txt; cat /input/prepare/data.txt", inputs=inputs))
+    command = "exec 2>&1; echo 8 > /input/prepare/data.txt; cat /input/prepare/data.txt"  # two pipes have no order
+    place.start(place.make("writes", command, inputs=inputs))
     place.wait_for_end("writes")
 
     assert read_log(place, "writes") == "/bin/sh: can't create /input/prepare/data.txt: Read-only file system\n7"
