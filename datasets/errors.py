@@ -105,6 +105,22 @@ class StaleParent(Conflict):
     hint = "Sync again: it merges the newest version and commits on top of it."
 
 
+class NothingToMerge(Conflict):
+    """The branch holds all that the other one has already."""
+
+    code = "datasets.nothing_to_merge"
+
+
+class MergeConflicts(Conflict):
+    """Both branches changed the same files. `details.paths` names the first of `details.total`."""
+
+    code = "datasets.merge_conflicts"
+    hint = (
+        "Say whose version stays: `nearline data merge SOURCE --resolve ours|theirs|both`, or for each file with "
+        "`--ours`, `--theirs` and `--both`; the page Branches and tags shows both versions."
+    )
+
+
 class PackMissing(Conflict):
     """Packs that a commit needs are not in the store. `details.packs` names them."""
 

@@ -9,18 +9,20 @@ from ninja import Router, Status
 
 from accounts.api.auth import ApiRequest
 from accounts.selectors import get_project
-from core import streaming
+from core import bounds, streaming
 from core.pagination import Cursor, Limit, Page, paginate
 from datasets.api import schemas
+from datasets.engine.names import LATEST
 from datasets.engine.ports import Announcement
 from datasets.models import Branch, Dataset, Tag
 from datasets.selectors import commits as commit_reads
 from datasets.selectors import damage as damage_reads
 from datasets.selectors import datasets as dataset_reads
 from datasets.selectors import differences, files
+from datasets.selectors import merges as merge_reads
 from datasets.selectors import uploads as upload_reads
 from datasets.selectors.last_changes import find_last_changes
-from datasets.services import branches, commits, damage, datasets, downloads, uploads
+from datasets.services import branches, commits, damage, datasets, downloads, merges, tree_edits, uploads
 from datasets.services.downloads import Wanted
 from datasets.services.uploads import ObjectKind, Offer
 
@@ -60,8 +62,8 @@ def get_dataset(request: ApiRequest, project: str, name: str) -> schemas.Dataset
 def update_dataset(request: ApiRequest, project: str, name: str, body: schemas.DatasetChangeIn) -> schemas.DatasetOut:
     """Change what is said about a dataset."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
-    datasets.update_dataset(actor=request.actor, dataset=dataset, changes=body.changes())
-    return get_dataset(request, project, name)
+    changed = datasets.update_dataset(actor=request.actor, dataset=dataset, changes=body.changes())
+    return get_dataset(request, project, changed.name)
 
 
 @router.delete(_DATASET, response=schemas.DeletedOut, operation_id="datasets_delete")
@@ -223,6 +225,60 @@ def get_diff(
     before = commit_reads.get_commit(request.actor, dataset, base)
     after = commit_reads.get_commit(request.actor, dataset, ref)
     return schemas.DiffOut.of(differences.get_differences(request.actor, before, after, cursor=cursor, limit=limit))
+
+
+@router.get(f"{_DATASET}/merge", response=schemas.MergePlanOut, operation_id="datasets_plan_merge")
+def plan_merge(
+    request: ApiRequest,
+    project: str,
+    name: str,
+    *,
+    source: str,
+    into: str = "",
+    cursor: Cursor = None,
+    limit: Limit = 1000,
+) -> schemas.MergePlanOut:
+    """Say what a merge of a branch, a tag or a commit into a branch would do, and which files both changed."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    theirs = commit_reads.get_commit(request.actor, dataset, source)
+    ours = commit_reads.get_commit(request.actor, dataset, into or LATEST)
+    plan = merge_reads.plan_merge(request.actor, theirs, ours)
+    page = merge_reads.list_conflicts(plan, cursor=cursor, limit=limit)
+    return schemas.MergePlanOut.of(plan, merge_reads.count_changes(request.actor, plan), page)
+
+
+@router.post(f"{_DATASET}/merge", response={201: schemas.CommitOut}, operation_id="datasets_merge")
+def merge(request: ApiRequest, project: str, name: str, body: schemas.MergeIn) -> Status[schemas.CommitOut]:
+    """Bring what a branch, a tag or a commit has to a branch, by one commit."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    made = merges.merge(actor=request.actor, dataset=dataset, **body.wishes())
+    return Status(201, schemas.CommitOut.of(commit_reads.view_commit(made)))
+
+
+@router.post(f"{_DATASET}/files/rename", response={201: schemas.CommitOut}, operation_id="datasets_rename_path")
+def rename_path(
+    request: ApiRequest,
+    project: str,
+    name: str,
+    *,
+    path: str,  # noqa: ARG001 (documents the parameter, whose exact bytes are read below)
+    to: str,  # noqa: ARG001
+    branch: bounds.Name = "",
+    message: bounds.Text = "",
+) -> Status[schemas.CommitOut]:
+    """Commit another path for a file, or for a folder with all that is in it. No content is moved."""
+    dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
+    into = commit_reads.get_branch(request.actor, dataset, branch or dataset.default_branch)
+    made = tree_edits.rename_path(
+        actor=request.actor,
+        dataset=dataset,
+        branch=into.name,
+        path=_raw(request, "path").strip(b"/"),
+        to=_raw(request, "to").strip(b"/"),
+        expected_head=into.head_id,
+        message=message,
+    )
+    return Status(201, schemas.CommitOut.of(commit_reads.view_commit(made)))
 
 
 @router.post(f"{_DATASET}/uploads", response={201: schemas.UploadOut}, operation_id="datasets_start_upload")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from django.conf import settings
 from ninja import Schema
@@ -10,23 +10,27 @@ from pydantic import Field, SkipValidation
 
 from core import bounds
 from core.bodies import BodySchema
+from core.pagination import Page
 from datasets.engine.browse import FolderItem
+from datasets.engine.merges import Resolution
 from datasets.engine.ports import PutProof, SignedRequest
 from datasets.models import Branch, CommitSource, Dataset, Tag, UploadSession
 from datasets.selectors.commits import CommitView
 from datasets.selectors.damage import Damage
-from datasets.selectors.differences import DiffPage
+from datasets.selectors.differences import Counts, DiffPage
 from datasets.selectors.files import kind_of
 from datasets.selectors.last_changes import LastChange
+from datasets.selectors.merges import MergePlan
 from datasets.services.downloads import Download
 from datasets.services.uploads import Answer, ObjectKind
 from nearline.content import chunking
-from nearline.content.diff import Change
+from nearline.content.diff import Change, Conflict
 from nearline.content.manifest import Entry, EntryKind
 from nearline.content.packs import TARGET_PACK_BYTES
 from nearline.content.paths import to_text
 
 _NAMED_FILES = 1000
+_MOST_CHOICES = 50_000
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Label = Annotated[str, Field(min_length=1, max_length=100)]
 Description = Annotated[str, Field(max_length=2000)]
@@ -45,11 +49,15 @@ class CachedOut(Schema):
 
 
 class CommitOut(Schema):
-    """A version of a dataset. `added`, `removed` and `changed` count files against the parent."""
+    """A version of a dataset. `added`, `removed` and `changed` count files against the parent.
+
+    `merged` is the commit whose changes a merge brought in.
+    """
 
     id: str
     short: str
     parent: str | None
+    merged: str | None
     root: str
     message: str
     author: str
@@ -72,6 +80,7 @@ class CommitOut(Schema):
             id=row.id,
             short=row.short,
             parent=row.parent_id,
+            merged=row.merged_id,
             root=row.root,
             message=row.message,
             author=row.author_name,
@@ -105,8 +114,12 @@ class DatasetIn(BodySchema):
 
 
 class DatasetChangeIn(BodySchema):
-    """What to change. `idle_days`: days unused after which a cached copy may go; 0: never; null: as the site says."""
+    """What to change. `idle_days`: days unused after which a cached copy may go; 0: never; null: as the site says.
 
+    With another `name` references by the old one lead nowhere; it takes an admin of the project.
+    """
+
+    name: bounds.Name | None = None
     description: Description | None = None
     kind: DatasetKind | None = None
     default_branch: bounds.Name | None = None
@@ -376,6 +389,100 @@ class DiffOut(Schema):
             items=[ChangeOut.of(change) for change in found.page.items],
             next_cursor=found.page.next_cursor,
         )
+
+
+class VersionOut(Schema):
+    """A file on one side of a merge."""
+
+    content_id: str
+    size_bytes: int
+    mode: int
+
+    @classmethod
+    def of(cls, entry: Entry | None) -> "VersionOut | None":
+        """Describe it; None: that side has no such file."""
+        return entry and cls(content_id=entry.content_id.hex(), size_bytes=entry.size, mode=entry.mode)
+
+
+class ConflictOut(Schema):
+    """A file that both sides changed. `id` is the path's bytes in hexadecimal.
+
+    Without `ours` either we deleted the file, or we have a file where theirs needs a folder, or the other way round.
+    """
+
+    id: str
+    path: PathText
+    base: VersionOut | None
+    ours: VersionOut | None
+    theirs: VersionOut | None
+
+    @classmethod
+    def of(cls, conflict: Conflict) -> "ConflictOut":
+        """Describe a conflict."""
+        return cls(
+            id=conflict.path.hex(),
+            path=to_text(conflict.path),
+            base=VersionOut.of(conflict.base),
+            ours=VersionOut.of(conflict.ours),
+            theirs=VersionOut.of(conflict.theirs),
+        )
+
+
+class MergePlanOut(Schema):
+    """What a merge would do: commits, how many files come without a question, and a page of those that both changed."""
+
+    ours: str
+    theirs: str
+    base: str | None
+    added: int
+    removed: int
+    changed: int
+    conflicts: int
+    items: list[ConflictOut]
+    next_cursor: str | None
+
+    @classmethod
+    def of(cls, plan: MergePlan, counts: Counts, page: Page[Conflict]) -> "MergePlanOut":
+        """Describe a plan and a page of its conflicts."""
+        return cls(
+            ours=plan.ours.pk,
+            theirs=plan.theirs.pk,
+            base=plan.base.pk if plan.base else None,
+            added=counts.added,
+            removed=counts.removed,
+            changed=counts.changed,
+            conflicts=len(plan.conflicts),
+            items=[ConflictOut.of(conflict) for conflict in page.items],
+            next_cursor=page.next_cursor,
+        )
+
+
+class ChoiceIn(BodySchema):
+    """Whose version of a file stays; `id` is the path's bytes in hexadecimal."""
+
+    id: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){1,4096}$")]
+    keep: Resolution
+
+
+class MergeIn(BodySchema):
+    """What to merge into which branch. `otherwise` goes for each file that both changed and `choices` does not name.
+
+    `expected_source` and `expected_head` are the commits that the caller looked at.
+    """
+
+    source: bounds.Name
+    into: bounds.Name
+    expected_source: Hash | None = None
+    expected_head: Hash | None = None
+    choices: list[ChoiceIn] = Field(default_factory=list, max_length=_MOST_CHOICES)
+    otherwise: Resolution | None = None
+    message: bounds.Text = ""
+    allow_collisions: bool = False
+
+    def wishes(self) -> dict[str, Any]:
+        """Return what the service takes."""
+        choices = {bytes.fromhex(choice.id): choice.keep for choice in self.choices}
+        return self.model_dump() | {"choices": choices}
 
 
 class SignedRequestOut(Schema):

@@ -8,7 +8,10 @@ from nearline.content.hashing import file_id
 
 @dataclass(frozen=True)
 class CommitRecord:
-    """What a commit says. `parent` is None for the first; `created_at_ms` counts from 1970."""
+    """What a commit says. `parent` is None for the first; `created_at_ms` counts from 1970.
+
+    `merged` is the commit whose changes a merge brought in; every other record goes without that field.
+    """
 
     dataset: str
     root: str
@@ -17,10 +20,17 @@ class CommitRecord:
     message: str
     source: str
     created_at_ms: int
+    merged: str | None = None
+
+    @property
+    def parents(self) -> list[str]:
+        """The commits that this one was made of."""
+        return [id_ for id_ in (self.parent, self.merged) if id_ is not None]
 
     def canonical_json(self) -> bytes:
         """Return the one way in which this record is written down."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        said = {name: value for name, value in asdict(self).items() if name != "merged" or value is not None}
+        return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     @property
     def commit_id(self) -> str:

@@ -17,6 +17,33 @@ class DiffLine:
     text: str
 
 
+@dataclass(frozen=True)
+class SideBySide:
+    """A line of each of two texts. Numbers count from 1; None: the other text has no line there."""
+
+    is_same: bool
+    left: int | None
+    left_text: str
+    right: int | None
+    right_text: str
+
+
+def pair_lines(left: Sequence[str], right: Sequence[str]) -> Iterator[SideBySide]:
+    """Yield the lines of both texts beside each other, where they differ and around."""
+    for group in SequenceMatcher(None, left, right).get_grouped_opcodes(_AROUND):
+        for tag, left_start, left_end, right_start, right_end in group:
+            for offset in range(max(left_end - left_start, right_end - right_start)):
+                a, b = left_start + offset, right_start + offset
+                has_left, has_right = a < left_end, b < right_end
+                yield SideBySide(
+                    tag == "equal",
+                    a + 1 if has_left else None,
+                    left[a] if has_left else "",
+                    b + 1 if has_right else None,
+                    right[b] if has_right else "",
+                )
+
+
 def diff_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
     """Yield the lines that differ and those around them. Takes a second or so for the longest texts that we show."""
     end = 0

@@ -18,6 +18,7 @@ class CommitSource(StrEnum):
     WEB = "web"
     REVERT = "revert"
     FLOW = "flow"
+    MERGE = "merge"
     QUERY = "query"
 
 
@@ -25,11 +26,13 @@ class Commit(models.Model):
     """One version of a dataset's file tree. Never changed; its id is the hash of what it says.
 
     `files` and `size_bytes` describe the whole tree; `added`, `removed` and `changed` count files against the parent.
+    `merged` is the commit whose changes a merge brought in.
     """
 
     id = models.CharField(primary_key=True, max_length=64, editable=False)
     dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="commits")
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="children")
+    merged = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="merges")
     root = models.CharField(max_length=64)
     message = models.TextField(blank=True)
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True)

@@ -129,6 +129,38 @@ def revert(*, actor: Actor, dataset: Dataset, commit: Commit, branch_name: str, 
     return _land(actor, _Draft(branch, branch.head_id, tree, row, None))
 
 
+def commit_merge(
+    *,
+    actor: Actor,
+    dataset: Dataset,
+    branch: str,
+    expected_head: str,
+    merged: Commit,
+    root: str,
+    message: str,
+    allow_collisions: bool,
+) -> Commit:
+    """Make a merged tree that the dataset's store holds the newest commit of a branch; `merged` is its other parent.
+
+    Raises StaleParent when the branch is not at `expected_head`, and what `commit_root` raises.
+    """
+    require(actor, permissions.COMMIT, dataset.project_id)
+    _check_texts(message, "")
+    into = commit_reads.get_branch(actor, dataset, branch)
+    _check_head(into, expected_head)
+    return _commit_root(
+        actor,
+        into,
+        root,
+        message=message,
+        source=CommitSource.MERGE,
+        idempotency_key="",
+        allow_collisions=allow_collisions,
+        upload=None,
+        merged=merged,
+    )
+
+
 def _commit_root(
     actor: Actor,
     branch: Branch,
@@ -139,11 +171,12 @@ def _commit_root(
     idempotency_key: str,
     allow_collisions: bool,
     upload: UploadSession | None,
+    merged: Commit | None = None,
 ) -> Commit:
     dataset = branch.dataset
     for _ in range(_CHECKS):
         tree = manifests.check_tree(dataset, root, parent=branch.head)
-        if branch.head is not None and branch.head.root == root:
+        if branch.head is not None and branch.head.root == root and merged is None:
             return branch.head
         row = _describe(
             actor,
@@ -151,6 +184,7 @@ def _commit_root(
             root,
             tree,
             parent=branch.head,
+            merged=merged,
             message=message,
             source=source,
             idempotency_key=idempotency_key,
@@ -175,6 +209,7 @@ def _describe(
     message: str,
     source: CommitSource,
     idempotency_key: str,
+    merged: Commit | None = None,
 ) -> Commit:
     now_ms = clock.now_ms()
     record = CommitRecord(
@@ -185,6 +220,7 @@ def _describe(
         message=message,
         source=str(source),
         created_at_ms=now_ms,
+        merged=merged.id if merged else None,
     )
     added, removed, changed = tree.files, 0, 0
     if parent is not None:
@@ -196,6 +232,7 @@ def _describe(
         id=record.commit_id,
         dataset=dataset,
         parent=parent,
+        merged=merged,
         root=root,
         message=message,
         author_id=actor.user_id,

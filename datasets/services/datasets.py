@@ -49,7 +49,7 @@ def create_dataset(*, actor: Actor, project: Project, name: str, description: st
             records.note_change(dataset.pk)
             audit.record(actor, "datasets.create", dataset)
     except IntegrityError as error:
-        raise DatasetExists(f"There is a dataset {project.name}/{name} already.") from error
+        raise _name_taken(project.name, name) from error
     return dataset
 
 
@@ -65,9 +65,16 @@ def ensure_internal_dataset(project_id: str) -> Dataset:
 
 @transaction.atomic
 def update_dataset(*, actor: Actor, dataset: Dataset, changes: dict[str, object]) -> Dataset:
-    """Change what `changes` names: `description`, `kind`, `default_branch`, `idle_days` (None: as the site says)."""
+    """Change what `changes` names: `name`, `description`, `kind`, `default_branch`, `idle_days` (None: as sites say).
+
+    References by the old name lead nowhere after another `name`, so that takes an admin. Raises InvalidName and
+    DatasetExists.
+    """
     require(actor, permissions.EDIT, dataset.project_id)
-    if unknown := set(changes) - {"description", "kind", "default_branch", "idle_days"}:
+    if "name" in changes:
+        require(actor, permissions.RENAME, dataset.project_id)
+        check_name(str(changes["name"]))
+    if unknown := set(changes) - {"description", "kind", "default_branch", "idle_days", "name"}:
         raise InvalidInput(f"{', '.join(sorted(unknown))} of a dataset cannot be changed.")
     _check_texts(str(changes.get("description", "")), str(changes.get("kind", "")))
     if "default_branch" in changes:
@@ -79,7 +86,11 @@ def update_dataset(*, actor: Actor, dataset: Dataset, changes: dict[str, object]
         raise InvalidInput("The idle days are a number from 0 (never) on.")
     for field, value in changes.items():
         setattr(dataset, field, value)
-    dataset.save(update_fields=list(changes))
+    try:
+        with transaction.atomic():
+            dataset.save(update_fields=list(changes))
+    except IntegrityError as error:
+        raise _name_taken(dataset.project.name, dataset.name) from error
     records.note_change(dataset.pk)
     audit.record(actor, "datasets.update", dataset, project_id=dataset.project_id, **changes)
     return dataset
@@ -137,6 +148,10 @@ def delete_for_good(*, actor: Actor, dataset: Dataset) -> None:
         records.note_change(dataset.pk)
         audit.record(actor, "datasets.delete_for_good", dataset)
         tasks.enqueue_on_commit("datasets.purge_deleted")
+
+
+def _name_taken(project: str, name: str) -> DatasetExists:
+    return DatasetExists(f"There is a dataset {project}/{name} already.")
 
 
 def _check_texts(description: str, kind: str) -> None:

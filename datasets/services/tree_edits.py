@@ -86,7 +86,7 @@ def remove_paths(
 
 
 def rename_path(
-    *, actor: Actor, dataset: Dataset, branch: str, path: bytes, to: bytes, expected_head: str, message: str = ""
+    *, actor: Actor, dataset: Dataset, branch: str, path: bytes, to: bytes, expected_head: str | None, message: str = ""
 ) -> Commit:
     """Commit another name for a file, or for a folder with all that is in it; no byte moves.
 

@@ -89,13 +89,14 @@ def _row_of(change: Change, selected: bytes) -> Row:
         kind=files.kind_of(change),
         name=show_path(change.path),
         link=link_path(change.path),
-        before=_side_of(change.before),
-        after=_side_of(change.after),
+        before=side_of(change.before),
+        after=side_of(change.after),
         is_selected=change.path == selected,
     )
 
 
-def _side_of(entry: Entry | None) -> Side | None:
+def side_of(entry: Entry | None) -> Side | None:
+    """Describe a file on a side; None: it is not there."""
     return None if entry is None else Side(entry.size, has_thumbnail(entry))
 
 
@@ -111,16 +112,23 @@ def _diff(
     request: PageRequest, base: Commit | None, commit: Commit, change: Change
 ) -> tuple[list[DiffLine] | None, str]:
     """Return the lines that differ, or why they are not shown."""
-    before = _lines_of(request, base, change.before)
-    after = _lines_of(request, commit, change.after)
+    before = lines_of(request, base, change.before)
+    after = lines_of(request, commit, change.after)
+    if why_not := why_incomparable(before, after):
+        return None, why_not
+    return list(diff_lines(before or (), after or ())), ""
+
+
+def why_incomparable(before: list[str] | None, after: list[str] | None) -> str:
+    """Say why two files cannot be compared line by line; empty: they can."""
     if before is None or after is None:
-        return None, f"It is no text, or longer than {MAX_TEXT_BYTES // 1024} KiB: only its size and hash are compared."
+        return f"It is no text, or longer than {MAX_TEXT_BYTES // 1024} KiB: only its size and hash are compared."
     if max(len(before), len(after)) > _MAX_DIFF_LINES:
-        return None, f"It has more than {_MAX_DIFF_LINES} lines: download both to compare them."
-    return list(diff_lines(before, after)), ""
+        return f"It has more than {_MAX_DIFF_LINES} lines: download both to compare them."
+    return ""
 
 
-def _lines_of(request: PageRequest, commit: Commit | None, entry: Entry | None) -> list[str] | None:
+def lines_of(request: PageRequest, commit: Commit | None, entry: Entry | None) -> list[str] | None:
     """Return the lines of a file; none for one that is not there, and None for one that is no small text."""
     if entry is None or commit is None:
         return []

@@ -76,9 +76,11 @@ def settings_page(request: PageRequest, project: str, name: str) -> HttpResponse
         }
         if default_branch := request.POST.get("default_branch"):
             changes["default_branch"] = default_branch
-        services.update_dataset(actor=request.actor, dataset=dataset, changes=changes)
+        if (new_name := request.POST.get("name", name).strip()) != name:
+            changes["name"] = new_name
+        changed = services.update_dataset(actor=request.actor, dataset=dataset, changes=changes)
         messages.success(request, "Saved.")
-        return redirect("datasets:settings", project=project, name=name)
+        return redirect("datasets:settings", project=project, name=changed.name)
     context = heading.of(request.actor, dataset, tab="settings") | {"restore_days": settings.NEARLINE.restore_days}
     return render(request, "datasets/settings.html", context)
 

@@ -272,6 +272,7 @@ class _Rebuild:
                     id=id_,
                     dataset=dataset,
                     parent_id=parent,
+                    merged_id=record.merged if record.merged in known else None,
                     root=record.root,
                     message=record.message,
                     author_name=record.author[:200],

@@ -99,16 +99,18 @@ class StoredDataset:
         ]
 
     def in_order(self) -> Iterator[tuple[str, CommitRecord]]:
-        """Yield the commits, each after its parent."""
-        children: dict[str | None, list[str]] = {}
-        for id_, record in self.commits.items():
-            parent = record.parent if record.parent in self.commits else None
-            children.setdefault(parent, []).append(id_)
-        waiting = list(reversed(children.get(None, [])))
+        """Yield the commits, each after those that it was made of."""
+        done: set[str] = set()
+        waiting = list(reversed(self.commits))
         while waiting:
-            id_ = waiting.pop()
-            yield id_, self.commits[id_]
-            waiting += reversed(children.get(id_, []))
+            id_ = waiting[-1]
+            if earlier := [one for one in self.commits[id_].parents if one in self.commits and one not in done]:
+                waiting += earlier
+                continue
+            waiting.pop()
+            if id_ not in done:
+                done.add(id_)
+                yield id_, self.commits[id_]
 
     def reached_from_heads(self) -> set[str]:
         """Return the commits that a branch or a tag leads to."""
@@ -118,7 +120,7 @@ class StoredDataset:
             id_ = waiting.pop()
             if id_ in self.commits and id_ not in reached:
                 reached.add(id_)
-                waiting += [parent] if (parent := self.commits[id_].parent) else []
+                waiting += self.commits[id_].parents
         return reached
 
     def read_root(self, root: str) -> Sequence[RootRange] | None:
@@ -177,8 +179,9 @@ class StoredDataset:
             if head not in self.objects.commits:
                 self.faults[commit_key(head)] = f"is missing; '{name}' is there"
         for id_, record in read.items():
-            if record.parent and record.parent not in self.objects.commits:
-                self.faults[commit_key(record.parent)] = f"is missing; the parent of {id_[:8]}"
+            for earlier in record.parents:
+                if earlier not in self.objects.commits:
+                    self.faults[commit_key(earlier)] = f"is missing; the parent of {id_[:8]}"
         return dict(sorted(read.items(), key=lambda item: (item[1].created_at_ms, item[0])))
 
     def _get(self, key: str) -> bytes | None:

@@ -68,6 +68,9 @@ POST   /datasets/{project}/{name}/downloads                   401      404    20
 GET    /datasets/{project}/{name}/damage                      401      404    200    200   200  200
 POST   /datasets/{project}/{name}/damage                      401      404    200    200   200  200
 POST   /datasets/{project}/{name}/revert                      401      404    403    201   201  201
+GET    /datasets/{project}/{name}/merge                       401      404    200    200   200  200
+POST   /datasets/{project}/{name}/merge                       401      404    403    409   409  409
+POST   /datasets/{project}/{name}/files/rename                401      404    403    201   201  201
 POST   /uploads/{upload_id}/packs                             401      404    404    200   404  200
 POST   /uploads/{upload_id}/packs/complete                    401      404    404    200   404  200
 POST   /uploads/{upload_id}/manifests                         401      404    404    200   404  200
@@ -224,6 +227,8 @@ GET    /datasets/{project}/{name}/                          login      404    20
 GET    /datasets/{project}/{name}/content/                  login      404    200    200   200  200
 GET    /datasets/{project}/{name}/thumbnail/                login      404    200    200   200  200
 GET    /datasets/{project}/{name}/edit/                     login      404    200    200   200  200
+GET    /datasets/{project}/{name}/merge/                    login      404    200    200   200  200
+POST   /datasets/{project}/{name}/merge/now/                login      404    403    409   409  409
 POST   /datasets/{project}/{name}/edit/rename/              login      404    403    302   302  302
 POST   /datasets/{project}/{name}/edit/remove/              login      404    403    302   302  302
 GET    /datasets/{project}/{name}/commits/                  login      404    200    200   200  200
@@ -395,6 +400,9 @@ def queries(values: Mapping[str, str]) -> dict[str, str]:
     return {
         "GET /datasets/{project}/{name}/content": "path=a.txt",
         "GET /datasets/{project}/{name}/diff": f"base={values['first']}",
+        "GET /datasets/{project}/{name}/merge": "source=side",
+        "POST /datasets/{project}/{name}/files/rename": "path=a.txt&to=b.txt",
+        "GET /datasets/{project}/{name}/merge/": "source=side",
         "POST /flows/bundles": "project=team-a",
         "GET /flows/drafts": "project=team-a&key=digits",
         "DELETE /flows/drafts": "project=team-a&key=digits",
@@ -442,6 +450,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /datasets/{project}/{name}/damage": {"packs": [values["pack"]]},
         "POST /deleted-datasets/{dataset_id}/restore": {},
         "POST /datasets/{project}/{name}/revert": {"commit": values["first"], "branch": "main"},
+        "POST /datasets/{project}/{name}/merge": {"source": "side", "into": "main"},
         "POST /uploads/{upload_id}/packs": {"packs": [pack]},
         "POST /uploads/{upload_id}/packs/complete": {"packs": [values["pack"]]},
         "POST /uploads/{upload_id}/manifests": {"objects": [manifest]},
@@ -527,6 +536,7 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /datasets/{project}/{name}/names/delete/": {"kind": "branch", "label": "side"},
         "POST /datasets/{project}/{name}/edit/rename/": {"branch": "main", "head": values["second"], "to": "b.txt"},
         "POST /datasets/{project}/{name}/edit/remove/": {"branch": "main", "head": values["second"]},
+        "POST /datasets/{project}/{name}/merge/now/": {"source": "side", "into": "main"},
         "POST /datasets/{project}/{name}/names/move/": {
             "label": "side",
             "expected": values["first"],

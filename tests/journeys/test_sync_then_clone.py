@@ -138,3 +138,32 @@ def test_a_viewer_reads_and_cannot_write(product, folder, tmp_path):
     assert "does not allow you" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert len(commits_of(product, reference, folder)) == 1
+
+
+def test_a_branch_is_merged_once_its_conflicts_are_decided(product, folder, tmp_path):
+    write_digits(folder, per_class=2)
+    reference = new_dataset(product, folder)
+    product.cli("data", "branch", "relabel", cwd=folder)
+    (folder / "3" / "0001.png").write_bytes(b"theirs")
+    (folder / "new.png").write_bytes(b"new")
+    product.cli("data", "sync", "-m", "relabelled", cwd=folder)
+    product.cli("data", "mv", f"{reference}@main", "3/0000.png", "moved/0000.png", cwd=folder)
+    (tmp_path / "0001.png").write_bytes(b"ours")
+    product.cli("data", "put", f"{reference}@main", "0001.png", "--dir", "3", cwd=tmp_path)
+
+    refused = product.cli("data", "merge", "relabel", "--dataset", f"{reference}@main", cwd=folder, check=False)
+    plan = product.cli_json(
+        "data", "merge", "relabel", "--into", "main", "--dataset", reference, "--dry-run", cwd=folder
+    )
+    merge = ("data", "merge", "relabel", "--into", "main", "--dataset", reference, "--both", "3/0001.png")
+    merged = product.cli_json(*merge, cwd=folder)
+    product.cli("data", "mv", f"{reference}@main", "3/0001.png.conflict", "3/theirs.png", cwd=folder)
+    product.cli("data", "clone", f"{reference}@main", "copy", cwd=tmp_path)
+
+    assert (refused.returncode, "3/0001.png" in refused.stderr) == (5, True)
+    assert (plan["added"], [item["path"] for item in plan["items"]]) == (1, ["3/0001.png"])
+    assert (merged["source"], merged["merged"]) == ("merge", plan["theirs"])
+    copy = contents(tmp_path / "copy")
+    assert (copy["3/0001.png"], copy["3/theirs.png"], copy["new.png"]) == (b"ours", b"theirs", b"new")
+    assert "moved/0000.png" in copy
+    assert "3/0000.png" not in copy

@@ -54,6 +54,7 @@ class Commit(Record):
     created_at: datetime
     files: int
     size_bytes: int
+    merged: str | None = None
     added: int = 0
     removed: int = 0
     changed: int = 0

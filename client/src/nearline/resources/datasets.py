@@ -1,10 +1,11 @@
 """Datasets: their history, files and cached commits. What moves bytes is in `nearline.transfer`."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from nearline._http import Http, Json, quoted
+from nearline.content.paths import to_bytes
 from nearline.errors import Conflict, NotFound
 from nearline.models import Branch, CachedCommit, Commit, Dataset, DeletedDataset, File, Query, Tag
 from nearline.reading.commit_files import DEFAULT_MEMORY_BYTES, DEFAULT_THREADS, CommitFiles
@@ -144,6 +145,54 @@ class Datasets:
         """Make a new commit on a branch with the files of an older one."""
         body = {"commit": commit, "branch": branch, "message": message}
         return Commit.read(self._http.post(self._path(reference) + "/revert", body))
+
+    def plan_merge(self, reference: str | Reference, source: str) -> Json:
+        """Return what a merge of `source` into a branch would do, with all files that both changed."""
+        target = self.parse(reference)
+        route = self._path(target) + "/merge"
+        answer = self._http.get(route, source=source, into=target.ref)
+        while cursor := answer.get("next_cursor"):
+            page = self._http.get(route, source=source, into=target.ref, cursor=cursor)
+            answer = {**answer, "items": [*answer["items"], *page["items"]], "next_cursor": page.get("next_cursor")}
+        return answer
+
+    def merge(
+        self,
+        reference: str | Reference,
+        source: str,
+        *,
+        choices: Mapping[str, str] | None = None,
+        otherwise: str | None = None,
+        message: str = "",
+        allow_collisions: bool = False,
+    ) -> Commit:
+        """Bring what `source` (a branch, tag or commit) has to the branch of the reference, by one commit.
+
+        `choices` says of paths that both changed whose version stays: `ours`, `theirs`, or `both`, which puts theirs
+        beside ours as `NAME.conflict`; `otherwise` says it of all others. Raises Conflict: `datasets.merge_conflicts`
+        while a file has no choice, `datasets.nothing_to_merge`, `datasets.stale_parent`.
+        """
+        target = self.parse(reference)
+        body = {
+            "source": source,
+            "into": target.ref or self.get(target).default_branch,
+            "choices": [{"id": to_bytes(path).hex(), "keep": keep} for path, keep in (choices or {}).items()],
+            "otherwise": otherwise,
+            "message": message,
+            "allow_collisions": allow_collisions,
+        }
+        return Commit.read(self._http.post(self._path(target) + "/merge", body))
+
+    def rename_path(self, reference: str | Reference, path: str, to: str, *, message: str = "") -> Commit:
+        """Commit another path for a file, or for a folder with all that is in it. No content is moved."""
+        target = self.parse(reference)
+        route = self._path(target) + "/files/rename"
+        answer = self._http.post(route, path=path, to=to, branch=target.ref, message=message or None)
+        return Commit.read(answer)
+
+    def rename(self, reference: str | Reference, name: str) -> Dataset:
+        """Give a dataset another name; references by the old one lead nowhere. Raises Conflict when it is taken."""
+        return Dataset.read(self._http.patch(self._path(reference), {"name": name}))
 
     def list_branches(self, reference: str | Reference) -> list[Branch]:
         """Return the branches by name."""

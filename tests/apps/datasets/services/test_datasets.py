@@ -72,8 +72,23 @@ def test_what_is_said_about_a_dataset_can_be_changed(dataset, member):
     assert (dataset.description, dataset.idle_days) == ("New", 0)
 
 
+def test_an_admin_gives_a_dataset_a_name_that_is_free(dataset, member, make_actor):
+    admin = make_actor(Role.ADMIN)
+    datasets.create_dataset(actor=member, project=dataset.project, name="taken")
+
+    with pytest.raises(PermissionDenied):
+        datasets.update_dataset(actor=member, dataset=dataset, changes={"name": "lungs"})
+    with pytest.raises(DatasetExists):
+        datasets.update_dataset(actor=admin, dataset=dataset, changes={"name": "taken"})
+    with pytest.raises(InvalidName):
+        datasets.update_dataset(actor=admin, dataset=dataset, changes={"name": "../lungs"})
+    datasets.update_dataset(actor=admin, dataset=dataset, changes={"name": "lungs"})
+
+    assert sorted(Dataset.objects.values_list("name", flat=True)) == ["lungs", "taken"]
+
+
 @pytest.mark.parametrize(
-    "changes", [{"idle_days": -1}, {"default_branch": "none"}, {"name": "other"}, {"description": "x" * 2001}]
+    "changes", [{"idle_days": -1}, {"default_branch": "none"}, {"store": "other"}, {"description": "x" * 2001}]
 )
 def test_senseless_changes_are_refused(dataset, member, changes):
     with pytest.raises(InvalidInput):

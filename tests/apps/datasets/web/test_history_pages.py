@@ -141,3 +141,28 @@ def test_the_default_branch_is_chosen_in_the_settings(browser, member, dataset, 
 
     dataset.refresh_from_db()
     assert dataset.default_branch == "side"
+
+
+def test_a_merge_shows_both_versions_and_takes_the_choices_of_the_page(browser, member, dataset):
+    base = {"a.txt": b"1\n2\n", "p.png": picture(), "odd\n\udcff": b"1"}
+    first = commit_files(member, dataset, base)
+    branches.create_branch(actor=member, dataset=dataset, name="side", at=first.pk)
+    theirs = commit_files(member, dataset, dict.fromkeys(base, b"theirs"), branch="side")
+    ours = commit_files(member, dataset, base | {"a.txt": b"1\nours\n", "p.png": picture("RGB")})
+
+    page = flat(browser.get(f"{PAGE}merge/?source=side&file=a.txt").content.decode())
+    sides = flat(browser.get(f"{PAGE}merge/?source=side&file=p.png").content.decode())
+    fields = {"source": "side", "into": "main", "expected_source": theirs.pk, "expected_head": ours.pk}
+    undecided = browser.post(f"{PAGE}merge/now/", fields)
+    made = browser.post(
+        f"{PAGE}merge/now/", fields | {f"keep-{b'a.txt'.hex()}": "both", f"keep-{b'p.png'.hex()}": "theirs"}
+    )
+    late = browser.post(f"{PAGE}merge/now/", fields | {"otherwise": "ours"})
+
+    assert '<td class="text">ours</td><td class="no">1</td><td class="text">theirs</td>' not in page
+    assert '<td class="text">ours</td>' in page
+    assert '<td class="text">theirs</td>' in page
+    assert f"?ref={ours.pk}&amp;path=p.png&amp;large" in sides
+    assert (undecided.status_code, made.status_code, late.status_code) == (409, 302, 409)
+    head = Branch.objects.get(dataset=dataset, name="main").head
+    assert (head.parent, head.merged, head.files) == (ours, theirs, 4)

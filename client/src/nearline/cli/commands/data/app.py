@@ -1,6 +1,16 @@
 """The commands of `nearline data`."""
 
-from nearline.cli.commands.data import caches, deletion, files, folder, history, presence, queries
+from nearline.cli.commands.data import (
+    caches,
+    deletion,
+    files,
+    folder,
+    history,
+    merging,
+    names,
+    presence,
+    queries,
+)
 from nearline.cli.group import CommandGroup
 
 app = CommandGroup(help="Versioned datasets: sync, clone, cache, history.")
@@ -25,6 +35,9 @@ for name, function in {
     "revert": history.revert,
     "branch": history.branch,
     "tag": history.tag,
+    "merge": merging.merge,
+    "mv": names.move,
+    "rename": names.rename,
     "cache": caches.cache,
     "uncache": caches.uncache,
     "delete": deletion.delete,
