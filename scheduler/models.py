@@ -406,6 +406,30 @@ class QueueSample(BaseModel):
         return f"{self.queue_id} until {self.ends_at}"
 
 
+class NodeSpan(BaseModel):
+    """What held the GPUs of a node for a while, as seen once a minute: a new row for each change.
+
+    `shares` lists triples of device index, project id, and thousandths of the device, in order. `ends_at` is null in
+    the row that still holds.
+    """
+
+    id_prefix = "nspan"
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="spans", db_index=False)
+    begins_at = models.DateTimeField()
+    ends_at = models.DateTimeField(null=True)
+    shares = models.JSONField(default=list)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["node"], condition=models.Q(ends_at=None), name="one_open_span_per_node")
+        ]
+        indexes = [models.Index(fields=["node", "ends_at"], name="node_spans_by_end")]
+
+    def __str__(self) -> str:
+        return f"{self.node_id} from {self.begins_at}"
+
+
 class Forecast(BaseModel):
     """When a waiting job was told that it starts, and when it did. One row for each wait, numbered from 0 by evictions.
 

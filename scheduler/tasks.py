@@ -1,7 +1,7 @@
 """Background tasks of the scheduler."""
 
 from core.tasks import Queue, task
-from scheduler.workers import cycle, packing, receipts, strays, usage
+from scheduler.workers import cycle, node_spans, packing, receipts, strays, usage
 
 
 @task("scheduler.cycle", queue=Queue.WATCH, every_s=1.0, find_work=cycle.find_waiting, handover=2)
@@ -38,3 +38,9 @@ def collect_receipts() -> None:
 def sample_usage() -> None:
     """Note what queues hold and wait for, for the charts of analytics and for what projects consumed."""
     usage.sample()
+
+
+@task("scheduler.sample_nodes", queue=Queue.TIDY, every_s=60.0)
+def sample_nodes() -> None:
+    """Note what holds the GPUs of each node, for the picture of nodes over time."""
+    node_spans.sample()

@@ -9,6 +9,7 @@ from django.shortcuts import render
 
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
+from compute.web import node_histories
 from core import clock
 from core.errors import InvalidInput
 from scheduler.selectors import evictions, nodes, pools, usage
@@ -64,6 +65,8 @@ def analytics_page(request: PageRequest) -> HttpResponse:
         "project_name": project,
         "projects": list_projects(actor=actor),
         "charts": _charts_of(used, shown, project),
+        "node_lanes": node_histories.list_node_lanes(actor, pool, shown.past, _hues_of(used)),
+        "node_moments": node_histories.MOMENTS,
         "consumed": consumed,
         "consumed_gpu_s": sum(each.gpu_s for each in consumed),
         "consumed_price": sum(each.price for each in consumed),
@@ -94,14 +97,20 @@ def _range_of(request: PageRequest) -> Range:
     return RANGES[word]
 
 
+def _hues_of(used: Usage) -> dict[str, int]:
+    """Return the colour of each project that the charts show."""
+    return {line.project: hue for hue, line in enumerate(used.lines)}
+
+
 def _charts_of(used: Usage, shown: Range, project: str | None) -> list[Chart]:
     if not used.ends_at:
         return []
     now = clock.now()
     x = [round((end - now) / shown.unit_length, 2) for end in used.ends_at]
     span = (-(shown.past / shown.unit_length), 0.0)
-    held = [Series(line.project, hue, line.held) for hue, line in enumerate(used.lines)]
-    pending = [Series(line.project, hue, line.pending) for hue, line in enumerate(used.lines)]
+    hues = _hues_of(used)
+    held = [Series(line.project, hues[line.project], line.held) for line in used.lines]
+    pending = [Series(line.project, hues[line.project], line.pending) for line in used.lines]
     if project is not None:
         held += [Series("quota", 7, line.quota) for line in used.lines]
     parts = [_percent(gpus, capacity) for gpus, capacity in zip(used.held, used.capacity, strict=True)]

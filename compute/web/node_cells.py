@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MAX_NODES = 200
 _OTHERS_HUE = 7
+OTHERS = (_OTHERS_HUE, "another project")
+"""The colour and the words for projects that the actor may not see."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def _cell_of(node: "Node", index: int, hues: Mapping[str, tuple[int, str]]) -> C
     for placement in sorted(node.placements.all(), key=lambda placement: placement.pk):
         milli = sum(amount for device, amount in placement.gpus if device == index)
         if milli:
-            hue, project = hues.get(placement.workload.project_id, (_OTHERS_HUE, "another project"))
+            hue, project = hues.get(placement.workload.project_id, OTHERS)
             filled += milli
             parts.append(Part(hue, units.ONE_GPU - filled, milli))
             words.append(f"{units.format_gpus(milli)} {project}")

@@ -11,7 +11,7 @@ from compute.models import Job, Template
 from core import clock
 from scheduler.models import Eviction, Queue, Workload
 from scheduler.services import queues
-from scheduler.workers import cycle, usage
+from scheduler.workers import cycle, node_spans, usage
 from tests.factories import compute as make
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
 
@@ -68,6 +68,13 @@ def test_one_project_is_drawn_against_its_quota(site_admin, evicted, project):
     assert '"label": "quota"' in shown(site_admin, "/analytics/?project=guests")
     assert '"label": "quota"' not in shown(site_admin, "/analytics/")
     assert "Evictions and moves" in shown(site_admin, f"/analytics/?project={project.name}&range=7d")
+
+
+def test_each_gpu_has_a_lane_over_time_and_projects_of_others_have_no_name_there(site_admin, make_actor, evicted):
+    node_spans.sample()
+
+    assert 'aria-label="GPU 0: guests 100%"' in shown(site_admin, "/analytics/")
+    assert 'aria-label="GPU 0: another project 100%"' in shown(make_actor(), "/analytics/")
 
 
 def test_charts_span_the_chosen_time_however_short_the_history_is(site_admin, evicted):
