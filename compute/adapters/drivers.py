@@ -7,6 +7,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from compute.adapters.docker.kind import KIND as DOCKER
 from compute.adapters.kinds import Credentials, ResourceKind
 from compute.adapters.kubernetes.driver import KubernetesDriver
 from compute.adapters.kubernetes.kind import KIND as KUBERNETES
@@ -20,7 +21,7 @@ from core import encryption, hosts
 from core.encryption import CredentialsUnreadable
 from core.kubernetes.connections import ClusterConnection, ClusterNotAttached
 
-KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in (SIMULATED, LOCAL, KUBERNETES, SSH)}
+KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in (SIMULATED, LOCAL, KUBERNETES, SSH, DOCKER)}
 
 _guard = threading.Lock()
 _drivers: dict[tuple[Path, str, bool], tuple[bytes, ComputeDriver]] = {}

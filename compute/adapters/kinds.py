@@ -43,8 +43,9 @@ class ResourceKind:
     - `check` validates config and credentials. Raises InvalidResource.
     - `open` returns the driver of a resource: with the home folder of this installation, and its credentials.
     - `mountable` are the sources that its drivers can mount into jobs.
-    - A resource of a kind that `has_host` is one host's machine: it is attached once on each host, as two would give
-      the same cores away twice, and that host's controller drives it.
+    - `has_host` says whether a resource is one host's machine: it is attached once on each host, as two would give the
+      same cores away twice, and that host's controller drives it. One of a kind that `may_be_elsewhere` and has none
+      mounts no folders of a host.
     - `site_of` returns the config of the cache site on volumes that comes with a resource; None: none does.
     - `keep_ended` is how long the files of an ended job stay on the resource, if nobody needs them.
     - Jobs of a kind that `ignores_images` run without the image that they name.
@@ -66,7 +67,8 @@ class ResourceKind:
     site_of: Callable[[Resource], Config | None] = lambda _: None
     hint: str = ""
     is_simulated: bool = False
-    has_host: bool = False
+    has_host: Callable[[Config], bool] = lambda _: False
+    may_be_elsewhere: bool = False
     ignores_images: bool = False
     runs_gangs: bool = False
     keeps_checkpoints: bool = False
@@ -75,3 +77,8 @@ class ResourceKind:
     is_remote: bool = False
     shares_gpus: bool = True
     keep_ended: timedelta = timedelta(days=14)
+
+    def mountable_on(self, host: str) -> frozenset[SourceKind]:
+        """Return the sources that jobs of a resource with that host can mount."""
+        sees_folders = host or not self.may_be_elsewhere
+        return self.mountable if sees_folders else self.mountable - {SourceKind.HOST_FOLDER}

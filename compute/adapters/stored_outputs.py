@@ -63,7 +63,7 @@ class StoredTreeOutput:
         """Open a file of the tree; its bytes are verified as they are read."""
         with suppress(FileNotInCommit):
             content = files.open_file(_SYSTEM, self.tree, path=os.fsencode(path))
-            return io.BufferedReader(_Chunks(content.read()))
+            return io.BufferedReader(Chunks(content.read()))
         raise FileNotFoundError(path)
 
 
@@ -78,7 +78,7 @@ class StoredTreeOutputs:
         raise FileNotFoundError(f"The output {root[:12]} is not in the store any more.")
 
 
-class _Chunks(io.RawIOBase):
+class Chunks(io.RawIOBase):
     """Reads chunks as a file."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:

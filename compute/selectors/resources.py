@@ -50,7 +50,7 @@ def list_readable_sites(resource: Resource, mountable: Collection[SourceKind] | 
     `mountable` is what its driver mounts; None: what its kind does. For the platform itself.
     """
     if mountable is None:
-        mountable = drivers.get_kind(resource.kind).mountable
+        mountable = drivers.get_kind(resource.kind).mountable_on(resource.host)
     names = resource.sites
     rows = caches.find_sites(names) if names else ()
     readable = [row for row in rows if (SourceKind.VOLUME if row.cluster else SourceKind.HOST_FOLDER) in mountable]

@@ -1,8 +1,9 @@
-"""The states of jobs and the reasons of their ends, as other apps name them."""
+"""The states of jobs and of their outputs, and the reasons of their ends, as other apps name them."""
 
 from compute.engine.states import HOLDING, JOB_STATES, JobState, ReasonCode
+from compute.models import OutputState
 
-__all__ = ["ENDED", "HOLDING", "JOB_STATES", "JobState", "ReasonCode"]
+__all__ = ["ENDED", "HOLDING", "JOB_STATES", "JobState", "OutputState", "ReasonCode"]
 
 ENDED = JOB_STATES.final
 """The states in which a job has ended."""

@@ -50,7 +50,9 @@ def _attached(names: Collection[str]) -> QuerySet[Template]:
 def reads_folders(template: Template, host: str) -> bool:
     """Whether jobs of a template can mount folders of a host. Needs the resource at hand."""
     is_near = template.resource.host in {hosts.ANY, host}
-    return is_near and SourceKind.HOST_FOLDER in drivers.get_kind(template.resource.kind).mountable
+    return is_near and SourceKind.HOST_FOLDER in drivers.get_kind(template.resource.kind).mountable_on(
+        template.resource.host
+    )
 
 
 def ignores_image(template: Template) -> bool:

@@ -235,10 +235,12 @@ def _create(
     actor: Actor, name: str, kind_name: str, config: Config, credentials: Credentials = _NONE, *, host: str = ""
 ) -> Resource:
     kind = drivers.get_kind(kind_name)
-    host = hosts.choose(host) if kind.has_host else hosts.ANY
+    has_host = kind.has_host(config)
+    host = hosts.choose(host) if has_host else hosts.ANY
     _require_free(name)
-    attached = Resource.objects.filter(detached_at=None)
-    if kind.has_host and (other := attached.filter(kind=kind.name, host__in=(hosts.ANY, host)).first()) is not None:
+    attached = Resource.objects.filter(detached_at=None, kind=kind.name, host__in=(hosts.ANY, host))
+    other = next((row for row in attached if kind.has_host(row.config)), None) if has_host else None
+    if other is not None:
         raise ResourceExists(f"This machine is attached already, as '{other.name}'.", field="kind")
     resource = Resource.objects.create(
         name=name,
@@ -248,7 +250,7 @@ def _create(
         credentials=drivers.encrypt(credentials),
         host=host,
     )
-    if kind.has_host and not cache_selectors.is_elsewhere(LOCAL_CACHE_SITE, host):
+    if has_host and not cache_selectors.is_elsewhere(LOCAL_CACHE_SITE, host):
         ResourceSite.objects.create(resource=resource, site=LOCAL_CACHE_SITE, position=0)
     audit.record(actor, "compute.attach_resource", resource, kind=kind.name)
     return resource

@@ -18,7 +18,7 @@ from blake3 import blake3
 
 from compute.selectors import jobs as job_selectors
 from compute.selectors import templates
-from compute.selectors.states import JobState
+from compute.selectors.states import JobState, OutputState
 from compute.services.jobs import HostFolder, Mount, Tree
 from core import hosts
 from core.sealed_folder import Difference, SealedFolder
@@ -52,11 +52,15 @@ def inspect_ended(run: Run, attempts: Iterable[Attempt], jobs: Mapping[str, Any]
         if fault := inspection.find_fault(attempt, job):
             log.warning("inputs.changed", attempt=attempt.pk, fault=fault)
             faults[attempt.pk] = fault
-        elif (folder := job_selectors.open_output(job).host_folder) is not None:
+            continue
+        folder = job_selectors.open_output(job).host_folder
+        if folder is not None:
             _sealed(run.pk, folder).seal()
-            if is_spread:
-                artifact_storing.store_output_of(job)
-                job.refresh_from_db(fields=["output_state", "output_root", "output_files", "output_error"])
+        if job.output_state != OutputState.STORED and (is_spread or folder is None):
+            artifact_storing.store_output_of(job)
+            job.refresh_from_db(fields=["output_state", "output_root", "output_files", "output_error"])
+            if folder is None and job.output_state == OutputState.FAILED:
+                faults[attempt.pk] = job.output_error
     return faults
 
 

@@ -21,8 +21,8 @@ from compute.adapters.kubernetes import manifests, nodes, states, storage
 from compute.adapters.kubernetes.connections import PodConnection, PodTerminal
 from compute.adapters.kubernetes.manifests import FORGOTTEN, VERDICT, PodSettings, object_name
 from compute.adapters.kubernetes.pod_cache import PodCache
-from compute.adapters.kubernetes.pod_logs import PodLogs
 from compute.adapters.kubernetes.states import Verdict
+from compute.adapters.stamped_logs import StampedLogs
 from compute.adapters.stored_outputs import SentOutput, StoredOutputs
 from compute.engine.ports import (
     ClusterFacts,
@@ -85,7 +85,7 @@ class KubernetesDriver:
         self._claims_path = f"{core}/persistentvolumeclaims"
         self._selector = manifests.selector(settings)
         self._cache = PodCache(gateway, self._pods_path, f"{self._selector},!{FORGOTTEN}")
-        self._logs = PodLogs(folder, gateway)
+        self._logs = StampedLogs(folder, gateway)
         # What saves calls to the process that starts and follows a job: it asks for both again where it does not know.
         self._secret_forms: dict[str, list[bytes]] = {}
         self._forgotten: dict[str, int] = {}

@@ -133,7 +133,7 @@ def test_a_resource_that_makes_no_sense_is_refused(site_admin, name, kind, decla
 def test_a_kind_that_does_not_exist_is_refused_and_those_that_do_are_named(site_admin, home):
     with pytest.raises(
         InvalidResource,
-        match=r"'floppy' is no kind of compute resource. There are: simulated, local, kubernetes, ssh\.",
+        match=r"'floppy' is no kind of compute resource. There are: simulated, local, kubernetes, ssh, docker\.",
     ):
         resources.attach_resource(actor=site_admin, name="new", kind="floppy")
 

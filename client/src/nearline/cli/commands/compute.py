@@ -81,7 +81,12 @@ def attach_resource(  # noqa: PLR0917 (each is an option of the command line)
     storage_class: Annotated[str, typer.Option("--storage-class", help="For cached commits and checkpoints.")] = "",
     cache_size: Annotated[str, typer.Option("--cache-size", help="Of all volumes together, as 2TB.")] = "",
     ssh: Annotated[str, typer.Option("--ssh", metavar="USER@HOST[:PORT]", help="A Linux host, and as whom.")] = "",
-    key: Annotated[Path | None, typer.Option("--key", help="The private key that the host lets in.")] = None,
+    docker: Annotated[
+        str, typer.Option("--docker", metavar="URL", help="A Docker daemon: unix:///var/run/docker.sock, or https.")
+    ] = "",
+    certificate: Annotated[Path | None, typer.Option("--cert", help="The certificate that the daemon lets in.")] = None,
+    authority: Annotated[Path | None, typer.Option("--ca", help="The certificate that signed the daemon's.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="The private key that host or daemon let in.")] = None,
     known_host: Annotated[
         Path | None, typer.Option("--known-host", help="A file with the host's line of known_hosts. Else it is asked.")
     ] = None,
@@ -91,9 +96,11 @@ def attach_resource(  # noqa: PLR0917 (each is an option of the command line)
     ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another setting.")] = None,
 ) -> None:
-    """Attach a cluster, a Linux host by SSH, or simulated nodes."""
-    if [kubeconfig is not None, bool(ssh), simulated is not None].count(True) != 1:
-        raise InvalidRequest("Name a cluster or a host.", hint="Give --kubeconfig FILE, or --ssh USER@HOST --key FILE.")
+    """Attach a cluster, a Linux host by SSH, a Docker daemon, or simulated nodes."""
+    if [kubeconfig is not None, bool(ssh), bool(docker), simulated is not None].count(True) != 1:
+        raise InvalidRequest(
+            "Name a cluster or a host.", hint="Give --kubeconfig FILE, --ssh USER@HOST --key FILE, or --docker URL."
+        )
     given = dict(map(_read_setting, settings or []))
     if simulated is not None:
         _attach(context, name, "simulated", {**_SIMULATED_NODE, **given, "nodes": str(simulated)})
@@ -104,6 +111,11 @@ def attach_resource(  # noqa: PLR0917 (each is an option of the command line)
         given |= {"storage_class": storage_class, "cache_bytes": cache_size}
         given |= {"skip_storage_probe": "true" if no_probe else ""}
         _attach(context, name, "kubernetes", given)
+        return
+    if docker:
+        files = {"docker_ca": authority, "docker_certificate": certificate, "docker_key": key}
+        given |= {name: _read_file(path) for name, path in files.items() if path is not None}
+        _attach(context, name, "docker", {**given, "docker_url": docker, "docker_image": image})
         return
     if key is None:
         raise InvalidRequest("A host lets nobody in without a key.", hint="Give --key FILE.")

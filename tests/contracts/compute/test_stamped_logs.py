@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from compute.adapters.kubernetes.pod_logs import PodLogs
+from compute.adapters.stamped_logs import StampedLogs
 from core.kubernetes.gateway import Refusal
 
 
@@ -38,7 +38,7 @@ def pods():
 
 @pytest.fixture
 def logs(pods, tmp_path):
-    return PodLogs(tmp_path, pods)
+    return StampedLogs(tmp_path, pods)
 
 
 def fetch(logs, *, has_ended=False, secrets=()):
@@ -127,7 +127,7 @@ def test_a_removed_log_is_empty(logs, pods):
 
 def fetch_parts(logs, replicas, *, has_ended=False):
     for name, replica in replicas.items():
-        PodLogs(logs._folder, replica).fetch(name, "/log", list, has_ended=has_ended, is_part=True)
+        StampedLogs(logs._folder, replica).fetch(name, "/log", list, has_ended=has_ended, is_part=True)
 
 
 def test_the_logs_of_replicas_are_one_log_in_the_order_of_time_whoever_joins_it(logs, tmp_path):
@@ -143,7 +143,7 @@ def test_the_logs_of_replicas_are_one_log_in_the_order_of_time_whoever_joins_it(
 
     replicas["ring-1"].print(29, b"d")
     fetch_parts(logs, replicas, has_ended=True)
-    other = PodLogs(tmp_path / "other", Pods())
+    other = StampedLogs(tmp_path / "other", Pods())
     other._folder.mkdir()
     fetch_parts(other, replicas, has_ended=True)
     for each in (logs, other):

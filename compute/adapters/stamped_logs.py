@@ -1,8 +1,8 @@
-"""Logs of pods by byte offsets, which the cluster's API does not know: what was read once is kept in a file here.
+"""Logs of containers by byte offsets, which their API does not know: what was read once is kept in a file here.
 
-A node keeps the last 10 MiB of a log or so, hence a log is read while it is written. The files are a cache: whoever
-has none reads from the beginning of what the node still has. The logs of a gang's replicas become one log, in the order
-of time, so that it is the same wherever it is joined.
+A node of a cluster keeps the last 10 MiB of a log or so, hence a log is read while it is written. The files are a
+cache: whoever has none reads from the beginning of what the node still has. The logs of a gang's replicas become one
+log, in the order of time, so that it is the same wherever it is joined.
 """
 
 import fcntl
@@ -14,14 +14,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 import structlog
 
 from compute.engine.job_spec import DEFAULT_LOG_LIMIT_BYTES
 from compute.engine.masking import mask
 from compute.engine.ports import LogChunk
-from core.kubernetes.gateway import Gateway, Refusal
+from core.kubernetes.gateway import Refusal
 
 log = structlog.get_logger(__name__)
 
@@ -48,12 +48,19 @@ class _Position:
     taken: Sequence[int] = ()
 
 
-class PodLogs:
-    """The logs of one cluster. Several processes may read the same log at once."""
+class LogSource(Protocol):
+    """What gives out logs as the API of a cluster does: by its words for the parts of a query."""
 
-    def __init__(self, folder: Path, gateway: Gateway) -> None:
+    def stream(self, path: str, read_s: float, **query: str) -> Iterator[bytes]:
+        """Yield lines that begin with time stamps. Raises Refusal."""
+
+
+class StampedLogs:
+    """The logs of one place. Several processes may read the same log at once."""
+
+    def __init__(self, folder: Path, source: LogSource) -> None:
         self._folder = folder
-        self._gateway = gateway
+        self._source = source
 
     def read(self, name: str, offset: int, limit: int) -> LogChunk:
         """Return what is known of a log."""
@@ -85,7 +92,7 @@ class PodLogs:
         """Read on in the log at a path of the API. `has_ended`: what it has now is all of it.
 
         With `follow_s` what is printed in the next so many seconds is read too. One that `is_part` of a joined log is
-        kept with its time stamps. Raises ClusterUnreachable.
+        kept with its time stamps. Raises what the source raises.
         """
         name = _part_of(name) if is_part else name
         # Who follows a log stops soon after its command has.
@@ -99,7 +106,7 @@ class PodLogs:
             if follow_s:
                 query["follow"] = "true"
             try:
-                lines = _lines(self._gateway.stream(path, read_s=10 + follow_s, **query), is_whole=has_ended)
+                lines = _lines(self._source.stream(path, read_s=10 + follow_s, **query), is_whole=has_ended)
                 position = self._append(name, position, lines, read_secrets(), with_stamps=is_part)
             except Refusal as error:  # it has not started yet, or its node has removed it
                 log.debug("log.refused", pod=name, error=error.message)

@@ -1,0 +1,86 @@
+"""A Docker daemon as a place where jobs run."""
+
+import secrets
+from pathlib import Path
+
+import pytest
+
+from compute.adapters.docker.containers import ContainerSettings
+from compute.adapters.docker.driver import DockerDriver
+from compute.adapters.docker.engine import Address, Engine
+from compute.engine.ports import Launch
+from nearline.content import archives
+from tests.contracts.compute.docker.daemon import USER_IMAGE, Daemon
+from tests.contracts.compute_driver import Place, make_launch
+
+
+class DockerPlace(Place):
+    """A resource at a daemon. `trees` are folders by the roots under which jobs mount them."""
+
+    def __init__(self, daemon: Daemon, folder: Path) -> None:
+        self.daemon, self.folder = daemon, folder
+        self.settings = ContainerSettings(resource=secrets.token_hex(8), network="none")
+        self.trees: dict[str, Path] = {}
+        self.restart()
+
+    def make(self, name: str, command: str, **spec) -> Launch:
+        return make_launch(name, command, **({"image": USER_IMAGE} | spec))
+
+    def start(self, name: str, command="true", **spec) -> Launch:
+        launch = self.make(name, command, **spec)
+        self.driver.start(launch)
+        return launch
+
+    def start_quick(self, name: str) -> Launch:
+        leave = "cd $NEARLINE_OUTPUT; mkdir deep; echo 42 > deep/answer.txt; touch empty"
+        return self.start(name, f"{leave}; echo one; echo two")
+
+    def start_endless(self, name: str) -> Launch:
+        return self.start(name, "exec sleep 600")
+
+    def restart(self) -> None:
+        """Begin again with nothing of what the last one kept on this host."""
+        self.engine = Engine(Address(self.daemon.url))
+        self.driver = DockerDriver(
+            self.engine,
+            self.settings,
+            folder=self.folder / secrets.token_hex(4),
+            open_source=lambda tree: archives.pack(self.trees[tree.root]),
+            list_gpus=list,
+            is_here=True,
+        )
+
+    def read_log(self, name: str) -> str:
+        return self.driver.read_log(name, 0, 1_000_000).data.decode()
+
+    def containers(self) -> list[dict]:
+        return self.engine.get("/containers/json", all="true", filters=self.driver._filters())
+
+    def close(self) -> None:
+        for container in self.containers():
+            self.engine.delete(f"/containers/{container['Id']}", force="true")
+        self.engine.close()
+
+
+@pytest.fixture(scope="session")
+def daemon():
+    daemon = Daemon()
+    yield daemon
+    daemon.close()
+
+
+@pytest.fixture
+def place(daemon, tmp_path):
+    place = DockerPlace(daemon, tmp_path)
+    yield place
+    place.close()
+
+
+@pytest.fixture
+def own_place(tmp_path):
+    """A place whose daemon the test may kill."""
+    daemon = Daemon()
+    place = DockerPlace(daemon, tmp_path)
+    yield place
+    place.engine.close()
+    daemon.close()

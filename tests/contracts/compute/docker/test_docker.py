@@ -1,0 +1,5 @@
+from tests.contracts.compute_driver import ComputeDriverContract
+
+
+class TestDockerDriver(ComputeDriverContract):
+    pass
