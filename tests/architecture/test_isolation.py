@@ -15,6 +15,7 @@ TASKS_OF_ONE_ITEM = {
     "datasets.tasks:schedule_scrubs": "only enqueues; what it enqueues is isolated",
     "scheduler.tasks:collect_receipts": "is a few statements",
     "scheduler.tasks:learn_packing": "writes one row",
+    "scheduler.tasks:sample_nodes": "writes one sample of everything, or none",
     "scheduler.tasks:sample_usage": "writes one sample of everything, or none",
 }
 # Loops inside the work on one item, or inside one batch that `in_batch` does again one by one.
