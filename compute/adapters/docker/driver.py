@@ -418,7 +418,7 @@ class DockerDriver:
         """Wait for an event of the daemon. Those since the last one are told at once."""
         if not self._news_since:
             info = self._ask(lambda: self._engine.get("/info"))
-            self._news_since = f"{datetime.fromisoformat(info['SystemTime'][:26] + '+00:00').timestamp():.9f}"
+            self._news_since = f"{_time(info['SystemTime']).timestamp():.9f}"
         filters = {"label": [f"{RESOURCE}={self._settings.resource}"], "event": ["start", "die"]}
         query = {"since": self._news_since, "filters": json.dumps(filters)}
         with _refusal_as_ours():
