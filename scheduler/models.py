@@ -1,6 +1,7 @@
 """What the scheduler stores: pools, queues with quotas, nodes, workloads, placements and reservations of their pods."""
 
 from datetime import datetime
+from enum import StrEnum
 
 from django.db import models
 
@@ -354,6 +355,33 @@ class CycleDump(BaseModel):
 
     def __str__(self) -> str:
         return self.pk
+
+
+class ChangeKind(StrEnum):
+    """What has changed: a workload (new, changed, its reservations, gone), a node, or the prices of capacity."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    RESERVED = "reserved"
+    GONE = "gone"
+    NODE = "node"
+    PACKING = "packing"
+
+
+class Change(models.Model):
+    """A change of what cycles read, in the order in which they happened. The database writes these rows by triggers.
+
+    `key` is the id of the row that changed, of pods that of their workload. `at` is the id of the transaction, on
+    databases on which several write at once; else 0. The newest rows are kept.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    kind = models.CharField(max_length=8)
+    key = models.CharField(max_length=32)
+    at = models.BigIntegerField(default=0, db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
 
 
 class PoolSample(BaseModel):

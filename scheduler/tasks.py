@@ -1,7 +1,7 @@
 """Background tasks of the scheduler."""
 
 from core.tasks import Queue, task
-from scheduler.workers import cycle, node_spans, packing, receipts, strays, usage
+from scheduler.workers import change_log, cycle, node_spans, packing, receipts, strays, usage
 
 
 @task("scheduler.cycle", queue=Queue.WATCH, every_s=1.0, find_work=cycle.find_waiting, handover=2)
@@ -32,6 +32,12 @@ def requeue_strays() -> None:
 def collect_receipts() -> None:
     """Delete receipts of evictions, and dumps of cycles, that are older than they are kept."""
     receipts.collect()
+
+
+@task("scheduler.collect_changes", queue=Queue.TIDY, every_s=600.0)
+def collect_changes() -> None:
+    """Delete all but the newest rows of the log of changes."""
+    change_log.collect()
 
 
 @task("scheduler.sample_usage", queue=Queue.TIDY, every_s=60.0)

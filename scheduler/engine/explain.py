@@ -58,7 +58,16 @@ def explain(session: Session) -> list[Explain]:
     if not session.waiting:
         return []
     explainer = _Explainer(session)
-    return [Explain(job_id, *explainer.answer(session.waiting[job_id])) for job_id in sorted(session.waiting)]
+    answers: dict[str, _Answer] = {}
+    for kinds in session.waiting_lines.settled().values():
+        for kind, line in kinds.items():
+            shared = None
+            for _, job in line:
+                if kind is None or job.waiting < len(job.pods) or job in session.reserved_nodes:
+                    answers[job.view.id] = explainer.answer(job)
+                else:
+                    shared = answers[job.view.id] = shared or explainer.answer(job)
+    return [Explain(job_id, *answers[job_id]) for job_id in sorted(session.waiting)]
 
 
 class _Explainer:

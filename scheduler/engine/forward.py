@@ -17,7 +17,6 @@ from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.decisions import StopCode
 from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import ACTIVE
-from scheduler.engine.rules import reservation
 from scheduler.engine.run_times import UNKNOWN, RunTimes
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import JobView, PodState, PodView, Policy, Snapshot
@@ -398,7 +397,7 @@ class _Pass:
         for job_id in self.session.waiting.keys() & self._waits_from_s.keys():
             view = self.views[job_id]
             waited_s = (self.now_s - self._waits_from_s[job_id]) // _MINUTE_S * _MINUTE_S
-            if reservation.is_time(policy, waited_s) is not reservation.is_time(policy, view.waited_s):
+            if policy.reserves_after(waited_s) is not policy.reserves_after(view.waited_s):
                 changed[job_id] = replace(view, waited_s=waited_s)
         for job_id, run in self.runs.items():
             if (view := self.views[job_id]).running_for_s is not None:

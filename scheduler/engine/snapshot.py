@@ -355,6 +355,19 @@ class Policy:
     surplus_min_runtime_s: float = 0.0
     surplus_evictions_at_most: int = 2
 
+    def reserves_after(self, waited_s: float | None) -> bool:
+        """Return whether nodes are reserved after such a wait: for some time after some waiting, and then again.
+
+        Each time twice as much waiting goes by before, so capacity that turns out to be of no use stands empty ever
+        more seldom. Nothing has to be remembered between cycles.
+        """
+        if self.reserve_after_s is None or waited_s is None:
+            return False
+        end_s = self.reserve_after_s + self.reserve_for_s
+        while waited_s >= end_s:
+            end_s *= 2
+        return waited_s >= end_s - self.reserve_for_s
+
 
 NEARLINE = Policy()
 """The default: the rules of the open-sourced Run:AI scheduler, and what Nearline adds to them."""

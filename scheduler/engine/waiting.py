@@ -39,7 +39,10 @@ class WaitingLines:
             self._take_out(job)
         for job in self._touched:
             if job.waiting:
-                kind, key = self._places[job] = kind_of(job), job.order(by_priority=self._policy.priorities)
+                kind, key = self._places[job] = (
+                    kind_of(job, self._policy),
+                    job.order(by_priority=self._policy.priorities),
+                )
                 line = self._lines.setdefault(job.queue, {}).setdefault(kind, [])
                 if is_many:
                     line.append((key, job))
@@ -64,7 +67,7 @@ def line_up(jobs: Iterable[Job], policy: Policy) -> Lines:
     """Return some jobs in lines."""
     lines: dict[QueueState, dict[Kind, Line]] = {}
     for job in jobs:
-        line = lines.setdefault(job.queue, {}).setdefault(kind_of(job), [])
+        line = lines.setdefault(job.queue, {}).setdefault(kind_of(job, policy), [])
         line.append((job.order(by_priority=policy.priorities), job))
     _sort(lines)
     return lines
@@ -81,11 +84,11 @@ def _key(entry: tuple[Key, Job]) -> Key:
     return entry[0]
 
 
-def kind_of(job: Job) -> Kind:
+def kind_of(job: Job, policy: Policy) -> Kind:
     """Return the kind of a job; None where it holds capacity or may not run everywhere."""
     view = job.view
     if job.holding or not all(pod.may_run_anywhere for pod in view.pods):
         return None
     shapes = tuple(pod.shape for pod in job.pods)
-    is_guarded = view.waited_s is not None
+    is_guarded = policy.reserves_after(view.waited_s)
     return shapes, view.structure, view.pools, view.priority, view.is_preemptible, view.may_evict, is_guarded

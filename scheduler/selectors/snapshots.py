@@ -1,15 +1,17 @@
-"""Reading the database as the engine sees it: who waits and what runs by id, and the rows of what is new or other."""
+"""Reading the database as the engine sees it: everything once, and then the rows of what has changed."""
 
+import heapq
+import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import lru_cache, partial
-from operator import itemgetter
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from django.db.models import BigIntegerField, CharField, DateTimeField, F, Model, QuerySet, Value
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
 
 from core import clock, orm
 from core.prepared import prepared
@@ -26,16 +28,15 @@ from scheduler.engine.snapshot import (
     Request,
     WorkRules,
 )
-from scheduler.engine.states import WorkloadState
-from scheduler.models import FIRST_POD, Node, Packing, Placement, Queue, Reservation, Workload
+from scheduler.engine.states import HOLDING, LIVE, WorkloadState
+from scheduler.models import FIRST_POD, Node, Packing, Queue, Reservation, Workload
+from scheduler.selectors.changes import ChangeReader, News
 from scheduler.selectors.packing import find_packing
 from scheduler.selectors.workloads import list_enqueued_here
 
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
-M = TypeVar("M", bound=Model)
 StoredAnswer = tuple[str, str, str | None]
 
+_NO_TIME = timedelta()
 _MINUTE = timedelta(minutes=1)
 _MIB = 2**20
 _NOMINAL_MIB = 1000
@@ -66,23 +67,77 @@ class ClusterView:
         return replace(self, jobs={job_id: job for job_id, job in self.jobs.items() if job_id not in job_ids})
 
 
+@dataclass(frozen=True)
+class _Node:
+    pool_id: str
+    revision: int
+    view: NodeView
+    device_names: frozenset[str]
+
+
+class _Row(NamedTuple):
+    """A workload that is pending or holds capacity, with one of its placements if it has any. JSON is still text."""
+
+    pk: str
+    queue_id: str
+    resource_id: str
+    pod_sets_text: str
+    has_many_pods: bool
+    priority: int
+    is_preemptible: bool
+    enqueued_at: datetime
+    requeued_at: datetime | None
+    placed_at: datetime | None
+    evictions: int
+    name: str
+    title: str
+    missing_bytes_text: str | None
+    state: str
+    reason_code: str
+    reason: str
+    answer_id: str | None
+    placement_id: str
+    pod: str
+    node_id: str
+    gpus: str
+    held_since: datetime
+    evicting_since: datetime | None
+    saved_at_s: int
+
+    def __str__(self) -> str:
+        return self.title or self.name
+
+    @property
+    def pod_sets(self) -> Sequence[Mapping[str, Any]]:
+        """The kinds of its pods. Equal ones are one object."""
+        pod_sets: Sequence[Mapping[str, Any]] = _parsed(self.pod_sets_text)
+        return pod_sets
+
+    @property
+    def missing_bytes(self) -> Mapping[str, int] | None:
+        """The bytes of its data that have yet to be brought to each resource."""
+        return None if self.missing_bytes_text is None else _parsed(self.missing_bytes_text)
+
+
 class SnapshotReader:
     """Reads the scheduler's rows as the engine sees them. Only what has changed since the last call is read again.
 
-    What has not changed is the same object as before. A pending workload changes only its answer, or its revision; a
-    placement only when it is evicted or its job saves a checkpoint, and a node only with a new revision.
+    What has not changed is the same object as before, up to the view of a pool.
     """
 
     def __init__(self) -> None:
-        self._nodes: dict[tuple[str, int], _Node] = {}
-        self._waiting: dict[tuple[str, int, int], _WaitingJob] = {}
-        self._running: dict[tuple[str, int, int], _PlacedPod] = {}
-        self._packing: tuple[Packing, datetime] | None = None
-
-    @property
-    def packing(self) -> Packing | None:
+        self._changes = ChangeReader()
+        self._nodes: dict[str, _Node] = {}
+        self._queues: Sequence[tuple[str, QueueView]] = ()
+        self._reservations = _Reservations(())
+        self._jobs: dict[str, tuple[JobView, ...]] = {}
+        self._answers: dict[str, StoredAnswer] = {}
+        self._ages: Mapping[str, Sequence[float]] = {}
+        self._smallest = 0
+        self._due: list[tuple[datetime, str]] = []
+        self._views: Mapping[str, ClusterView] = {}
+        self.packing: Packing | None = None
         """The prices of capacity that were in use when the state was read."""
-        return None if self._packing is None else self._packing[0]
 
     def read(
         self, waiting: Sequence[Workload] | None = None, *, changed: Mapping[str, QueueView] = _UNCHANGED
@@ -92,104 +147,183 @@ class SnapshotReader:
         `waiting` replaces the pending workloads, `changed` queues by their ids.
         """
         now = clock.now()
-        facts = _read_facts(with_pending=waiting is None)
-        self._nodes = _update(self._nodes, {(pk, revision): pk for pk, revision in facts.nodes}, _read_nodes)
-        self._packing = self._packing_now(facts.packing)
-        queues = [(row.pool_id, changed.get(row.pk) or view_queue(row)) for row in _queues()]
-        reservations = _Reservations(Reservation.objects.order_by("pk") if facts.has_reservations else ())
-        answers: Mapping[str, StoredAnswer] = {}
-        if waiting is None:
-            present = {(pk, evictions, revision): pk for pk, evictions, revision, _ in facts.pending}
-            answers = {pk: answer for pk, *_, answer in facts.pending}
-            # What this thread's task has just enqueued, and nobody has changed since, need not be read.
-            enqueued = {(row.pk, row.evictions, row.revision): row for row in list_enqueued_here().values()}
-            new = {key: _waiting(row) for key, row in enqueued.items() if key in present}
-            self._waiting = _update(new | self._waiting, present, _read_waiting)
-            pending = self._with_waits(now)
-        else:
-            pending = [view_pending(workload) for workload in waiting]
-        revisions = dict(self._nodes.keys())
-        running = {
-            (pk, revisions.get(node_id, 0), saved_at_s): pk
-            for pk, node_id, saved_at_s, since in facts.placements
-            if since is None
-        }
-        evicted = [pk for pk, *_, since in facts.placements if since is not None]
-        nodes = {pk: node.view for (pk, _), node in self._nodes.items()}
-        self._running = _update(self._running, running, partial(_read_running, nodes))
-        ages = _ages_that_matter([queue for _, queue in queues])
-        held = [
-            _with_age(placed, ages[placed.job.queue_id], now) if placed.job.queue_id in ages else placed
-            for placed in self._running.values()
-        ]
-        terminating = _read_terminating(evicted, nodes, now) if evicted else []
-        jobs = _join(pending, held, terminating, reservations)
-        return self._by_pool(queues, jobs, answers)
+        news = self._changes.read()
+        if news.is_all or news.has_packing:
+            self.packing = find_packing()
+        has_other_queues, has_other_ages = self._read_queues(changed)
+        other_ids = self._read_nodes(news) if news.is_all or news.node_ids else set()
+        if has_other_ages:
+            other_ids |= self._jobs.keys()
+        if news.is_all or news.has_reservations:
+            self._reservations = _Reservations(Reservation.objects.order_by("pk"))
+        if news.is_all:
+            self._add([_Row(*row) for row in _all_live(sorted(HOLDING if waiting is not None else LIVE))], now)
+            self._jobs |= {workload.pk: (view_pending(workload),) for workload in waiting or ()}
+        elif changed_ids := {*news.workload_ids, *news.gone_ids, *self._take_due(now), *other_ids}:
+            self._change(changed_ids, news, now)
+        elif not (has_other_queues or news.node_ids):
+            return self._views
+        self._views = self._by_pool()
+        return self._views
 
-    def _by_pool(
-        self, queues: Sequence[tuple[str, QueueView]], jobs: Sequence[JobView], answers: Mapping[str, StoredAnswer]
-    ) -> Mapping[str, ClusterView]:
-        """Return what belongs to each pool: its nodes, its queues, and the jobs in these."""
-        pool_of = {queue.id: pool_id for pool_id, queue in queues}
-        pool_ids = sorted({*pool_of.values(), *(node.pool_id for node in self._nodes.values())})
-        if len(pool_ids) == 1:
-            jobs_of = {pool_ids[0]: {job.id: job for job in jobs if job.queue_id in pool_of}}
+    def _read_queues(self, changed: Mapping[str, QueueView]) -> tuple[bool, bool]:
+        """Read the queues; return whether they are other ones than before, and whether their work is seen otherwise."""
+        queues = [(row.pool_id, changed.get(row.pk) or view_queue(row)) for row in _queues()]
+        if queues == self._queues:
+            return False, False
+        ages, self._queues = self._ages, queues
+        self._ages = _ages_that_matter([queue for _, queue in queues])
+        return True, ages != self._ages
+
+    def _read_nodes(self, news: News) -> set[str]:
+        """Read the nodes that are new or changed; return the ids of the workloads that are seen otherwise now."""
+        if news.is_all:
+            self._nodes = _nodes_of(_all_nodes())
         else:
-            jobs_of = {pool_id: {} for pool_id in pool_ids}
+            known = {pk: node for pk, node in self._nodes.items() if pk not in news.node_ids}
+            rows = [row for batch in orm.in_batches(sorted(news.node_ids)) for row in _all_nodes().filter(pk__in=batch)]
+            self._nodes = dict(sorted((known | _nodes_of(rows)).items()))
+        sizes = (len(node.view.devices) for node in self._nodes.values())
+        smallest, self._smallest = self._smallest, min((size for size in sizes if size), default=0)
+        ids = set(self._answers) if smallest != self._smallest else set()
+        return ids | {pk for pk, jobs in self._jobs.items() if any(_is_on(job, news.node_ids) for job in jobs)}
+
+    def _take_due(self, now: datetime) -> set[str]:
+        """Return the ids of the workloads that are seen otherwise from now on though nothing of them changed."""
+        due_ids = set()
+        while self._due and self._due[0][0] <= now:
+            due_ids.add(heapq.heappop(self._due)[1])
+        return due_ids
+
+    def _change(self, workload_ids: Collection[str], news: News, now: datetime) -> None:
+        """Read some workloads anew; those of which nothing is left are gone."""
+        # What this thread's task has just enqueued need not be read.
+        enqueued = list_enqueued_here()
+        mine = [enqueued[pk] for pk in sorted(news.new_ids) if pk in enqueued]
+        unread = sorted(set(workload_ids).difference(news.gone_ids, {row.pk for row in mine}))
+        rows = [_Row(*row) for batch in orm.in_batches(unread) for row in _live_of(batch, sorted(LIVE))]
+        for pk in workload_ids:
+            self._jobs.pop(pk, None)
+            self._answers.pop(pk, None)
+        self._add(rows, now)
+        for row in mine:
+            self._put_pending(row, now)
+
+    def _add(self, rows: Iterable[_Row], now: datetime) -> None:
+        """Add the jobs of some workloads, of each all its rows."""
+        placed: dict[str, list[_Row]] = defaultdict(list)
+        for row in rows:
+            if row.placement_id is not None:
+                placed[row.pk].append(row)
+            elif row.state == WorkloadState.PENDING:
+                self._put_pending(row, now)
+        for pk, members in placed.items():
+            self._put(pk, *self._placed_jobs(members, now))
+
+    def _put_pending(self, row: Workload | _Row, now: datetime) -> None:
+        self._answers[row.pk] = (row.reason_code, row.reason, row.answer_id)
+        job, due_at = self._with_wait(view_pending(row), row.requeued_at or row.enqueued_at, now)
+        self._put(row.pk, (self._reservations.reserved(job),), due_at)
+
+    def _with_wait(self, job: JobView, since: datetime, now: datetime) -> tuple[JobView, datetime | None]:
+        """Return a pending job with its wait, where nodes may be reserved for it, and when that is another one.
+
+        All waits are told at full minutes, so that they change together.
+        """
+        if not 0 < self._smallest <= sum(pod.request.gpus for pod in job.pods):
+            return job, None
+        minute = now.replace(second=0, microsecond=0)
+        return replace(job, waited_s=max(minute - since, _NO_TIME) // _MINUTE * 60), minute + _MINUTE
+
+    def _placed_jobs(self, rows: Sequence[_Row], now: datetime) -> tuple[tuple[JobView, ...], datetime | None]:
+        """Return the jobs that the pods of a workload are, and when that changes though no row does.
+
+        A pod that terminates in one place while another one is reserved for it stands there as a job of its own.
+        """
+        rows = sorted(rows, key=lambda row: (row.evicting_since is not None, row.placement_id))
+        first = rows[0]
+        since = first.placed_at or first.held_since
+        saved_at = max(since.timestamp(), float(first.saved_at_s))
+        age_s, due_at = None, None
+        if first.evicting_since is None and (ages := self._ages.get(first.queue_id)):
+            age_s, due_at = _age(ages, since, now)
+        job = replace(view_pending(first), saved_at=saved_at, running_for_s=age_s)
+        pods = {pod_name(pod.id): pod for pod in job.pods}
+        apart: list[JobView] = []
+        for row in rows:
+            state, stuck_at = _state_of(row, now)
+            due_at = min((at for at in (due_at, stuck_at) if at is not None), default=None)
+            node = self._nodes.get(row.node_id)
+            devices = tuple(name for name in _names(row.gpus) if node is not None and name in node.device_names)
+            pod = replace(pods[row.pod], state=state, node_id=None if node is None else row.node_id, devices=devices)
+            if state is not PodState.RUNNING and self._reservations.find(pod, job.id) is not None:
+                apart.append(replace(job, id=row.placement_id, pods=(pod,), structure=_ONE_POD))
+            else:
+                pods[row.pod] = pod
+        return (*apart, self._reservations.reserved(replace(job, pods=tuple(pods.values())))), due_at
+
+    def _put(self, workload_id: str, jobs: Sequence[JobView], due_at: datetime | None) -> None:
+        self._jobs[workload_id] = tuple(jobs)
+        if due_at is not None:
+            heapq.heappush(self._due, (due_at, workload_id))
+
+    def _by_pool(self) -> Mapping[str, ClusterView]:
+        """Return what belongs to each pool: its nodes, its queues, and the jobs in these."""
+        pool_of = {queue.id: pool_id for pool_id, queue in self._queues}
+        pool_ids = sorted({*pool_of.values(), *(node.pool_id for node in self._nodes.values())})
+        jobs_of: dict[str, dict[str, JobView]] = {pool_id: {} for pool_id in pool_ids}
+        for jobs in self._jobs.values():
             for job in jobs:
                 if (pool_id := pool_of.get(job.queue_id)) is not None:
                     jobs_of[pool_id][job.id] = job
+        answers = dict(self._answers)
+        nodes_of = {id_: {pk: node for pk, node in self._nodes.items() if node.pool_id == id_} for id_ in pool_ids}
         return {
             pool_id: ClusterView(
-                nodes=[node.view for node in self._nodes.values() if node.pool_id == pool_id],
-                queues=[queue for owner, queue in queues if owner == pool_id],
+                nodes=[node.view for node in nodes_of[pool_id].values()],
+                queues=[queue for owner, queue in self._queues if owner == pool_id],
                 jobs=members,
-                revisions={pk: revision for (pk, revision), node in self._nodes.items() if node.pool_id == pool_id},
+                revisions={pk: node.revision for pk, node in nodes_of[pool_id].items()},
                 answers=answers,
             )
             for pool_id, members in jobs_of.items()
         }
 
-    def _with_waits(self, now: datetime) -> list[JobView]:
-        """Return the pending jobs; with their wait, by the minute, where nodes may be reserved for them."""
-        smallest = min((len(node.view.devices) for node in self._nodes.values() if node.view.devices), default=0)
-        return [
-            replace(view, waited_s=(now - since) // _MINUTE * 60) if 0 < smallest <= gpus else view
-            for view, since, gpus in self._waiting.values()
-        ]
 
-    def _packing_now(self, learnt_at: datetime | None) -> tuple[Packing, datetime] | None:
-        """Return the prices of capacity and when they were learnt; they are read when that is another moment."""
-        if learnt_at is None or (self._packing is not None and self._packing[1] == learnt_at):
-            return self._packing if learnt_at is not None else None
-        row = find_packing()
-        return None if row is None else (row, learnt_at)
+@lru_cache(maxsize=10_000)
+def _parsed(text: str) -> Any:
+    return json.loads(text)
 
 
-class _WaitingJob(NamedTuple):
-    """A pending job, since when it waits, and the GPUs of all its pods."""
-
-    view: JobView
-    since: datetime
-    gpus: float
+@lru_cache(maxsize=10_000)
+def _names(gpus: str) -> tuple[str, ...]:
+    """Return the names of the devices that a placement holds."""
+    return tuple(str(index) for index, _ in json.loads(gpus))
 
 
-@dataclass(frozen=True)
-class _Node:
-    pool_id: str
-    view: NodeView
+def _live(states: Collection[str]) -> QuerySet[Any, tuple[Any, ...]]:
+    text = TextField()
+    rows = Workload.objects.filter(state__in=states).order_by()
+    return rows.annotate(
+        pod_sets_text=Cast("pod_sets", text),
+        missing_bytes_text=Cast("missing_bytes", text),
+        gpus=Cast("placements__gpus", text),
+    ).values_list(
+        *("pk", "queue_id", "resource_id", "pod_sets_text", "has_many_pods", "priority", "is_preemptible"),
+        *("enqueued_at", "requeued_at", "placed_at", "evictions", "name", "title", "missing_bytes_text", "state"),
+        *("reason_code", "reason", "answer_id", "placements__pk", "placements__pod", "placements__node_id", "gpus"),
+        *("placements__created_at", "placements__evicting_since", "placements__saved_at_s"),
+    )
 
 
-@dataclass(frozen=True)
-class _PlacedPod:
-    """A pod that holds capacity, in its job: of several pods all the others of `job` are pending there.
+@prepared
+def _all_live(states: Collection[str]) -> QuerySet[Any, tuple[Any, ...]]:
+    return _live(states)
 
-    `since` is when the job got its place, in seconds.
-    """
 
-    job: JobView
-    pod: PodView
-    since: float
+@prepared
+def _live_of(workload_ids: Collection[str], states: Collection[str]) -> QuerySet[Any, tuple[Any, ...]]:
+    return _live(states).filter(pk__in=workload_ids)
 
 
 class _Reservations:
@@ -218,173 +352,32 @@ def _reserved(pod: PodView, row: Reservation) -> PodView:
     return replace(pod, state=PodState.RESERVED, node_id=row.node_id, devices=tuple(row.devices))
 
 
-def _join(
-    pending: Sequence[JobView],
-    running: Sequence[_PlacedPod],
-    terminating: Sequence[tuple[str, _PlacedPod]],
-    reservations: _Reservations,
-) -> list[JobView]:
-    """Return the jobs with the states of their pods.
-
-    A pod that terminates in one place while another one is reserved for it stands there as a job of its own.
-    """
-    jobs = [reservations.reserved(job) for job in pending]
-    jobs += [placed.job for placed in running if placed.job.structure is _ONE_POD]
-    several: dict[str, list[_PlacedPod]] = defaultdict(list)
-    for placed in [placed for placed in running if placed.job.structure is not _ONE_POD]:
-        several[placed.job.id].append(placed)
-    for placement_id, placed in terminating:
-        if reservations.find(placed.pod, placed.job.id) is not None:
-            jobs.append(replace(placed.job, id=placement_id, pods=(placed.pod,), structure=_ONE_POD))
-            again = replace(placed.pod, state=PodState.PENDING, node_id=None, devices=())
-            placed = replace(placed, pod=again)  # noqa: PLW2901 (it is pending beside the place that it leaves)
-        several[placed.job.id].append(placed)
-    for members in several.values():
-        pods = {placed.pod.id: placed.pod for placed in members}
-        job = members[0].job
-        job = replace(job, pods=tuple(pods.get(pod.id, pod) for pod in job.pods))
-        jobs.append(reservations.reserved(job))
-    return jobs
-
-
-def _update(before: Mapping[K, V], now: Mapping[K, str], read: Callable[[list[str]], Mapping[str, V]]) -> dict[K, V]:
-    """Return what there is now, by key. Only for keys that are new their rows are read, by id; some may be gone."""
-    found = read([pk for key, pk in now.items() if key not in before])
-    return {key: before[key] if key in before else found[pk] for key, pk in now.items() if key in before or pk in found}
-
-
-def _in_batches(read_rows: Callable[[Collection[str]], Iterable[M]], pks: Sequence[str]) -> list[M]:
-    return [row for batch in orm.in_batches(pks) for row in read_rows(batch)]
-
-
-@dataclass
-class _Facts:
-    """What there is at one moment, in the order of the keys.
-
-    Nodes with their revisions; pending workloads with their evictions, revisions and stored answers; placements with
-    their nodes, when their jobs saved last, and since when they are evicted; when the prices of capacity were learnt.
-    """
-
-    nodes: list[tuple[str, int]] = field(default_factory=list)
-    pending: list[tuple[str, int, int, StoredAnswer]] = field(default_factory=list)
-    placements: list[tuple[str, str, int, datetime | None]] = field(default_factory=list)
-    packing: datetime | None = None
-    has_reservations: bool = False
-
-
-def _read_facts(*, with_pending: bool) -> _Facts:
-    facts = _Facts()
-    for kind, pk, first, second, text_1, text_2, text_3, at in sorted(_all_facts(with_pending), key=itemgetter(1)):
-        match kind:
-            case "node":
-                facts.nodes.append((pk, first))
-            case "pending":
-                facts.pending.append((pk, first, second, (text_1, text_2, text_3)))
-            case "placement":
-                facts.placements.append((pk, text_1, first, at))
-            case "packing":
-                facts.packing = at
-            case "reservation":
-                facts.has_reservations = True
-    return facts
-
-
-_Fact = tuple[str, str, int, int, str, str, str | None, datetime | None]
-
-
-@prepared
-def _all_facts(with_pending: bool) -> QuerySet[Any, _Fact]:  # noqa: FBT001 (a prepared query takes no names)
-    """Return all of it by one statement, which sees one moment: what is requeued meanwhile is pending or placed."""
-    workloads = Workload.objects.filter(state=WorkloadState.PENDING)
-    others = [
-        _facts_of("node", Node.objects.all(), first=F("revision")),
-        _facts_of("packing", Packing.objects.all(), at=F("learnt_at")),
-        _facts_of("reservation", Reservation.objects.all()),
-    ]
-    if with_pending:
-        counts = {"first": F("evictions"), "second": F("revision")}
-        texts = {"text_1": F("reason_code"), "text_2": F("reason"), "text_3": F("answer_id")}
-        others.append(_facts_of("pending", workloads, **counts, **texts))
-    columns = {"first": F("saved_at_s"), "text_1": F("node_id"), "at": F("evicting_since")}
-    placements = _facts_of("placement", Placement.objects.all(), **columns)
-    return placements.union(*others, all=True)
-
-
-def _facts_of(kind: str, rows: QuerySet[Any, Any], **columns: F) -> QuerySet[Any, _Fact]:
-    text = Value("", output_field=CharField())
-    number = Value(0, output_field=BigIntegerField())
-    empty = {"first": number, "second": number, "text_1": text, "text_2": text, "text_3": text}
-    at = Value(None, output_field=DateTimeField())
-    named = {"kind": Value(kind, output_field=CharField()), **empty, "at": at, **columns}
-    found: QuerySet[Any, _Fact] = rows.order_by().annotate(**named).values_list("kind", "pk", *list(named)[1:])
-    return found
-
-
 @prepared
 def _queues() -> QuerySet[Queue]:
     return Queue.objects.select_related("project").order_by("pk")
 
 
-@prepared
-def _workloads(pks: Collection[str]) -> QuerySet[Workload]:
-    return Workload.objects.filter(pk__in=pks).order_by("pk")
+def _all_nodes() -> QuerySet[Node]:
+    return Node.objects.prefetch_related("gpus").order_by("pk")
 
 
-@prepared
-def _placed(pks: Collection[str]) -> QuerySet[Placement]:
-    return Placement.objects.filter(pk__in=pks).select_related("workload").order_by("pk")
+def _nodes_of(rows: Iterable[Node]) -> dict[str, _Node]:
+    return {row.pk: _Node(row.pool_id, row.revision, _view_node(row), _device_names(row)) for row in rows}
 
 
-def _read_nodes(pks: list[str]) -> dict[str, _Node]:
-    nodes = Node.objects.prefetch_related("gpus").order_by("pk")
-    rows = _in_batches(lambda batch: nodes.filter(pk__in=batch), pks)
-    return {row.pk: _Node(row.pool_id, _view_node(row)) for row in rows}
+def _state_of(row: _Row, now: datetime) -> tuple[PodState, datetime | None]:
+    """Return the state of a pod that holds capacity, and when it is another one though the row is not."""
+    if row.evicting_since is None:
+        return PodState.RUNNING, None
+    stuck_at = row.evicting_since + _STUCK_AFTER
+    return (PodState.STUCK_TERMINATING, None) if now >= stuck_at else (PodState.TERMINATING, stuck_at)
 
 
-def _read_waiting(pks: list[str]) -> dict[str, _WaitingJob]:
-    return {row.pk: _waiting(row) for row in _in_batches(_workloads, pks)}
-
-
-def _waiting(row: Workload) -> _WaitingJob:
-    view = view_pending(row)
-    return _WaitingJob(view, row.waits_since, sum(pod.request.gpus for pod in view.pods))
-
-
-def _read_running(nodes: Mapping[str, NodeView], pks: list[str]) -> dict[str, _PlacedPod]:
-    """Return the views of pods that run. The work of a job is safe up to its last checkpoint, or to its start."""
-    rows = _in_batches(_placed, pks)
-    jobs: dict[str, JobView] = {}
-    return {row.pk: _view_placed(row, jobs, nodes, PodState.RUNNING) for row in rows}
-
-
-def _read_terminating(pks: Sequence[str], nodes: Mapping[str, NodeView], now: datetime) -> list[tuple[str, _PlacedPod]]:
-    rows = _in_batches(_placed, pks)
-    jobs: dict[str, JobView] = {}
-    return [(row.pk, _view_placed(row, jobs, nodes, _terminating_state(row, now))) for row in rows]
-
-
-def _terminating_state(row: Placement, now: datetime) -> PodState:
-    is_stuck = now - (row.evicting_since or now) >= _STUCK_AFTER
-    return PodState.STUCK_TERMINATING if is_stuck else PodState.TERMINATING
-
-
-def _view_placed(
-    row: Placement, jobs: dict[str, JobView], nodes: Mapping[str, NodeView], state: PodState
-) -> _PlacedPod:
-    """Return a pod that holds capacity, in its job. What it held of devices that are gone is skipped."""
-    workload = row.workload
-    job = jobs.get(workload.pk)
-    if job is None:
-        since = workload.placed_at or row.created_at
-        saved_at = max(since.timestamp(), float(row.saved_at_s))
-        job = jobs[workload.pk] = replace(view_pending(workload), saved_at=saved_at)
-    node = nodes.get(row.node_id)
-    known = {str(device) for device in node.devices} if node is not None else set()
-    devices = tuple(str(index) for index, _ in row.gpus if str(index) in known)
-    pending = next(pod for pod in job.pods if pod_name(pod.id) == row.pod) if workload.has_many_pods else job.pods[0]
-    pod = replace(pending, state=state, node_id=None if node is None else node.id, devices=devices)
-    since_s = (workload.placed_at or row.created_at).timestamp()
-    return _PlacedPod(job if workload.has_many_pods else replace(job, pods=(pod,)), pod, since_s)
+def _is_on(job: JobView, node_ids: Collection[str]) -> bool:
+    """Return whether a pod of a job holds capacity on one of these nodes, or on one that was not known."""
+    return any(
+        pod.state is not PodState.PENDING and (pod.node_id is None or pod.node_id in node_ids) for pod in job.pods
+    )
 
 
 def view_queue(queue: Queue) -> QueueView:
@@ -430,10 +423,12 @@ def _ages_that_matter(queues: Sequence[QueueView]) -> Mapping[str, Sequence[floa
     return found
 
 
-def _with_age(placed: "_PlacedPod", ages: Sequence[float], now: datetime) -> "_PlacedPod":
-    """Return what runs with its age, as the last one that matters: so a view changes no more often than it must."""
-    age_s = now.timestamp() - placed.since
-    return replace(placed, job=replace(placed.job, running_for_s=max((age for age in ages if age <= age_s), default=0)))
+def _age(ages: Sequence[float], since: datetime, now: datetime) -> tuple[float, datetime | None]:
+    """Return how long a job has run, as the last of the ages that matter, and when the next one is reached."""
+    age_s = (now - since).total_seconds()
+    reached = [age for age in ages if age <= age_s]
+    due_at = since + timedelta(seconds=ages[len(reached)]) if len(reached) < len(ages) else None
+    return reached[-1] if reached else 0.0, due_at
 
 
 def pod_name(engine_id: str) -> str:
@@ -466,6 +461,10 @@ def request_of(  # noqa: PLR0917 (by position, as it is asked for each pod)
     )
 
 
+def _device_names(node: Node) -> frozenset[str]:
+    return frozenset(str(gpu.index) for gpu in node.gpus.all())
+
+
 def _view_node(node: Node) -> NodeView:
     gpus = node.gpus.all()
     return NodeView(
@@ -484,7 +483,7 @@ def _view_node(node: Node) -> NodeView:
     )
 
 
-def view_pending(workload: Workload) -> JobView:
+def view_pending(workload: Workload | _Row) -> JobView:
     """Return a workload of which no pod is placed."""
     if workload.has_many_pods:
         pods, structure = _pods_of(workload), _structure_of(workload)
@@ -506,7 +505,7 @@ def view_pending(workload: Workload) -> JobView:
     )
 
 
-def _pods_of(workload: Workload) -> tuple[PodView, ...]:
+def _pods_of(workload: Workload | _Row) -> tuple[PodView, ...]:
     return tuple(
         PodView(
             f"{workload.pk}/{pods['name']}-{index}", PodState.PENDING, _request_of(pods, workload), pod_set=pods["name"]
@@ -516,11 +515,11 @@ def _pods_of(workload: Workload) -> tuple[PodView, ...]:
     )
 
 
-def _structure_of(workload: Workload) -> GroupView:
+def _structure_of(workload: Workload | _Row) -> GroupView:
     return GroupView(tuple(PodSetView(pods["name"], pods["min_count"]) for pods in workload.pod_sets))
 
 
-def _request_of(pods: Mapping[str, Any], workload: Workload) -> Request:
+def _request_of(pods: Mapping[str, Any], workload: Workload | _Row) -> Request:
     missing_bytes = workload.missing_bytes
     return request_of(
         pods["gpu_milli"],

@@ -29,10 +29,16 @@ def store(reasons: Sequence[tuple[Explain, ClusterView]]) -> None:
     """
     groups: dict[tuple[object, ...], list[Explain]] = defaultdict(list)
     stored: dict[str, StoredAnswer] = {}
+    questions: dict[object, tuple[object, ...]] = {}
     for explain, view in reasons:
         if (answer := view.answers.get(explain.job_id)) is not None:
             stored[explain.job_id] = answer
-            groups[_question(explain, view)].append(explain)
+            # Those that are alike share their proof, queue and request.
+            pod, *others = view.jobs[explain.job_id].pods
+            kind = (id(explain.proof), id(pod.request), pod.pod_set, view.jobs[explain.job_id].queue_id)
+            if others or kind not in questions:
+                questions[kind] = _question(explain, view)
+            groups[questions[kind]].append(explain)
     answers = {_key(question): alike for question, alike in groups.items()}
     _store_answers({key: alike[0] for key, alike in answers.items()})
     for key, alike in answers.items():

@@ -1,6 +1,6 @@
 """The sessions of this process, one for each pool, cached from cycle to cycle: only what changed is applied."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,12 +9,12 @@ from threading import Lock
 from core import clock
 from core.models import Failure
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import Policy, Snapshot
+from scheduler.engine.snapshot import JobView, Policy, Snapshot
 from scheduler.selectors.packing import apply_prices
 from scheduler.selectors.snapshots import ClusterView, SnapshotReader
 from scheduler.workers import undecided
 
-_MAX_AGE = timedelta(minutes=1)
+_MAX_AGE = timedelta(minutes=10)
 """Then everything is read again, so that no mistake in a cached session lasts."""
 
 
@@ -81,8 +81,13 @@ def _update(cached: CycleInput, view: ClusterView, policy: Policy) -> CycleInput
     if (before.nodes, before.queues, session.policy) != (view.nodes, view.queues, policy):
         return _rebuild(view, policy)
     has_moved = bool(session.moved_since(0))
-    ended_ids = before.jobs.keys() - view.jobs.keys()
-    known = before.jobs
-    changed_jobs = [job for pk, job in view.jobs.items() if (old := known.get(pk)) is not job and old != job]
-    session.change(changed_jobs, ended_ids)
-    return CycleInput(session, view, has_changes=bool(has_moved or ended_ids or changed_jobs))
+    ended_ids: Collection[str] = ()
+    changed_jobs: list[JobView] = []
+    if view is not before:
+        ended_ids = before.jobs.keys() - view.jobs.keys()
+        known = before.jobs
+        changed_jobs = [job for pk, job in view.jobs.items() if (old := known.get(pk)) is not job and old != job]
+    has_changes = bool(has_moved or ended_ids or changed_jobs)
+    if has_changes:
+        session.change(changed_jobs, ended_ids)
+    return CycleInput(session, view, has_changes)

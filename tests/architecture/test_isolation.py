@@ -13,6 +13,7 @@ TASKS_OF_ONE_ITEM = {
     "datasets.tasks:expire_uploads": "is one statement",
     "datasets.tasks:reap": "only enqueues; what it enqueues is isolated",
     "datasets.tasks:schedule_scrubs": "only enqueues; what it enqueues is isolated",
+    "scheduler.tasks:collect_changes": "is a few statements",
     "scheduler.tasks:collect_receipts": "is a few statements",
     "scheduler.tasks:learn_packing": "writes one row",
     "scheduler.tasks:sample_nodes": "writes one sample of everything, or none",

@@ -33,7 +33,7 @@ def _serve(session: Session, guard: reservation.Guard, *, only_claims: bool) -> 
         checkpoint = session.checkpoint()
         if not place(session, job, pods):
             guard.reserve_if_due(job, pods)
-            if not guard.may_be_for(job, pods):
+            if not guard.may_go_on(job):
                 waiting.pass_over()
         elif not may_start:
             session.rollback(checkpoint)

@@ -63,7 +63,8 @@ class JobQueue:
     def push(self, job: Job) -> None:
         """Put a job into the line of its queue."""
         key = job.order(by_priority=self._session.policy.priorities)
-        heapq.heappush(self._heads.setdefault(job.queue, []), _Head(key, 0, [(key, job)], kind_of(job)))
+        kind = kind_of(job, self._session.policy)
+        heapq.heappush(self._heads.setdefault(job.queue, []), _Head(key, 0, [(key, job)], kind))
         self._forget(job.queue)
 
     def pop(self) -> tuple[Job, list[Pod]] | None:

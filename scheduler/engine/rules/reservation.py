@@ -14,7 +14,7 @@ from scheduler.engine.jobs import Job, Pod
 from scheduler.engine.ledger import NodeLedger
 from scheduler.engine.rules import affinity, limits, pools, topology
 from scheduler.engine.session import Session
-from scheduler.engine.snapshot import NodeView, Policy, Request
+from scheduler.engine.snapshot import NodeView, Request
 
 
 class Guard:
@@ -23,17 +23,14 @@ class Guard:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._useless: set[object] = set()
-        self._smallest = min((len(node.view.devices) for node in session.ready if node.view.devices), default=0)
 
-    def may_be_for(self, job: Job, pods: Sequence[Pod]) -> bool:
-        """Return whether nodes may be reserved for a job, now or later."""
-        if self._session.policy.reserve_after_s is None or job.view.waited_s is None:
-            return False
-        return sum(pod.shape.request.gpus for pod in pods) >= self._smallest > 0
+    def may_go_on(self, job: Job) -> bool:
+        """Return whether nodes may be reserved for the next job of the kind too: in another one of its pools."""
+        return len(job.view.pools) > 1 and self._session.policy.reserves_after(job.view.waited_s)
 
     def reserve_if_due(self, job: Job, pods: Sequence[Pod]) -> None:
         """Reserve nodes for a job whose turn it was but that did not fit, if it is big and has waited long enough."""
-        if pods and not job.root.is_satisfied() and is_time(self._session.policy, job.view.waited_s):
+        if pods and not job.root.is_satisfied() and self._session.policy.reserves_after(job.view.waited_s):
             pools.in_order(self._session, job, pods, lambda: self._reserve(job, pods))
 
     def _reserve(self, job: Job, pods: Sequence[Pod]) -> bool:
@@ -58,20 +55,6 @@ def opened(session: Session, job: Job) -> Iterator[list[NodeLedger]]:
     yield nodes
     if nodes and not job.root.is_satisfied():
         session.reserve_nodes(job, nodes)
-
-
-def is_time(policy: Policy, waited_s: float | None) -> bool:
-    """Return whether nodes are reserved after such a wait: for some time after some waiting, and then again.
-
-    Each time twice as much waiting goes by before, so capacity that turns out to be of no use stands empty ever more
-    seldom. Nothing has to be remembered between cycles.
-    """
-    if policy.reserve_after_s is None or waited_s is None:
-        return False
-    end_s = policy.reserve_after_s + policy.reserve_for_s
-    while waited_s >= end_s:
-        end_s *= 2
-    return waited_s >= end_s - policy.reserve_for_s
 
 
 def _is_reserved_already(session: Session, pods: Sequence[Pod]) -> bool:

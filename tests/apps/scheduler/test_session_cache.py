@@ -92,13 +92,13 @@ def test_a_cycle_has_no_changes_until_something_changes(project, sessions):
     assert [*seen(sessions), *seen(sessions)] == [(True, 0), (False, 0)]
 
 
-def test_everything_is_looked_at_anew_after_a_minute(project, sessions, move):
+def test_everything_is_looked_at_anew_after_ten_minutes(project, sessions, move):
     report_nodes(report("n1", 1))
     seen(sessions)
 
-    move(NOON + timedelta(seconds=59))
+    move(NOON + timedelta(seconds=599))
     assert seen(sessions) == [(False, 0)]
-    move(NOON + timedelta(seconds=60))
+    move(NOON + timedelta(seconds=600))
     assert seen(sessions) == [(True, 0)]
 
 

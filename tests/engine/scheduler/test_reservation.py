@@ -9,7 +9,6 @@ import pytest
 from scheduler.engine.check import differences
 from scheduler.engine.cycle import ACTIONS
 from scheduler.engine.decisions import Reserve
-from scheduler.engine.rules.reservation import is_time
 from scheduler.engine.session import Session
 from scheduler.engine.snapshot import (
     NEARLINE,
@@ -131,11 +130,11 @@ def test_room_that_never_suffices_is_given_back_after_the_bound_and_gathered_aga
      (129, False), (130, True), (159, True), (160, False), (290, True), (320, False)],
 )  # fmt: skip
 def test_room_is_kept_for_a_while_after_ever_longer_waits(minutes, is_kept):
-    assert is_time(POLICY, None if minutes is None else minutes * MINUTE) is is_kept
+    assert POLICY.reserves_after(None if minutes is None else minutes * MINUTE) is is_kept
 
 
 def test_with_parity_room_is_never_kept():
-    assert not is_time(PARITY, 1e9)
+    assert not PARITY.reserves_after(1e9)
 
 
 # --- for whom

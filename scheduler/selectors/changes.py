@@ -1,0 +1,83 @@
+"""What has changed since a reader last asked, from the log that the database keeps (`workers/change_log.py`).
+
+To learn that nothing has changed costs one statement, however much there is.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from django.db import connection
+
+from scheduler.models import ChangeKind
+
+_LAST = "SELECT id, kind, key, {position} FROM scheduler_change ORDER BY id DESC LIMIT 1"
+_SINCE = "SELECT id, kind, key, {position} FROM scheduler_change WHERE {is_since} OR id = %s"
+_OLDEST_OPEN = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+_PARTS: Mapping[str, tuple[str, str]] = {
+    # One transaction writes at a time, so ids come in the order of commits.
+    "sqlite": ("id", "id > COALESCE(%s, id)"),
+    # Ids do not: what the oldest open transaction, or one after it, has written may not be visible yet. It has that
+    # transaction's id or a greater one, and is asked for again.
+    "postgresql": (_OLDEST_OPEN, f"at >= COALESCE(%s::bigint, {_OLDEST_OPEN})"),
+}
+
+_Row = tuple[int, str, str]
+
+
+@dataclass(frozen=True)
+class News:
+    """What has changed, by ids; `is_all`: anything may have. The workloads of `new_ids` are as they were enqueued."""
+
+    is_all: bool = False
+    workload_ids: Collection[str] = field(default=frozenset())
+    new_ids: Collection[str] = field(default=frozenset())
+    gone_ids: Collection[str] = field(default=frozenset())
+    node_ids: Collection[str] = field(default=frozenset())
+    has_reservations: bool = False
+    has_packing: bool = False
+
+
+class ChangeReader:
+    """Remembers how far it has read the log."""
+
+    def __init__(self) -> None:
+        self._position: int | None = None
+        self._last: _Row | None = None
+        self._known: frozenset[_Row] = frozenset()
+
+    def read(self) -> News:
+        """Return what has changed since the last call."""
+        rows, position = self._rows()
+        # Where the last row is gone, the log was cut, or what was read was rolled back.
+        is_all = self._position is None or (self._last is not None and self._last not in rows)
+        news = News(is_all=True) if is_all else _news(rows - self._known)
+        self._position, self._last, self._known = position, max(rows, default=None), rows
+        return news
+
+    def _rows(self) -> tuple[frozenset[_Row], int]:
+        """Return the last row, and those that may be new, with the position from which to ask next time."""
+        at, is_since = _PARTS[connection.vendor]
+        last, since = (part.format(position=at, is_since=is_since) for part in (_LAST, _SINCE))
+        known_id = self._last[0] if self._last is not None else 0
+        with connection.cursor() as cursor:
+            statement = f"SELECT * FROM ({last}) AS newest UNION ALL {since}"  # noqa: S608 (of the texts above)
+            cursor.execute(statement, [self._position, known_id])
+            rows = cursor.fetchall()
+        position = max((row[3] for row in rows), default=0)
+        return frozenset((pk, kind, key) for pk, kind, key, _ in rows), position
+
+
+def _news(rows: Collection[_Row]) -> News:
+    kinds: dict[str, set[str]] = {kind: set() for kind in ChangeKind}
+    for _, kind, key in rows:
+        kinds[kind].add(key)
+    changed = kinds[ChangeKind.CHANGED] | kinds[ChangeKind.RESERVED]
+    gone = kinds[ChangeKind.GONE]
+    return News(
+        workload_ids=(changed | kinds[ChangeKind.NEW]) - gone,
+        new_ids=kinds[ChangeKind.NEW] - changed - gone,
+        gone_ids=gone,
+        node_ids=kinds[ChangeKind.NODE],
+        has_reservations=bool(kinds[ChangeKind.RESERVED]),
+        has_packing=bool(kinds[ChangeKind.PACKING]),
+    )
