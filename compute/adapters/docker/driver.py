@@ -4,12 +4,15 @@ What a container reads is unpacked into it before it starts, by a thread that no
 When it dies, its run is not listed any more, and whoever starts the run again begins anew.
 """
 
+import asyncio
 import json
+import secrets
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,6 +33,7 @@ from compute.adapters.docker.containers import (
 )
 from compute.adapters.docker.engine import Engine, Json, Refusal
 from compute.adapters.docker.outputs import ContainerOutput, read_tar
+from compute.adapters.docker.terminals import ContainerTerminal
 from compute.adapters.stamped_logs import StampedLogs
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S
 from compute.engine.mounts import HostFolder, SourceKind, Tree
@@ -43,6 +47,7 @@ from compute.engine.ports import (
     NodeFacts,
     OutputReader,
     ReportState,
+    TerminalRequest,
     UsageSample,
 )
 from compute.engine.secret_forms import forms_of
@@ -59,6 +64,7 @@ _BEAT, _VERDICT = "/beat", "/verdict"
 _NOT_FOUND, _CONFLICT = 404, 409
 _PULL_SILENT_S = 300.0
 _KILLED = 137
+_HANG_UP = 'for p in /proc/[0-9]*; do grep -qs "$1" "$p/environ" && kill -HUP "${p#/proc/}"; done'
 _UNENDED = frozenset({"running", "paused", "restarting", "removing"})
 
 OpenSource = Callable[[Tree | HostFolder], Iterator[bytes]]
@@ -398,15 +404,39 @@ class DockerDriver:
 
     def run_command(self, name: str, rank: int, command: Sequence[str], stdin: bytes) -> Iterator[CommandOutput]:  # noqa: ARG002
         """Run a command in the container, as the user of its image."""
-        body = {"Cmd": [*command], "AttachStdin": bool(stdin), "AttachStdout": True, "AttachStderr": True}
-        path = f"/containers/{self._name(name, RUN)}/exec"
+        return self._follow(self._create_exec(name, command, has_input=bool(stdin)), stdin)
+
+    async def open_terminal(self, name: str, rank: int, request: TerminalRequest) -> ContainerTerminal:  # noqa: ARG002
+        """Run a command in a terminal in the container, as the user of its image."""
+        mark = f"NEARLINE_TERMINAL={secrets.token_hex(8)}"
+        env = [f"TERM={request.kind}", mark]
+        exec_id = await asyncio.to_thread(self._create_exec, name, request.command, has_input=True, Tty=True, Env=env)
+        hang_up = partial(self._hang_up, name, mark)
         try:
-            made = self._engine.post(path, body)
+            terminal = ContainerTerminal(self._engine, exec_id, *await self._engine.open_terminal(exec_id), hang_up)
+        except Refusal as error:
+            raise CommandRefused(f"Docker refuses the command: {error.message}") from error
+        await terminal.resize(request.columns, request.rows)
+        return terminal
+
+    def _hang_up(self, name: str, mark: str) -> None:
+        """Send SIGHUP to the processes of a terminal, which are known by a variable."""
+        try:
+            exec_id = self._create_exec(name, ("sh", "-c", _HANG_UP, "sh", mark), has_input=False)
+            self._engine.post(f"/exec/{exec_id}/start", {"Detach": True})
+        except (JobNotRunning, CommandRefused, Refusal, ResourceUnreachable) as error:
+            log.info("terminal.not_hung_up", job=name, error=str(error))
+
+    def _create_exec(self, name: str, command: Sequence[str], *, has_input: bool, **options: object) -> str:
+        """Return the id of a command that is to run in a container. Raises JobNotRunning and CommandRefused."""
+        body = {"Cmd": [*command], "AttachStdin": has_input, "AttachStdout": True, "AttachStderr": True, **options}
+        try:
+            made = self._engine.post(f"/containers/{self._name(name, RUN)}/exec", body)
         except Refusal as error:
             if error.status in {_NOT_FOUND, _CONFLICT}:
                 raise JobNotRunning("The container of the job does not run.") from error
             raise CommandRefused(f"Docker refuses the command: {error.message}") from error
-        return self._follow(made["Id"], stdin)
+        return str(made["Id"])
 
     def _follow(self, exec_id: str, stdin: bytes) -> Iterator[CommandOutput]:
         with _refusal_as_ours():

@@ -4,6 +4,7 @@ Every call has a timeout. A daemon that does not answer is asked less and less o
 httpx is imported when the first call is made, which the command line must not wait for.
 """
 
+import asyncio
 import base64
 import json
 import ssl
@@ -181,6 +182,31 @@ class Engine:
 
             yield from ((kind == _STDERR, data) for kind, data in _unframe(pieces(), tells_silence=True))
 
+    async def open_terminal(self, exec_id: str) -> "tuple[httpx.AsyncClient, httpx.Response]":
+        """Run a command that was made with a terminal; return what carries its bytes. Raises Refusal."""
+        import httpx  # noqa: PLC0415
+
+        self._breaker.enter()
+        url, options = await asyncio.to_thread(self._read_transport)
+        transport = httpx.AsyncHTTPTransport(**options)
+        client = httpx.AsyncClient(transport=transport, base_url=url, trust_env=False)
+        timeout = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
+        headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
+        body = {"Detach": False, "Tty": True}
+        try:
+            request = client.build_request(
+                "POST", f"/exec/{exec_id}/start", json=body, headers=headers, timeout=timeout
+            )
+            answer = await client.send(request, stream=True)
+            if answer.status_code == _SWITCHED:
+                return client, answer
+            message = (await answer.aread()).decode(errors="replace")
+        except httpx.TransportError as error:
+            await client.aclose()
+            raise ResourceUnreachable(f"{self._address.url} opens no connection: {error}") from error
+        await client.aclose()
+        raise Refusal(answer.status_code, message[:_MOST_WORDS])
+
     @contextmanager
     def _send(
         self,
@@ -223,14 +249,18 @@ class Engine:
 
         with self._guard:
             if self._client is None:
-                if self._address.socket:
-                    url, transport = "http://docker", httpx.HTTPTransport(uds=self._address.socket)
-                else:
-                    url, transport = self._address.url, httpx.HTTPTransport(verify=open_context(self._address))
+                url, options = self._read_transport()
                 # Archives are read as they come, and nothing of the platform's own environment is used.
                 headers = {"Accept-Encoding": "identity"}
+                transport = httpx.HTTPTransport(**options)
                 self._client = httpx.Client(transport=transport, base_url=url, headers=headers, trust_env=False)
             return self._client
+
+    def _read_transport(self) -> tuple[str, Json]:
+        """Return the base of URLs, and by what a transport reaches the daemon."""
+        if self._address.socket:
+            return "http://docker", {"uds": self._address.socket}
+        return self._address.url, {"verify": open_context(self._address)}
 
 
 def open_context(address: Address) -> ssl.SSLContext:

@@ -1,5 +1,5 @@
-from tests.contracts.compute_driver import ComputeDriverContract
+from tests.contracts.compute_driver import ComputeDriverContract, TerminalContract
 
 
-class TestDockerDriver(ComputeDriverContract):
+class TestDockerDriver(TerminalContract, ComputeDriverContract):
     pass

@@ -1,5 +1,6 @@
 """What becomes of jobs at a real daemon, and of a platform that dies between two calls."""
 
+import asyncio
 import json
 import time
 from dataclasses import replace
@@ -9,8 +10,9 @@ import pytest
 from compute.adapters.docker import containers
 from compute.adapters.docker.engine import Address, Engine
 from compute.engine.mounts import HostFolder, Mount, Tree
-from compute.engine.ports import CommandOutput, EndCause, GpuShare, ReportState
+from compute.engine.ports import CommandOutput, EndCause, GpuShare, ReportState, TerminalRequest
 from compute.errors import JobNotRunning, ResourceUnreachable, StartRefused
+from tests.contracts.compute_driver import DEADLINE_S
 
 
 def make_folder(path, **files):
@@ -158,6 +160,26 @@ def test_a_command_runs_beside_the_job_with_its_input_and_exit_code(place):
     place.wait_for_end("busy")
     with pytest.raises(JobNotRunning):
         list(place.driver.run_command("busy", 0, ("true",), b""))
+
+
+def test_a_command_in_a_terminal_ends_when_the_terminal_is_closed(place):
+    place.start_endless("busy")
+    place.wait_for("busy", ReportState.RUNNING)
+
+    async def open_and_close():
+        request = TerminalRequest(("sh", "-c", "echo begun; sleep 777"), columns=80, rows=24)
+        terminal = await place.driver.open_terminal("busy", 0, request)
+        printed = await terminal.receive()
+        await terminal.close()
+        return printed
+
+    def list_processes() -> bytes:
+        return b"".join(piece.data for piece in place.driver.run_command("busy", 0, ("ps", "-o", "args"), b""))
+
+    assert asyncio.run(open_and_close()) == b"begun\r\n"
+    deadline = time.monotonic() + DEADLINE_S
+    while b"sleep 777" in list_processes():
+        assert time.monotonic() < deadline
 
 
 def test_part_of_a_gpu_and_a_job_without_an_image_are_refused(place):
