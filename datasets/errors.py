@@ -349,6 +349,22 @@ class VolumeRefused(CacheSiteUnavailable):
     hint = "Put right what the message names, then ask for the commit again."
 
 
+class ArrayNotFound(NotFound):
+    """No storage array was named for a cache site."""
+
+    code = "datasets.array_not_found"
+    hint = "A site admin names one on Settings, Cache policy, or by PUT /cache/sites/NAME/array."
+
+
+class ArrayUnreadable(PlatformError):
+    """A storage array does not tell its space. The message says why."""
+
+    code = "datasets.array_unreadable"
+    kind = ErrorKind.UNAVAILABLE
+    blame = Blame.PROVIDER
+    hint = "Check address, certificate, user and password, and that the array is up. Caching goes on without it."
+
+
 class StorageUnfit(InvalidInput):
     """A storage class was tried, and does not do what caching needs. The message says what."""
 

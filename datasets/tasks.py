@@ -1,7 +1,7 @@
 """Background tasks of datasets: ids in, one service or worker, done."""
 
 from core.tasks import Queue, task
-from datasets.workers import cache_hydration, collection, evictions, purges, records, scrubs, unfinished
+from datasets.workers import cache_hydration, collection, evictions, purges, records, scrubs, site_arrays, unfinished
 
 
 @task("datasets.expire_uploads", queue=Queue.WATCH, every_s=300)
@@ -74,3 +74,9 @@ def schedule_scrubs() -> None:
 def sweep_caches() -> None:
     """Remove files on cache sites that belong to no row."""
     evictions.sweep_leftovers()
+
+
+@task("datasets.read_arrays", queue=Queue.TIDY, every_s=120)
+def read_arrays() -> None:
+    """Read the space of the storage arrays behind cache sites."""
+    site_arrays.read_arrays()

@@ -48,10 +48,11 @@ class Volume:
 
 @dataclass(frozen=True)
 class NfsExport:
-    """An export of an NFS server, or a folder below it."""
+    """An export of an NFS server, or a folder of it."""
 
     server: str
     path: str
+    sub_path: str = ""
     kind: ClassVar = SourceKind.NFS_EXPORT
 
 

@@ -14,6 +14,9 @@ from compute.errors import ResourceNotFound
 from compute.models import Job, Resource, ResourceSite
 from datasets.selectors import caches
 
+_SOURCES = {"volume": SourceKind.VOLUME, "nfs": SourceKind.NFS_EXPORT}
+"""What jobs mount of sites of these kinds; of the others it is a folder of a host."""
+
 
 def list_resources(*, actor: Actor) -> QuerySet[Resource]:  # noqa: ARG001 (every actor sees all)
     """Return the attached resources by name, with their templates and sites at hand."""
@@ -53,7 +56,7 @@ def list_readable_sites(resource: Resource, mountable: Collection[SourceKind] | 
         mountable = drivers.get_kind(resource.kind).mountable_on(resource.host)
     names = resource.sites
     rows = caches.find_sites(names) if names else ()
-    readable = [row for row in rows if (SourceKind.VOLUME if row.cluster else SourceKind.HOST_FOLDER) in mountable]
+    readable = [row for row in rows if _SOURCES.get(row.kind, SourceKind.HOST_FOLDER) in mountable]
     return sorted(readable, key=lambda row: names.index(row.name))
 
 

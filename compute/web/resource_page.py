@@ -20,7 +20,7 @@ from compute.services import resources
 from compute.web import node_cells
 from compute.web.node_cells import NodeView
 from core import hosts, units
-from datasets.selectors import caches
+from datasets.selectors import caches, site_arrays
 
 _ROWS = 50
 _POOL_LABELS = (
@@ -79,6 +79,7 @@ def resource_page(request: PageRequest, name: str) -> HttpResponse:
         "running": live.filter(state__in=sorted(HOLDING)).defer("spec")[:_ROWS],
         "counts": selectors.count_live_jobs(resource),
         "copies": _copies_of(actor, resource),
+        "arrays": site_arrays.list_arrays(resource.sites),
         "templates": resource.templates.all(),
         "has_credentials": any(kind.name == resource.kind and kind.form.secrets() for kind in selectors.list_kinds()),
     }

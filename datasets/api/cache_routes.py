@@ -10,7 +10,8 @@ from datasets.models import Commit
 from datasets.selectors import caches as cache_reads
 from datasets.selectors import commits as commit_reads
 from datasets.selectors import datasets as dataset_reads
-from datasets.services import cache_sites, caches
+from datasets.selectors import site_arrays as array_reads
+from datasets.services import cache_sites, caches, site_arrays
 
 router = Router()
 
@@ -53,6 +54,27 @@ def update_site(request: ApiRequest, name: str, body: schemas.CacheSiteChangeIn)
         idle_days=body.idle_days,
     )
     return schemas.CacheSiteOut.of(site)
+
+
+@router.get("/cache/sites/{name}/array", response=schemas.SiteArrayOut, operation_id="cache_get_array")
+def get_array(request: ApiRequest, name: str) -> schemas.SiteArrayOut:
+    """Return what the storage array behind a site says of its space, and when it said so."""
+    site = cache_reads.get_site(actor=request.actor, name=name)
+    return schemas.SiteArrayOut.of(array_reads.get_array(actor=request.actor, site=site))
+
+
+@router.put("/cache/sites/{name}/array", response=schemas.SiteArrayOut, operation_id="cache_set_array")
+def set_array(request: ApiRequest, name: str, body: schemas.SiteArrayIn) -> schemas.SiteArrayOut:
+    """Have the space of a storage array read from now on, once it has told it. For site admins."""
+    site = cache_reads.get_site(actor=request.actor, name=name)
+    return schemas.SiteArrayOut.of(site_arrays.set_array(actor=request.actor, site=site, **body.model_dump()))
+
+
+@router.delete("/cache/sites/{name}/array", response={204: None}, operation_id="cache_remove_array")
+def remove_array(request: ApiRequest, name: str) -> Status[None]:
+    """Read the array behind a site no more, and forget its account. For site admins."""
+    site_arrays.remove_array(actor=request.actor, site=cache_reads.get_site(actor=request.actor, name=name))
+    return Status(204, None)
 
 
 @router.get("/cache/commits", response=schemas.CachedCommitsOut, operation_id="cache_list_commits")

@@ -8,7 +8,7 @@ from ninja import Field, Schema
 from core import bounds
 from core.bodies import BodySchema
 from datasets.engine.eviction import Copy, EvictionPlan
-from datasets.models import CachedCommit, CachedCommitEvent, CacheSite
+from datasets.models import CachedCommit, CachedCommitEvent, CacheSite, SiteArray
 from datasets.selectors import caches
 
 
@@ -16,8 +16,10 @@ class CacheSiteIn(BodySchema):
     """A new site. Kind `folder` needs `root`, a folder of the server.
 
     Where there are several hosts, it needs their `host` too, and a capacity unless that is the host which answers.
-    Kind `simulated` does not exist; its `config` needs `size_bytes` and `rate_bytes_s`. Without a capacity a folder may
-    fill four fifths of what is free there, and a simulated site all of its size.
+    Kind `simulated` does not exist; its `config` needs `size_bytes` and `rate_bytes_s`. On an attached cluster,
+    `volume` needs the `resource` (an id), `storage_class` and `size_bytes`, and `sharing` of `pool` for one volume for
+    all; `nfs` needs `resource`, `server`, `path` and `size_bytes`. Without a capacity a folder may fill four fifths of
+    what is free there, and any other site all of its size.
     """
 
     name: bounds.Name
@@ -67,6 +69,67 @@ class CacheSiteOut(Schema):
             used_bytes=capacity.used_bytes,
             free_bytes=capacity.free_bytes,
             created_at=row.created_at,
+        )
+
+
+class SiteArrayIn(BodySchema):
+    """The storage array behind a site: the address of its management interface, and an account that may only read.
+
+    `volumes` is the pattern of the names of volumes that count, such as `trident_*`; empty: all of the SVM.
+    `certificate` is PEM, of the array or of who signed for it; empty: one that this host trusts. The account is kept
+    encrypted and never told.
+    """
+
+    url: bounds.Line
+    svm: bounds.Line
+    user: bounds.Line
+    password: bounds.Line
+    volumes: bounds.Line = ""
+    certificate: str = Field("", max_length=100_000)
+
+
+class SpaceOut(Schema):
+    """The space of one thing on an array, and the route that told it. Null: the array does not tell.
+
+    `logical_bytes` is what was written, `physical_bytes` what that takes after storage efficiency; `count` is of how
+    many volumes it is the sum.
+    """
+
+    what: str
+    source: str
+    size_bytes: int | None
+    used_bytes: int | None
+    available_bytes: int | None
+    snapshot_bytes: int | None
+    logical_bytes: int | None
+    physical_bytes: int | None
+    count: int | None
+
+
+class SiteArrayOut(Schema):
+    """What a storage array told at `read_at`. Since `unknown_since` it could not be read, because of `error`."""
+
+    site: str
+    url: str
+    svm: str
+    volumes: str
+    space: list[SpaceOut]
+    read_at: datetime
+    unknown_since: datetime | None
+    error: str | None
+
+    @classmethod
+    def of(cls, row: SiteArray) -> "SiteArrayOut":
+        """Describe an array."""
+        return cls(
+            site=row.site.name,
+            url=row.url,
+            svm=row.svm,
+            volumes=row.volumes,
+            space=[SpaceOut(**space) for space in row.space],
+            read_at=row.read_at,
+            unknown_since=row.failed_at,
+            error=row.error or None,
         )
 
 

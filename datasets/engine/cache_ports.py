@@ -43,11 +43,23 @@ class DamageKind(StrEnum):
 
 @dataclass(frozen=True)
 class Damage:
-    """One path of a copy that is not as the commit says. `file_key` identifies the damaged file across copies."""
+    """One path of a copy that is not as the commit says. `file_key` identifies the damaged file across copies.
+
+    `also` are other copies, by id, and the paths in them that are the very same file.
+    """
 
     path: bytes
     kind: DamageKind
     file_key: int | None = None
+    also: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was damaged in a copy and is healed: how many paths, and those of them that are named."""
+
+    count: int
+    named: Sequence[Damage] = ()
 
 
 class Staging(Protocol):
@@ -183,8 +195,10 @@ class CopyLease(Protocol):
 class Verifier(Protocol):
     """Compares copies with their commits and heals them where no host has the folder."""
 
-    def verify(self, copy_id: str, *, part: tuple[int, int] | None) -> Sequence[Damage] | None:
-        """Return what was damaged in a ready copy and is healed by now; None while that is being found out: ask again.
+    def verify(self, copy_id: str, *, part: tuple[int, int] | None) -> Findings | None:
+        """Return what was damaged in a ready copy and is healed by now, also in the other copies that have the file.
+
+        None while that is being found out: ask again.
 
         Of `part`, the number of a part and how many there are, every file is read; of the others only those whose size,
         time or mode shows that someone wrote to them. None: all are read. Raises what reading the store raises, and

@@ -1,6 +1,10 @@
 """Cached commits on claims of a cluster: what a claim is called, and how large it must be."""
 
+from collections.abc import Mapping
+
 GIB = 2**30
+POOL = "pool"
+"""The setting `sharing` of a site whose copies are folders of one volume; without it each has a volume."""
 FILES = "files"
 """The folder of a volume that holds the files of the commit; beside it lie the marks of the pods that fill it."""
 _SPARE = 1.06
@@ -13,9 +17,30 @@ def claim_name(copy_id: str) -> str:
     return f"nl-{copy_id.replace('_', '-')}"
 
 
+def pool_claim_name(site_id: str) -> str:
+    """Return the name of the claim that all copies of a site share."""
+    return f"nl-pool-{site_id.replace('_', '-')}"
+
+
+def is_pool(config: Mapping[str, object]) -> bool:
+    """Say whether the copies of a site on volumes are folders of one volume."""
+    return config.get("sharing") == POOL
+
+
 def source_of(copy_id: str) -> dict[str, str]:
-    """Return what jobs mount to read a copy, as JSON."""
+    """Return what jobs mount to read a copy that has a claim of its own, as JSON."""
     return {"kind": "volume", "claim": claim_name(copy_id), "sub_path": FILES}
+
+
+def pool_source_of(copy_id: str, site_id: str) -> dict[str, str]:
+    """Return what jobs mount to read a copy that is a folder of the claim of its site, as JSON."""
+    return {"kind": "volume", "claim": pool_claim_name(site_id), "sub_path": f"{copy_id}/{FILES}"}
+
+
+def export_source_of(copy_id: str, config: Mapping[str, object]) -> dict[str, str]:
+    """Return what jobs mount to read a copy that is a folder of an NFS export, as JSON."""
+    server, path = str(config["server"]), str(config["path"])
+    return {"kind": "nfs_export", "server": server, "path": path, "sub_path": f"{copy_id}/{FILES}"}
 
 
 def claim_bytes(*, files: int, size_bytes: int) -> int:

@@ -8,6 +8,7 @@ from datasets.models.cached_commit import (
     CacheHold,
     CacheSite,
     CacheSiteKind,
+    SiteArray,
 )
 from datasets.models.commit import Branch, Commit, CommitSource, Tag
 from datasets.models.dataset import Dataset
@@ -35,6 +36,7 @@ __all__ = [
     "PackState",
     "Query",
     "Selection",
+    "SiteArray",
     "StorageLimit",
     "Store",
     "StoreKind",

@@ -20,6 +20,7 @@ class CacheSiteKind(StrEnum):
     FOLDER = "folder"
     SIMULATED = "simulated"
     VOLUME = "volume"
+    NFS = "nfs"
 
 
 class CacheSite(BaseModel):
@@ -53,12 +54,36 @@ class CacheSite(BaseModel):
     @property
     def cluster(self) -> str:
         """The id of the attached cluster whose jobs alone can read it; empty: it is on none."""
-        return str(self.config["resource"]) if self.kind == CacheSiteKind.VOLUME else ""
+        return str(self.config["resource"]) if self.kind in {CacheSiteKind.VOLUME, CacheSiteKind.NFS} else ""
 
     @property
     def is_simulated(self) -> bool:
         """Whether the site and what lies on it do not exist."""
         return self.kind == CacheSiteKind.SIMULATED
+
+
+class SiteArray(BaseModel):
+    """The storage array behind a site, which tells its own space to an account that may only read.
+
+    `credentials` is encrypted JSON. `volumes` is the pattern of the names of volumes that count; empty: all. `space` is
+    what it told at `read_at`; since `failed_at` it could not be read, because of `error`.
+    """
+
+    id_prefix = "arr"
+
+    site = models.OneToOneField(CacheSite, on_delete=models.CASCADE, related_name="array")
+    url = models.CharField(max_length=500)
+    svm = models.CharField(max_length=100)
+    volumes = models.CharField(max_length=200, blank=True)
+    certificate = models.TextField(blank=True)
+    credentials = models.BinaryField()
+    space = models.JSONField(default=list)
+    read_at = models.DateTimeField()
+    failed_at = models.DateTimeField(null=True)
+    error = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return self.url
 
 
 class CachedCommit(Leased, BaseModel):
@@ -142,8 +167,11 @@ class CachedCommit(Leased, BaseModel):
             return None
         if self.site.is_simulated:  # its files are in the store alone
             return {"kind": "tree", "dataset_id": self.dataset_id, "root": self.commit.root}
+        if self.site.kind == CacheSiteKind.NFS:
+            return volumes.export_source_of(self.pk, self.site.config)
         if self.site.kind == CacheSiteKind.VOLUME:
-            return volumes.source_of(self.pk)
+            is_pool = volumes.is_pool(self.site.config)
+            return volumes.pool_source_of(self.pk, self.site_id) if is_pool else volumes.source_of(self.pk)
         return {"kind": "host_folder", "path": self.path}
 
     @property

@@ -16,8 +16,10 @@ from datasets.adapters.sites.registry import get_kind, open_site
 from datasets.adapters.sites.volume.kind import read_class
 from datasets.adapters.sites.volume.probe import StorageProbe
 from datasets.engine.cache_ports import ProbeStep
+from datasets.engine.cache_states import LIVE
+from datasets.engine.volumes import is_pool
 from datasets.errors import CacheSiteExists, InvalidCacheSite
-from datasets.models import CacheSite, CacheSiteKind
+from datasets.models import CachedCommit, CacheSite, CacheSiteKind
 from datasets.selectors.caches import LOCAL_SITE
 
 
@@ -91,6 +93,8 @@ def have_volume_site(*, actor: Actor, name: str, config: Mapping[str, object]) -
     found = CacheSite.objects.filter(name=name, kind=CacheSiteKind.VOLUME).first()
     if found is None:
         return create_site(actor=actor, name=name, kind=CacheSiteKind.VOLUME, config=config)
+    if is_pool(found.config) != is_pool(config) and CachedCommit.objects.filter(site=found, state__in=LIVE).exists():
+        raise InvalidCacheSite(f"The copies on {name} lie in the other way of sharing volumes. Clear them first.")
     found.config, found.root = dict(config), ""
     get_kind(found.kind).check(found)
     found.save(update_fields=["config", "root"])

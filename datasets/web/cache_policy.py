@@ -11,9 +11,10 @@ from accounts.web.requests import PageRequest
 from core import units
 from core.errors import InvalidInput
 from core.form_fields import SizeField
-from datasets.errors import CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite
+from datasets.errors import ArrayUnreadable, CacheSiteExists, CacheSiteUnavailable, InvalidCacheSite
 from datasets.selectors import caches
-from datasets.services import cache_sites
+from datasets.selectors import site_arrays as array_reads
+from datasets.services import cache_sites, site_arrays
 from web.host_choice import host_field
 
 
@@ -52,6 +53,26 @@ class SiteForm(PolicyForm):
             values = {name: value for name, value in form.cleaned_data.items() if value not in (None, "")}
             cleaned |= {"root": values.pop("root", ""), "config": values}
         return cleaned
+
+
+class ArrayForm(forms.Form):
+    """The storage array behind a site, and an account that may only read it."""
+
+    url = forms.CharField(max_length=500, label="Address", help_text="Of its management interface: https://HOST.")
+    svm = forms.CharField(max_length=100, label="SVM")
+    volumes = forms.CharField(max_length=200, required=False, help_text="As trident_*; empty: all of the SVM.")
+    user = forms.CharField(max_length=200, help_text="It needs the role readonly or vsadmin-readonly only.")
+    password = forms.CharField(
+        max_length=500,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text="Kept encrypted and never shown again.",
+    )
+    certificate = forms.CharField(
+        max_length=100_000,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="PEM, of the array or of who signed for it. Empty: one that this host trusts.",
+    )
 
 
 def policy_page(request: PageRequest) -> HttpResponse:
@@ -103,8 +124,44 @@ def change_site(request: PageRequest, name: str) -> HttpResponse:
     return redirect("datasets:cache_policy")
 
 
-def _show(request: PageRequest, form: SiteForm) -> HttpResponse:
+@require_POST
+def set_array(request: PageRequest, name: str) -> HttpResponse:
+    """Have the space of a storage array read from now on."""
+    cache_sites.require_manage(actor=request.actor)
+    site = caches.get_site(actor=request.actor, name=name)
+    form = ArrayForm(request.POST)
+    if form.is_valid():
+        try:
+            array = site_arrays.set_array(actor=request.actor, site=site, **form.cleaned_data)
+        except (ArrayUnreadable, InvalidCacheSite) as error:
+            messages.error(request, f"{error.message} {error.hint}")
+        else:
+            messages.success(request, f"{array.url} tells its space for {name}.")
+            return redirect("datasets:cache_policy")
+    else:
+        wrong = "; ".join(f"{form[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items())
+        messages.error(request, f"No array was set for {name}. {wrong}")
+    return _show(request, SiteForm(), status=422)
+
+
+@require_POST
+def remove_array(request: PageRequest, name: str) -> HttpResponse:
+    """Read the array behind a site no more."""
+    cache_sites.require_manage(actor=request.actor)
+    site_arrays.remove_array(actor=request.actor, site=caches.get_site(actor=request.actor, name=name))
+    messages.success(request, f"No array is read for {name} any more; its account is forgotten.")
+    return redirect("datasets:cache_policy")
+
+
+def _show(request: PageRequest, form: SiteForm, *, status: int = 200) -> HttpResponse:
     sites = list(caches.list_sites(actor=request.actor))
     capacities = caches.measure_capacities(sites)
-    context = {"sites": [(site, capacities[site.pk]) for site in sites], "form": form}
-    return render(request, "datasets/cache_policy.html", context)
+    arrays = {array.site_id: array for array in array_reads.list_arrays([site.name for site in sites])}
+    context = {
+        "sites": [
+            (site, capacities[site.pk], arrays.get(site.pk), ArrayForm(auto_id=f"array_{site.name}_%s"))
+            for site in sites
+        ],
+        "form": form,
+    }
+    return render(request, "datasets/cache_policy.html", context, status=status)

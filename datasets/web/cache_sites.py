@@ -15,8 +15,8 @@ from core import clock, units
 from core.isolation import FailureView
 from datasets.engine.cache_states import UNFINISHED, CacheState
 from datasets.engine.eviction import EvictionPlan
-from datasets.models import CachedCommit, CacheSite
-from datasets.selectors import caches, failures, site_readers
+from datasets.models import CachedCommit, CacheSite, SiteArray
+from datasets.selectors import caches, failures, site_arrays, site_readers
 from datasets.selectors.caches import Capacity
 from datasets.selectors.site_readers import SiteReader
 
@@ -61,6 +61,7 @@ class SiteView:
     plan: EvictionPlan | None
     plan_rows: list[str]
     failures: list[FailureView]
+    array: SiteArray | None
 
 
 def caches_page(request: PageRequest) -> HttpResponse:
@@ -122,6 +123,7 @@ def _view_of(
         plan=plan,
         plan_rows=_labels_of(plan, rows) if plan else [],
         failures=failures.list_failures([row.copy for row in rows]),
+        array=next(iter(site_arrays.list_arrays([site.name])), None),
     )
 
 

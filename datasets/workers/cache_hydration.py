@@ -253,7 +253,7 @@ class _Hydration:
 
     def _request(self, plan: HydrationPlan | None) -> CopyRequest:
         row = self._row
-        base = CachedCommit.objects.filter(pk=row.base_id).first() if plan and row.base_id else None
+        base = CachedCommit.objects.filter(pk=row.base_id).first() if row.base_id else None
         donor = CachedCommit.objects.filter(pk=row.donor_id).select_related("site").first() if row.donor_id else None
         return CopyRequest(
             id=row.pk,
@@ -265,7 +265,8 @@ class _Hydration:
             started_at=row.started_at or clock.now(),
             list_entries=lambda: self._reader.list_entries(row.commit.root),
             fetch=self._fetch,
-            base=CloneBase(base.location, plan.find_in_base) if base and plan else None,
+            # Who asks again after the filling began is a site that works alone, and finds files in the base by itself.
+            base=CloneBase(base.location, plan.find_in_base if plan else lambda _: None) if base else None,
             donor=Donor(open_site(donor.site), donor.location) if donor else None,
         )
 

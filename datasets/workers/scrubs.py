@@ -5,9 +5,10 @@ Where copies share a damaged file, each is told and each is healed, by a new fil
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 import structlog
 from django.db import transaction
@@ -89,10 +90,15 @@ def _verify(row: CachedCommit, verifier: Verifier | None) -> None:
         raise
     if found is None:
         return
-    if found:
-        files = [{"path": _show(item.path), "kind": str(item.kind), "shared_with": []} for item in found]
-        _record_damage(row, files)
-        _note([row], CachedCommitEventKind.HEALED, "Healed from the store.", None)
+    if found.count:
+        others = CachedCommit.objects.select_related("commit", "dataset__project")
+        copies = others.in_bulk({id_ for item in found.named for id_, _ in item.also})
+        findings = [
+            (item.kind, [(row, item.path), *((copies[id_], path) for id_, path in item.also if id_ in copies)])
+            for item in found.named
+        ]
+        told = _tell(findings, unnamed={row.pk: found.count - len(found.named)})
+        _note(told, CachedCommitEventKind.HEALED, "Healed from the store.", None)
     _note_scrubbed(row, began_at)
 
 
@@ -188,7 +194,9 @@ class _Scrub:
     def _treat(self, damages: Sequence[Damage]) -> None:
         strays = [damage.path for damage in damages if damage.kind is DamageKind.STRAY]
         findings = self._find_places([damage for damage in damages if damage.kind is not DamageKind.STRAY])
-        told = self._tell(findings, strays)
+        places = [(one.kind, [(self._siblings[where], path) for where, path in one.places]) for one in findings]
+        own = self._siblings[self._row.location]
+        told = _tell([*places, *((DamageKind.STRAY, [(own, stray)]) for stray in strays)])
         try:
             self._heal(findings, strays)
         except PlatformError as error:
@@ -213,22 +221,6 @@ class _Scrub:
             findings.append(_Finding(entry, damage.kind, [own, *(place for place in places if place != own)]))
         return findings
 
-    def _tell(self, findings: Sequence[_Finding], strays: Sequence[bytes]) -> list[CachedCommit]:
-        """Record in every copy concerned what is wrong there, and with whom it is shared; return those copies."""
-        files: dict[str, list[dict[str, object]]] = defaultdict(list)
-        for finding in findings:
-            for location, path in finding.places:
-                others = sorted(
-                    {caches.label_of(self._siblings[other]) for other, _ in finding.places if other != location}
-                )
-                files[location].append({"path": _show(path), "kind": str(finding.kind), "shared_with": others})
-        for stray in strays:
-            files[self._row.location].append({"path": _show(stray), "kind": str(DamageKind.STRAY), "shared_with": []})
-        told = [self._siblings[location] for location in sorted(files)]
-        for row in told:
-            _record_damage(row, files[row.location])
-        return told
-
     def _heal(self, findings: Sequence[_Finding], strays: Sequence[bytes]) -> None:
         work = f"{HEALING}{self._row.pk}"
         try:
@@ -244,17 +236,39 @@ class _Scrub:
             self._folder.remove(work, keep_going=lambda: True)
 
 
-def _record_damage(row: CachedCommit, files: Sequence[Mapping[str, object]]) -> None:
-    named = ", ".join(f"{item['path']} ({item['kind']})" for item in files[:3])
-    more = f" and {len(files) - 3} more" if files[3:] else ""
+def _tell(
+    findings: Iterable[tuple[DamageKind, Sequence[tuple[CachedCommit, bytes]]]],
+    unnamed: Mapping[str, int] = MappingProxyType({}),
+) -> list[CachedCommit]:
+    """Record in every copy concerned what is wrong there, and with whom it is shared; return those copies.
+
+    `unnamed` is how many more paths are wrong in a copy than there are findings.
+    """
+    files: dict[str, list[dict[str, object]]] = defaultdict(list)
+    rows: dict[str, CachedCommit] = {}
+    for kind, places in findings:
+        for row, path in places:
+            others = sorted({caches.label_of(other) for other, _ in places if other.pk != row.pk})
+            files[row.pk].append({"path": _show(path), "kind": str(kind), "shared_with": others})
+            rows[row.pk] = row
+    told = sorted(rows.values(), key=lambda row: row.location)
+    for row in told:
+        _record_damage(row, files[row.pk], unnamed.get(row.pk, 0))
+    return told
+
+
+def _record_damage(row: CachedCommit, files: Sequence[Mapping[str, object]], unnamed: int) -> None:
+    count = len(files) + unnamed
+    named = [f"{item['path']} ({item['kind']})" for item in files[:3]]
+    more = f" and {count - len(named)} more" if count > len(named) else ""
     record(
         row,
         CachedCommitEventKind.DAMAGED,
-        f"Not as the commit says: {named}{more}.",
-        count=len(files),
+        f"Not as the commit says: {', '.join(named)}{more}.",
+        count=count,
         files=list(files[:_NAMED_FILES]),
     )
-    log.warning("cache.damage_found", cached_commit_id=row.pk, files=len(files))
+    log.warning("cache.damage_found", cached_commit_id=row.pk, files=count)
 
 
 @transaction.atomic

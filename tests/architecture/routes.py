@@ -84,6 +84,9 @@ DELETE /uploads/{upload_id}                                   401      404    40
 GET    /cache/sites                                           401      200    200    200   200  200
 POST   /cache/sites                                           401      403    403    403   403  201
 PATCH  /cache/sites/{name}                                    401      403    403    403   403  200
+GET    /cache/sites/{name}/array                              401      200    200    200   200  200
+PUT    /cache/sites/{name}/array                              401      403    403    403   403  503
+DELETE /cache/sites/{name}/array                              401      403    403    403   403  204
 GET    /cache/commits                                         401      200    200    200   200  200
 GET    /cache/commits/{cached_commit_id}                      401      404    200    200   200  200
 GET    /cache/commits/{cached_commit_id}/events               401      404    200    200   200  200
@@ -261,6 +264,8 @@ POST   /cache/{cached_commit_id}/scrub/                     login      404    40
 GET    /settings/cache/                                     login      200    200    200   200  200
 POST   /settings/cache/new/                                 login      403    403    403   403  302
 POST   /settings/cache/{name}/                              login      403    403    403   403  302
+POST   /settings/cache/{name}/array/                        login      403    403    403   403  422
+POST   /settings/cache/{name}/array/remove/                 login      403    403    403   403  302
 GET    /settings/storage/                                   login      200    200    200   200  200
 POST   /settings/storage/{project}/                         login      404    403    403   403  302
 
@@ -460,6 +465,12 @@ def bodies(values: Mapping[str, str]) -> dict[str, object]:
         "POST /uploads/{upload_id}/commit": {"root": values["root"], "expected_head": values["second"]},
         "POST /cache/sites": {"name": "more", "root": f"{values['folder']}/more", "capacity_bytes": 10**6},
         "PATCH /cache/sites/{name}": {"idle_days": 2},
+        "PUT /cache/sites/{name}/array": {
+            "url": "https://127.0.0.1:1",
+            "svm": "svm1",
+            "user": "reader",
+            "password": "secret",
+        },
         "POST /cache/commits/{cached_commit_id}/pin": {"pinned": True},
         "POST /datasets/{project}/{name}/commits/{ref}/cache": {},
         "POST /compute/resources": {"name": "more", "kind": "simulated", "nodes": [{"name": "n-1", **shape}]},

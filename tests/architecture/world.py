@@ -14,9 +14,10 @@ from accounts.permissions import Role
 from accounts.selectors import actor_of
 from accounts.services import projects, secrets, tokens
 from compute.models import Job
-from core import tasks
+from core import clock, tasks
+from core.encryption import encrypt
 from datasets.engine.queries import Conditions
-from datasets.models import UploadSession
+from datasets.models import SiteArray, UploadSession
 from datasets.services import branches, cache_sites, caches, datasets, queries, upload_parts, uploads
 from experiments.models import Experiment
 from experiments.services import recording, saved_views
@@ -103,6 +104,7 @@ def _datasets(member: Actor, project: Project, folder: Path) -> dict[str, str]:
     site = cache_sites.create_site(
         actor=Actor.system("tests"), name="local", root=folder / "cache", capacity_bytes=10_000_000
     )
+    SiteArray.objects.create(site=site, url="https://filer", svm="s", credentials=encrypt("{}"), read_at=clock.now())
     with TestCase.captureOnCommitCallbacks(execute=True):
         cached = caches.request_cache(actor=member, commit=second, site=site)
     tasks.run("datasets.hydrate", {"cached_commit_id": cached.pk})

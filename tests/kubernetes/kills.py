@@ -1,10 +1,12 @@
 """What becomes of jobs and copies when things are killed at random moments. Run by hand: it takes from minutes to an hour.
 
-    python -m tests.kubernetes.kills --jobs 200 --kills 50 --fills 50 [--seed 1]
+    python -m tests.kubernetes.kills --jobs 200 --kills 50 --fills 50 [--flips 300] [--pool] [--seed 1]
 
 - `--jobs`: two clusters run so many jobs; one of them is killed, API server and nodes, and brought back.
 - `--kills`: the same jobs, while the platform is killed with SIGKILL so often.
 - `--fills`: so many copies are filled, each with a kill of the platform, of the filling pod, or of the provisioner.
+- `--flips`: so many bits are flipped in a copy, in one file each, without a trace in size or time; then it is verified.
+- `--pool`: copies are folders of one volume.
 
 Nodes of jobs are simulated; copies are filled by real pods. It prints what was counted, and ends with 1 where anything
 was doubled, lost, incomplete or left behind. Its small forms in the suite are test_lost_cluster.py and
@@ -14,13 +16,14 @@ test_volume_journey.py.
 import argparse
 import contextlib
 import filecmp
+import os
 import random
 import secrets
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -201,10 +204,43 @@ class Fills:
         time.sleep(2)
         self.trident.resume()
 
+    def flip(self, count: int) -> int:
+        """Flip bits in a copy, in one file each, and return how many were not found, not healed, or not told."""
+        self.product.cli("data", "sync", cwd=self.data)
+        self.product.cli("data", "cache", "demo/pictures@main", "--site", "lab-k8s", "--wait", cwd=self.data)
+        copy = self.product.api("GET", "/cache/commits")["items"][0]
+        folder, faults, round_number = self.folder_of(copy["id"]), 0, 0
+        while count > 0:
+            round_number += 1
+            victims = random.sample(sorted(folder.glob("*.bin")), min(count, 50))
+            for victim in victims:
+                _flip_bit(victim)
+            wrong = len(filecmp.cmpfiles(self.data, folder, [victim.name for victim in victims], shallow=False)[1])
+            self.product.api("POST", f"/cache/commits/{copy['id']}/scrub")
+            events = self.product.wait_for(
+                lambda: self.product.api("GET", f"/cache/commits/{copy['id']}/events?limit=1000")["items"],
+                lambda events, expected=round_number: [event["kind"] for event in events].count("healed") == expected,
+                limit_s=300,
+            )
+            damaged = [event["facts"] for event in events if event["kind"] == "damaged"][-1]
+            named = {file["path"] for file in damaged["files"]} & {victim.name for victim in victims}
+            left = self.compare(copy["id"])
+            say(f"  {wrong} bits: {damaged['count']} found, {len(named)} named; {'; '.join(left) or 'all healed'}")
+            faults += (len(victims) - len(named)) + (wrong != damaged["count"]) + len(left)
+            count -= len(victims)
+        return faults
+
+    def folder_of(self, copy_id: str) -> Path:
+        """Return the files of a copy."""
+        copies = self.cluster.api.list(self.path("persistentvolumeclaims"))
+        own = [claim for claim in copies if claim["metadata"]["name"] == claim_name(copy_id)]
+        if own:
+            return self.trident.folder_of(own[0]["spec"]["volumeName"]) / FILES
+        return self.trident.folder_of(copies[0]["spec"]["volumeName"]) / copy_id / FILES
+
     def compare(self, copy_id: str) -> list[str]:
         """Return how the files of a copy differ from those that were sent."""
-        claim = self.cluster.api.get(f"{self.path('persistentvolumeclaims')}/{claim_name(copy_id)}")
-        folder = self.trident.folder_of(claim["spec"]["volumeName"]) / FILES
+        folder = self.folder_of(copy_id)
         names = [path.name for path in self.data.glob("*.bin")]
         _, wrong, missing = filecmp.cmpfiles(self.data, folder, names, shallow=False)
         extra = {path.name for path in folder.iterdir()} - set(names)
@@ -212,10 +248,13 @@ class Fills:
 
     def left(self) -> list[str]:
         """Return the objects of copies that are still on the cluster."""
-        kinds = ("persistentvolumeclaims", "pods", "jobs")
+        kinds = ("persistentvolumeclaims", "pods", "jobs", "secrets")
         found = [item["metadata"]["name"] for kind in kinds for item in self.cluster.api.list(self.path(kind))]
         volumes = self.cluster.api.list("/api/v1/persistentvolumes")
-        found += [v["metadata"]["name"] for v in volumes if v["spec"]["claimRef"]["namespace"] == self.namespace]
+        ours = [v for v in volumes if v["spec"]["claimRef"]["namespace"] == self.namespace]
+        pools = [v["metadata"]["name"] for v in ours if v["spec"]["claimRef"]["name"].startswith("nl-pool-")]
+        found += [v["metadata"]["name"] for v in ours if v["metadata"]["name"] not in pools]
+        found += [f"nl-cc-{path.name}" for pool in pools for path in self.trident.folder_of(pool).glob("**/cc_*")]
         return [name for name in found if name.startswith(("nl-cc-", "pvc-"))]
 
     def path(self, kind: str) -> str:
@@ -227,8 +266,22 @@ def _named(wrong: list[str], missing: list[str], extra: set[str]) -> list[tuple[
     return [("wrong", wrong), ("missing", missing), ("not of the commit", extra)]
 
 
-def kill_fills(folder: Path, fills: int) -> int:
-    """Fill copies one after the other, each with a kill."""
+def _flip_bit(path: Path) -> None:
+    """Flip one bit of a file, and let it look as if nobody had."""
+    before = path.stat()
+    path.chmod(0o644)
+    with path.open("r+b") as file:
+        at = random.randrange(before.st_size)
+        file.seek(at)
+        (value,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([value ^ 1 << random.randrange(8)]))
+    path.chmod(before.st_mode & 0o777)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def fill_volumes(folder: Path, work: Callable[[Fills], int], *, is_pool: bool) -> int:
+    """Do something with copies on volumes, and return how many faults it found."""
     with running_cluster() as cluster:
         cluster.node.import_image(write_agent_image(folder))
         for path in (folder, *folder.parents[:2]):
@@ -236,10 +289,10 @@ def kill_fills(folder: Path, fills: int) -> int:
         trident = Provisioner(cluster.api, folder / "volumes", retry_s=0.2)
         trident.start()
         volumes = ["--storage-class", STORAGE_CLASS, "--cache-size", "50GB"]
+        volumes += ["--set", "cache_sharing=pool"] if is_pool else []
         try:
             with attached_product(cluster, folder, AGENT_IMAGE, *volumes) as (product, namespace):
-                copies = Fills(product, cluster, namespace, trident, folder)
-                return sum(bool(copies.fill(number)) for number in range(1, fills + 1))
+                return work(Fills(product, cluster, namespace, trident, folder))
         finally:
             trident.stop()
 
@@ -254,6 +307,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=200, help="on two clusters, half on each; 0: none")
     parser.add_argument("--kills", type=int, default=0, help="of the platform, while the jobs run")
     parser.add_argument("--fills", type=int, default=0, help="of copies on volumes")
+    parser.add_argument("--flips", type=int, default=0, help="of bits, in files of a copy")
+    parser.add_argument("--pool", action="store_true", help="copies are folders of one volume")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     random.seed(chosen.seed)
@@ -265,7 +320,20 @@ def main() -> int:
             chosen.jobs and chosen.kills,
             lambda at: kill_the_platform(at, chosen.jobs, chosen.kills),
         ),
-        (f"{chosen.fills} copies, a kill in each", chosen.fills, lambda at: kill_fills(at, chosen.fills)),
+        (
+            f"{chosen.fills} copies, a kill in each",
+            chosen.fills,
+            lambda at: fill_volumes(
+                at,
+                lambda fills: sum(bool(fills.fill(number)) for number in range(1, chosen.fills + 1)),
+                is_pool=chosen.pool,
+            ),
+        ),
+        (
+            f"{chosen.flips} flipped bits",
+            chosen.flips,
+            lambda at: fill_volumes(at, lambda fills: fills.flip(chosen.flips), is_pool=chosen.pool),
+        ),
     )
     for title, is_asked, part in parts:
         if is_asked:

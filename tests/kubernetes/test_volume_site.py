@@ -15,7 +15,7 @@ from core.kubernetes.connections import ClusterConnection
 from core.kubernetes.gateway import Gateway
 from core.kubernetes.kubeconfig import read_kubeconfig
 from datasets.engine.cache_states import CacheState
-from datasets.engine.volumes import claim_name
+from datasets.engine.volumes import claim_name, pool_claim_name
 from datasets.errors import InvalidCacheSite
 from datasets.models import CachedCommit
 from datasets.services import cache_sites
@@ -119,6 +119,15 @@ class TestVolumeSite(CacheSiteContract):
     pass
 
 
+class TestPoolSite(CacheSiteContract):
+    """Exports of NFS servers are filled by the same code; tests/contracts/caching has what pods mount of them."""
+
+    @pytest.fixture
+    def site(self, place, settings):
+        settings.ALLOWED_HOSTS = ["*"]
+        return make_site("near", sharing="pool")
+
+
 def make_row(site, commit, **columns):
     """Keep the row of a copy that somebody has asked for."""
     row = new_row(site, commit)
@@ -208,6 +217,52 @@ def test_an_eviction_waits_for_pods_of_others_and_ends_when_claim_and_volume_are
     assert not trident.folder_of(volume).exists()
 
 
+def test_in_a_pool_a_commit_is_a_folder_whose_removal_waits_for_the_pods_that_mount_it(
+    place, trident, member, commit, settings
+):
+    settings.ALLOWED_HOSTS = ["*"]
+    site = make_site("near", sharing="pool")
+    base = work(make_row(site, commit))
+    after = {"moved": FIRST["a/two"], "b": b"new" * 1000}
+    row = work(make_row(site, commit_files(member, commit.dataset, after)))
+    claim = pool_claim_name(site.pk)
+    assert row.source == {"kind": "volume", "claim": claim, "sub_path": f"{row.pk}/files"}
+    bound = place.api.get(place.path("persistentvolumeclaims", claim))
+    assert bound["spec"]["resources"]["requests"]["storage"] == "20Gi"
+    pool = trident.folder_of(bound["spec"]["volumeName"])
+    assert (files_in(pool / base.pk / "files"), files_in(pool / row.pk / "files")) == (FIRST, after)
+    assert (pool / row.pk / "files/moved").stat().st_nlink == 2
+    assert (row.bytes_shared, row.bytes_done, row.reserved_bytes) == (9000, 12_000, 3000)
+    assert place.find("jobs") == []
+    flip(pool / base.pk / "files/a/two", b"x" * 9000)
+    CachedCommit.objects.filter(pk=row.pk).update(scrub_requested_at=clock.now())
+    for _ in range(3):
+        scrubs.scrub_cached_commit(cached_commit_id=row.pk)
+    assert files_in(pool / base.pk / "files") == FIRST
+    damaged = [event.facts["files"] for event in base.events.filter(kind="damaged")]
+    shown = f"team-a/xrays@{row.commit_id[:8]}"
+    assert damaged == [[{"path": "a/two", "kind": "changed", "shared_with": [shown]}]]
+    place.api.create(place.path("pods", "").rstrip("/"), reader("foreign", claim, f"{base.pk}/files"))
+    place.api.wait(place.path("pods", "foreign"), lambda pod: pod["status"].get("phase") == "Running")
+    CachedCommit.objects.filter(site=site).update(state=CacheState.EVICTING)
+
+    for copy in (row, base):
+        evictions.remove_copy(cached_commit_id=copy.pk)
+        copy.refresh_from_db()
+
+    assert (row.state, base.state) == (CacheState.GONE, CacheState.EVICTING)
+    assert base.waits_for == f"the end of the pod foreign, which mounts the folder {base.pk}"
+    assert (pool / base.pk / "READY").exists()
+    place.api.delete(place.path("pods", "foreign") + "?gracePeriodSeconds=0")
+    place.api.wait_until_gone(place.path("pods", "foreign"))
+    evictions.remove_copy(cached_commit_id=base.pk)
+    base.refresh_from_db()
+    assert (base.state, base.waits_for) == (CacheState.GONE, "")
+    assert [list((pool / folder).iterdir()) for folder in (".trash", ".filling")] == [[], []]
+    assert sorted(path.name for path in pool.iterdir()) == [".filling", ".trash"]
+    assert (place.find("jobs"), place.list_tokens()) == ([], [])
+
+
 def test_a_full_backend_fails_the_copy_with_its_words_and_leaves_nothing_behind(site, place, trident, commit):
     place.waits = False
     trident.break_backend("No space left on aggregate aggr1")
@@ -257,11 +312,7 @@ def test_an_image_that_cannot_be_pulled_is_what_the_copy_waits_for(site, place, 
 def test_a_damaged_file_is_found_named_and_healed_by_a_job(site, place, trident, commit):
     row = work(make_row(site, commit))
     folder = place.folder_of(trident, row)
-    (folder / "a/one").chmod(0o644)
-    status = (folder / "a/one").stat()
-    (folder / "a/one").write_bytes(b"x" * 9000)
-    os.utime(folder / "a/one", ns=(status.st_mtime_ns, status.st_mtime_ns))
-    (folder / "a/one").chmod(0o444)
+    flip(folder / "a/one", b"x" * 9000)
     (folder / "a").chmod(0o755)
     (folder / "a/stray").write_bytes(b"?")
     CachedCommit.objects.filter(pk=row.pk).update(scrub_requested_at=clock.now())
@@ -322,14 +373,23 @@ def test_a_class_that_does_not_exist_is_refused_with_those_that_do(place, settin
         make_site("near", storage_class="gold")
 
 
-def reader(name: str, claim: str) -> dict:
+def flip(path: Path, content: bytes) -> None:
+    """Change what a file holds, and let it look as if nobody had."""
+    status = path.stat()
+    path.chmod(0o644)
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_mtime_ns, status.st_mtime_ns))
+    path.chmod(0o444)
+
+
+def reader(name: str, claim: str, folder: str = "files") -> dict:
     """A pod of somebody else that mounts a claim."""
     container = {
         "name": "main",
         "image": USER_IMAGE,
         "imagePullPolicy": "Never",
         "command": ["sleep", "600"],
-        "volumeMounts": [{"name": "data", "mountPath": "/data", "subPath": "files"}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data", "subPath": folder}],
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}

@@ -35,7 +35,7 @@ GROUPS = {
         *("stop", "keep", "delete", "suspend", "resume", "rerun"),
     },
     "experiment": {"list", "show", "compare"},
-    "cache": {"list", "plan"},
+    "cache": {"add", "list", "plan"},
     "compute": {"attach", "list", "sites"},
     "pool": {"list", "create", "move", "delete"},
     "analytics": {"evictions", "consumption"},

@@ -127,6 +127,25 @@ def test_cached_commits_are_listed_with_the_room_of_their_site(cli, server):
     assert json.loads(cli("cache", "list", "--json").stdout)["items"] == [cached(pinned=True), hydrating]
 
 
+def test_a_site_is_added_with_the_settings_of_its_kind_and_the_name_of_its_cluster(cli, server):
+    server.on("GET", "/compute/resources", page({"name": "lab-k8s", "id": "res_1", "kind": "kubernetes"}))
+    server.on("POST", "/cache/sites", {"name": "filer", "kind": "nfs", "capacity_bytes": 2 * 10**12})
+
+    settings = ["resource=lab-k8s", "server=filer.test", "path=/exports/cache", "size_bytes=2TB", "hard_links=false"]
+    done = cli("cache", "add", "filer", "--kind", "nfs", *(word for text in settings for word in ("--set", text)))
+
+    assert done.stderr == "✔ filer can hold 2.0 TB of commits.\n"
+    config = {"server": "filer.test", "path": "/exports/cache", "size_bytes": 2 * 10**12, "hard_links": False}
+    assert server.asked[-1][3] == {
+        "name": "filer",
+        "kind": "nfs",
+        "root": "",
+        "host": "",
+        "config": {"resource": "res_1", **config},
+        "capacity_bytes": None,
+    }
+
+
 def test_the_plan_says_what_goes_and_what_is_in_the_way(cli, server):
     plan = {
         "site": "local",

@@ -97,6 +97,12 @@ class KubernetesForm(ConfigForm):
         label="Size of the cache",
         help_text="Of all volumes together. Empty: 1 TB.",
     )
+    cache_sharing = forms.ChoiceField(
+        choices=[("volume", "a volume for each commit"), ("pool", "one volume, a folder for each commit")],
+        required=False,
+        label="Cached commits",
+        help_text="One volume suits thousands of small commits.",
+    )
     checkpoint_bytes = SizeField(
         fault_at_zero="A folder of no size holds nothing.",
         required=False,
@@ -156,7 +162,8 @@ def site_of(resource: Resource) -> Mapping[str, object] | None:
     if not storage_class:
         return None
     size_bytes = resource.config.get("cache_bytes") or _DEFAULT_CACHE_BYTES
-    return {"resource": resource.pk, "storage_class": storage_class, "size_bytes": size_bytes}
+    sharing = {"sharing": resource.config["cache_sharing"]} if resource.config.get("cache_sharing") else {}
+    return {"resource": resource.pk, "storage_class": storage_class, "size_bytes": size_bytes, **sharing}
 
 
 def open_driver(resource: Resource, home: Path, credentials: Credentials) -> KubernetesDriver:

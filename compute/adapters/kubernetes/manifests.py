@@ -349,7 +349,7 @@ def _source_mounts(launch: Launch) -> list[Json]:
                 where: Json = {"name": _SCRATCH, "subPath": f"trees{path}"}
             else:
                 where = {"name": _volume_name(path)}
-                if isinstance(mount.source, Volume) and mount.source.sub_path:
+                if isinstance(mount.source, Volume | NfsExport) and mount.source.sub_path:
                     where["subPath"] = mount.source.sub_path
             mounts.append({"mountPath": path, "readOnly": mount.read_only, **where})
     return mounts

@@ -1,6 +1,7 @@
 """What a job did to a copy is found, named in every copy that shares it, and healed from the store by new files."""
 
 import os
+import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -194,3 +195,20 @@ def test_a_scrub_leaves_an_intact_copy_as_it_is(ready, member, worker):
     assert {p: p.lstat().st_ino for p in Path(ready.path).rglob("*")} == before
     assert CachedCommit.objects.get(pk=ready.pk).scrub_requested_at is None
     assert events(ready, "damaged") == []
+
+
+def test_of_a_hundred_flipped_bits_every_one_is_named_and_healed(member, dataset, site, worker):
+    dice = random.Random(7)
+    files = {f"part-{number % 7}/{number:03}": dice.randbytes(dice.randint(1, 3000)) for number in range(100)}
+    row = cache(member, commit_files(member, dataset, files), site, worker)
+    for path, content in files.items():
+        at = dice.randrange(len(content))
+        flipped = content[:at] + bytes([content[at] ^ 1 << dice.randrange(8)]) + content[at + 1 :]
+        write_through(Path(row.path) / path, flipped, hide=True)
+
+    scrub(member, row, worker)
+
+    (damaged,) = events(row, "damaged")
+    assert {file["path"] for file in damaged.facts["files"]} == set(files)
+    assert len(events(row, "healed")) == 1
+    assert is_whole(row, files)

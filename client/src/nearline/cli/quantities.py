@@ -40,3 +40,11 @@ def read_bytes(text: str) -> int:
         raise InvalidRequest(f"'{text}' is not a size.", hint="Write it like 512GiB or 1.5TB, or none.")
     base = 1024 if match[3] else 1000
     return round(float(match[1]) * float(base ** _POWERS[match[2]]))
+
+
+def read_setting(text: str) -> tuple[str, str]:
+    """Return name and value of `gpu_resource=amd.com/gpu`."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidRequest(f"'{text}' is no setting.", hint="Write it like gpu_resource=amd.com/gpu.")
+    return key, value

@@ -6,6 +6,10 @@ the volume. Beside it, READY names the tree that is complete there, and FILLING 
 pod that was killed is followed by one that goes on. A clone of another volume brings that one's READY: then only what
 differs is fetched.
 
+On a volume that many copies share, `--copy ID` names the folder that is laid out so. It is made in `.filling/ID`, and
+one rename publishes it. `--base ID` is another copy there: what both have is linked. `remove /volume --copy ID` takes
+a copy away, also one that is not complete.
+
 What was done, or what went wrong, is written to the container's termination message as JSON.
 """
 
@@ -24,7 +28,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from nearline._http import Http, api_policy
-from nearline.content.diff import diff_roots
+from nearline.content.diff import Change, diff_roots
 from nearline.content.entries import Entry, EntryKind
 from nearline.content.errors import ContentError
 from nearline.content.manifest import RangeEntries, RootRange, check_range
@@ -34,6 +38,7 @@ from nearline.hydrate.cancellation import Cancellation, Cancelled
 from nearline.hydrate.disk import sync_disk
 from nearline.hydrate.engine import hydrate
 from nearline.hydrate.ports import HydrationProgress
+from nearline.pod import pool as pools
 from nearline.pod.volume_target import VolumeTarget
 from nearline.resources.storage_routes import StorageRoutes
 from nearline.transfer.remote.manifests import check_root
@@ -44,6 +49,7 @@ from nearline.transfer.remote.server import ObjectKind, SignedRequest
 FILES, READY, FILLING = "files", "READY", "FILLING"
 HOPELESS = 3
 """The exit code of what trying again cannot cure."""
+_HOPELESS_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS}
 _MESSAGE = Path(os.environ.get("NEARLINE_TERMINATION_MESSAGE", "/dev/termination-log"))
 _MOST_MESSAGE = 3500
 _REPORT_S = 1.0
@@ -131,12 +137,24 @@ class Reporter:
             self.send()
 
 
-class Copy:
-    """One volume, and the work on it."""
+@dataclass(frozen=True)
+class Damaged:
+    """A path that was not as the commit says and is healed, and where else on the volume the same file was.
 
-    def __init__(self, volume: Path, routes: CopyRoutes, reporter: Reporter) -> None:
-        self._volume = volume
-        self._files = volume / FILES
+    `also` are the folders of copies and the paths in them.
+    """
+
+    path: bytes
+    kind: str
+    also: tuple[tuple[str, bytes], ...] = ()
+
+
+class Copy:
+    """The folder of one copy, a volume or a part of one, and the work on it."""
+
+    def __init__(self, folder: Path, routes: CopyRoutes, reporter: Reporter) -> None:
+        self._folder = folder
+        self._files = folder / FILES
         self._reporter = reporter
         self._policy = transfer_policy()
         self._routes = routes
@@ -144,51 +162,99 @@ class Copy:
         self._packs = SignedPacks(routes, self._policy)
         self._cancellation = Cancellation(lambda: reporter.is_unwanted)
 
-    def fill(self, task: Task, donor: Path | None) -> Totals:
-        """Bring the files of the commit into place, and mark the volume as complete."""
-        made, begun = _read(self._volume / READY), _read(self._volume / FILLING)
+    def fill(self, task: Task, *, base: Path | None, donor: Path | None) -> Totals:
+        """Bring the files of the commit into place, and mark the folder as complete.
+
+        `base` is the folder of another copy on the same file system; `donor` has the files of a copy on another one.
+        """
+        made, begun = _read(self._folder / READY), _read(self._folder / FILLING)
         if begun is None and made is not None and made["root"] == task.root:
             return Totals(**made["totals"])
-        base = made["root"] if made else None
+        cloned = made["root"] if made else None
         if begun is not None:
-            base = begun["base"] if begun["root"] == task.root else None
-        _write(self._volume / FILLING, {"root": task.root, "base": base})
-        (self._volume / READY).unlink(missing_ok=True)
+            cloned = begun["base"] if begun["root"] == task.root else None
+        _write(self._folder / FILLING, {"root": task.root, "base": cloned})
+        (self._folder / READY).unlink(missing_ok=True)
         target = VolumeTarget(self._files)
         target.prepare([])
-        self._hydrate(target, self._choose(task, target, base, donor))
+        entries = self._list_entries(task.root)
+        if cloned is not None:
+            entries = self._keep_cloned(entries, task.root, target, cloned)
+        base_made = _read(base / READY) if base is not None else None
+        if base is not None and base_made is not None:
+            entries = self._share(entries, task.root, target, base / FILES, base_made["root"])
+        if donor is not None:
+            entries = self._copy(entries, target, donor)
+        self._hydrate(target, entries)
         self._seal(task, target)
         totals = self._reporter.totals
-        _write(self._volume / READY, {"root": task.root, "commit_id": task.commit_id, "totals": asdict(totals)})
-        (self._volume / FILLING).unlink()
-        sync_disk(self._volume)
+        _write(self._folder / READY, {"root": task.root, "commit_id": task.commit_id, "totals": asdict(totals)})
+        (self._folder / FILLING).unlink()
+        sync_disk(self._folder)
         return totals
 
-    def verify(self, task: Task, part: tuple[int, int] | None) -> list[tuple[bytes, str]]:
-        """Compare the files with the commit, put right what differs, and return it: paths and how they differed."""
+    def verify(self, task: Task, part: tuple[int, int] | None, pool: Path | None) -> list[Damaged]:
+        """Compare the files with the commit, put right what differs, and return it.
+
+        Of a file that other copies of a `pool` have too, they get the healed one.
+        """
         target = VolumeTarget(self._files, part=part)
         target.prepare([])
         self._hydrate(target, self._list_entries(task.root))
         strays = self._seal(task, target)
-        return sorted([*target.damage, *((path, "stray") for path in strays)])
+        names: Mapping[int, list[tuple[str, bytes]]] = {}
+        if pool is not None:
+            names = pools.find_names(pool, set(target.linked.values()), FILES)
+            for path, inode in target.linked.items():
+                for copy, name in names[inode]:
+                    pools.link_over(self._files / os.fsdecode(path), pool / copy / FILES / os.fsdecode(name))
+        damaged = [
+            Damaged(path, kind, tuple(names.get(target.linked.get(path, 0), ()))) for path, kind in target.damage
+        ]
+        return sorted([*damaged, *(Damaged(path, "stray") for path in strays)], key=lambda item: item.path)
 
-    def _choose(self, task: Task, target: VolumeTarget, base: str | None, donor: Path | None) -> Iterator[Entry]:
-        """Yield the entries that the store must give; bring the others into place and count them."""
+    def _keep_cloned(self, entries: Iterator[Entry], root: str, target: VolumeTarget, base: str) -> Iterator[Entry]:
+        """Count what the clone of a volume brought; remove what is not of the commit, and yield what it lacks."""
         changed: set[bytes] = set()
-        if base is not None:
-            rows = self._read_root(base)
-            loaders = {row.range_id: partial(self._read_range, row) for row in [*rows, *self._read_root(task.root)]}
-            for change in diff_roots(rows, self._read_root(task.root), lambda id_: loaders[id_]()):
-                changed.add(change.path)
-                if change.after is None:
-                    target.remove(change.path)
-        for entry in self._list_entries(task.root):
-            if base is not None and entry.path not in changed and self._keep(target, entry):
+        for change in self._diff(base, root):
+            changed.add(change.path)
+            if change.after is None:
+                target.remove(change.path)
+        for entry in entries:
+            if entry.path not in changed and self._keep(target, entry):
                 self._count(entry, bytes_shared=entry.size)
-            elif donor is not None and entry.kind is EntryKind.FILE and target.copy(entry, donor):
+            else:
+                yield entry
+
+    def _share(
+        self, entries: Iterator[Entry], root: str, target: VolumeTarget, base: Path, base_root: str
+    ) -> Iterator[Entry]:
+        """Link what another copy has, under whatever name; copy it where that cannot be; yield what it lacks."""
+        changes = list(self._diff(base_root, root))
+        at_hand = {change.before.identity: change.path for change in changes if change.before is not None}
+        sources = {change.path: at_hand.get(change.after.identity) for change in changes if change.after is not None}
+        for entry in entries:
+            source = sources.get(entry.path, entry.path)
+            if source is None or entry.kind is not EntryKind.FILE or not entry.size:
+                yield entry
+            elif target.link(entry, base, source):
+                self._count(entry, bytes_shared=entry.size)
+            elif target.copy(entry, base, source):
                 self._count(entry, bytes_copied=entry.size)
             else:
                 yield entry
+
+    def _copy(self, entries: Iterator[Entry], target: VolumeTarget, donor: Path) -> Iterator[Entry]:
+        for entry in entries:
+            if entry.kind is EntryKind.FILE and target.copy(entry, donor, entry.path):
+                self._count(entry, bytes_copied=entry.size)
+            else:
+                yield entry
+
+    def _diff(self, before: str, after: str) -> Iterator[Change]:
+        rows, others = self._read_root(before), self._read_root(after)
+        loaders = {row.range_id: partial(self._read_range, row) for row in [*rows, *others]}
+        return diff_roots(rows, others, lambda id_: loaders[id_]())
 
     def _keep(self, target: VolumeTarget, entry: Entry) -> bool:
         if target.looks_untouched(entry):
@@ -233,7 +299,7 @@ class Copy:
                     f"The volume has {found} files where the commit has {task.files}: something else writes to it, or "
                     "its file system cannot keep all names apart."
                 )
-        sync_disk(self._volume)
+        sync_disk(self._folder)
         return strays
 
     def _count(self, entry: Entry, *, bytes_shared: int = 0, bytes_copied: int = 0) -> None:
@@ -261,17 +327,12 @@ class Copy:
 def main(arguments: list[str] | None = None) -> int:
     """Do one duty and return the exit code."""
     given = _parse(arguments)
-    http = Http(os.environ["NEARLINE_URL"], _read_token(), policy=api_policy())
-    routes = CopyRoutes(http)
     try:
-        task = routes.get_task()
-        with Reporter(routes) as reporter:
-            copy = Copy(given.volume, routes, reporter)
-            if given.duty == "fill":
-                _note({"root": task.root, **asdict(copy.fill(task, given.donor))})
-                reporter.send()
-            else:
-                _note(_describe(task, copy.verify(task, given.part)))
+        if given.duty == "remove":
+            pools.remove(given.volume, given.copy)
+            _note({"removed": given.copy})
+        else:
+            _work(given)
     except (NearlineError, ContentError) as error:
         _note({"error": str(error), "code": error.code, "details": getattr(error, "details", {})})
         return HOPELESS if isinstance(error, ContentError | Conflict | Failed | NotFound) else 1
@@ -281,18 +342,43 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except OSError as error:
         _note({"error": f"'{error.filename}' cannot be written: {error.strerror}.", "errno": error.errno})
-        return HOPELESS if error.errno in {errno.ENOSPC, errno.EDQUOT} else 1
+        return HOPELESS if error.errno in _HOPELESS_ERRORS else 1
+    return 0
+
+
+def _work(given: argparse.Namespace) -> None:
+    """Fill or verify a copy, and note what was done."""
+    pool: Path | None = given.volume if given.copy else None
+    folder: Path = given.volume / given.copy
+    http = Http(os.environ["NEARLINE_URL"], _read_token(), policy=api_policy())
+    routes = CopyRoutes(http)
+    try:
+        task = routes.get_task()
+        with Reporter(routes) as reporter:
+            if given.duty == "verify":
+                _note(_describe(task, Copy(folder, routes, reporter).verify(task, given.part, pool)))
+                return
+            is_draft = pool is not None and not folder.exists()
+            if pool is not None and is_draft:
+                folder = pools.draft_of(pool, given.copy)
+            base = pool / given.base if pool is not None and given.base else None
+            totals = Copy(folder, routes, reporter).fill(task, base=base, donor=given.donor)
+            if pool is not None and is_draft:
+                pools.publish(pool, given.copy)
+            _note({"root": task.root, **asdict(totals)})
+            reporter.send()
     finally:
         http.close()
-    return 0
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m nearline.pod.copies", description="Fill or verify a cached commit.")
-    parser.add_argument("duty", choices=["fill", "verify"])
+    parser.add_argument("duty", choices=["fill", "verify", "remove"])
     parser.add_argument("volume", type=Path)
     parser.add_argument("donor", type=Path, nargs="?", help="the files of a copy on another volume")
     parser.add_argument("--part", type=_part, help="read these files only: 3/30 is the fourth of thirty parts")
+    parser.add_argument("--copy", default="", help="the copy's folder, on a volume that several share")
+    parser.add_argument("--base", default="", help="the folder of another copy there, to share files with")
     return parser.parse_args(arguments)
 
 
@@ -305,16 +391,20 @@ def _read_token() -> str:
     return Path(os.environ["NEARLINE_COPY_TOKEN_FILE"]).read_text().strip()
 
 
-def _describe(task: Task, damage: Sequence[tuple[bytes, str]]) -> Mapping[str, object]:
-    named: list[tuple[str, str]] = []
+def _describe(task: Task, damage: Sequence[Damaged]) -> Mapping[str, object]:
+    named: list[tuple[object, ...]] = []
     size = 0
-    for path, kind in damage:
-        text = to_text(path).encode("utf-8", "backslashreplace").decode()
-        size += len(json.dumps([text, kind])) + 2
+    for item in damage:
+        row = (_show(item.path), item.kind, [(copy, _show(path)) for copy, path in item.also])
+        size += len(json.dumps(row)) + 2
         if size > _MOST_MESSAGE:
             break
-        named.append((text, kind))
+        named.append(row)
     return {"root": task.root, "damaged": len(damage), "files": named}
+
+
+def _show(path: bytes) -> str:
+    return to_text(path).encode("utf-8", "backslashreplace").decode()
 
 
 def _note(facts: Mapping[str, object]) -> None:

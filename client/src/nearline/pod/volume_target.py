@@ -1,5 +1,6 @@
 """The folder of a cached commit on a volume, as the pods see it that fill and verify it."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -10,10 +11,11 @@ from nearline.content.hashing import file_id
 from nearline.hydrate.folder import Existing, FolderTarget
 
 _OPEN, _CLOSED = 0o755, 0o555
+_NO_LINK = {errno.EMLINK, errno.EXDEV, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.EACCES, errno.ENOENT}
 
 
 class VolumeTarget(FolderTarget):
-    """The folder of a copy. It notes what was there and was not as the commit says.
+    """The folder of a copy. It notes what was there and was not as the commit says, and which of it has other names.
 
     Files of which `must_read` says no are taken to be right when their size, time and mode are.
     """
@@ -23,36 +25,51 @@ class VolumeTarget(FolderTarget):
         self._top = os.fsencode(root)
         self._part = part
         self.damage: list[tuple[bytes, str]] = []
+        self.linked: dict[bytes, int] = {}
 
     def is_in_place(self, entry: Entry) -> bool:
         """Return whether the entry is there and right."""
-        is_there = os.path.lexists(self._path(entry.path))
-        if is_there and not self._must_read(entry) and self.looks_untouched(entry):
+        found = self._stat(entry)
+        if found is not None and not self._must_read(entry) and self._is_untouched(entry, found):
             return True
         is_right = super().is_in_place(entry)
         if not is_right:
-            self.damage.append((entry.path, "changed" if is_there else "missing"))
+            self.damage.append((entry.path, "changed" if found else "missing"))
+            if found is not None and found.st_nlink > 1:
+                self.linked[entry.path] = found.st_ino
         return is_right
 
     def looks_untouched(self, entry: Entry) -> bool:
         """Say whether nobody seems to have written to a file since it was made."""
-        try:
-            status = os.lstat(self._path(entry.path))
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        if entry.kind is EntryKind.SYMLINK:
-            return stat.S_ISLNK(status.st_mode) and os.readlink(self._path(entry.path)) == entry.target
-        mode = 0o444 | (0o111 if entry.mode & 0o111 else 0)
-        found = stat.S_IMODE(status.st_mode), status.st_size, status.st_mtime_ns
-        return stat.S_ISREG(status.st_mode) and found == (mode, entry.size, entry.mtime_ns)
+        found = self._stat(entry)
+        return found is not None and self._is_untouched(entry, found)
 
-    def copy(self, entry: Entry, donor: Path) -> bool:
-        """Make a file out of the one in a mounted copy, if that has the right bytes."""
+    def link(self, entry: Entry, base: Path, source: bytes) -> bool:
+        """Give the file at `source` of another copy on this file system a name here too; False where that cannot be."""
+        self.prepare([entry])
+        other, path = os.fsencode(base) + b"/" + source, self._path(entry.path)
+        try:
+            found = os.lstat(other)
+            if not self._is_untouched(entry, found):
+                return False
+            if (there := self._stat(entry)) is not None:
+                if there.st_ino == found.st_ino:
+                    return True
+                os.unlink(path)
+            os.link(other, path, follow_symlinks=False)
+        except OSError as error:
+            if error.errno in _NO_LINK:
+                return False
+            raise
+        return True
+
+    def copy(self, entry: Entry, donor: Path, source: bytes) -> bool:
+        """Make a file out of the one at `source` of a mounted copy, if that has the right bytes."""
         self.prepare([entry])
         if super().is_in_place(entry):
             return True
         try:
-            with open(os.fsencode(donor) + b"/" + entry.path, "rb") as file:
+            with open(os.fsencode(donor) + b"/" + source, "rb") as file:
                 if len(entry.blobs) <= 1:
                     content = file.read(entry.size + 1)
                     if file_id(content) != entry.content_id:
@@ -95,6 +112,19 @@ class VolumeTarget(FolderTarget):
                 path = os.path.join(folder, name)
                 if os.path.islink(path):
                     yield path[len(self._top) + 1 :]
+
+    def _stat(self, entry: Entry) -> os.stat_result | None:
+        try:
+            return os.lstat(self._path(entry.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _is_untouched(self, entry: Entry, status: os.stat_result) -> bool:
+        if entry.kind is EntryKind.SYMLINK:
+            return stat.S_ISLNK(status.st_mode) and os.readlink(self._path(entry.path)) == entry.target
+        mode = 0o444 | (0o111 if entry.mode & 0o111 else 0)
+        found = stat.S_IMODE(status.st_mode), status.st_size, status.st_mtime_ns
+        return stat.S_ISREG(status.st_mode) and found == (mode, entry.size, entry.mtime_ns)
 
     def _must_read(self, entry: Entry) -> bool:
         return self._part is None or entry.content_id[0] % self._part[1] == self._part[0]

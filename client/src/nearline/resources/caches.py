@@ -1,7 +1,7 @@
 """Cache sites, the commits on them, and what would go next."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from nearline._http import Http, Json, quoted
 from nearline.errors import Failed, Unavailable
@@ -19,6 +19,15 @@ class Caches:
     def list_sites(self) -> Iterator[CacheSite]:
         """Yield the sites by name."""
         return map(CacheSite.read, self._http.list_items("/cache/sites"))
+
+    def create_site(
+        self, name: str, kind: str, *, settings: Mapping[str, object], capacity_bytes: int | None = None
+    ) -> CacheSite:
+        """Add a cache site; `settings` are those of its kind. For site admins. Raises InvalidRequest, Conflict."""
+        settings = dict(settings)
+        body = {"name": name, "kind": kind, "root": settings.pop("root", ""), "host": settings.pop("host", "")}
+        body |= {"config": settings, "capacity_bytes": capacity_bytes}
+        return CacheSite.read(self._http.post("/cache/sites", body))
 
     def list(self, *, site: str | None = None) -> Iterator[CachedCommit]:
         """Yield the cached commits."""

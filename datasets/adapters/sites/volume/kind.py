@@ -1,29 +1,40 @@
-"""Cache sites of kind `volume`: a claim for each commit, of any storage class whose volumes many nodes can mount."""
+"""Cache sites of kind `volume`: claims of any storage class whose volumes many nodes can mount.
+
+Each commit has one of its own, or is a folder of one that all share.
+"""
+
+from collections.abc import Collection, Mapping
 
 from django import forms
 
 from core import bounds
 from core.form_fields import SizeField
 from core.kubernetes import trident
-from core.kubernetes.connections import ClusterNotAttached, open_connection
+from core.kubernetes.connections import ClusterConnection, ClusterNotAttached, open_connection
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Gateway, Json, Refusal
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.volume.driver import VolumeSite
+from datasets.adapters.sites.volume.pool import ClaimPoolSite
+from datasets.engine.volumes import POOL, is_pool
 from datasets.errors import CacheSiteUnavailable, InvalidCacheSite
 from datasets.models import CacheSite
 
-_KEYS = {"resource", "storage_class", "size_bytes", "clones", "provisioner", "binds_late"}
+_KEYS = {"resource", "storage_class", "size_bytes", "sharing", "clones", "hard_links", "provisioner", "binds_late"}
+_SHARING = {"volume": "a volume for each commit", POOL: "one volume, a folder for each commit"}
 
 
 class VolumeForm(forms.Form):
     """Which cluster, which class, and how much of it."""
 
     resource = forms.CharField(
-        max_length=63, required=False, label="Cluster", help_text="The id of an attached cluster; volumes only."
+        max_length=63, required=False, label="Cluster", help_text="The id of an attached cluster; volumes and NFS only."
     )
     storage_class = forms.CharField(
         max_length=253, required=False, help_text="Volumes of it are mounted by many nodes; volumes only."
+    )
+    sharing = forms.ChoiceField(
+        choices=list(_SHARING.items()), required=False, label="Sharing", help_text="Volumes only."
     )
     size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB; not for folders.")
 
@@ -34,17 +45,9 @@ def check(site: CacheSite) -> None:
     Whether the class can clone is known of Trident's; for others the site's `clones` says so.
     """
     config = site.config
-    unknown = sorted(set(config) - _KEYS)
-    if unknown:
-        raise InvalidCacheSite(f"A site on volumes has no setting '{unknown[0]}'.")
-    for key, words in (("resource", "the id of an attached cluster"), ("storage_class", "the name of a class")):
-        if not isinstance(config.get(key), str) or not config[key]:
-            raise InvalidCacheSite(f"A site on volumes needs '{key}': {words}.")
-    size = config.get("size_bytes")
-    if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= bounds.MAX_QUANTITY:
-        raise InvalidCacheSite("A site on volumes needs 'size_bytes': how much its claims may ask for together.")
-    if site.root:
-        raise InvalidCacheSite("A site on volumes has no folder.")
+    check_settings(site, keys=_KEYS, needed={"storage_class": "the name of a class"})
+    if config.get("sharing", "volume") not in _SHARING:
+        raise InvalidCacheSite(f"'sharing' of a site on volumes is one of: {', '.join(_SHARING)}.")
     try:
         found = read_class(open_connection(config["resource"]).gateway, config["storage_class"])
     except ClusterNotAttached as error:
@@ -55,12 +58,35 @@ def check(site: CacheSite) -> None:
     site.root = f"volume://{site.name}"
 
 
-def open_driver(site: CacheSite) -> VolumeSite:
-    """Return the driver."""
+def check_settings(site: CacheSite, *, keys: Collection[str], needed: Mapping[str, str]) -> None:
+    """Require what every site on a cluster needs, texts that are `needed`, and no other `keys`."""
+    config = site.config
+    if unknown := sorted(set(config) - set(keys)):
+        raise InvalidCacheSite(f"A site of kind {site.kind} has no setting '{unknown[0]}'.")
+    for key, words in {"resource": "the id of an attached cluster", **needed}.items():
+        if not isinstance(config.get(key), str) or not config[key]:
+            raise InvalidCacheSite(f"A site of kind {site.kind} needs '{key}': {words}.")
+    for key in {"clones", "hard_links"} & set(config):
+        if config[key] not in {0, 1}:
+            raise InvalidCacheSite(f"'{key}' of a site of kind {site.kind} is true or false.")
+    size = config.get("size_bytes")
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= bounds.MAX_QUANTITY:
+        raise InvalidCacheSite(f"A site of kind {site.kind} needs 'size_bytes': how much its copies may take together.")
+    if site.root:
+        raise InvalidCacheSite(f"A site of kind {site.kind} has no folder.")
+
+
+def connection_of(site: CacheSite) -> ClusterConnection:
+    """Return the connection to the cluster of a site. Raises CacheSiteUnavailable."""
     try:
-        return VolumeSite(site, open_connection(str(site.config["resource"])))
+        return open_connection(str(site.config["resource"]))
     except ClusterNotAttached as error:
         raise CacheSiteUnavailable(f"The cluster of {site.name} cannot be reached: {error.message}") from error
+
+
+def open_driver(site: CacheSite) -> VolumeSite | ClaimPoolSite:
+    """Return the driver."""
+    return (ClaimPoolSite if is_pool(site.config) else VolumeSite)(site, connection_of(site))
 
 
 def read_class(gateway: Gateway, storage_class: str) -> Json:
@@ -80,7 +106,7 @@ def read_class(gateway: Gateway, storage_class: str) -> Json:
 
 KIND = SiteKind(
     name="volume",
-    label="volume: a claim for each commit, on an attached cluster",
+    label="volume: on an attached cluster, a claim for each commit or one for all",
     form=VolumeForm,
     check=check,
     open=open_driver,

@@ -1,6 +1,7 @@
 """From a copy to the objects of the cluster: pure, so that the same copy makes the same objects."""
 
 import json
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from core.kubernetes import trident
 from core.kubernetes.connections import ClusterConnection
 from datasets.engine.cache_ports import CopyRequest
-from datasets.engine.volumes import FILES, GIB, claim_bytes, claim_name
+from datasets.engine.volumes import FILES, GIB, claim_bytes, claim_name, pool_claim_name
 
 Json = dict[str, Any]
 
@@ -16,7 +17,7 @@ DOMAIN = "nearline.dev"
 SITE = f"{DOMAIN}/cache-site"
 """The label of all that belongs to a site. Its value is the site's id, which no other installation has."""
 COPY, LOCATION, MADE = f"{DOMAIN}/copy", f"{DOMAIN}/location", f"{DOMAIN}/made"
-"""Annotations of a claim: its copy's id and location, and what was made of it, once it is ready."""
+"""Annotations of a claim or record: its copy's id and location, and what was made of it, once it is ready."""
 SIGNED_AT = f"{DOMAIN}/signed-at"
 CONTAINER = "copy"
 _MANAGED = {"app.kubernetes.io/managed-by": "nearline"}
@@ -25,6 +26,34 @@ HOPELESS = 3
 _TOKEN_FOLDER = "/token"  # noqa: S105 (a path)
 _RETRIES = 6
 _RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A volume as pods name it, such as `{"nfs": {...}}`, and the folder of a copy in it; empty: its top."""
+
+    volume: Mapping[str, Mapping[str, Any]]
+    folder: str = ""
+
+    @property
+    def files(self) -> str:
+        """The folder that has the files of the copy."""
+        return f"{self.folder}/{FILES}" if self.folder else FILES
+
+    def mounted(self, name: str, *, read_only: bool = False) -> Json:
+        """Return the volume of a pod."""
+        (kind, source), *_ = self.volume.items()
+        return {"name": name, kind: {**source, **({"readOnly": True} if read_only else {})}}
+
+
+def claim_storage(claim: str, folder: str = "") -> Storage:
+    """Return a claim of the namespace."""
+    return Storage({"persistentVolumeClaim": {"claimName": claim}}, folder)
+
+
+def export_storage(server: str, path: str, folder: str = "") -> Storage:
+    """Return an export of an NFS server."""
+    return Storage({"nfs": {"server": server, "path": path}}, folder)
 
 
 @dataclass(frozen=True)
@@ -61,8 +90,41 @@ def build_claim(
     }
 
 
-def build_secret(name: str, claim: Json, *, site_id: str, token: str, signed_at: str) -> Json:
-    """Return the Secret with the token of a copy's pods."""
+def build_pool_claim(*, site_id: str, storage_class: str, provisioner: str, size_bytes: int) -> Json:
+    """Return the claim in which each copy of a site is a folder."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": pool_claim_name(site_id),
+            "labels": labels(site_id),
+            "annotations": trident.CLAIM_ANNOTATIONS if provisioner == trident.PROVISIONER else {},
+        },
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": storage_class,
+            "resources": {"requests": {"storage": f"{-(-size_bytes // GIB)}Gi"}},
+        },
+    }
+
+
+def build_record(name: str, *, site_id: str, annotations: Mapping[str, str], owner: Json | None = None) -> Json:
+    """Return an object that notes something of a copy in a pool. It holds no secret: the account may make no other."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name,
+            "labels": labels(site_id),
+            "annotations": dict(annotations),
+            "ownerReferences": [_owner(owner)] if owner else [],
+        },
+        "type": "Opaque",
+    }
+
+
+def build_secret(name: str, owner: Json, *, site_id: str, token: str, signed_at: str) -> Json:
+    """Return the Secret with the token of a copy's pods; the cluster deletes it with its owner."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -70,7 +132,7 @@ def build_secret(name: str, claim: Json, *, site_id: str, token: str, signed_at:
             "name": name,
             "labels": labels(site_id),
             "annotations": {SIGNED_AT: signed_at},
-            "ownerReferences": [_owner(claim)],
+            "ownerReferences": [_owner(owner)],
         },
         "type": "Opaque",
         "stringData": {"token": token},
@@ -79,28 +141,28 @@ def build_secret(name: str, claim: Json, *, site_id: str, token: str, signed_at:
 
 def build_job(
     name: str,
-    claim: Json,
+    owner: Json,
     connection: ClusterConnection,
     *,
     site_id: str,
     duty: str,
+    storage: Storage,
     options: tuple[str, ...] = (),
-    donor_claim: str = "",
+    donor: Storage | None = None,
 ) -> Json:
-    """Return the Job whose pods fill or verify a copy: one pod at a time, and another one where one was killed."""
-    volumes: list[Json] = [
-        {"name": "volume", "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}},
-        {"name": "token", "secret": {"secretName": name}},
-    ]
+    """Return the Job whose pods fill, verify or remove a copy: one at a time, and another one where one was killed."""
+    volumes: list[Json] = [storage.mounted("volume"), {"name": "token", "secret": {"secretName": name}}]
     mounts: list[Json] = [
         {"name": "volume", "mountPath": "/volume"},
         {"name": "token", "mountPath": _TOKEN_FOLDER, "readOnly": True},
     ]
     command = ["python3", "-m", "nearline.pod.copies", duty, "/volume"]
-    if donor_claim:
-        volumes.append({"name": "donor", "persistentVolumeClaim": {"claimName": donor_claim, "readOnly": True}})
-        mounts.append({"name": "donor", "mountPath": "/donor", "subPath": FILES, "readOnly": True})
+    if donor is not None:
+        volumes.append(donor.mounted("donor", read_only=True))
+        mounts.append({"name": "donor", "mountPath": "/donor", "subPath": donor.files, "readOnly": True})
         command.append("/donor")
+    if storage.folder:
+        command += ["--copy", storage.folder]
     env = {
         "NEARLINE_URL": connection.platform_url.replace("$", "$$"),
         "NEARLINE_COPY_TOKEN_FILE": f"{_TOKEN_FOLDER}/token",
@@ -109,7 +171,7 @@ def build_job(
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": name, "labels": labels(site_id), "ownerReferences": [_owner(claim)]},
+        "metadata": {"name": name, "labels": labels(site_id), "ownerReferences": [_owner(owner)]},
         "spec": {
             "backoffLimit": _RETRIES,
             # Two pods that write the same files would never agree.
@@ -193,11 +255,35 @@ def end_of(job: Json) -> str:
     return next((item["type"] for item in conditions if item["type"] in ends and item["status"] == "True"), "")
 
 
-def read_made(claim: Json) -> Mapping[str, Any] | None:
-    """Return what was made of a claim; None when it is not ready."""
-    text = (claim["metadata"].get("annotations") or {}).get(MADE)
+def read_made(item: Json) -> Mapping[str, Any] | None:
+    """Return what was made of a copy, as a claim or record says; None when it is not ready."""
+    text = (item["metadata"].get("annotations") or {}).get(MADE)
     made: Mapping[str, Any] | None = json.loads(text) if text else None
     return made
+
+
+def mounts(pod: Json, storage: Storage) -> bool:
+    """Say whether a container of a pod mounts the folder of a copy, one that it lies in, or one that lies in it."""
+    spec = pod["spec"]
+    ((kind, ours),) = storage.volume.items()
+    tops = {
+        volume["name"]: str(volume[kind].get("path", ""))
+        for volume in spec.get("volumes") or []
+        if kind in volume and all(volume[kind].get(key) == ours[key] for key in {"claimName", "server"} & set(ours))
+    }
+    copy = _as_folder(str(ours.get("path", "")), storage.folder)
+    containers = [*(spec.get("initContainers") or []), *spec["containers"]]
+    folders = [
+        _as_folder(tops[mount["name"]], mount.get("subPath", ""))
+        for container in containers
+        for mount in container.get("volumeMounts") or []
+        if mount["name"] in tops
+    ]
+    return any(folder.startswith(copy) or copy.startswith(folder) for folder in folders)
+
+
+def _as_folder(top: str, path: str) -> str:
+    return posixpath.normpath(f"/{top}/{path}").rstrip("/").replace("//", "/") + "/"
 
 
 def _build_pod(

@@ -262,12 +262,13 @@ def test_a_pod_that_reads_nothing_from_the_store_waits_for_no_agent():
 
 
 def test_claims_and_exports_are_mounted_read_only_twice():
-    data = [Mount("digits", Volume("claim-1", "commit")), Mount("maps", NfsExport("filer", "/maps"))]
+    data = [Mount("digits", Volume("claim-1", "commit")), Mount("maps", NfsExport("filer", "/maps", "cc_1/files"))]
     pod = build_pod(launch(data=data), SETTINGS)
 
     volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
     digits, maps = mounts(pod)["/data/digits"], mounts(pod)["/data/maps"]
-    assert (digits["readOnly"], digits["subPath"], maps["readOnly"]) == (True, "commit", True)
+    assert (digits["readOnly"], digits["subPath"]) == (True, "commit")
+    assert (maps["readOnly"], maps["subPath"]) == (True, "cc_1/files")
     assert volumes[digits["name"]]["persistentVolumeClaim"] == {"claimName": "claim-1", "readOnly": True}
     assert volumes[maps["name"]]["nfs"] == {"server": "filer", "path": "/maps", "readOnly": True}
 

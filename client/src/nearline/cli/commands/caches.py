@@ -9,6 +9,7 @@ from nearline.cli import formats
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Site
 from nearline.cli.output import align, printable
+from nearline.cli.quantities import read_bytes, read_setting
 from nearline.cli.session import session_of
 
 app = CommandGroup(help="Cached commits near compute, and what is evicted next.")
@@ -38,6 +39,38 @@ def list_cached(context: typer.Context, site: Site = None) -> None:
             if site in (None, place.name):
                 name = f"{place.name} (simulated)" if place.is_simulated else place.name
                 session.out.note(_room(name, place.committed_bytes, place.free_bytes, place.capacity_bytes))
+
+
+@app.command("add")
+def add_site(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="What the site is to be called.")],
+    kind: Annotated[str, typer.Option("--kind", help="folder, volume, nfs or simulated.")] = "folder",
+    capacity: Annotated[str, typer.Option("--capacity", help="How much of it may be filled, as 2TB.")] = "",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the kind, such as root.")
+    ] = None,
+) -> None:
+    """Add a cache site. For site admins."""
+    session = session_of(context)
+    client = session.client()
+    values = {key: _read_value(key, value) for key, value in map(read_setting, settings or [])}
+    if "resource" in values:
+        values["resource"] = {item.name: item.raw.get("id") for item in client.compute.list()}.get(
+            str(values["resource"]), values["resource"]
+        )
+    capacity_bytes = read_bytes(capacity) if capacity else None
+    site = client.caches.create_site(name, kind, settings=values, capacity_bytes=capacity_bytes)
+    if session.out.is_json:
+        session.out.json(site)
+        return
+    session.out.done(f"{site.name} can hold {formats.size(site.capacity_bytes)} of commits.")
+
+
+def _read_value(key: str, text: str) -> object:
+    if text in {"true", "false"}:
+        return text == "true"
+    return read_bytes(text) if key in {"size_bytes", "rate_bytes_s"} else text
 
 
 @app.command("plan")

@@ -11,6 +11,7 @@ from nearline.cli import formats
 from nearline.cli.confirm import confirm
 from nearline.cli.group import CommandGroup
 from nearline.cli.options import Project
+from nearline.cli.quantities import read_setting
 from nearline.cli.session import session_of
 from nearline.errors import InvalidRequest, NotFound
 from nearline.models import Resource
@@ -101,7 +102,7 @@ def attach_resource(  # noqa: PLR0917 (each is an option of the command line)
         raise InvalidRequest(
             "Name a cluster or a host.", hint="Give --kubeconfig FILE, --ssh USER@HOST --key FILE, or --docker URL."
         )
-    given = dict(map(_read_setting, settings or []))
+    given = dict(map(read_setting, settings or []))
     if simulated is not None:
         _attach(context, name, "simulated", {**_SIMULATED_NODE, **given, "nodes": str(simulated)})
         return
@@ -143,13 +144,6 @@ def _attach(context: typer.Context, name: str, kind: str, settings: Mapping[str,
         steps = ", ".join(f"{step['name']} in {step['seconds']:g} s" for step in probe["steps"])
         session.out.done(f"{probe['storage_class']} works: a claim of 1 GiB was {steps}.")
     session.out.done(f"{resource.name} answers and is attached. Give it a template to send jobs there.")
-
-
-def _read_setting(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise InvalidRequest(f"'{text}' is no setting.", hint="Write it like gpu_resource=amd.com/gpu.")
-    return key, value
 
 
 def _read_file(path: Path) -> str:

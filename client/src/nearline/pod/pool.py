@@ -1,0 +1,89 @@
+"""A volume that many copies share, a folder for each: how one appears and leaves, and files that several have.
+
+`ID/` is a complete copy, `.filling/ID/` one in the making, `.trash/ID/` one on its way out.
+"""
+
+import contextlib
+import os
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from nearline.hydrate.disk import sync_disk
+
+_FILLING, _TRASH = ".filling", ".trash"
+_OPEN, _CLOSED = 0o755, 0o555
+_HEALING = b".nearline-healing"
+
+
+def draft_of(pool: Path, copy: str) -> Path:
+    """Return where a copy is made, which is there then."""
+    draft = pool / _FILLING / copy
+    draft.mkdir(parents=True, exist_ok=True)
+    return draft
+
+
+def publish(pool: Path, copy: str) -> None:
+    """Make a complete copy visible in one step."""
+    (pool / _FILLING / copy).rename(pool / copy)
+    sync_disk(pool)
+
+
+def remove(pool: Path, copy: str) -> None:
+    """Take a copy out of sight in one step and then off the volume. One that was interrupted can be repeated."""
+    trash = pool / _TRASH / copy
+    trash.parent.mkdir(exist_ok=True)
+    for folder in (pool / copy, pool / _FILLING / copy):
+        _remove_tree(os.fsencode(trash))
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(trash)
+    _remove_tree(os.fsencode(trash))
+    sync_disk(pool)
+
+
+def find_names(pool: Path, inodes: Collection[int], files: str) -> Mapping[int, list[tuple[str, bytes]]]:
+    """Return the copies, complete or in the making, and the paths below their folder `files` that are these files.
+
+    A listing of a folder holds the numbers, so no file is touched.
+    """
+    found: dict[int, list[tuple[str, bytes]]] = {inode: [] for inode in inodes}
+    for copies in (pool, pool / _FILLING):
+        for copy in sorted(copies.iterdir()) if found and copies.is_dir() else ():
+            for path, inode in _list_files(os.fsencode(copy / files), b""):
+                if inode in found:
+                    found[inode].append((str(copy.relative_to(pool)), path))
+    return found
+
+
+def link_over(good: Path, name: Path) -> None:
+    """Put a good file in the place of one in a closed folder, whoever reads that; nothing where the folder is gone."""
+    folder, target = os.fsencode(name.parent), os.fsencode(name)
+    draft = os.path.join(folder, _HEALING)
+    with contextlib.suppress(FileNotFoundError):
+        os.chmod(folder, _OPEN)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft)
+        os.link(good, draft)
+        os.rename(draft, target)
+        os.chmod(folder, _CLOSED)
+
+
+def _list_files(top: bytes, prefix: bytes) -> Iterator[tuple[bytes, int]]:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(top) as listed:
+        for item in listed:
+            path = prefix + item.name
+            if item.is_dir(follow_symlinks=False):
+                yield from _list_files(item.path, path + b"/")
+            else:
+                yield path, item.inode()
+
+
+def _remove_tree(top: bytes) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.chmod(top, _OPEN)
+        with os.scandir(top) as listed:
+            for item in listed:
+                if item.is_dir(follow_symlinks=False):
+                    _remove_tree(item.path)
+                else:
+                    os.unlink(item.path)
+        os.rmdir(top)

@@ -1,0 +1,67 @@
+"""Cache sites of kind `nfs`: a folder for each commit in an export of an NFS server, without any provisioner.
+
+The pods of an attached cluster mount it, to fill it and to read it. Whether they can is seen with the first copy: the
+platform itself mounts nothing.
+"""
+
+import posixpath
+import re
+
+from django import forms
+
+from core.form_fields import SizeField
+from datasets.adapters.sites.kinds import SiteKind
+from datasets.adapters.sites.volume.kind import check_settings, connection_of
+from datasets.adapters.sites.volume.pool import ExportSite
+from datasets.errors import CacheSiteUnavailable, InvalidCacheSite
+from datasets.models import CacheSite
+
+_SERVER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]{0,251}[A-Za-z0-9])?")
+
+
+class NfsForm(forms.Form):
+    """Which export, and the cluster whose pods mount it."""
+
+    resource = forms.CharField(
+        max_length=63, required=False, label="Cluster", help_text="The id of an attached cluster; volumes and NFS only."
+    )
+    server = forms.CharField(
+        max_length=253, required=False, label="NFS server", help_text="Its name or address as nodes know it; NFS only."
+    )
+    path = forms.CharField(max_length=1000, required=False, label="Export", help_text="As /exports/cache; NFS only.")
+    size_bytes = SizeField(required=False, label="Size", help_text="As 2 TB; not for folders.")
+
+
+def check(site: CacheSite) -> None:
+    """Require an attached cluster, an export and a size. Raises InvalidCacheSite.
+
+    Where the file system makes no hard links, the site's `hard_links` says so.
+    """
+    keys = {"resource", "server", "path", "size_bytes", "hard_links"}
+    check_settings(site, keys=keys, needed={"server": "the name of an NFS server", "path": "an export of it"})
+    server, path = str(site.config["server"]), str(site.config["path"])
+    if not _SERVER.fullmatch(server):
+        raise InvalidCacheSite(f"'{server}' is no name or address of a server.")
+    if not path.startswith("/") or posixpath.normpath(path) != path or path.startswith("//"):
+        raise InvalidCacheSite(f"An export is given from the root on and without '..', unlike '{path}'.")
+    try:
+        connection_of(site)
+    except CacheSiteUnavailable as error:
+        raise InvalidCacheSite(error.message) from error
+    site.root = f"nfs://{server}{path}"
+
+
+def open_driver(site: CacheSite) -> ExportSite:
+    """Return the driver."""
+    return ExportSite(site, connection_of(site))
+
+
+KIND = SiteKind(
+    name="nfs",
+    label="nfs: an export that the pods of an attached cluster mount, a folder for each commit",
+    form=NfsForm,
+    check=check,
+    open=open_driver,
+    default_part=1.0,
+    works_alone=True,
+)

@@ -1,0 +1,300 @@
+"""What the drivers of sites on clusters share: Jobs that fill and verify copies, and how they are followed.
+
+All that is known of a copy is in objects that are named after it, so any process can ask and go on. One of them owns
+the others: deleted with it, they leave nothing behind.
+"""
+
+import errno
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from core import clock
+from core.kubernetes.connections import ClusterConnection
+from core.kubernetes.errors import ClusterUnreachable
+from core.kubernetes.gateway import Refusal
+from datasets.adapters.copy_tokens import LIFETIME, sign_copy
+from datasets.adapters.sites.volume import manifests, reasons
+from datasets.adapters.sites.volume.manifests import Storage
+from datasets.engine.cache_ports import (
+    CacheSiteDriver,
+    CopyLease,
+    CopyProgress,
+    CopyRequest,
+    Damage,
+    DamageKind,
+    Findings,
+)
+from datasets.engine.cache_states import LIVE
+from datasets.engine.volumes import claim_name
+from datasets.errors import CacheSiteFull, CacheSiteUnavailable, ContentCorrupt, RemovalHeldUp, VolumeRefused
+from datasets.models import CachedCommit, CacheSite
+from nearline.content.paths import to_bytes
+
+Json = dict[str, Any]
+
+# So long one call waits for something to go; the next call goes on.
+_REMOVAL_S, _PAUSE_S = 20.0, 0.2
+# What the names of Jobs that verify a copy end with.
+READS_ALL, READS_PART = "-verify", "-verify-part"
+ENDED = {"Succeeded", "Failed"}
+COUNTS = ("files_done", "bytes_done", "bytes_shared", "bytes_copied", "bytes_moved")
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+class ClusterSite(ABC):
+    """Copies in one namespace of a cluster, filled by pods, which go on between calls."""
+
+    folder = None
+
+    def __init__(self, site: CacheSite, connection: ClusterConnection) -> None:
+        self._site_id = site.pk
+        self._config = site.config
+        self._connection = connection
+        self._gateway = connection.gateway
+        self._copies = CachedCommit.objects.filter(site=site, state__in=LIVE)
+        core = f"/api/v1/namespaces/{connection.namespace}"
+        self._claims, self._secrets = f"{core}/persistentvolumeclaims", f"{core}/secrets"
+        self._pods, self._events = f"{core}/pods", f"{core}/events"
+        self._jobs = f"/apis/batch/v1/namespaces/{connection.namespace}/jobs"
+
+    @property
+    def resource(self) -> str:
+        """The id of the attached cluster."""
+        return str(self._config["resource"])
+
+    @property
+    def verifier(self) -> "ClusterSite":
+        """Jobs in the cluster."""
+        return self
+
+    def now_ns(self) -> int:
+        """Return the platform's time."""
+        return int(clock.now().timestamp() * 10**9)
+
+    def can_read(self, other: CacheSiteDriver) -> bool:
+        """Read what pods of the same cluster can mount."""
+        return isinstance(other, ClusterSite) and other.resource == self.resource
+
+    @abstractmethod
+    def list(self) -> Mapping[str, str]:
+        """Return by id every copy of which anything is there, with its location; empty: it is not ready."""
+
+    @abstractmethod
+    def storage_of(self, copy_id: str) -> Storage:
+        """Return where pods find a copy."""
+
+    @abstractmethod
+    def _find_owner(self, copy_id: str) -> Json | None:
+        """Return the object that owns all others of a copy."""
+
+    @abstractmethod
+    def _ensure(self, copy: CopyRequest) -> CopyProgress:
+        """Bring a copy as far as this call gets it."""
+
+    @abstractmethod
+    def _mark(self, owner: Json, made: Mapping[str, Any]) -> None:
+        """Note that a copy is ready, and what was made."""
+
+    def ensure(self, copy: CopyRequest, lease: CopyLease) -> CopyProgress:
+        """Have the claim, the token and the Job of a copy, and return how far its pods are."""
+        try:
+            with as_site_errors():
+                progress = self._ensure(copy)
+        except ClusterUnreachable as error:
+            # Pods go on while the cluster cannot be asked.
+            progress = self._progress(copy, waits_for=f"the cluster: {error.message}")
+        lease.report(progress)
+        return progress
+
+    def verify(self, copy_id: str, *, part: tuple[int, int] | None) -> Findings | None:
+        """Have a Job do it."""
+        with as_site_errors(unreachable=True):
+            owner = self._find_owner(copy_id)
+            if owner is None:
+                raise VolumeRefused(f"{claim_name(copy_id)} is gone from the cluster: somebody deleted it.")
+            name = f"{claim_name(copy_id)}{READS_ALL if part is None else READS_PART}"
+            options = () if part is None else ("--part", f"{part[0]}/{part[1]}")
+            job = self._have_job(name, owner, copy_id, duty="verify", options=options)
+            end = manifests.end_of(job)
+            if not end:
+                return None
+            result = reasons.read_result(self._pods_of(name))
+            self._end_job(name)
+        if end == "Failed":
+            raise _failure(result)
+        named = [
+            Damage(to_bytes(path), DamageKind(kind), also=tuple((copy, to_bytes(name)) for copy, name in also))
+            for path, kind, also in result.get("files", [])
+        ]
+        return Findings(result.get("damaged", 0), named)
+
+    def _fill(self, copy: CopyRequest, owner: Json, options: tuple[str, ...] = ()) -> CopyProgress:
+        """Have the Job that fills a copy, and return how far its pods are."""
+        name = claim_name(copy.id)
+        job = self._have_job(name, owner, copy.id, duty="fill", options=options, donor=_storage_of_donor(copy))
+        pods = self._pods_of(name)
+        if (end := manifests.end_of(job)) == "Complete":
+            return self._finish(name, owner, reasons.read_result(pods))
+        if end == "Failed":
+            self._end_job(name)
+            raise _failure(reasons.read_result(pods))
+        return self._progress(copy, waits_for=self._find_pod_reason(job, pods))
+
+    def _have_job(
+        self,
+        name: str,
+        owner: Json,
+        copy_id: str,
+        *,
+        duty: str,
+        options: tuple[str, ...] = (),
+        donor: Storage | None = None,
+    ) -> Json:
+        """Return the Job of this name, made with its token if it was not there; the token is renewed in time."""
+        path = f"{self._jobs}/{name}"
+        job = self._gateway.get(path)
+        self._have_token(name, owner, copy_id, is_new=job is None)
+        if job is None:
+            manifest = manifests.build_job(
+                name,
+                owner,
+                self._connection,
+                site_id=self._site_id,
+                duty=duty,
+                storage=self.storage_of(copy_id),
+                options=options,
+                donor=donor,
+            )
+            job = self._gateway.create(self._jobs, manifest) or self._gateway.get(path) or {}
+        return job
+
+    def _have_token(self, name: str, owner: Json, copy_id: str, *, is_new: bool) -> None:
+        now = clock.now()
+        path = f"{self._secrets}/{name}"
+        if not is_new:
+            secret = self._gateway.get(path)
+            signed_at = secret["metadata"].get("annotations", {}).get(manifests.SIGNED_AT) if secret else None
+            if signed_at and now - datetime.fromisoformat(signed_at) < LIFETIME / 2:
+                return
+        # Pods that run keep the token that they began with.
+        self._gateway.delete(path)
+        secret = manifests.build_secret(
+            name, owner, site_id=self._site_id, token=sign_copy(copy_id), signed_at=now.isoformat()
+        )
+        self._gateway.create(self._secrets, secret)
+
+    def _finish(self, name: str, owner: Json, result: Json) -> CopyProgress:
+        """Mark a copy as ready, whose Job has succeeded."""
+        if not all(isinstance(result.get(key), int) for key in COUNTS):
+            # Its pod is gone with what it said; the marker on the volume makes another one quick.
+            self._end_job(name)
+            return CopyProgress(waits_for="a pod that looks at the volume again")
+        made = {key: result[key] for key in ("root", *COUNTS)}
+        self._mark(owner, made)
+        self._end_job(name)
+        return ready(made)
+
+    def _wait_until_gone(self, step: Callable[[], str], keep_going: Callable[[], bool]) -> bool:
+        """Repeat the next step of a removal, which says what it waits for, until it says nothing; False: told to stop.
+
+        Raises RemovalHeldUp where that takes long.
+        """
+        give_up_at = time.monotonic() + _REMOVAL_S
+        while held_by := step():
+            if not keep_going():
+                return False
+            if time.monotonic() > give_up_at:
+                raise RemovalHeldUp(held_by)
+            time.sleep(_PAUSE_S)
+        return True
+
+    def _find_claim_reason(self, claim: Json) -> str:
+        """Return why a claim cannot be filled yet; empty: it can. Raises VolumeRefused where waiting does not help."""
+        phase = claim.get("status", {}).get("phase")
+        if phase == "Bound":
+            return ""
+        if phase == "Lost":
+            raise VolumeRefused(f"The volume of the claim {claim['metadata']['name']} is gone.")
+        reason, is_final = reasons.provisioning_failure(self._events_of(claim))
+        if is_final:
+            self._drop(claim)
+            raise VolumeRefused(f"The cluster made no volume for the claim: {reason}")
+        if self._config.get("binds_late"):
+            return ""  # it is bound once a pod mounts it
+        return f"a volume of the class {self._config['storage_class']}" + (f": {reason}" if reason else "")
+
+    def _find_pod_reason(self, job: Json, pods: Sequence[Json]) -> str:
+        """Return what keeps the pods of a Job from working; empty: nothing that the cluster tells."""
+        if any((pod.get("status") or {}).get("phase") == "Running" for pod in pods):
+            return ""
+        reason = reasons.why_pods_wait(pods, self._events_of(job) if not pods else [])
+        return reason or next(filter(None, (reasons.mount_failure(self._events_of(pod)) for pod in pods)), "")
+
+    def _drop(self, claim: Json) -> None:
+        """Leave nothing behind of a claim that never had a volume: what is tried for ever slows the provisioner."""
+        name = claim["metadata"]["name"]
+        self._end_job(name)
+        self._gateway.delete(f"{self._claims}/{name}", uid=claim["metadata"]["uid"])
+
+    def _end_job(self, name: str) -> None:
+        self._gateway.delete(f"{self._jobs}/{name}")
+        self._gateway.delete(f"{self._secrets}/{name}")
+
+    def _progress(self, copy: CopyRequest, waits_for: str) -> CopyProgress:
+        """Return what the pods of a copy have told the platform last."""
+        row = self._copies.filter(pk=copy.id).values(*COUNTS, "rate_bytes_s").first() or {}
+        return CopyProgress(**row, waits_for=waits_for[:300])
+
+    def copy_at(self, location: str) -> str:
+        """Return the id of the copy at a location."""
+        return next((id_ for id_, where in self.list().items() if where == location), "")
+
+    def _pods_of(self, job: str) -> Sequence[Json]:
+        return self._gateway.list(self._pods, labelSelector=f"batch.kubernetes.io/job-name={job}").items
+
+    def _events_of(self, item: Json) -> Sequence[Json]:
+        """Return the events of an object, by its uid: of any type, and not those of one that had its name before."""
+        uid = item["metadata"]["uid"]
+        return self._gateway.list(self._events, fieldSelector=f"involvedObject.uid={uid}").items
+
+
+@contextmanager
+def as_site_errors(*, unreachable: bool = False) -> Iterator[None]:
+    """Raise CacheSiteUnavailable for what the cluster refuses and, if wanted, where it does not answer."""
+    try:
+        yield
+    except Refusal as error:
+        raise VolumeRefused(f"The cluster refuses: {reasons.explain(error.message)}") from error
+    except ClusterUnreachable as error:
+        if not unreachable:
+            raise
+        raise CacheSiteUnavailable(error.message) from error
+
+
+def _failure(result: Json) -> Exception:
+    """Return the error for a Job that failed, from what its last pod wrote."""
+    message = str(result.get("error") or "The pods that fill it ended without saying why; look at their events.")
+    if result.get("errno") in _FULL:
+        return CacheSiteFull(message)
+    details = result.get("details") or {}
+    if result.get("code") == "client.damaged":
+        pack = {"pack": details["id"]} if details.get("kind") == "pack" else {}
+        return ContentCorrupt(message, **pack)
+    return VolumeRefused(message)
+
+
+def ready(made: Mapping[str, Any]) -> CopyProgress:
+    """Return how far a copy is whose mark tells what was made."""
+    return CopyProgress(**{key: made[key] for key in COUNTS}, is_ready=True)
+
+
+def _storage_of_donor(copy: CopyRequest) -> Storage | None:
+    """Return where pods find the copy of another site that they can read."""
+    if copy.donor is None or not isinstance(copy.donor.site, ClusterSite):
+        return None
+    donor_id = copy.donor.site.copy_at(copy.donor.location)
+    return copy.donor.site.storage_of(donor_id) if donor_id else None
