@@ -13,9 +13,11 @@ from urllib.parse import urlencode, urlsplit
 from urllib3 import PoolManager, Timeout, make_headers
 from urllib3.exceptions import HTTPError
 
+from core.encryption import decrypt
 from datasets.engine import arrays
 from datasets.engine.arrays import Space
 from datasets.errors import ArrayUnreadable
+from datasets.models import SiteArray
 
 Json = dict[str, Any]
 
@@ -92,3 +94,9 @@ class Ontap:
 
 class _NotAllowed(ArrayUnreadable):
     """The account may not read this part."""
+
+
+def open_array(array: SiteArray) -> Ontap:
+    """Return what reads the array behind a site. Raises CredentialsUnreadable and ArrayUnreadable."""
+    account = json.loads(decrypt(bytes(array.credentials), f"The account at {array.url}"))
+    return Ontap(array.url, svm=array.svm, volumes=array.volumes, certificate=array.certificate, **account)

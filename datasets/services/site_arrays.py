@@ -9,8 +9,8 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from core import clock, isolation
-from core.encryption import decrypt, encrypt
-from datasets.adapters.ontap import Ontap
+from core.encryption import encrypt
+from datasets.adapters.ontap import open_array
 from datasets.errors import InvalidCacheSite
 from datasets.models import CacheSite, SiteArray
 from datasets.selectors import failures
@@ -58,9 +58,3 @@ def remove_array(*, actor: Actor, site: CacheSite) -> None:
         isolation.forget(failures.READ_ARRAY, [found.pk])
         found.delete()
         audit.record(actor, "datasets.remove_site_array", site)
-
-
-def open_array(array: SiteArray) -> Ontap:
-    """Return what reads an array. Raises CredentialsUnreadable and ArrayUnreadable."""
-    account = json.loads(decrypt(bytes(array.credentials), f"The account at {array.url}"))
-    return Ontap(array.url, svm=array.svm, volumes=array.volumes, certificate=array.certificate, **account)

@@ -2,9 +2,9 @@
 
 from core import clock, isolation
 from core.errors import PlatformError
+from datasets.adapters.ontap import open_array
 from datasets.models import SiteArray
 from datasets.selectors import failures
-from datasets.services.site_arrays import open_array
 
 _AT_ONCE = 50
 
