@@ -220,9 +220,9 @@ def get_diff(
     cursor: Cursor = None,
     limit: Limit = 1000,
 ) -> schemas.DiffOut:
-    """Say what changed from one commit to another."""
+    """Say what changed from one commit to another; `base` may be of another dataset: `project/dataset@ref`."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
-    before = commit_reads.get_commit(request.actor, dataset, base)
+    before = dataset_reads.get_base(request.actor, dataset, base)
     after = commit_reads.get_commit(request.actor, dataset, ref)
     return schemas.DiffOut.of(differences.get_differences(request.actor, before, after, cursor=cursor, limit=limit))
 

@@ -82,6 +82,11 @@ def resolve(actor: Actor, reference: str) -> ResolvedCommit:
     return ResolvedCommit(dataset, commits.get_commit(actor, dataset, parsed.ref))
 
 
+def get_base(actor: Actor, dataset: Dataset, ref: str) -> Commit:
+    """Return what a commit of a dataset is compared with: another one of it, or what a whole reference names."""
+    return resolve(actor, ref).commit if "/" in ref else commits.get_commit(actor, dataset, ref)
+
+
 def references_of(*, actor: Actor, commit_ids: Collection[str]) -> dict[str, str]:
     """Return what names each of these commits for good: `project/dataset@commit`. Raises DatasetNotFound."""
     rows = Commit.objects.filter(pk__in=commit_ids, dataset__in=_visible(actor).values("pk"))

@@ -1,4 +1,4 @@
-"""What differs between two commits of a dataset: how much in all, and page by page. Counts are kept: trees stay."""
+"""What differs between two commits, also of two datasets: how much in all, and page by page. Counts are kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from datasets.selectors import files
 from datasets.selectors.kept import Kept
 from datasets.selectors.trees import TreeReader
 from nearline.content.diff import Change, diff_roots
-from nearline.content.manifest import RootRange
+from nearline.content.manifest import LoadRange, RangeEntries, RootRange
 
 KINDS = ("added", "removed", "changed")
 
@@ -44,7 +44,7 @@ class DiffPage:
 
 
 def get_differences(actor: Actor, base: Commit, other: Commit, *, cursor: str | None, limit: int) -> DiffPage:
-    """Return what changed from `base` to `other`, both of one dataset, in the order of paths."""
+    """Return what changed from `base` to `other` in the order of paths."""
     limit = max(1, min(limit, MAX_LIMIT))
     page = list_differences(actor, base, other, cursor=cursor, limit=limit)
     counts = count_differences(actor, base, other)
@@ -59,8 +59,8 @@ def count_differences(actor: Actor, base: Commit | None, other: Commit) -> Count
     key = (base.root if base is not None else "", other.root)
     known = _counts.get(key)
     if known is None:
-        reader = TreeReader(other.dataset)
-        known = Counts(*files.count_changes(reader, *_roots(reader, base, other)))
+        before, now, load_range = _open(actor, base, other)
+        known = Counts(*files.count_changes(before, now, load_range))
         _counts.put(key, known)
     return known
 
@@ -75,12 +75,12 @@ def list_differences(
     require(actor, permissions.VIEW, other.dataset.project_id)
     if kind and kind not in KINDS:
         raise InvalidInput(f"There is no kind of change called '{kind}': it is {', '.join(KINDS)}.")
-    reader = TreeReader(other.dataset)
     after = _position(cursor)
-    before, now = ([row for row in ranges if row.last_path > after] for ranges in _roots(reader, base, other))
+    *trees, load_range = _open(actor, base, other)
+    before, now = ([row for row in ranges if row.last_path > after] for ranges in trees)
     changes = (
         change
-        for change in diff_roots(before, now, reader.load_range)
+        for change in diff_roots(before, now, load_range)
         if change.path > after and (not kind or files.kind_of(change) == kind)
     )
     found = list(islice(changes, limit + 1))
@@ -91,16 +91,28 @@ def list_differences(
 def find_difference(actor: Actor, base: Commit | None, other: Commit, *, path: bytes) -> Change | None:
     """Return what happened to one path; None when nothing did."""
     require(actor, permissions.VIEW, other.dataset.project_id)
+    *trees, load_range = _open(actor, base, other)
+    before, now = ([row for row in ranges if row.first_path <= path <= row.last_path] for ranges in trees)
+    return next((change for change in diff_roots(before, now, load_range) if change.path == path), None)
+
+
+def _open(
+    actor: Actor, base: Commit | None, other: Commit
+) -> tuple[Sequence[RootRange], Sequence[RootRange], LoadRange]:
+    """Return both trees, and what loads the ranges of both."""
     reader = TreeReader(other.dataset)
-    around = (
-        [row for row in ranges if row.first_path <= path <= row.last_path] for ranges in _roots(reader, base, other)
-    )
-    before, now = around
-    return next((change for change in diff_roots(before, now, reader.load_range) if change.path == path), None)
+    now = reader.read_root(other.root)
+    if base is None:
+        return (), now, reader.load_range
+    require(actor, permissions.VIEW, base.dataset.project_id)
+    if base.dataset_id == other.dataset_id:
+        return reader.read_root(base.root), now, reader.load_range
+    base_reader, ours = TreeReader(base.dataset), {row.range_id for row in now}
 
+    def load_range(range_id: str) -> RangeEntries:
+        return (reader if range_id in ours else base_reader).load_range(range_id)
 
-def _roots(reader: TreeReader, base: Commit | None, other: Commit) -> tuple[Sequence[RootRange], Sequence[RootRange]]:
-    return (reader.read_root(base.root) if base is not None else ()), reader.read_root(other.root)
+    return base_reader.read_root(base.root), now, load_range
 
 
 def _position(cursor: str | None) -> bytes:

@@ -16,10 +16,10 @@ from datasets.engine.ports import BlobStore
 from datasets.engine.queries import CompiledQuery
 from datasets.errors import ContentCorrupt, FileNotInCommit
 from datasets.selectors import trees
-from datasets.selectors.trees import FileTree, TreeReader, open_tree
+from datasets.selectors.trees import FileTree, open_tree
 from nearline.content.diff import Change, diff_roots
 from nearline.content.hashing import file_id, new_hasher
-from nearline.content.manifest import Entry, EntryKind, RootRange
+from nearline.content.manifest import Entry, EntryKind, LoadRange, RootRange
 from nearline.content.patterns import MAX_LENGTH
 
 
@@ -105,10 +105,10 @@ def open_file(actor: Actor, tree: FileTree, *, path: bytes) -> FileContent:
     return FileContent(entry, open_dataset_store(tree.dataset))
 
 
-def count_changes(reader: TreeReader, base: Sequence[RootRange], other: Sequence[RootRange]) -> tuple[int, int, int]:
+def count_changes(base: Sequence[RootRange], other: Sequence[RootRange], load_range: LoadRange) -> tuple[int, int, int]:
     """Return how many files were added, removed and changed from `base` to `other`."""
     counts = {"added": 0, "removed": 0, "changed": 0}
-    for change in diff_roots(base, other, reader.load_range):
+    for change in diff_roots(base, other, load_range):
         counts[kind_of(change)] += 1
     return counts["added"], counts["removed"], counts["changed"]
 

@@ -305,7 +305,7 @@ class _Rebuild:
         if before is None or rows is None:
             return 0, 0, 0
         try:
-            return files.count_changes(TreeReader(dataset), before, rows)
+            return files.count_changes(before, rows, TreeReader(dataset).load_range)
         except PlatformError:
             log.warning("rebuild.changes_unknown", dataset_id=dataset.pk, exc_info=True)
             return 0, 0, 0

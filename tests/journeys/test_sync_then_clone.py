@@ -167,3 +167,22 @@ def test_a_branch_is_merged_once_its_conflicts_are_decided(product, folder, tmp_
     assert (copy["3/0001.png"], copy["3/theirs.png"], copy["new.png"]) == (b"ours", b"theirs", b"new")
     assert "moved/0000.png" in copy
     assert "3/0000.png" not in copy
+
+
+def test_any_two_states_and_the_folder_are_compared(product, folder, tmp_path):
+    write_digits(folder, per_class=2)
+    reference = new_dataset(product, folder)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "only.txt").write_bytes(b"other")
+    other = new_dataset(product, tmp_path / "other")
+    product.cli("data", "tag", "v1", cwd=folder)
+    (folder / "0" / "0000.png").unlink()
+    (folder / "new.txt").write_bytes(b"new")
+
+    there = product.cli("data", "diff", "v1", ".", cwd=folder).stdout.splitlines()
+    back = product.cli("data", "diff", ".", "main", cwd=folder).stdout.splitlines()
+    apart = product.cli_json("data", "diff", f"{other}@main", f"{reference}@v1", cwd=folder)
+
+    assert there == ["+ new.txt", "- 0/0000.png"]
+    assert back == ["+ 0/0000.png", "- new.txt"]
+    assert (apart["added"], apart["removed"], apart["changed"]) == (20, 1, 0)

@@ -133,7 +133,10 @@ class Datasets:
         return CommitFiles(self.get_commit(target), connect, memory_bytes=memory_bytes, threads=threads)
 
     def diff(self, reference: str | Reference, base: str, ref: str) -> Json:
-        """Return what differs between two commits: counts, and all changed paths."""
+        """Return what differs between two commits: counts, and all changed paths.
+
+        `base` may be of another dataset: `project/dataset@ref`.
+        """
         route = self._path(reference) + "/diff"
         answer = self._http.get(route, base=base, ref=ref)
         while cursor := answer.get("next_cursor"):

@@ -18,6 +18,7 @@ from nearline.errors import Conflict, Failed, InvalidRequest
 from nearline.resources.datasets import Datasets
 from nearline.resources.references import Reference, is_same_server
 from nearline.resources.sync_routes import SyncRoutes
+from nearline.transfer.local.sharing import Donor
 from nearline.transfer.local.workspace import FOLDER_NAME, Link, Workspace
 from nearline.transfer.progress import OnProgress, ignore_progress
 from nearline.transfer.remote.retry import transfer_policy
@@ -185,6 +186,12 @@ class Folders:
         with _as_client_errors():
             return status.get_status(folder.workspace, self._server_of(folder), self._options(None, progress))
 
+    def compare(self, folder: Folder, ref: str, *, progress: OnProgress = ignore_progress) -> Comparison:
+        """Say how the folder differs from any commit of its dataset, by branch, tag or id."""
+        with _as_client_errors():
+            options = self._options(None, progress)
+            return status.compare_folder(folder.workspace, self._server_of(folder), ref, options)
+
     def verify(self, folder: Folder, *, progress: OnProgress = ignore_progress) -> Comparison:
         """Read every file and compare it with the commit that was synced last."""
         with _as_client_errors():
@@ -196,12 +203,14 @@ class Folders:
         into: Path,
         *,
         link: bool = True,
+        cached_copy: Path | None = None,
         parallel: int | None = None,
         progress: OnProgress = ignore_progress,
     ) -> Outcome:
         """Bring a commit into a new folder; a clone that was broken off goes on. Raises Conflict when it is in use.
 
-        What a query selects is never linked: a sync would take the other files for new ones.
+        What a query selects is never linked: a sync would take the other files for new ones. Files that `cached_copy`
+        has are taken from there, by a reflink or a hard link where that can be; all are compared with their hashes.
         """
         target = self._datasets.parse(dataset)
         if target.query:
@@ -215,10 +224,12 @@ class Folders:
             _check_free_space(into, server.get_commit(ref or branch).size_bytes)
         folder = self._folder_for_clone(into, target, branch)
         with _as_client_errors():
-            outcome = sync.download_folder(folder.workspace, server, ref=ref, options=self._options(parallel, progress))
+            options = self._options(parallel, progress)
+            donor = Donor(os.fsencode(cached_copy), may_link=os.geteuid() != 0) if cached_copy is not None else None
+            outcome = sync.download_folder(folder.workspace, server, ref=ref, options=replace(options, donor=donor))
         if not link:
             shutil.rmtree(folder.workspace.home)
-        return outcome
+        return replace(outcome, shared=dict(donor.shared)) if donor else outcome
 
     def put(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from nearline.content.diff import Change, Conflict
-from nearline.content.entries import Entry
+from nearline.content.entries import Entry, EntryKind
 from nearline.content.hashing import Buffer
 from nearline.content.paths import MAX_COMPONENT_BYTES
 from nearline.content.retry import RetryPolicy
@@ -15,6 +15,7 @@ from nearline.hydrate.ports import HydrationProgress, PackSource
 from nearline.transfer.local import reading
 from nearline.transfer.local.ignore import IgnoreRules
 from nearline.transfer.local.scan import is_same
+from nearline.transfer.local.sharing import Donor
 from nearline.transfer.local.statcache import StatCache
 from nearline.transfer.local.target import TargetFolder
 from nearline.transfer.local.walk import LocalFile
@@ -60,12 +61,16 @@ class FolderUpdate:
         threads: int,
         policy: RetryPolicy,
         on_progress: OnProgress,
+        donor: Donor | None = None,
     ) -> Applied:
-        """Remove and write what the changes say; of conflicts, write theirs beside ours."""
+        """Remove and write what the changes say; of conflicts, write theirs beside ours.
+
+        What a donor has is not read from `source`.
+        """
         changes = [change for change in changes if not self._rules.covers(change.path)]
         removed = sum(self._remove(change) for change in reversed(changes) if change.after is None)
         conflicts = [conflict for conflict in conflicts if not self._rules.covers(conflict.path)]
-        files = _MergedFiles(self._target, self._cache, self._choose_path)
+        files = _MergedFiles(self._target, self._cache, self._choose_path, donor)
         entries = [change.after for change in changes if change.after is not None]
         entries += [conflict.theirs for conflict in conflicts if conflict.theirs is not None]
         self._before = {change.path: change.before for change in changes}
@@ -137,21 +142,32 @@ class _MergedFiles:
     """
 
     def __init__(
-        self, folder: TargetFolder, cache: StatCache | None, choose_path: Callable[[Entry], bytes | None]
+        self,
+        folder: TargetFolder,
+        cache: StatCache | None,
+        choose_path: Callable[[Entry], bytes | None],
+        donor: Donor | None,
     ) -> None:
         self.count = self.size_bytes = 0
         self._folder = folder
         self._cache = cache
         self._choose_path = choose_path
+        self._donor = donor
         self._lock = threading.Lock()
         self._written: list[tuple[LocalFile, bytes]] = []
 
     def prepare(self, _entries: Sequence[Entry]) -> None:
         """Make nothing yet: folders are made for the files that are not left out."""
 
-    def is_in_place(self, _entry: Entry) -> bool:
-        """Return False: the merge lists only what is not."""
-        return False
+    def is_in_place(self, entry: Entry) -> bool:
+        """Return whether the donor had the file: the merge lists only what is not there."""
+        if self._donor is None or entry.kind is EntryKind.SYMLINK or not entry.size:
+            return False
+        path = self._choose_path(entry)
+        found = self._folder.share_file(path, entry, self._donor) if path is not None else None
+        if found is not None:
+            self._note(entry, found)
+        return found is not None
 
     def write_file(self, entry: Entry, content: Buffer) -> None:
         """Make a small file visible."""

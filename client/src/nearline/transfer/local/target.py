@@ -12,6 +12,7 @@ from nearline.content.paths import check_path
 from nearline.content.symlinks import check_target
 from nearline.errors import Conflict, NearlineError
 from nearline.hydrate.hidden_files import HiddenFiles, hidden_name, write_at
+from nearline.transfer.local.sharing import Donor
 from nearline.transfer.local.walk import LocalFile, cannot, describe
 
 
@@ -61,6 +62,11 @@ class TargetFolder:
             self._remove_hidden(place)
             raise cannot("write", path, error) from error
         return self._move(place, path)
+
+    def share_file(self, path: bytes, entry: Entry, donor: Donor) -> LocalFile | None:
+        """Make a file visible at `path` that a donor has; None where it has not."""
+        place = self._new_place()
+        return self._move(place, path) if donor.put(entry, place) else None
 
     def write_piece(self, entry: Entry, offset: int, content: Buffer) -> None:
         """Write a piece of a large file, which stays hidden until `publish`."""

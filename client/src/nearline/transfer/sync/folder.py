@@ -120,6 +120,7 @@ class LinkedFolder:
             threads=options.threads,
             policy=options.policy,
             on_progress=options.on_progress,
+            donor=options.donor,
         )
 
     def _check_names(self, tree: Sequence[RootRange]) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from nearline.content.packs import TARGET_PACK_BYTES
 from nearline.content.retry import RetryPolicy
+from nearline.transfer.local.sharing import Donor
 from nearline.transfer.progress import OnProgress, ignore_progress
 from nearline.transfer.remote.retry import transfer_policy
 
@@ -12,7 +13,8 @@ from nearline.transfer.remote.retry import transfer_policy
 class Options:
     """`threads` transfers at once, each with one pack of at most 32 MiB (`pack_bytes`) in memory.
 
-    `allow_collisions`: commit names also where they differ only in case or Unicode form.
+    `allow_collisions`: commit names also where they differ only in case or Unicode form. `donor`: a folder of this
+    machine from which files are taken before they are fetched.
     """
 
     threads: int = 4
@@ -21,3 +23,4 @@ class Options:
     source: str = "cli"
     pack_bytes: int = TARGET_PACK_BYTES
     allow_collisions: bool = False
+    donor: Donor | None = None

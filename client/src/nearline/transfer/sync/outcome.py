@@ -1,7 +1,7 @@
 """What came of a transfer, for people and programs."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nearline.content.paths import to_text
@@ -15,7 +15,8 @@ class Outcome:
 
     `files_removed` are gone from the folder because others removed them. `skipped` lists what cannot be carried, with
     the reason. `packs_healed` packs were damaged in the store and are whole again; `damaged` are files that stay so,
-    because no good copy of them is here. Paths are text that may hold escaped bytes.
+    because no good copy of them is here. `shared` counts the files that came from a cached copy on this machine by how
+    they did (reflink, hard link, copy); `bytes_downloaded` counts these too. Paths are text, maybe with escaped bytes.
     """
 
     commit: Commit | None = None
@@ -28,6 +29,7 @@ class Outcome:
     skipped: tuple[tuple[str, str], ...] = ()
     packs_healed: int = 0
     damaged: tuple[str, ...] = ()
+    shared: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def commit_id(self) -> str | None:
@@ -54,6 +56,7 @@ class Outcome:
             "conflicts": list(self.conflicts),
             "packs_healed": self.packs_healed,
             "damaged": list(self.damaged),
+            "shared": dict(self.shared),
             "skipped": [{"path": path, "why": why} for path, why in self.skipped],
         }
 

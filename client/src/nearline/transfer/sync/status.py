@@ -46,6 +46,12 @@ def verify_folder(workspace: Workspace, server: Server, options: Options | None 
         return _compare(folder, state.root, is_trusting=False, is_behind=False)
 
 
+def compare_folder(workspace: Workspace, server: Server, ref: str, options: Options | None = None) -> Comparison:
+    """Say how the folder differs from any commit of its dataset. Raises NotFound."""
+    with LinkedFolder.open(workspace, server, options or Options()) as folder:
+        return _compare(folder, server.get_commit(ref).root, is_trusting=True, is_behind=False)
+
+
 def _compare(folder: LinkedFolder, root: str | None, *, is_trusting: bool, is_behind: bool) -> Comparison:
     tree = folder.manifests.load_root(root)
     scan = folder.scan(tree, is_trusting=is_trusting)

@@ -21,11 +21,17 @@ from nearline.errors import Conflict, InvalidRequest, NearlineError, NotFound
 from nearline.resources.references import Reference
 
 if TYPE_CHECKING:
+    from nearline.models import CachedCommit
     from nearline.resources.folders import Outcome
 
 AutoCache = Annotated[bool, typer.Option("--auto_cache", help="Cache the new commit; needs --external_disk.")]
 Disk = Annotated[str | None, typer.Option("--external_disk", metavar="SITE", help="Cache site for --auto_cache.")]
 Commit = Annotated[str | None, typer.Option("--commit", "-c", help="Commit; else the newest.")]
+_SHARED = {
+    "reflink": "files of your own that share blocks until they change.",
+    "hard link": "read-only files of that copy; replace them, or copy them before you edit them.",
+    "copy": "files of your own.",
+}
 QueryName = Annotated[str | None, typer.Option("--query", "-q", help="Only what this saved query selects.")]
 
 
@@ -173,6 +179,10 @@ def clone(
     cache_link: Annotated[
         bool, typer.Option("--cache_link", help="Point to the cached copy where this machine has one.")
     ] = False,
+    link: Annotated[
+        bool,
+        typer.Option("--link", help="Share the files of a cached copy on this machine where there is one."),
+    ] = False,
 ) -> None:
     """Get a dataset into a new folder. Run it again to go on after a break.
 
@@ -188,7 +198,8 @@ def clone(
     if tree:
         _make_folders(session, target, into)
     elif not (cache_link and link_to_cache(session, target, into)):
-        clone_files(session, target, into, is_linked=not read, parallel=parallel)
+        copy = find_copy(session, target) if link else None
+        clone_files(session, target, into, is_linked=not read, parallel=parallel, cached_copy=copy)
 
 
 def clone_query(
@@ -208,10 +219,25 @@ def clone_query(
     clone_files(session, target, destination or Path(target.name), is_linked=False, parallel=parallel)
 
 
-def clone_files(session: Session, target: Reference, into: Path, *, is_linked: bool, parallel: int | None) -> None:
+def clone_files(
+    session: Session,
+    target: Reference,
+    into: Path,
+    *,
+    is_linked: bool,
+    parallel: int | None,
+    cached_copy: "CachedCommit | None" = None,
+) -> None:
     """Bring a commit into a new folder, and say what was brought."""
     with progress_of(session.out) as progress:
-        outcome = session.client().folders.clone(target, into, link=is_linked, parallel=parallel, progress=progress)
+        outcome = session.client().folders.clone(
+            target,
+            into,
+            link=is_linked,
+            cached_copy=Path(cached_copy.path) if cached_copy and cached_copy.path else None,
+            parallel=parallel,
+            progress=progress,
+        )
     if session.out.is_json or session.out.is_quiet:
         session.out.record(outcome, [("Folder", str(into))])
         return
@@ -219,23 +245,33 @@ def clone_files(session: Session, target: Reference, into: Path, *, is_linked: b
         f"Cloned {target} to {into}: {formats.count(outcome.files_downloaded, 'file')}, "
         f"{formats.size(outcome.bytes_downloaded)}"
     )
+    for how, count in outcome.shared.items():
+        session.out.note(f"  {formats.count(count, 'file')} by {how} from the cached copy: {_SHARED[how]}")
 
 
 def link_to_cache(session: Session, target: Reference, into: Path) -> bool:
     """Point `into` to a cached copy that this machine can read; False where there is none."""
     if into.exists() or into.is_symlink():
         raise Conflict(f"'{into}' is there already.", hint="Choose another folder.")
+    cached = find_copy(session, target)
+    if cached is None or not cached.path:
+        return False
+    into.symlink_to(cached.path)
+    fields = [("Folder", str(into)), ("Copy", cached.path), ("Site", cached.site)]
+    session.out.record({"folder": str(into), "cached_path": cached.path, "site": cached.site}, fields)
+    session.out.note("It is read-only and shared with others.")
+    return True
+
+
+def find_copy(session: Session, target: Reference) -> "CachedCommit | None":
+    """Return a cached copy of a commit that this machine can read; None where there is none."""
     commit = session.client().datasets.get_commit(target)
     for cached in session.client().caches.list():
         is_it = cached.commit == commit.id and cached.dataset == target.dataset and cached.state == "ready"
         if is_it and cached.path and Path(cached.path).is_dir():
-            into.symlink_to(cached.path)
-            fields = [("Folder", str(into)), ("Copy", cached.path), ("Site", cached.site)]
-            session.out.record({"folder": str(into), "cached_path": cached.path, "site": cached.site}, fields)
-            session.out.note("It is read-only and shared with others.")
-            return True
+            return cached
     session.out.note("No cached copy can be read from this machine; downloading instead.")
-    return False
+    return None
 
 
 def _make_folders(session: Session, target: Reference, into: Path) -> None:

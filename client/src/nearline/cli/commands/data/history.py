@@ -5,12 +5,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nearline.cli import formats
-from nearline.cli.commands.data.target import HERE, DatasetOption, Ref, linked_folder, target_of
+from nearline.cli.commands.data.target import (
+    HERE,
+    DatasetOption,
+    Ref,
+    get_linked_folder,
+    linked_folder,
+    target_of,
+)
 from nearline.cli.compatibility import accepts
 from nearline.cli.confirm import confirm
 from nearline.cli.options import Message, Yes
 from nearline.cli.output import printable
-from nearline.cli.session import session_of
+from nearline.cli.progress import progress_of
+from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -52,17 +60,23 @@ def diff(
     other: Annotated[str | None, typer.Argument(metavar="B", help="The newer state; else the newest.")] = None,
     dataset: DatasetOption = None,
 ) -> None:
-    """Show what differs between two states.
+    """Show what differs between two states: branches, tags, commits, or `.` for the files of this folder.
 
-    Without arguments: what the newest commit changed.
+    States of other datasets are written as project/dataset@ref. Without arguments: what the newest commit changed.
     """
     session = session_of(context)
     datasets = session.client().datasets
-    if base and "/" in base:
-        first = datasets.parse(base)
-        dataset, base = first.dataset, first.ref
-    target = target_of(session, dataset or ".")
-    newer = (datasets.parse(other).ref if other and "/" in other else other) or target.ref or "latest"
+    if HERE in (base, other):
+        _diff_folder(session, base, other)
+        return
+    first = datasets.parse(base) if base and "/" in base else None
+    second = datasets.parse(other) if other and "/" in other else None
+    named = second or first
+    target = target_of(session, dataset or (named.dataset if named else HERE))
+    newer = (second.ref if second else other) or target.ref or "latest"
+    if first is not None:
+        is_near = first.dataset == target.dataset
+        base = (first.ref or "latest") if is_near else f"{first.dataset}@{first.ref or 'latest'}"
     if base is None:
         newest = datasets.get_commit(f"{target.dataset}@{newer}")
         if newest.parent is None:
@@ -83,6 +97,31 @@ def diff(
         mark = _MARKS.get(item["change"], "?")
         session.out.line(path if session.out.is_quiet else f"{mark} {path}" + (sizes if mark == "~" else ""))
     session.out.note(f"{answer['added']} added, {answer['removed']} removed, {answer['changed']} changed")
+
+
+def _diff_folder(session: Session, base: str | None, other: str | None) -> None:
+    """Show what differs between a commit and the files of this folder."""
+    folder = get_linked_folder()
+    ref = other if base == HERE else base
+    if ref == HERE:
+        raise InvalidRequest("A folder does not differ from itself.", hint="Name a branch, tag or commit: v1 .")
+    if ref and "/" in ref:
+        named = session.client().datasets.parse(ref)
+        if named.dataset != folder.reference.dataset:
+            raise InvalidRequest(f"This folder is linked to {folder.reference.dataset}, not to {named.dataset}.")
+        ref = named.ref
+    with progress_of(session.out) as progress:
+        found = session.client().folders.compare(folder, ref or folder.branch, progress=progress)
+    if session.out.is_json:
+        session.out.json(found)
+        return
+    # What only the folder has was added on the way to it, and removed on the way from it.
+    is_forward = base != HERE
+    more, fewer = (found.added, found.removed) if is_forward else (found.removed, found.added)
+    for sign, paths in (("+", more), ("~", found.changed), ("-", fewer)):
+        for path in paths:
+            session.out.line(printable(path) if session.out.is_quiet else f"{sign} {printable(path)}")
+    session.out.note(f"{len(more)} added, {len(fewer)} removed, {len(found.changed)} changed")
 
 
 @accepts("--verbose/-v")
