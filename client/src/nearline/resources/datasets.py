@@ -197,6 +197,10 @@ class Datasets:
         """Give a dataset another name; references by the old one lead nowhere. Raises Conflict when it is taken."""
         return Dataset.read(self._http.patch(self._path(reference), {"name": name}))
 
+    def describe(self, reference: str | Reference, description: str) -> Dataset:
+        """Say what is in a dataset."""
+        return Dataset.read(self._http.patch(self._path(reference), {"description": description}))
+
     def list_branches(self, reference: str | Reference) -> list[Branch]:
         """Return the branches by name."""
         return [Branch.read(item) for item in self._http.get(self._path(reference) + "/branches")["items"]]

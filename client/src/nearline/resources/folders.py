@@ -14,10 +14,13 @@ from nearline._http import Http
 from nearline.content.errors import ContentError
 from nearline.content.expressions import BadExpression, Expression, TooCostly
 from nearline.content.paths import check_path, to_bytes
-from nearline.errors import Conflict, Failed, InvalidRequest
+from nearline.errors import Conflict, Failed, InvalidRequest, NotFound
+from nearline.models import Dataset
 from nearline.resources.datasets import Datasets
 from nearline.resources.references import Reference, is_same_server
 from nearline.resources.sync_routes import SyncRoutes
+from nearline.transfer.foreign import dvc, hugging_face, lfs
+from nearline.transfer.foreign.adoption import Adoption, check_digests
 from nearline.transfer.local.sharing import Donor
 from nearline.transfer.local.workspace import FOLDER_NAME, Link, Workspace
 from nearline.transfer.progress import OnProgress, ignore_progress
@@ -30,6 +33,11 @@ from nearline.transfer.sync.status import Comparison
 
 __all__ = ["Comparison", "Folder", "Folders", "Outcome", "find_folder", "get_folder", "list_folders"]
 
+_READERS: Mapping[str, Callable[[Path], Adoption]] = {
+    "dvc": dvc.read_repository,
+    "hf": hugging_face.read_folder,
+    "lfs": lfs.read_repository,
+}
 _OWN_NAMES = {FOLDER_NAME, ".cnvrg"}
 _DISK_RESERVE = 0.05
 _SCAN_DEPTH = 3
@@ -258,6 +266,73 @@ class Folders:
                 only=only,
                 options=self._options(parallel, progress, allow_collisions=allow_collisions),
             )
+
+    def adopt(
+        self,
+        dataset: str | Reference,
+        source: str,
+        path: Path,
+        *,
+        directory: str = "",
+        message: str = "",
+        only: bool = False,
+        parallel: int | None = None,
+        progress: OnProgress = ignore_progress,
+    ) -> Outcome:
+        """Commit what another tool keeps at `path`; a missing dataset is made.
+
+        `source`: `dvc` (a repository), `hf` (a dataset of Hugging Face) or `lfs` (git with git-LFS). All files are
+        compared with the hashes that the tool knows first. Raises Failed, naming files that are missing or damaged.
+        """
+        target = self._datasets.parse(dataset)
+        options = self._options(parallel, progress)
+        with _as_client_errors():
+            prefix = to_bytes(directory.strip("/"))
+            if prefix:
+                check_path(prefix)
+            found = _READERS[source](path)
+            check_digests(found, threads=options.threads, on_progress=progress)
+            known = self._ensure(target, found.description)
+            return put.put_files(
+                SyncRoutes(self._http, target),
+                target.ref or known.default_branch,
+                {prefix + b"/" + name if prefix else name: place for name, place in found.files.items()},
+                message=message,
+                only=only,
+                options=options,
+            )
+
+    def export(
+        self,
+        dataset: str | Reference,
+        target_format: str,
+        into: Path,
+        *,
+        parallel: int | None = None,
+        progress: OnProgress = ignore_progress,
+    ) -> Outcome:
+        """Write a commit into a new folder as another tool keeps it: `dvc`, a repository, or `hf`, files and a card."""
+        target = self._datasets.parse(dataset)
+        if into.is_symlink() or (into.exists() and (not into.is_dir() or any(into.iterdir()))):
+            raise Conflict(f"'{into}' is there already.", hint="Choose another folder, or an empty one.")
+        is_dvc = target_format == "dvc"
+        outcome = self.clone(
+            target, into / target.name if is_dvc else into, link=False, parallel=parallel, progress=progress
+        )
+        if is_dvc:
+            dvc.write_repository(into, target.name)
+        else:
+            hugging_face.write_card(into, target.name, self._datasets.get(target).description)
+        return outcome
+
+    def _ensure(self, target: Reference, description: str) -> Dataset:
+        try:
+            known = self._datasets.get(target)
+        except NotFound:
+            return self._datasets.create(target, description=description)
+        if description and not known.description:
+            return self._datasets.describe(target, description)
+        return known
 
     def find(self, dataset: str | Reference, patterns: Sequence[str]) -> list[str]:
         """Return the paths that patterns mean: paths, folders with all that is in them, or wildcards."""

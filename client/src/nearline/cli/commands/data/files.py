@@ -115,7 +115,7 @@ def put_files(session: Session, target: Reference, files: list[Path], **options:
         raise NotFound(f"There is no file '{printable(missing[0])}' here.")
     with progress_of(session.out) as progress:
         outcome = session.client().folders.put(target, files, progress=progress, **options)
-    _tell(session, target, outcome)
+    tell_put(session, target, outcome)
     return outcome
 
 
@@ -160,7 +160,7 @@ def remove_files(
     confirm(f"Remove {formats.count(len(found), 'file')} from {target}?", yes=yes, can_be_undone=True)
     with progress_of(session.out) as progress:
         outcome = folders.remove(target, found, message=message, progress=progress)
-    _tell(session, target, outcome)
+    tell_put(session, target, outcome)
     return outcome
 
 
@@ -299,7 +299,8 @@ def _cache_after(session: Session, target: Reference, outcome: "Outcome", site: 
         session.out.done(f"Cached on {site}.")
 
 
-def _tell(session: Session, target: Reference, outcome: "Outcome") -> None:
+def tell_put(session: Session, target: Reference, outcome: "Outcome") -> None:
+    """Say what became of a commit of files from here."""
     tell_skipped(session, outcome)
     tell_healing(session, outcome)
     if outcome.is_up_to_date and not session.out.is_json:

@@ -1,0 +1,200 @@
+"""DVC repositories: what their .dvc and dvc.lock files track, found in the cache by its hash; and the way back.
+
+Reads caches of DVC 2 and 3. Nothing of a repository is run, and no path of it leads outside: content is looked for by
+hash alone.
+"""
+
+import configparser
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nearline.content.paths import to_bytes, to_text
+from nearline.errors import InvalidRequest
+from nearline.transfer.foreign.adoption import Adoption, Digest, is_plain_file, name_some, read_small, require_files
+
+_MOST_YAML_BYTES, _MOST_JSON_BYTES = 64 << 20, 512 << 20
+_HASH = re.compile(r"[0-9a-f]{32}(\.dir)?")
+_FETCH = "Run `dvc fetch` in the repository, then import again."
+_READ_ONLY = 0o444
+
+
+def read_repository(root: Path) -> Adoption:
+    """Return all files that a DVC repository tracks, under their path in it.
+
+    Raises InvalidRequest for what is no repository, and Failed naming the files whose content is not on this machine.
+    """
+    if not (root / ".dvc").is_dir():
+        raise InvalidRequest(f"'{root}' is no DVC repository: it has no folder .dvc.")
+    caches = list(_list_caches(root))
+    files: dict[bytes, Path] = {}
+    digests: dict[Path, Digest] = {}
+    missing: list[bytes] = []
+    for path, md5, is_old, workspace in _list_outputs(root):
+        place = workspace if workspace is not None and is_plain_file(workspace) else _find(caches, md5)
+        if place is None:
+            missing.append(path)
+            continue
+        if not md5.endswith(".dir"):
+            files[path] = place
+            digests[place] = Digest("md5", md5, is_text=is_old)
+            continue
+        for inner, inner_md5 in _read_folder(place, md5):
+            found = _find(caches, inner_md5)
+            if found is None:
+                missing.append(path + b"/" + inner)
+            else:
+                files[path + b"/" + inner] = found
+                digests[found] = Digest("md5", inner_md5, is_text=is_old)
+    require_files(missing, hint=_FETCH)
+    if not files:
+        raise InvalidRequest(f"'{root}' tracks no file: it has neither .dvc files nor a dvc.lock with outputs.")
+    return Adoption(files, digests)
+
+
+def write_repository(root: Path, name: str) -> int:
+    """Make a DVC repository of a folder `name` in `root`, and return how many files it tracks.
+
+    Files get a second name in the cache (a hard link, else a copy) and are read-only, as DVC itself leaves them.
+    Raises InvalidRequest for links and names that DVC cannot track.
+    """
+    cache, tree = root / ".dvc" / "cache" / "files" / "md5", root / name
+    listed, size = list[dict[str, str]](), 0
+    strange: list[bytes] = []
+    for folder, _, names in os.walk(os.fsencode(tree)):
+        for each in names:
+            full = os.path.join(folder, each)
+            relative = full[len(os.fsencode(tree)) + 1 :]
+            if os.path.islink(full) or to_text(relative).encode("utf-8", "replace") != relative:
+                strange.append(relative)
+                continue
+            md5 = _md5_of(full)
+            listed.append({"md5": md5, "relpath": to_text(relative)})
+            size += os.path.getsize(full)
+            _keep(full, cache / md5[:2] / md5[2:])
+    if strange:
+        raise InvalidRequest(
+            f"DVC tracks neither links nor names that are no text: {name_some(strange)}.",
+            hint="Remove or rename them in the dataset, or export what a query selects.",
+        )
+    listed.sort(key=lambda item: item["relpath"])
+    data = json.dumps(listed, sort_keys=True).encode()
+    md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    (cache / md5[:2]).mkdir(parents=True, exist_ok=True)
+    (cache / md5[:2] / f"{md5[2:]}.dir").write_bytes(data)
+    (root / ".dvc" / "config").write_text("[core]\n    no_scm = True\n[cache]\n    type = hardlink,copy\n")
+    (root / f"{name}.dvc").write_text(
+        f"outs:\n- md5: {md5}.dir\n  size: {size}\n  nfiles: {len(listed)}\n  hash: md5\n  path: {name}\n"
+    )
+    return len(listed)
+
+
+def _list_caches(root: Path) -> Iterator[Path]:
+    """Yield the folders that content is looked for in: the cache, then remotes that are folders of this machine."""
+    own = root / ".dvc"
+    config = configparser.ConfigParser(interpolation=None, strict=False)
+    for name in ("config", "config.local"):
+        if (own / name).is_file():
+            try:
+                config.read_string(read_small(own / name, _MOST_YAML_BYTES).decode("utf-8", "replace"))
+            except configparser.Error as error:
+                raise InvalidRequest(f"'{own / name}' is no configuration of DVC: {error}") from error
+    yield own / config.get("cache", "dir", fallback="cache")
+    for section in config.sections():
+        url = config.get(section, "url", fallback="")
+        if "remote" in section and url and "://" not in url:
+            yield own / url
+
+
+def _find(caches: list[Path], md5: str) -> Path | None:
+    # DVC 3, then DVC 2.
+    places = (cache / part / md5[:2] / md5[2:] for cache in caches for part in ("files/md5", ""))
+    return next((place for place in places if is_plain_file(place)), None)
+
+
+def _list_outputs(root: Path) -> Iterator[tuple[bytes, str, bool, Path | None]]:
+    """Yield path, hash, whether DVC 2 made the hash, and the place of what lies in no cache but the workspace."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in {".dvc", ".git"})
+        for name in sorted(names):
+            file = Path(folder, name)
+            if name == "dvc.lock":
+                stages = _read_yaml(file).get("stages")
+                outs = [out for stage in _values(stages) for out in _list_of(stage, "outs")]
+                yield from _describe(root, Path(folder), outs)
+            elif name.endswith(".dvc") and name != ".dvc":
+                said = _read_yaml(file)
+                base = Path(folder, said["wdir"]) if isinstance(said.get("wdir"), str) else Path(folder)
+                yield from _describe(root, base, _list_of(said, "outs"))
+
+
+def _describe(root: Path, base: Path, outs: list[Any]) -> Iterator[tuple[bytes, str, bool, Path | None]]:
+    for out in outs:
+        if not isinstance(out, Mapping) or not isinstance(out.get("path"), str):
+            continue
+        path = os.path.relpath(os.path.normpath(base / out["path"]), root)
+        if path.startswith("..") or path == ".":
+            raise InvalidRequest(f"The output '{out['path']}' in '{base}' lies outside of the repository.")
+        md5 = out.get("md5")
+        if not isinstance(md5, str) or not _HASH.fullmatch(md5):
+            raise InvalidRequest(
+                f"The output '{out['path']}' in '{base}' has no md5.", hint="Run `dvc commit` in the repository first."
+            )
+        yield os.fsencode(path), md5, out.get("hash") != "md5", root / path if out.get("cache") is False else None
+
+
+def _read_folder(place: Path, md5: str) -> Iterator[tuple[bytes, str]]:
+    data = read_small(place, _MOST_JSON_BYTES)
+    if hashlib.md5(data, usedforsecurity=False).hexdigest() != md5.removesuffix(".dir"):
+        raise InvalidRequest(f"'{place}' is damaged: it is not what its name says.", hint=_FETCH)
+    try:
+        items = [(to_bytes(item["relpath"]), _HASH.fullmatch(item["md5"])) for item in json.loads(data)]
+    except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
+        raise InvalidRequest(f"'{place}' is no list of files as DVC writes it.") from error
+    for path, match in items:
+        if match is None:
+            raise InvalidRequest(f"'{place}' lists a file without an md5: {name_some([path])}.")
+        yield path, match[0]
+
+
+def _read_yaml(file: Path) -> Mapping[str, Any]:
+    try:
+        from ruamel.yaml import YAML  # noqa: PLC0415 (only DVC needs it, and it is an extra of the client)
+        from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+    except ImportError as error:
+        raise InvalidRequest("Reading DVC files needs a YAML reader.", hint="pip install 'nearline[dvc]'") from error
+    try:
+        said = YAML(typ="safe", pure=True).load(read_small(file, _MOST_YAML_BYTES).decode())
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"'{file}' is no file of DVC: it is not YAML.") from error
+    return said if isinstance(said, Mapping) else {}
+
+
+def _values(said: object) -> list[Any]:
+    return list(said.values()) if isinstance(said, Mapping) else []
+
+
+def _list_of(said: object, key: str) -> list[Any]:
+    found = said.get(key) if isinstance(said, Mapping) else None
+    return found if isinstance(found, list) else []
+
+
+def _md5_of(full: bytes) -> str:
+    with open(full, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def _keep(full: bytes, place: Path) -> None:
+    """Give a file its name in the cache, and let file and cache be one where the file system can."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    os.chmod(full, _READ_ONLY | (os.stat(full).st_mode & 0o111))
+    if not place.exists():
+        try:
+            os.link(full, place)
+        except OSError:
+            place.write_bytes(Path(os.fsdecode(full)).read_bytes())
+            place.chmod(_READ_ONLY)

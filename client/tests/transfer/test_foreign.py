@@ -1,0 +1,176 @@
+"""Files of DVC, Hugging Face and git-LFS, found where those tools keep them; what is missing or damaged is refused."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from nearline.errors import Failed, InvalidRequest
+from nearline.transfer.foreign import dvc, hugging_face, lfs
+from nearline.transfer.foreign.adoption import check_digests
+
+
+def contents(adoption) -> dict[bytes, bytes]:
+    check_digests(adoption, threads=2)
+    return {path: place.read_bytes() for path, place in adoption.files.items()}
+
+
+def md5(data: bytes) -> str:
+    return hashlib.md5(data).hexdigest()
+
+
+def keep(cache: Path, data: bytes, *, name: str = "", prefix: str = "files/md5") -> str:
+    name = name or md5(data)
+    place = cache / prefix / name[:2] / name[2:]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(data)
+    return name
+
+
+@pytest.fixture
+def repository(tmp_path) -> Path:
+    """A folder that is tracked as a whole, the output of a stage, one of DVC 2, and a metric beside the code."""
+    cache = tmp_path / ".dvc" / "cache"
+    listed = [{"md5": keep(cache, data), "relpath": name} for name, data in [("a.png", b"one"), ("b/ü.png", b"two")]]
+    listing = json.dumps(listed).encode()
+    folder = keep(cache, listing, name=md5(listing) + ".dir")
+    (tmp_path / "images.dvc").write_text(
+        f"outs:\n- md5: {folder}\n  size: 6\n  nfiles: 2\n  hash: md5\n  path: images\n"
+    )
+    old = keep(cache, b"a\r\nb\r\n", name=md5(b"a\nb\n"), prefix="")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "notes.txt.dvc").write_text(f"outs:\n- md5: {old}\n  path: notes.txt\n")
+    (tmp_path / "score.json").write_bytes(b"{}")
+    lock = {
+        "outs": [
+            {"path": "model.bin", "hash": "md5", "md5": keep(cache, b"model"), "size": 5},
+            {"path": "score.json", "hash": "md5", "md5": md5(b"{}"), "cache": False},
+        ]
+    }
+    (tmp_path / "dvc.lock").write_text(json.dumps({"schema": "2.0", "stages": {"train": lock}}))
+    return tmp_path
+
+
+def test_all_that_dvc_tracks_is_found_by_its_hash(repository):
+    assert contents(dvc.read_repository(repository)) == {
+        b"images/a.png": b"one",
+        "images/b/ü.png".encode(): b"two",
+        b"model.bin": b"model",
+        b"score.json": b"{}",
+        b"sub/notes.txt": b"a\r\nb\r\n",
+    }
+
+
+def test_a_missing_or_damaged_file_of_dvc_is_named(repository):
+    place = repository / ".dvc/cache/files/md5" / md5(b"two")[:2] / md5(b"two")[2:]
+    place.write_bytes(b"twa")
+    with pytest.raises(Failed, match=r"images/b/ü\.png"):
+        check_digests(dvc.read_repository(repository), threads=1)
+
+    place.unlink()
+    with pytest.raises(Failed, match=r"1 files is not here: images/b/ü.png"):
+        dvc.read_repository(repository)
+
+
+def test_a_remote_that_is_a_folder_stands_in_for_the_cache(repository):
+    (repository / ".dvc/cache").rename(repository / "remote")
+    (repository / ".dvc/config").write_text("['remote \"near\"']\n    url = ../remote\n")
+
+    assert len(dvc.read_repository(repository).files) == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "outs: [{md5: ../../../../etc/passwd, path: a}]",
+        "outs: [{md5: d41d8cd98f00b204e9800998ecf8427e, path: ../../a}]",
+        "outs: [{path: a}]",
+        "outs: {a: [",
+        "[" * 100_000,
+    ],
+)
+def test_a_hostile_repository_is_refused_in_words(tmp_path, text):
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / "a.dvc").write_text(text)
+
+    with pytest.raises(InvalidRequest):
+        dvc.read_repository(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "listing", [b"{}{", b"[1]", b'[{"md5": "x", "relpath": "a"}]', b'[{"md5": "", "relpath": "\\ud800"}]']
+)
+def test_a_hostile_list_of_files_is_refused(tmp_path, listing):
+    name = keep(tmp_path / ".dvc" / "cache", listing, name=md5(listing) + ".dir")
+    (tmp_path / "a.dvc").write_text(f"outs: [{{md5: {name}, path: a}}]")
+
+    with pytest.raises(InvalidRequest):
+        dvc.read_repository(tmp_path)
+
+
+def test_what_was_written_for_dvc_is_read_again(tmp_path):
+    (tmp_path / "digits" / "b").mkdir(parents=True)
+    (tmp_path / "digits" / "a.png").write_bytes(b"one")
+    (tmp_path / "digits" / "b" / "empty").write_bytes(b"")
+
+    assert dvc.write_repository(tmp_path, "digits") == 2
+
+    assert contents(dvc.read_repository(tmp_path)) == {b"digits/a.png": b"one", b"digits/b/empty": b""}
+    assert os.stat(tmp_path / "digits" / "a.png").st_mode & 0o222 == 0
+
+
+def pointer(data: bytes) -> bytes:
+    oid = hashlib.sha256(data).hexdigest()
+    return f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {len(data)}\n".encode()
+
+
+def test_pointers_of_git_lfs_become_their_objects(tmp_path):
+    oid = hashlib.sha256(b"large").hexdigest()
+    stored = tmp_path / ".git/lfs/objects" / oid[:2] / oid[2:4]
+    stored.mkdir(parents=True)
+    (stored / oid).write_bytes(b"large")
+    (tmp_path / "a.bin").write_bytes(pointer(b"large"))
+    (tmp_path / "odd\n\udcff.bin").write_bytes(pointer(b"large"))
+    (tmp_path / "README").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+
+    assert contents(lfs.read_repository(tmp_path)) == {
+        b"a.bin": b"large",
+        b"odd\n\xff.bin": b"large",
+        b"README": b"version https://git-lfs.github.com/spec/v1\n",
+    }
+    (stored / oid).write_bytes(b"wrong")
+    with pytest.raises(Failed, match=r"a\.bin"):
+        check_digests(lfs.read_repository(tmp_path), threads=1)
+    (stored / oid).unlink()
+    with pytest.raises(Failed, match=r"2 files is not here"):
+        lfs.read_repository(tmp_path)
+
+
+def test_a_snapshot_in_the_hubs_cache_is_read_through_its_links(tmp_path):
+    cache = tmp_path / "datasets--team--digits"
+    data, card = b"PAR1", b"---\nlicense: mit\n---\n\n# Digits\n\nTen of them.\n"
+    names = {"data/train.parquet": hashlib.sha256(data).hexdigest(), "README.md": "ab" * 20}
+    (cache / "blobs").mkdir(parents=True)
+    (cache / "refs").mkdir()
+    (cache / "refs/main").write_text("c0ffee")
+    for (name, blob), content in zip(names.items(), (data, card), strict=True):
+        (cache / "blobs" / blob).write_bytes(content)
+        place = cache / "snapshots/c0ffee" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(os.path.relpath(cache / "blobs" / blob, place.parent))
+    (tmp_path / "secret").write_bytes(b"secret")
+    (cache / "snapshots/c0ffee/out").symlink_to(tmp_path / "secret")
+
+    found = hugging_face.read_folder(cache)
+
+    assert found.description == "# Digits\n\nTen of them."
+    assert {path: place.name for path, place in found.files.items()} == {
+        b"README.md": "ab" * 20,
+        b"data/train.parquet": names["data/train.parquet"],
+        b"out": "out",
+    }
+    (cache / "blobs" / names["data/train.parquet"]).unlink()
+    with pytest.raises(Failed, match=r"data/train\.parquet"):
+        hugging_face.read_folder(cache)
