@@ -2,9 +2,13 @@
 
 import io
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FORMATS: Final = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
 MAX_PIXELS: Final = 80_000_000
@@ -58,6 +62,19 @@ def describe(head: bytes) -> str:
             return f"{picture.width} \N{MULTIPLICATION SIGN} {picture.height}, {pixels}"
     except _NO_PICTURE:
         return ""
+
+
+def draw_grey(rows: "NDArray[Any]", edge: int) -> bytes:
+    """Return a table of numbers as a grey WebP, spread from black to white; what is no number is black."""
+    with _AT_ONCE:
+        rows = np.nan_to_num(rows.astype(np.float64), nan=0, posinf=0, neginf=0)
+        low, high = float(rows.min()), float(rows.max())
+        scale = 255 / (high - low) if high > low else 0
+        picture = Image.fromarray(((rows - low) * scale).astype(np.uint8))
+        picture.thumbnail((edge, edge))
+        out = io.BytesIO()
+        picture.save(out, "WEBP", quality=82)
+        return out.getvalue()
 
 
 def _visible(picture: Image.Image) -> Image.Image:

@@ -3,7 +3,7 @@
 from accounts.actor import Actor
 from datasets.adapters import pictures
 from datasets.models import Commit
-from datasets.selectors import files
+from datasets.selectors import files, volumes
 from datasets.selectors.kept import Kept
 
 MAX_SOURCE_BYTES = 32 * 1024 * 1024
@@ -14,14 +14,18 @@ _HEAD_BYTES = 64 * 1024
 
 
 def get_thumbnail(actor: Actor, commit: Commit, *, path: bytes, edge: int) -> bytes | None:
-    """Return a file as a WebP with no side longer than `edge`; None when it is no picture. Raises FileNotInCommit."""
+    """Return a file, or a slice of a volume, as a WebP with no side longer than `edge`; None when it is no picture.
+
+    Raises FileNotInCommit.
+    """
     content = files.open_file(actor, commit, path=path)
-    if content.size_bytes > MAX_SOURCE_BYTES:
+    is_volume = volumes.is_volume(path)
+    if content.size_bytes > MAX_SOURCE_BYTES and not is_volume:
         return None
     key = (content.entry.content_id.hex(), str(edge))
     small = _kept.get(key)
     if small is None:
-        small = pictures.shrink(b"".join(content.read()), edge)
+        small = volumes.draw_slice(content, edge) if is_volume else pictures.shrink(b"".join(content.read()), edge)
         if small is not None:
             _kept.put(key, small, weight=len(small))
     return small

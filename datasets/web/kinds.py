@@ -26,14 +26,17 @@ SOUNDS = {
     ".m4a": "audio/mp4",
 }
 FILMS = {".mp4": "video/mp4", ".m4v": "video/mp4", ".webm": "video/webm", ".ogv": "video/ogg", ".mov": "video/mp4"}
-_DRAWN_BY_US = {".tif", ".tiff"}
-_SHRINKABLE = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", *_DRAWN_BY_US}
+_SHRINKABLE = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff"}
+VOLUMES = {".nii", ".nii.gz"}
+"""Endings of volumes, of which one slice is drawn: more work than a small picture in a list is worth."""
+_DRAWN_BY_US = {".tif", ".tiff", *VOLUMES}
 _MAX_PICTURE_BYTES = 20 * 1024 * 1024
 
 
 def ending_of(path: bytes) -> str:
-    """Return the ending of a name in lower case, with its dot."""
-    return PurePosixPath(show_path(path)).suffix.lower()
+    """Return the ending of a name in lower case, with its dot; of a packed volume both endings."""
+    name = PurePosixPath(show_path(path))
+    return ".nii.gz" if name.name.lower().endswith(".nii.gz") else name.suffix.lower()
 
 
 def shown_type(entry: Entry) -> str | None:

@@ -5,24 +5,27 @@ import json
 from dataclasses import dataclass, field
 
 from core import bounds
+from datasets.engine import notebooks
+from datasets.engine.notebooks import Cell
 from datasets.engine.parquet_footer import TAIL_BYTES, NotParquet, footer_size, read_footer
-from datasets.selectors import pictures
+from datasets.engine.text_encodings import decode_text
+from datasets.selectors import pictures, volumes
 from datasets.selectors.files import FileContent
-from datasets.web.kinds import ending_of, kind_of
+from datasets.web.kinds import VOLUMES, ending_of, kind_of
 from datasets.web.paths import show_path
 
 MAX_TEXT_BYTES = 64 * 1024
 MAX_JSON_BYTES = 512 * 1024
 MAX_FOOTER_BYTES = 4 * 1024 * 1024
 _MAX_LINES = 2000
-_TABLES = {".csv": ",", ".tsv": "\t"}
+_TABLES = {".csv": ",;\t|", ".tsv": "\t"}
 _MAX_ROWS, _MAX_COLUMNS = 50, 30
 _MAX_PARQUET_COLUMNS = 300
 
 
 @dataclass(frozen=True)
 class Preview:
-    """`kind` is picture, drawn, sound, film, table, text, link, parquet or none; the other fields belong to some.
+    """`kind` is picture, drawn, sound, film, table, text, notebook, link, parquet or none; the rest belongs to some.
 
     `facts` says more about the file in a few words.
     """
@@ -30,6 +33,7 @@ class Preview:
     kind: str
     lines: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)
     is_cut: bool = False
     facts: str = ""
 
@@ -39,6 +43,9 @@ def preview_of(content: FileContent) -> Preview:
     kind = kind_of(content.entry)
     if kind == "link":
         return Preview("link", lines=[show_path(content.entry.target)])
+    if ending_of(content.entry.path) in VOLUMES:
+        header = volumes.read_header(content)
+        return Preview("none") if header is None else Preview("drawn", facts=header.describe())
     if kind in {"picture", "drawn"}:
         return Preview(kind, facts=pictures.describe(content))
     if kind in {"sound", "film"}:
@@ -71,27 +78,34 @@ def _preview_text(content: FileContent) -> Preview:
     ending, size = ending_of(content.entry.path), content.size_bytes
     if ending == ".json" and size <= MAX_JSON_BYTES and (laid_out := _as_json(content)):
         return Preview("text", lines=laid_out[:_MAX_LINES], is_cut=len(laid_out) > _MAX_LINES, facts="formatted")
-    text = read_text(content)
-    if text is None:
+    if ending == ".ipynb" and size <= notebooks.MAX_BYTES:
+        found = notebooks.read_cells(b"".join(content.read()))
+        if found is not None:
+            cells, is_cut = found
+            return Preview("notebook", cells=cells, is_cut=is_cut, facts="notebook")
+    decoded = _decode(content)
+    if decoded is None:
         return Preview("none")
-    delimiter = _TABLES.get(ending)
-    if delimiter and (rows := _as_rows(text, delimiter)):
-        return Preview("table", rows=rows, is_cut=size > MAX_TEXT_BYTES or len(rows) == _MAX_ROWS)
+    text, encoding = decoded
+    if ending in _TABLES and (rows := _as_rows(text, _TABLES[ending])):
+        is_cut = size > MAX_TEXT_BYTES or len(rows) == _MAX_ROWS
+        return Preview("table", rows=rows, is_cut=is_cut, facts=encoding)
     lines = text.splitlines()
-    return Preview("text", lines=lines[:_MAX_LINES], is_cut=size > MAX_TEXT_BYTES or len(lines) > _MAX_LINES)
+    is_cut = size > MAX_TEXT_BYTES or len(lines) > _MAX_LINES
+    return Preview("text", lines=lines[:_MAX_LINES], is_cut=is_cut, facts=encoding)
 
 
 def read_text(content: FileContent) -> str | None:
     """Return the beginning of a file as text; None when it is none."""
+    decoded = _decode(content)
+    return None if decoded is None else decoded[0]
+
+
+def _decode(content: FileContent) -> tuple[str, str] | None:
     head = b"".join(content.read(0, MAX_TEXT_BYTES))
-    if b"\0" in head:
-        return None
-    try:
-        return head.decode()
-    except UnicodeDecodeError as error:
-        # The cut may have gone through the middle of a character.
-        is_cut = len(head) < content.size_bytes
-        return head[: error.start].decode() if is_cut and error.start > len(head) - 4 else None
+    found = decode_text(head, is_whole=len(head) == content.size_bytes)
+    # Half of a character cannot be sent to a browser, and no text has a NUL.
+    return None if found is None or bounds.text_fault(found[0]) else found
 
 
 def _as_json(content: FileContent) -> list[str] | None:
@@ -102,8 +116,10 @@ def _as_json(content: FileContent) -> list[str] | None:
     return None if bounds.text_fault(laid_out) else laid_out.splitlines()
 
 
-def _as_rows(text: str, delimiter: str) -> list[list[str]]:
+def _as_rows(text: str, delimiters: str) -> list[list[str]]:
     lines = text.splitlines()[:_MAX_ROWS]
+    # The one that the first line has most of, as spreadsheets of many countries write semicolons.
+    delimiter = max(delimiters, key=(lines or [""])[0].count)
     try:
         return [row[:_MAX_COLUMNS] for row in csv.reader(lines, delimiter=delimiter)]
     except csv.Error:
