@@ -6,6 +6,7 @@ from functools import partial
 from math import inf
 from typing import NamedTuple
 
+from core.garbage import not_collected
 from core.units import ONE_GPU
 from scheduler.engine.claims import Claim
 from scheduler.engine.decisions import StopCode
@@ -64,9 +65,10 @@ class Session:
         self.table = NodeTable(self.nodes, self.changes)
         self._free = [node.free_milli() if node.view.is_open else 0 for node in self.nodes]
         self._free_sum, self._free_seen = sum(self._free), 0
-        for view in snapshot.jobs:
-            if view.queue_id in self.queues:
-                self._add(view)
+        with not_collected():
+            for view in snapshot.jobs:
+                if view.queue_id in self.queues:
+                    self._add(view)
         self.total = self._total()
         share_out(self.queues, self.total, usage_pull=self.policy.usage_pull)
 

@@ -14,6 +14,7 @@ from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
 from core import clock, orm
+from core.garbage import not_collected
 from core.prepared import prepared
 from core.units import ONE_GPU
 from scheduler.engine.resources import Quota
@@ -157,14 +158,20 @@ class SnapshotReader:
         if news.is_all or news.has_reservations:
             self._reservations = _Reservations(Reservation.objects.order_by("pk"))
         if news.is_all:
-            self._add([_Row(*row) for row in _all_live(sorted(HOLDING if waiting is not None else LIVE))], now)
-            self._jobs |= {workload.pk: (view_pending(workload),) for workload in waiting or ()}
+            self._read_all(waiting, now)
         elif changed_ids := {*news.workload_ids, *news.gone_ids, *self._take_due(now), *other_ids}:
             self._change(changed_ids, news, now)
         elif not (has_other_queues or news.node_ids):
             return self._views
         self._views = self._by_pool()
         return self._views
+
+    def _read_all(self, waiting: Sequence[Workload] | None, now: datetime) -> None:
+        states = HOLDING if waiting is not None else LIVE
+        self._jobs, self._answers, self._due = {}, {}, []
+        with not_collected():
+            self._add([_Row(*row) for row in _all_live(sorted(states))], now)
+        self._jobs |= {workload.pk: (view_pending(workload),) for workload in waiting or ()}
 
     def _read_queues(self, changed: Mapping[str, QueueView]) -> tuple[bool, bool]:
         """Read the queues; return whether they are other ones than before, and whether their work is seen otherwise."""

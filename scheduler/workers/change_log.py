@@ -13,20 +13,26 @@ from scheduler.models import Change, ChangeKind
 
 _KEPT = 200_000
 
-_POSTGRESQL = """
+_NAMES = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
+    "postgresql": "SELECT tgname FROM pg_trigger",
+}
+_CREATE = {
+    "sqlite": """
+CREATE TRIGGER {name} AFTER {event} ON {table} FOR EACH ROW BEGIN
+INSERT INTO scheduler_change (kind, key, at) VALUES ({kind}, {key}, 0); END;
+""",
+    "postgresql": """
 CREATE OR REPLACE FUNCTION {name}() RETURNS trigger AS $$ BEGIN
 INSERT INTO scheduler_change (kind, key, at) VALUES ({kind}, {key}, pg_current_xact_id()::text::bigint);
 RETURN NULL; END $$ LANGUAGE plpgsql;
 CREATE OR REPLACE TRIGGER {name} AFTER {event} ON {table} FOR EACH ROW EXECUTE FUNCTION {name}();
-"""
-_SQLITE = """
-CREATE TRIGGER {name} AFTER {event} ON {table} FOR EACH ROW BEGIN
-INSERT INTO scheduler_change (kind, key, at) VALUES ({kind}, {key}, 0); END;
-"""
+""",
+}
 
 
 class _Trigger(NamedTuple):
-    """What is noted when: SQL for the kind of the change and for its key."""
+    """What is noted when: SQL for the kind of the change and for its key. Another one needs another name."""
 
     table: str
     event: str
@@ -39,16 +45,15 @@ class _Trigger(NamedTuple):
 
 
 def install() -> None:
-    """Let the database note each change from now on. To repeat it does no harm; a schema of before is left alone."""
+    """Let the database note each change from now on. What is there already is left alone, and so is an older schema."""
     if Change._meta.db_table not in connection.introspection.table_names():
         return
     with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_NAMES[connection.vendor])
+        names = {name for (name,) in cursor.fetchall()}
         for trigger in _triggers():
-            if connection.vendor == "postgresql":
-                cursor.execute(_POSTGRESQL.format(**trigger._asdict(), name=trigger.name))
-            else:
-                cursor.execute(f"DROP TRIGGER IF EXISTS {trigger.name}")
-                cursor.execute(_SQLITE.format(**trigger._asdict(), name=trigger.name))
+            if trigger.name not in names:
+                cursor.execute(_CREATE[connection.vendor].format(**trigger._asdict(), name=trigger.name))
 
 
 def _triggers() -> Iterator[_Trigger]:

@@ -4,6 +4,7 @@ import random
 from datetime import timedelta
 
 import pytest
+from django.db import transaction
 
 from accounts.services import projects
 from core import clock
@@ -110,6 +111,19 @@ def test_a_cycle_that_is_cut_short_leaves_nothing_behind(project, sessions):
         raise RuntimeError
 
     assert seen(sessions) == [(True, 0)]
+
+
+def test_a_look_at_what_is_rolled_back_afterwards_leaves_nothing_behind(project, sessions):
+    report_nodes(report("n1", 1))
+    enqueue(project, "first", gpus=1)
+    seen(sessions)
+
+    with transaction.atomic():
+        enqueue(project, "second", gpus=1)
+        assert seen(sessions) == [(True, 2)]
+        transaction.set_rollback(True)
+
+    assert seen(sessions) == [(True, 1)]
 
 
 def test_a_look_reads_the_rows_of_what_is_new_only(project, sessions, django_assert_num_queries):
