@@ -9,12 +9,14 @@ from typing import Any
 
 from django.db import models
 
+from compute.engine.environment import UNCAPPED
 from compute.engine.idleness import IdleTimes, Use
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, name_of_run
 from compute.engine.states import HOLDING, JOB_STATES, UNKNOWN, Gate, JobState, ReasonCode, explain_unknown
 from core import clock, priorities
 from core.orm import BaseModel, live_field
 from core.times import Interval, Times, measure
+from core.units import ONE_GPU
 
 
 class ResourceState(StrEnum):
@@ -320,6 +322,12 @@ class Job(BaseModel):
         return self.wait_reason if self.state == JobState.PENDING else self.reason
 
     @property
+    def gpu_cap(self) -> str:
+        """What keeps it to its part of a GPU: `uncapped` is nothing. Empty: it has no part of one."""
+        is_part = self.gpu_milli % ONE_GPU or any(milli % ONE_GPU for _, milli in self.gpus)
+        return UNCAPPED if is_part else ""
+
+    @property
     def priority_name(self) -> str:
         """The name that its priority has; empty: none."""
         return priorities.name_of(self.priority)
@@ -396,6 +404,18 @@ class JobUse(BaseModel):
     def times(self) -> IdleTimes:
         """What follows from it, and when."""
         return IdleTimes(timedelta(seconds=self.limit_s), self.used_at, self.warned_at)
+
+
+class JobGpuUse(BaseModel):
+    """What a job used of its GPUs over time, on a place that remembers nothing: `engine.gpu_history.Reading`s."""
+
+    id_prefix = "guse"
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="gpu_use")
+    readings = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"GPU use of {self.job_id}"
 
 
 class JobEvent(BaseModel):

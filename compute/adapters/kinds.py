@@ -55,7 +55,7 @@ class ResourceKind:
     - Ports of jobs can be reached on one that `opens_ports`.
     - Each question to one that `is_remote` is a call over a network, and counted there: jobs are started several at a
       time, so `start` of its drivers does not use the database, and logs of silent jobs are read less often.
-    - One that `shares_gpus` gives a job part of a GPU; the others give whole ones only.
+    - `shares_gpus` says whether a resource with this config gives jobs parts of a GPU, or whole ones only.
     """
 
     name: str
@@ -75,7 +75,7 @@ class ResourceKind:
     checkpoint_field: str = ""
     opens_ports: bool = False
     is_remote: bool = False
-    shares_gpus: bool = True
+    shares_gpus: Callable[[Config], bool] = lambda _: True
     keep_ended: timedelta = timedelta(days=14)
 
     def mountable_on(self, host: str) -> frozenset[SourceKind]:

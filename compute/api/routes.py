@@ -12,10 +12,11 @@ from accounts.selectors import get_project
 from compute.api import schemas
 from compute.engine.ports import CommandOutput, TerminalRequest
 from compute.models import Job, Resource, Template
-from compute.selectors import checkpoints, data_waits, idleness, logs, outlooks, waits
+from compute.selectors import checkpoints, data_waits, idle_gpus, idleness, logs, outlooks, waits
 from compute.selectors import jobs as job_selectors
 from compute.selectors import resources as resource_selectors
 from compute.selectors import templates as template_selectors
+from compute.selectors.idle_gpus import IdleGpus
 from compute.selectors.idleness import IdleState
 from compute.services import (
     commands,
@@ -167,9 +168,31 @@ def read_log(
 
 @router.get("/compute/jobs/{name}/usage", response=schemas.UsagePageOut, operation_id="compute_read_usage")
 def read_usage(request: ApiRequest, name: str, after: bounds.Moment | None = None) -> dict[str, Any]:
-    """Return the CPU and memory that a job used, about once a second."""
+    """Return what a job used: about once a second, on a cluster its GPUs alone, twice a minute; null: not measured."""
     job = job_selectors.get_job(actor=request.actor, name=name)
     return {"items": list(job_selectors.usage(actor=request.actor, job=job, after=after))}
+
+
+@router.get("/compute/idle-gpus", response=schemas.IdleGpusPageOut, operation_id="compute_list_idle_gpus")
+def list_idle_gpus(request: ApiRequest, project: str | None = None) -> dict[str, Any]:
+    """List who holds GPUs that were not used over the last ten minutes, or whose use nobody measures."""
+    found = idle_gpus.list_idle_gpus(actor=request.actor, project=project)
+    return {"items": [_idle_gpus_out(each) for each in found]}
+
+
+def _idle_gpus_out(idle: IdleGpus) -> dict[str, Any]:
+    job = idle.job
+    return {
+        "job": job.name,
+        "label": job.label,
+        "project": job.project.name,
+        "submitted_by": job.submitted_by,
+        "resource": job.resource.name,
+        "node": job.node_name,
+        "gpu_milli": idle.gpu_milli,
+        "gpu_percent": idle.percent,
+        "text": idle.text,
+    }
 
 
 @router.post("/compute/jobs/{name}/exec", response={200: bytes}, operation_id="compute_run_command")
@@ -279,6 +302,7 @@ def _job_out(job: Job, idle: IdleState | None = None) -> dict[str, Any]:
         "cpu_millicores": job.cpu_millicores,
         "memory_bytes": job.memory_bytes,
         "gpu_milli": job.gpu_milli,
+        "gpu_cap": job.gpu_cap,
         "node": job.node_name,
         "gpus": job.gpus,
         "replica_count": job.replica_count,

@@ -184,6 +184,9 @@ class JobOut(Schema):
     cpu_millicores: int
     memory_bytes: int
     gpu_milli: int
+    gpu_cap: str = Field(
+        description="`uncapped`: it has a part of a GPU, and nothing keeps it to that; empty: it has whole ones."
+    )
     node: str
     gpus: list[list[int]]
     replica_count: int
@@ -280,10 +283,24 @@ class JobUsageOut(Schema):
     """What a job used around one moment."""
 
     at: datetime
-    cpu_millicores: int
-    memory_bytes: int
+    cpu_millicores: int | None
+    memory_bytes: int | None
     gpu_percent: int | None
     gpu_memory_used_bytes: int | None
+
+
+class IdleGpusOut(Schema):
+    """The GPUs of a running job that were not used, and who holds them."""
+
+    job: str
+    label: str
+    project: str
+    submitted_by: str
+    resource: str
+    node: str
+    gpu_milli: int
+    gpu_percent: int | None
+    text: str
 
 
 class JobIn(BodySchema):
@@ -442,6 +459,12 @@ class JobPageOut(PageOut):
     """Jobs, newest first."""
 
     items: list[JobOut]
+
+
+class IdleGpusPageOut(PageOut):
+    """Idle GPUs, the most first, then those whose use is not measured."""
+
+    items: list[IdleGpusOut]
 
 
 class UsagePageOut(PageOut):

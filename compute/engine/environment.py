@@ -5,6 +5,10 @@ from dataclasses import dataclass
 
 from compute.engine.ports import Launch
 
+UNCAPPED = "uncapped"
+"""What is said of a part of a GPU: no kind of resource keeps a job from using more of the device."""
+_WHOLE = 1000
+
 
 @dataclass(frozen=True)
 class JobPaths:
@@ -52,5 +56,8 @@ def _devices(launch: Launch) -> dict[str, str]:
     variables = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
     if launch.gpus:
         # Not by core.units, which needs packages that a host reached by SSH does not have.
-        variables["NEARLINE_GPU_FRACTION"] = f"{launch.gpus[0].milli / 1000:g}"
+        milli = launch.gpus[0].milli
+        variables["NEARLINE_GPU_FRACTION"] = f"{milli / 1000:g}"
+        if milli != _WHOLE:
+            variables["NEARLINE_GPU_CAP"] = UNCAPPED
     return variables

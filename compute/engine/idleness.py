@@ -91,7 +91,8 @@ def find_use(samples: Sequence[UsageSample]) -> Use | None:
         minutes[-1].append(sample)
     if minutes:
         minutes[-1] = [sample for sample in samples if samples[-1].at - sample.at < _WINDOW]
-    if any(_mean([sample.cpu_millicores for sample in minute]) >= BUSY_MILLICORES for minute in minutes):
+    cpu = [[sample.cpu_millicores for sample in minute if sample.cpu_millicores is not None] for minute in minutes]
+    if any(cores and _mean(cores) >= BUSY_MILLICORES for cores in cpu):
         return Use.CPU
     measured = [[sample.gpu_percent for sample in minute if sample.gpu_percent is not None] for minute in minutes]
     return Use.GPU if any(percents and _mean(percents) >= BUSY_GPU_PERCENT for percents in measured) else None

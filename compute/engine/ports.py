@@ -222,15 +222,23 @@ class LogChunk:
 class UsageSample:
     """What a job used around one moment.
 
-    `gpu_percent` is the mean utilisation of its GPUs, `gpu_memory_used_bytes` what it used of their memory; None: not
+    `gpu_percent` is the mean utilisation of its GPUs, `gpu_memory_used_bytes` what it used of their memory. None: not
     measured.
     """
 
     at: datetime
-    cpu_millicores: int
-    memory_bytes: int
+    cpu_millicores: int | None
+    memory_bytes: int | None
     gpu_percent: int | None = None
     gpu_memory_used_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """The mean utilisation of a job's GPUs now, 0 to 100, and what it uses of their memory; None: not measured."""
+
+    percent: int | None
+    memory_used_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -336,6 +344,17 @@ class OpensTerminals(Protocol):
         """Run a command where a replica of a job runs, as the job's user, until it ends or the connection is closed.
 
         Raises JobNotRunning, CommandRefused and ResourceUnreachable.
+        """
+
+
+@runtime_checkable
+class MeasuresGpus(Protocol):
+    """A driver whose place tells what jobs use of their GPUs now, and keeps no samples for `read_usage`."""
+
+    def measure_gpus(self) -> Mapping[str, GpuReading]:
+        """Return what runs use, by their names; those that nothing measures are left out.
+
+        Raises ResourceUnreachable.
         """
 
 

@@ -13,7 +13,7 @@ EVICT = "compute.evict"
 CLAIM = "compute.claim"
 """Items are placements."""
 PREPARE, START, EXPLAIN, RECORD = "compute.prepare", "compute.start", "compute.explain_end", "compute.record_job"
-STORE_LOG, WATCH_IDLE = "compute.store_log", "compute.watch_idle"
+STORE_LOG, WATCH_IDLE, NOTE_GPU_USE = "compute.store_log", "compute.watch_idle", "compute.note_gpu_use"
 """Items are jobs."""
 STORE_CHECKPOINT, DELETE_CHECKPOINT = "compute.store_checkpoint", "compute.delete_checkpoint"
 """Items are checkpoints."""
@@ -33,6 +33,7 @@ _JOB_WORK: Mapping[str, str] = {
     STOP: "stop this job",
     STORE_LOG: "store the log of this job",
     WATCH_IDLE: "see whether this job is used",
+    NOTE_GPU_USE: "note what this job uses of its GPUs",
 }
 
 

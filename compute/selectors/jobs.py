@@ -26,6 +26,7 @@ from compute.engine.states import HOLDING, IDLE, JOB_STATES, JobState, ReasonCod
 from compute.errors import JobNotFound, ResourceUnreachable
 from compute.models import Job, JobEvent, ResourceState
 from compute.selectors import stored_logs
+from compute.selectors.usage import read_samples
 from core import hosts, orm
 from core.errors import InvalidInput
 from core.prepared import prepared
@@ -295,10 +296,9 @@ def _read_log(driver: ComputeDriver, job: Job, offset: int, limit: int) -> LogCh
 
 
 def usage(*, actor: Actor, job: Job, after: datetime | None = None) -> Sequence[UsageSample]:
-    """Return the CPU and memory that a job used, about once a second."""
+    """Return what a job used over time: about once a second, on a cluster its GPUs alone, twice a minute."""
     require(actor, permissions.VIEW_JOBS, job.project_id)
-    driver = drivers.driver_of(job.resource)
-    return [sample for name in job.run_names for sample in driver.read_usage(name, after)]
+    return read_samples(job, after, all_runs=True)
 
 
 def open_output(job: Job) -> OutputReader:

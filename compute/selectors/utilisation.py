@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from compute.adapters import drivers
+from compute.engine.idleness import BUSY_GPU_PERCENT
+from compute.engine.ports import UsageSample
 from compute.errors import ResourceUnreachable
 from compute.models import Job
+from compute.selectors import usage
 from core import clock
 
 WINDOW = timedelta(minutes=1)
@@ -18,7 +20,8 @@ _MOST_JOBS = 50
 class Utilisation:
     """The CPU that measured jobs hold and use, in thousandths of a core, and the GPUs held by those that stand still.
 
-    A job stands still when it used less than a twentieth of its CPU. Simulated jobs are not measured.
+    A job stands still whose GPUs are measured and not used; where only its CPU is measured, one that used less than a
+    twentieth of that. Simulated jobs are not measured.
     """
 
     measured_jobs: int
@@ -38,13 +41,20 @@ def measure_utilisation(running: Sequence[Job]) -> Utilisation:
     after = clock.now() - WINDOW
     for job in [job for job in running if not job.resource.is_simulated][:_MOST_JOBS]:
         try:
-            samples = drivers.driver_of(job.resource).read_usage(job.run_name, after)
+            samples = usage.read_samples(job, after)
         except ResourceUnreachable:
             continue
-        if not samples:
-            continue
-        mean = sum(sample.cpu_millicores for sample in samples) // len(samples)
-        count, held, used = count + 1, held + job.cpu_millicores, used + mean
-        has_stood_still = samples[-1].at - samples[0].at > WINDOW / 2 and mean < IDLE_PART * job.cpu_millicores
-        idle += job.gpu_milli if has_stood_still else 0
+        cores = [sample.cpu_millicores for sample in samples if sample.cpu_millicores is not None]
+        mean = sum(cores) // len(cores) if cores else None
+        if mean is not None:
+            count, held, used = count + 1, held + job.cpu_millicores, used + mean
+        if samples and samples[-1].at - samples[0].at >= WINDOW / 3 and _stands_still(job, samples, mean):
+            idle += job.gpu_milli
     return Utilisation(count, held, used, idle)
+
+
+def _stands_still(job: Job, samples: Sequence[UsageSample], mean_millicores: int | None) -> bool:
+    percents = [sample.gpu_percent for sample in samples if sample.gpu_percent is not None]
+    if percents:
+        return sum(percents) / len(percents) < BUSY_GPU_PERCENT
+    return mean_millicores is not None and mean_millicores < IDLE_PART * job.cpu_millicores

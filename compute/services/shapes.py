@@ -121,7 +121,7 @@ def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
         yield f"{resource.name} runs each job on one node."
     if ask.needs_image and kind.ignores_images:
         yield f"{resource.name} runs no containers."
-    if ask.gpu_milli % ONE_GPU and not kind.shares_gpus:
+    if ask.gpu_milli % ONE_GPU and not kind.shares_gpus(resource.config):
         yield f"{resource.name} gives whole GPUs only."
     if ask.reads_data and not resource_selectors.list_readable_sites(resource):
         yield f"{resource.name} has no cache site that its jobs can read."

@@ -1,4 +1,4 @@
-"""Analytics: GPUs per project over time, what projects consumed, and every eviction with its receipt."""
+"""Analytics: GPUs per project over time and idle ones, what projects consumed, every eviction with its receipt."""
 
 import csv
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from django.shortcuts import render
 
 from accounts.selectors import list_projects
 from accounts.web.requests import PageRequest, text
+from compute.selectors import idle_gpus
 from compute.web import node_histories
 from core import clock
 from core.errors import InvalidInput
@@ -70,6 +71,7 @@ def analytics_page(request: PageRequest) -> HttpResponse:
         "consumed": consumed,
         "consumed_gpu_s": sum(each.gpu_s for each in consumed),
         "consumed_price": sum(each.price for each in consumed),
+        "idle_gpus": idle_gpus.list_idle_gpus(actor=actor, project=project),
         "utilisation": _percent(sum(used.held), sum(used.capacity)),
         "evictions": evictions.view_evictions(actor=actor, rows=evicted[:_EVICTIONS]),
         "evictions_total": evicted.count(),

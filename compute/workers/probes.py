@@ -1,5 +1,6 @@
 """Resources are asked for their nodes, now and then and when they come back."""
 
+from contextlib import suppress
 from datetime import timedelta
 
 import structlog
@@ -10,6 +11,7 @@ from compute.errors import ResourceUnreachable
 from compute.models import Resource, ResourceState
 from compute.selectors import failures
 from compute.services import node_reports
+from compute.workers import gpu_use
 from core import clock, hosts, isolation
 from core.encryption import CredentialsUnreadable
 from scheduler.services import nodes
@@ -54,6 +56,8 @@ def probe_resource(*, resource: Resource) -> None:
         note_unreachable(resource=resource, error=error)
         return
     node_reports.write(resource, found)
+    with suppress(ResourceUnreachable):  # the next tick of `observe` notes it
+        gpu_use.note_use(resource)
     if described is not None:
         node_reports.write_facts(resource, described)
 

@@ -66,8 +66,8 @@ class UsageOut(Schema):
     """What a job used around one moment."""
 
     at: datetime
-    cpu_millicores: int
-    memory_bytes: int
+    cpu_millicores: int | None
+    memory_bytes: int | None
     gpu_percent: int | None
     gpu_memory_used_bytes: int | None
 

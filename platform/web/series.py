@@ -54,12 +54,12 @@ class Sample(Protocol):
         """The moment."""
 
     @property
-    def cpu_millicores(self) -> int:
-        """Thousandths of a core."""
+    def cpu_millicores(self) -> int | None:
+        """Thousandths of a core; None: not measured."""
 
     @property
-    def memory_bytes(self) -> int:
-        """Resident memory."""
+    def memory_bytes(self) -> int | None:
+        """Resident memory; None: not measured."""
 
     @property
     def gpu_percent(self) -> int | None:
@@ -71,23 +71,19 @@ class Sample(Protocol):
 
 
 def usage_charts(samples: Sequence[Sample]) -> list[Chart]:
-    """Return the charts of CPU, memory and measured GPUs over the seconds since the first sample; none without any."""
-    if not samples:
-        return []
+    """Return the charts of what is measured over the seconds since the first sample; none without any."""
     seconds = [round((sample.at - samples[0].at).total_seconds(), 1) for sample in samples]
-    cpu = [sample.cpu_millicores / 1000 for sample in samples]
-    size, unit = (_GIB, " GiB") if max(sample.memory_bytes for sample in samples) > _GIB else (_MIB, " MiB")
-    memory = [sample.memory_bytes / size for sample in samples]
-    charts = [
-        Chart("CPU cores", seconds, "seconds", "", [Series("CPU cores", 0, cpu)]),
-        Chart("Memory", seconds, "seconds", unit, [Series("Memory", 1, memory)]),
-    ]
-    gpu = [sample.gpu_percent for sample in samples]
-    if any(percent is not None for percent in gpu):
-        charts.append(Chart("GPU utilisation", seconds, "seconds", " %", [Series("GPU utilisation", 2, gpu)]))
-    gpu_memory = [
-        None if size is None else size / _GIB for size in (sample.gpu_memory_used_bytes for sample in samples)
-    ]
-    if any(size is not None for size in gpu_memory):
-        charts.append(Chart("GPU memory", seconds, "seconds", " GiB", [Series("GPU memory", 3, gpu_memory)]))
+    largest = max((sample.memory_bytes or 0 for sample in samples), default=0)
+    size, memory_unit = (_GIB, " GiB") if largest > _GIB else (_MIB, " MiB")
+    lines = (
+        ("CPU cores", "", 1000, [sample.cpu_millicores for sample in samples]),
+        ("Memory", memory_unit, size, [sample.memory_bytes for sample in samples]),
+        ("GPU utilisation", " %", 1, [sample.gpu_percent for sample in samples]),
+        ("GPU memory", " GiB", _GIB, [sample.gpu_memory_used_bytes for sample in samples]),
+    )
+    charts = []
+    for hue, (title, unit, one, values) in enumerate(lines):
+        if any(value is not None for value in values):
+            line = Series(title, hue, [None if value is None else value / one for value in values])
+            charts.append(Chart(title, seconds, "seconds", unit, [line]))
     return charts

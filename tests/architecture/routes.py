@@ -115,6 +115,7 @@ POST   /compute/jobs                                          401      404    40
 POST   /compute/jobs/try                                      401      404    403    200   200  200
 GET    /compute/jobs/{name}                                   401      404    200    200   200  200
 GET    /compute/jobs/{name}/log                               401      404    200    200   200  200
+GET    /compute/idle-gpus                                     401      200    200    200   200  200
 GET    /compute/jobs/{name}/usage                             401      404    200    200   200  200
 POST   /compute/jobs/{name}/exec                              401      404    403    409   409  409
 POST   /compute/jobs/{name}/ports                             401      404    403    409   409  409

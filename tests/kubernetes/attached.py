@@ -1,12 +1,16 @@
 """A namespace of a cluster with a simulated node, attached to the platform of this process."""
 
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from accounts.actor import Actor
-from compute.models import Resource, Template
+from accounts.models import Project
+from compute.adapters import drivers
+from compute.models import Job, Resource, Template
 from compute.services import resources
+from compute.workers import launches, observe
 from tests.factories import compute as make
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.kwok import add_node, gpu_node
@@ -17,7 +21,7 @@ CONFIG = {"agent_image": "agent", "default_image": "user", "platform_url": "http
 
 @contextmanager
 def attached(
-    control_plane: ControlPlane, actor: Actor, *, name: str = "lab-k8s", namespace: str = ""
+    control_plane: ControlPlane, actor: Actor, *, name: str = "lab-k8s", namespace: str = "", **config: object
 ) -> Iterator[tuple[Resource, Template]]:
     """Attach a namespace of a cluster with one simulated node, and give it a template."""
     node = f"node-{secrets.token_hex(3)}"
@@ -29,8 +33,21 @@ def attached(
         actor=actor,
         name=name,
         kind="kubernetes",
-        config={**CONFIG, "namespace": namespace},
+        config={**CONFIG, "namespace": namespace, **config},
         credentials={"kubeconfig": control_plane.kubeconfig_of("nearline", namespace=namespace)},
     )
     yield resource, make.make_template(resource, cpu_millicores=500)
     control_plane.api.delete(f"/api/v1/nodes/{node}")
+
+
+def run_to_its_end(project: Project, template: Template, name: str) -> Job:
+    """Run a job whose pod a simulated node lets succeed."""
+    [job] = make.submit(project, template, name)
+    make.place([job])
+    launches.start_placed_jobs()
+    deadline = time.monotonic() + 60
+    while make.state_of(job) != "succeeded":
+        assert time.monotonic() < deadline
+        drivers.driver_of(template.resource).wait_for_news(0.1)
+        observe.observe_resource(resource_id=template.resource_id)
+    return job

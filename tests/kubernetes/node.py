@@ -8,6 +8,7 @@ node's, and reach programs of the machine under it. Needs root.
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.kubernetes import images
@@ -76,22 +77,34 @@ class Node:
 
     def start_kubelet(self) -> None:
         """Start the kubelet, or start it again after `kill_kubelet`."""
-        self._programs.start(
+        self._start_inside(
             "kubelet",
-            [
-                "nsenter",
-                f"--target={self._init_process()}",
-                "--pid",
-                "--mount",
-                *DIES_WITH_PARENT,
-                program("kubelet"),
-                f"--config={self._folder / 'kubelet.json'}",
-                f"--kubeconfig={self._control_plane.node_kubeconfig}",
-                f"--hostname-override={self.name}",
-                f"--node-ip={self.address}",
-            ],
+            f"--config={self._folder / 'kubelet.json'}",
+            f"--kubeconfig={self._control_plane.node_kubeconfig}",
+            f"--hostname-override={self.name}",
+            f"--node-ip={self.address}",
         )
         self._control_plane.api.wait(f"/api/v1/nodes/{self.name}", is_schedulable)
+
+    @contextmanager
+    def gpus(self, *devices: str, resource: str = "nvidia.com/gpu") -> Iterator[None]:
+        """Let the node have devices, which are none: by a device plugin that tells containers which ones they got."""
+        self._start_inside("gpus", resource, *devices)
+        self._wait_for(resource, len(devices))
+        try:
+            yield
+        finally:
+            self._programs.kill("gpus")
+            self._wait_for(resource, 0)
+
+    def _wait_for(self, resource: str, amount: int) -> None:
+        path = f"/api/v1/nodes/{self.name}"
+        self._control_plane.api.wait(path, lambda node: node["status"]["allocatable"].get(resource) == str(amount))
+
+    def _start_inside(self, name: str, *arguments: object) -> None:
+        """Start one of our programs in the namespaces of the node."""
+        enter = ["nsenter", f"--target={self._init_process()}", "--pid", "--mount", *DIES_WITH_PARENT]
+        self._programs.start(name, [*enter, program(name), *arguments])
 
     def kill_kubelet(self) -> None:
         """Take the kubelet away; pods run on, as behind a broken network."""

@@ -9,7 +9,7 @@ TOOLS = Path(os.environ.get("NEARLINE_KUBE_TOOLS") or Path.home() / ".cache/near
 
 CNI_PLUGINS = Path("/usr/lib/cni")
 _CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
-_NODE_PROGRAMS = ("kubelet", "kube-proxy", "coredns", "helm")
+_NODE_PROGRAMS = ("kubelet", "kube-proxy", "coredns", "helm", "gpus")
 _NODE_PACKAGES = {
     "containerd": "containerd",
     "runc": "runc",

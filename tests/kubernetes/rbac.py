@@ -4,7 +4,8 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-RBAC = Path(__file__).resolve().parents[2] / "deploy/rbac/nearline.yaml"
+FOLDER = Path(__file__).resolve().parents[2] / "deploy/rbac"
+RBAC = FOLDER / "nearline.yaml"
 
 
 def manifests_for(namespace: str) -> list[dict]:
@@ -22,3 +23,9 @@ def manifests_for(namespace: str) -> list[dict]:
             subject["namespace"] = namespace
         objects.append(item)
     return objects
+
+
+def gpu_metrics_for(namespace: str, exporter_namespace: str) -> list[dict]:
+    """Return the objects that let the account of a namespace read the metrics of GPUs in another one."""
+    text = (FOLDER / "gpu-metrics.yaml").read_text().replace("namespace: nearline", f"namespace: {namespace}")
+    return list(YAML(typ="safe").load_all(text.replace("namespace: gpu-operator", f"namespace: {exporter_namespace}")))

@@ -32,7 +32,7 @@ def read_log(place, name):
     return place.driver.read_log(name, 0, 100_000).data.decode()
 
 
-def test_a_job_finds_its_code_its_inputs_its_parameters_and_its_secrets(place, tmp_path):
+def test_a_job_finds_its_code_inputs_parameters_and_secrets_and_shared_memory_as_large_as_its_memory(place, tmp_path):
     for path, text in {
         "code/code/train.sh": "cat /input/prepare/0/data.txt /nearline/parameters.json",
         "in/data.txt": "7\n",
@@ -43,7 +43,8 @@ def test_a_job_finds_its_code_its_inputs_its_parameters_and_its_secrets(place, t
     place.platform.trees = {"code/code": tmp_path / "code/code", "input/prepare/0": tmp_path / "in"}
     launch = place.make(
         "reads",
-        'sh train.sh; echo; echo "$WORDS $$ $(echo $HOME) $KEY"; id -u; ls -d /scratch 2>&1',
+        'sh train.sh; echo; echo "$WORDS $$ $(echo $HOME) $KEY"; id -u; df -k /dev/shm | awk "END {print \\$2}"; '
+        "ls -d /scratch 2>&1",
         code=Mount("code", Tree("ds_1", "r1")),
         inputs=[Mount("prepare/0", Tree("ds_1", "r2"))],
         parameters={"rate": 0.5},
@@ -54,7 +55,7 @@ def test_a_job_finds_its_code_its_inputs_its_parameters_and_its_secrets(place, t
     place.wait_for_end("reads")
 
     *lines, last = read_log(place, "reads").splitlines()
-    assert lines == ["7", '{"rate": 0.5}', "$(HOME) 1 /work ***", "65532"]
+    assert lines == ["7", '{"rate": 0.5}', "$(HOME) 1 /work ***", "65532", "65536"]
     assert "No such file" in last
 
 

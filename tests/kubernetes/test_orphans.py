@@ -10,7 +10,7 @@ from compute.models import Job
 from compute.workers import cleaning, launches, observe
 from scheduler.models import Workload
 from tests.factories import compute as make
-from tests.kubernetes.attached import attached
+from tests.kubernetes.attached import attached, run_to_its_end
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -18,18 +18,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def home(settings, tmp_path):
     settings.NEARLINE = replace(settings.NEARLINE, home=tmp_path)
-
-
-def run_to_its_end(project, template, name):
-    [job] = make.submit(project, template, name)
-    make.place([job])
-    launches.start_placed_jobs()
-    deadline = time.monotonic() + 60
-    while make.state_of(job) != "succeeded":
-        assert time.monotonic() < deadline
-        drivers.driver_of(template.resource).wait_for_news(0.1)
-        observe.observe_resource(resource_id=template.resource_id)
-    return job
 
 
 def forget_in_database(job):

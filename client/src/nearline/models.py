@@ -514,6 +514,7 @@ class Job(Record):
     ports: tuple[int, ...] = ()
     volumes: tuple[str, ...] = ()
     gpu_milli: int = 0
+    gpu_cap: str = ""
     pools: tuple[str, ...] = ()
     timeout_s: float | None = None
     idle_limit_s: float | None = None
@@ -572,6 +573,21 @@ class Consumption(Record):
     gpu_s: float
     price: float = 0.0
     has_simulated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdleGpus(Record):
+    """The GPUs that a running job holds and does not use. `gpu_percent` None: nobody measures their use."""
+
+    job: str
+    project: str
+    label: str = ""
+    submitted_by: str = ""
+    resource: str = ""
+    node: str = ""
+    gpu_milli: int = 0
+    gpu_percent: int | None = None
+    text: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -196,6 +196,6 @@ KIND = ResourceKind(
     has_host=is_of_this_host,
     may_be_elsewhere=True,
     is_remote=True,
-    shares_gpus=False,
+    shares_gpus=lambda _: False,
     keep_ended=timedelta(days=1),
 )

@@ -2,14 +2,16 @@
 
 A pod stays, by its finalizer, until its end was recorded: whoever deletes it before that ends it and does not make it
 vanish. Its Secret is made before it and deleted after it; of a gang, that Secret owns all but the pod of replica 0.
-A checkpoint folder is a claim, which no run owns.
+A checkpoint folder is a claim, which no run owns. A GPU that jobs share is reserved by a pod that is no job's.
 """
 
 import asyncio
 import math
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from compute.adapters.kubernetes import manifests, nodes, states, storage
+from compute.adapters.kubernetes import gpu_metrics, gpu_shares, manifests, nodes, states, storage
 from compute.adapters.kubernetes.connections import PodConnection, PodTerminal
 from compute.adapters.kubernetes.manifests import FORGOTTEN, VERDICT, PodSettings, object_name
 from compute.adapters.kubernetes.pod_cache import PodCache
@@ -28,6 +30,7 @@ from compute.engine.ports import (
     ClusterFacts,
     CommandOutput,
     EndCause,
+    GpuReading,
     JobReport,
     Launch,
     LogChunk,
@@ -53,6 +56,8 @@ T = TypeVar("T")
 _GRACE_S = 10.0
 # After its grace a job is killed; so much later the last of its log is there.
 _LAST_LINES_S = 5.0
+# An exporter answers in milliseconds; one that hangs is left out.
+_METRICS_S, _ASKED_AT_ONCE = 2.0, 8
 _MOST_REMEMBERED = 10_000
 _NOT_FOUND = 404
 
@@ -86,6 +91,7 @@ class KubernetesDriver:
         self._selector = manifests.selector(settings)
         self._cache = PodCache(gateway, self._pods_path, f"{self._selector},!{FORGOTTEN}")
         self._logs = StampedLogs(folder, gateway)
+        self._exporters: Mapping[str, str] = {}
         # What saves calls to the process that starts and follows a job: it asks for both again where it does not know.
         self._secret_forms: dict[str, list[bytes]] = {}
         self._forgotten: dict[str, int] = {}
@@ -113,6 +119,7 @@ class KubernetesDriver:
         found = self._ask(lambda: self._gateway.list("/api/v1/nodes")).items
         unended = "status.phase!=Succeeded,status.phase!=Failed"
         pods = self._ask(lambda: self._gateway.list("/api/v1/pods", fieldSelector=unended)).items
+        self._exporters = gpu_metrics.find_exporters(pods)
         settings = self._settings
         return nodes.read_nodes(
             found,
@@ -180,8 +187,7 @@ class KubernetesDriver:
 
     def _list_writers(self, checkpoint: str) -> list[Json]:
         """Return the pods that may still write to a checkpoint folder."""
-        pods = self._ask(self._cache.list)
-        users = [pod for pod in pods if pod["metadata"]["labels"].get(manifests.CHECKPOINT) == checkpoint]
+        users = [pod for pod in self._list_pods() if pod["metadata"]["labels"].get(manifests.CHECKPOINT) == checkpoint]
         return [pod for pod in users if not states.has_ended(pod)]
 
     def _build_pods(self, launch: Launch, secret: Json | None) -> list[Json]:
@@ -206,15 +212,54 @@ class KubernetesDriver:
 
     def list_jobs(self) -> Sequence[JobReport]:
         """Return what all pods say that are not forgotten. Those that should not go on are ended."""
-        runs: dict[str, list[Json]] = {}
-        for pod in self._ask(self._cache.list):
-            runs.setdefault(states.name_of(pod), []).append(pod)
         now = clock.now()
+        waits = self._settle_shares(now)
+        runs: dict[str, list[Json]] = {}
+        for pod in self._list_pods():
+            runs.setdefault(states.name_of(pod), []).append(pod)
         for pods in runs.values():
             for pod, verdict in states.judge_run(pods, now):
                 self._end(pod, verdict, states.grace_period_of(pod))
         reports = filter(None, map(states.report_of_run, runs.values()))
-        return sorted(reports, key=lambda report: report.name)
+        told = [replace(each, reason=waits[each.name]) if each.name in waits else each for each in reports]
+        return sorted(told, key=lambda report: report.name)
+
+    def _list_pods(self) -> list[Json]:
+        """Return the pods of runs that are not forgotten."""
+        return [pod for pod in self._ask(self._cache.list) if not gpu_shares.is_reservation(pod)]
+
+    def _settle_shares(self, now: datetime) -> Mapping[str, str]:
+        """Reserve the GPUs that jobs share, and give back those that none does; return what runs wait for."""
+        found = gpu_shares.settle(self._ask(self._cache.list), self._settings, now)
+        for pod, verdict in found.end:
+            self._end(pod, verdict, states.grace_period_of(pod))
+        for manifest, sharers in found.missing:
+            self._change_shared(sharers, partial(self._gateway.create, self._pods_path, manifest))
+        for pod, device in found.open:
+            path, patch = f"{self._pods_path}/{pod['metadata']['name']}", gpu_shares.opening(pod, device)
+            self._change_shared([pod], partial(self._gateway.patch, path, patch))
+        for reservation in found.unused:
+            self._give_back(reservation)
+        return found.waits
+
+    def _change_shared(self, sharers: Sequence[Json], change: Callable[[], Json | None]) -> None:
+        """Make or change a pod for those that share a GPU; what the cluster refuses ends them, and nobody else."""
+        with unreachable_as_ours():
+            try:
+                if (pod := change()) is not None:
+                    self._cache.put(pod)
+            except Refusal as error:
+                for sharer in sharers:
+                    self._end(sharer, gpu_shares.refuse(EndCause.NOT_STARTED, error.message), 0)
+
+    def _give_back(self, reservation: Json) -> None:
+        """Delete a reservation, unless a job that this process has yet to hear of shares its GPU."""
+        name, uid = reservation["metadata"]["name"], reservation["metadata"]["uid"]
+        selector = f"{self._selector},{manifests.SHARES}={name}"
+        if states.has_ended(reservation) or all(
+            map(states.has_ended, self._ask(lambda: self._gateway.list(self._pods_path, labelSelector=selector)).items)
+        ):
+            self._ask(lambda: self._gateway.delete(f"{self._pods_path}/{name}", uid=uid))
 
     def stop(self, name: str, grace_s: float) -> None:
         """Delete the pods with this grace. They stay listed until their end was recorded."""
@@ -237,8 +282,39 @@ class KubernetesDriver:
         return self._logs.read(pod_name, offset, limit)
 
     def read_usage(self, name: str, after: datetime | None) -> Sequence[UsageSample]:  # noqa: ARG002
-        """Return nothing: what pods use is not collected."""
+        """Return nothing: `measure_gpus` tells what there is of now."""
         return []
+
+    def measure_gpus(self) -> Mapping[str, GpuReading]:
+        """Return what the exporters tell that the last probe has found, on the nodes where jobs have GPUs."""
+        runs: dict[str, list[Json]] = {}
+        for pod in self._list_pods():
+            if states.is_running(pod) and manifests.has_gpus(pod):
+                runs.setdefault(states.name_of(pod), []).append(pod)
+        places = {manifests.node_of(pod) for pods in runs.values() for pod in pods}
+        paths = [path for node, path in self._exporters.items() if node in places]
+        if not paths:
+            return {}
+        with ThreadPoolExecutor(_ASKED_AT_ONCE, thread_name_prefix="metrics") as pool:
+            readings = {pod: each for found in pool.map(self._read_metrics, paths) for pod, each in found.items()}
+        joined = {
+            name: gpu_metrics.join_readings([readings.get(pod["metadata"]["name"]) for pod in pods])
+            for name, pods in runs.items()
+        }
+        return {name: reading for name, reading in joined.items() if reading is not None}
+
+    def _read_metrics(self, path: str) -> Mapping[str, GpuReading]:
+        """Return what an exporter tells of our pods; nothing where it does not answer, or may not be asked."""
+        text = bytearray()
+        try:
+            for piece in self._gateway.stream(path, read_s=_METRICS_S):
+                text += piece
+                if len(text) > gpu_metrics.MOST_BYTES:
+                    return {}
+            return gpu_metrics.read_metrics(text.decode(), self._settings.namespace)
+        except (ClusterUnreachable, Refusal, ValueError) as error:
+            log.warning("gpu_metrics.unreadable", path=path, error=str(error))
+            return {}
 
     def open_output(self, name: str) -> OutputReader:
         """Read what the pod has sent to the store."""
@@ -277,7 +353,8 @@ class KubernetesDriver:
     def list_leftovers(self) -> Mapping[str, Collection[str]]:
         """Return the runs of which the cluster still has a pod or a Secret, by the ids of their jobs."""
         names: dict[str, set[str]] = {}
-        pods = self._ask(lambda: self._gateway.list_metadata(self._pods_path, self._selector))
+        runs = f"{self._selector},!{manifests.RESERVES}"
+        pods = self._ask(lambda: self._gateway.list_metadata(self._pods_path, runs))
         secrets = self._ask(lambda: self._gateway.list_metadata(self._secrets_path, self._selector))
         for meta in (*pods, *secrets):
             names.setdefault(meta["labels"].get(manifests.JOB_ID, ""), set()).add(states.name_of({"metadata": meta}))
@@ -409,7 +486,7 @@ class KubernetesDriver:
 
     def _list_run(self, name: str) -> list[Json]:
         """Return the pods of a run that are not forgotten, by rank."""
-        return sorted((pod for pod in self._ask(self._cache.list) if states.name_of(pod) == name), key=states.rank_of)
+        return sorted((pod for pod in self._list_pods() if states.name_of(pod) == name), key=states.rank_of)
 
     def _find_output(self, name: str) -> OutputReader | None:
         pod_name = object_name(self._settings, name)

@@ -15,7 +15,7 @@ from compute.adapters.form_fields import SecretField
 from compute.adapters.kinds import Config, ConfigForm, Credentials, ResourceKind
 from compute.adapters.kubernetes import checks
 from compute.adapters.kubernetes.driver import KubernetesDriver, unreachable_as_ours
-from compute.adapters.kubernetes.manifests import KEEP_ENDED, MOUNTABLE, PodSettings
+from compute.adapters.kubernetes.manifests import KEEP_ENDED, MOUNTABLE, NVIDIA_GPU, PodSettings
 from compute.adapters.stored_outputs import StoredTreeOutputs
 from compute.errors import InvalidResource, ResourceUnreachable
 from compute.models import Resource
@@ -72,7 +72,7 @@ class KubernetesForm(ConfigForm):
         help_text="Empty: NEARLINE_PUBLIC_URL.",
     )
     gpu_resource = forms.RegexField(
-        r"^[a-z0-9.-]+/[a-zA-Z0-9._-]+$", max_length=317, required=False, label="Name of GPUs", initial="nvidia.com/gpu"
+        r"^[a-z0-9.-]+/[a-zA-Z0-9._-]+$", max_length=317, required=False, label="Name of GPUs", initial=NVIDIA_GPU
     )
     user_id = forms.IntegerField(
         min_value=1, max_value=2**31 - 1, required=False, label="User of pods", help_text="Empty: 65532."
@@ -247,5 +247,5 @@ KIND = ResourceKind(
     checkpoint_field="storage_class",
     opens_ports=True,
     is_remote=True,
-    shares_gpus=False,
+    shares_gpus=lambda config: config.get("gpu_resource", NVIDIA_GPU) == NVIDIA_GPU,
 )

@@ -20,7 +20,7 @@ from typing import Any
 from compute.engine.environment import JobPaths, job_environment
 from compute.engine.gangs import rank_variables, write_hostfile
 from compute.engine.mounts import NfsExport, SourceKind, Tree, Volume, describe_kinds
-from compute.engine.ports import Launch
+from compute.engine.ports import GpuShare, Launch
 from compute.errors import StartRefused
 from core.kubernetes import trident
 
@@ -33,6 +33,10 @@ NAME, TOKEN, VERDICT, TIMEOUT = f"{DOMAIN}/name", f"{DOMAIN}/token", f"{DOMAIN}/
 GRACE = f"{DOMAIN}/grace-period"
 CHECKPOINT = f"{DOMAIN}/checkpoint"
 """The label of a claim, and of the pods that write to it."""
+SHARES, RESERVES = f"{DOMAIN}/shares-gpu", f"{DOMAIN}/reserves"
+"""The labels of pods that share a GPU, with the name of the one that reserves it, and of that one."""
+DEVICE, GATE = f"{DOMAIN}/gpu", f"{DOMAIN}/gpu-reserved"
+"""The annotation that says which GPU a pod shares, and the gate that keeps it from its node until that is known."""
 JOB_ID, PROJECT = f"{DOMAIN}/job", f"{DOMAIN}/project"
 GANG, REPLICA, REPLICAS = f"{DOMAIN}/gang", f"{DOMAIN}/replica", f"{DOMAIN}/replicas"
 KEEP_ENDED = timedelta(hours=1)
@@ -51,8 +55,11 @@ PATHS = JobPaths(
     tmp="/tmp",  # noqa: S108 (a path of the container)
 )
 _CHECKPOINT, _CHECKPOINT_FOLDER = "checkpoint", "/checkpoint"
+NVIDIA_GPU = "nvidia.com/gpu"
 _WHOLE = 1000
 _GIB = 1 << 30
+_VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _SCRATCH = "scratch"
 _HOSTFILE_KEY = "hostfile"
 # Written before the signal that the agent may not be ready for.
@@ -77,7 +84,7 @@ class PodSettings:
     platform_url: str
     agent_image: str
     pull_policy: str = "IfNotPresent"
-    gpu_resource: str = "nvidia.com/gpu"
+    gpu_resource: str = NVIDIA_GPU
     default_image: str = ""
     user_id: int = 65532
     grace_s: int = 600
@@ -115,8 +122,11 @@ def check_launch(launch: Launch, settings: PodSettings) -> None:
             f"The job asks for the working directory {launch.spec.working_directory} of this machine, which pods do "
             f"not have."
         )
-    if any(share.milli != _WHOLE for replica in launch.replicas for share in replica.gpus):
-        raise StartRefused("The job asks for a part of a GPU. Clusters give whole GPUs only: choose another template.")
+    if settings.gpu_resource != NVIDIA_GPU and any(map(is_shared, (replica.gpus for replica in launch.replicas))):
+        raise StartRefused(
+            f"The job asks for a part of a GPU. Only GPUs called {NVIDIA_GPU} can be shared; this cluster's are called "
+            f"{settings.gpu_resource}."
+        )
     if launch.checkpoint is not None and not settings.storage_class:
         raise StartRefused("The job keeps checkpoints, and this cluster has no storage class any more to keep them on.")
     if not (launch.spec.image or settings.default_image):
@@ -136,7 +146,7 @@ def build_checkpoint_claim(settings: PodSettings, name: str) -> Json:
         "metadata": {
             "name": checkpoint_claim(settings, name),
             "namespace": settings.namespace,
-            "labels": {**_labels(settings), CHECKPOINT: name},
+            "labels": {**labels(settings), CHECKPOINT: name},
             "annotations": trident.CLAIM_ANNOTATIONS,
         },
         "spec": {
@@ -235,19 +245,8 @@ def build_pod(launch: Launch, settings: PodSettings) -> Json:
         metadata["labels"][CHECKPOINT] = launch.checkpoint.name
     trees = [mount for mount in launch.spec.mounts if isinstance(mount.source, Tree)]
     spec: Json = {
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
+        **common_spec(settings, launch.node_name, with_gpus=bool(launch.gpus)),
         "terminationGracePeriodSeconds": max(settings.grace_s, math.ceil(launch.spec.grace_period_s)),
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": settings.user_id,
-            "runAsGroup": settings.user_id,
-            "fsGroup": settings.user_id,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "affinity": _pin_to(launch.node_name),
         "initContainers": [
             *([_agent(settings, launch, BRING, json.dumps(_targets(launch)))] if trees else []),
             *([_resume(settings, launch)] if launch.checkpoint is not None else []),
@@ -257,28 +256,66 @@ def build_pod(launch: Launch, settings: PodSettings) -> Json:
         "containers": [_main(launch, settings)],
         "volumes": _volumes(launch, settings),
     }
-    for key, value in (
-        ("priorityClassName", settings.priority_class),
-        ("runtimeClassName", settings.runtime_class if launch.gpus else ""),
-        ("imagePullSecrets", [{"name": name} for name in settings.image_pull_secrets]),
-        ("nodeSelector", dict(settings.node_selector)),
-        ("tolerations", [dict(toleration) for toleration in settings.tolerations]),
-    ):
-        if value:
-            spec[key] = value
+    if is_shared(launch.gpus):
+        metadata["labels"][SHARES] = reservation_name(settings, launch.node_name, launch.gpus[0].index)
+        spec["schedulingGates"] = [{"name": GATE}]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def common_spec(settings: PodSettings, node_name: str, *, with_gpus: bool) -> Json:
+    """Return what is in the spec of every pod of ours on a node."""
+    optional = {
+        "priorityClassName": settings.priority_class,
+        "runtimeClassName": settings.runtime_class if with_gpus else "",
+        "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
+        "nodeSelector": dict(settings.node_selector),
+        "tolerations": [dict(toleration) for toleration in settings.tolerations],
+    }
+    return {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": settings.user_id,
+            "runAsGroup": settings.user_id,
+            "fsGroup": settings.user_id,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "affinity": _pin_to(node_name),
+        **{key: value for key, value in optional.items() if value},
+    }
+
+
+def has_gpus(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod of a job has GPUs, whole ones, slices or a part."""
+    variables = next(each for each in pod["spec"]["containers"] if each["name"] == MAIN)["env"]
+    return any(each["name"] == "NEARLINE_GPU_FRACTION" for each in variables)
+
+
+def reservation_name(settings: PodSettings, node_name: str, index: int) -> str:
+    """Return the name of the pod that reserves a GPU of a node, as the scheduler numbers them."""
+    text = f"{settings.resource}/{node_name}/{index}"
+    return f"nl-gpu-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def is_shared(gpus: Sequence[GpuShare]) -> bool:
+    """Whether a pod has a part of a GPU, which is one of a single device."""
+    return any(share.milli != _WHOLE for share in gpus)
 
 
 def _metadata(launch: Launch, settings: PodSettings) -> Json:
     return {
         "name": object_name(settings, launch.name),
         "namespace": settings.namespace,
-        "labels": {**_labels(settings), JOB_ID: launch.job_id},
+        "labels": {**labels(settings), JOB_ID: launch.job_id},
         "annotations": {NAME: launch.name},
     }
 
 
-def _labels(settings: PodSettings) -> dict[str, str]:
+def labels(settings: PodSettings) -> dict[str, str]:
+    """Return the labels of all that is ours on the cluster."""
     return {"app.kubernetes.io/managed-by": "nearline", RESOURCE: settings.resource}
 
 
@@ -286,13 +323,19 @@ def _pin_to(node_name: str) -> Json:
     # By the field and not by `nodeName`, so that the cluster's own scheduler still checks that the pod fits.
     expression = {"key": "metadata.name", "operator": "In", "values": [node_name]}
     terms = [{"matchFields": [expression]}]
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
+
+
+def node_of(pod: Mapping[str, Any]) -> str:
+    """Return the node to which a pod of ours is pinned."""
+    (term,) = pod["spec"]["affinity"]["nodeAffinity"][_REQUIRED]["nodeSelectorTerms"]
+    return str(term["matchFields"][0]["values"][0])
 
 
 def _main(launch: Launch, settings: PodSettings) -> Json:
     limits: Json = {"memory": str(launch.memory_bytes)}
     argv = launch.spec.argv()
-    if launch.gpus:
+    if launch.gpus and not is_shared(launch.gpus):
         limits[settings.gpu_resource] = str(len(launch.gpus))
     # With what the agent beside it asks for, the pod asks for what was placed, and no more: a node can be filled whole.
     cpu = max(launch.cpu_millicores - _AGENT_CPU_MILLICORES, 1)
@@ -305,7 +348,7 @@ def _main(launch: Launch, settings: PodSettings) -> Json:
         **({"command": [_literal(part) for part in argv], "workingDir": PATHS.work} if argv else {}),
         "env": _environment(launch, settings),
         "resources": {"requests": {**limits, "cpu": f"{cpu}m", "memory": str(memory)}, "limits": limits},
-        "securityContext": _confined(),
+        "securityContext": confined(),
         "terminationMessagePolicy": "File",
         "volumeMounts": [
             {"name": _SCRATCH, "mountPath": PATHS.work, "subPath": "work"},
@@ -326,17 +369,21 @@ def _environment(launch: Launch, settings: PodSettings) -> list[Json]:
         variables.pop("PATH")
     # The devices that a container sees are numbered from 0, whatever they are called on the node.
     variables.pop("CUDA_VISIBLE_DEVICES")
+    # It would win against the cluster's own word on which devices a container is to see.
+    variables.pop(_VISIBLE, None)
     if not launch.gpus:
         # An image may ask for all devices by itself.
-        variables |= {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+        variables |= {"CUDA_VISIBLE_DEVICES": "", _VISIBLE: "void"}
     keys = {name: _key(number) for number, name in enumerate(launch.secrets)}
     secret = object_name(settings, launch.name)
-    return [
+    shared = {"name": _VISIBLE, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{DEVICE}']"}}}
+    own = [
         {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": keys[name]}}}
         if name in keys and launch.secrets[name] == value
         else {"name": name, "value": _literal(value)}
         for name, value in sorted(variables.items())
     ]
+    return [*own, shared] if is_shared(launch.gpus) else own
 
 
 def _source_mounts(launch: Launch) -> list[Json]:
@@ -392,7 +439,7 @@ def _agent(settings: PodSettings, launch: Launch, duty: str, task: str) -> Json:
             {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
         ],
         "resources": _AGENT_RESOURCES,
-        "securityContext": _confined() | {"readOnlyRootFilesystem": True},
+        "securityContext": confined() | {"readOnlyRootFilesystem": True},
         "volumeMounts": [{"name": _SCRATCH, "mountPath": "/scratch"}],
     }
 
@@ -425,7 +472,8 @@ def list_mounts(spec: Any) -> Sequence[tuple[str, Sequence[Any]]]:
     return (("code", [spec.code] if spec.code is not None else []), ("data", spec.data), ("input", spec.inputs))
 
 
-def _confined() -> Json:
+def confined() -> Json:
+    """Return what no container of a pod of ours may do."""
     return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 

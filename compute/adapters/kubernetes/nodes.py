@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from compute.adapters.kubernetes.gpu_shares import is_reservation
 from compute.engine.node_faults import MOST_GPUS
 from compute.engine.ports import ForeignUse, GpuFacts, NodeFacts
 from core import bounds
@@ -47,9 +48,11 @@ def read_nodes(
     holders: dict[str, list[str]] = {}
     for pod in pods:
         node = pod.get("spec", {}).get("nodeName")
-        if node and pod.get("status", {}).get("phase") not in _ENDED and not is_ours(pod):
+        if node and pod.get("status", {}).get("phase") not in _ENDED and (is_reservation(pod) or not is_ours(pod)):
             used = foreign.setdefault(node, {})
-            for resource, amount in {**requests_of(pod), "pods": Decimal(1)}.items():
+            # What a reservation of ours holds are the shares of jobs; that it is a pod as well is known to nobody else.
+            asked = requests_of(pod) if not is_ours(pod) else {}
+            for resource, amount in {**asked, "pods": Decimal(1)}.items():
                 used[resource] = used.get(resource, Decimal(0)) + amount
                 if resource == gpu_resource and amount:
                     meta = pod["metadata"]

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import structlog
 
-from compute.adapters.kubernetes import states
+from compute.adapters.kubernetes import gpu_shares, states
 from core.kubernetes.errors import ClusterUnreachable
 from core.kubernetes.gateway import Expired, Gateway, Json, Refusal
 
@@ -136,8 +136,8 @@ class PodCache:
         self._changed.notify_all()
 
 
-def _state(pod: Json) -> tuple[str, str]:
-    return pod["metadata"]["uid"], states.report_of(pod).state
+def _state(pod: Json) -> tuple[str, str, str]:
+    return pod["metadata"]["uid"], states.report_of(pod).state, gpu_shares.told_device(pod)
 
 
 def _version(pod: Json) -> int:

@@ -83,10 +83,10 @@ def has_ended(pod: Json) -> bool:
 
 
 def _is_removed_by_force(pod: Json) -> bool:
-    return pod["metadata"].get("deletionGracePeriodSeconds") == 0 and _is_node_away(pod)
+    return pod["metadata"].get("deletionGracePeriodSeconds") == 0 and is_node_away(pod)
 
 
-def _is_node_away(pod: Json) -> bool:
+def is_node_away(pod: Json) -> bool:
     """Whether the cluster has lost the node of a pod. It then says that the pod is not ready; a node would say why."""
     ready = _condition(pod, "Ready")
     return ready.get("status") == "False" and not ready.get("reason")
@@ -94,12 +94,12 @@ def _is_node_away(pod: Json) -> bool:
 
 def is_running(pod: Json) -> bool:
     """Whether the user's command runs in a pod."""
-    return "running" in _container(pod, MAIN).get("state", {})
+    return "running" in container_of(pod, MAIN).get("state", {})
 
 
 def kept_root(pod: Json) -> str | None:
     """Return the root of the tree that holds the output; empty: there was none; None: it is not stored."""
-    ended = _container(pod, KEEP).get("state", {}).get("terminated") or {}
+    ended = container_of(pod, KEEP).get("state", {}).get("terminated") or {}
     if ended.get("exitCode") != 0:
         return None
     try:
@@ -110,13 +110,13 @@ def kept_root(pod: Json) -> str | None:
 
 def report_of(pod: Json) -> JobReport:
     """Return what a pod says about its job."""
-    main = _container(pod, MAIN).get("state", {})
+    main = container_of(pod, MAIN).get("state", {})
     ended, running = main.get("terminated"), main.get("running")
     started_at = _time((ended or running or {}).get("startedAt"))
     name, token = name_of(pod), str(_annotations(pod).get(TOKEN, ""))
     if not has_ended(pod):
         if not (running or ended):
-            return JobReport(name, token, ReportState.STARTING, reason=_explain_pending(pod))
+            return JobReport(name, token, ReportState.STARTING, reason=explain_pending(pod))
         return JobReport(name, token, ReportState.RUNNING, started_at=started_at, reason=_explain_silence(pod))
     finished_at = _time((ended or {}).get("finishedAt")) or _end_of(pod)
     exit_code = ended.get("exitCode") if ended else None
@@ -221,7 +221,7 @@ def judge(pod: Json, now: datetime) -> Verdict | None:
     """Return why a pod that has not ended should be ended by us; None: it should not."""
     if has_ended(pod) or "deletionTimestamp" in pod["metadata"]:
         return None
-    running = _container(pod, MAIN).get("state", {}).get("running")
+    running = container_of(pod, MAIN).get("state", {}).get("running")
     limit_s = _annotations(pod).get(TIMEOUT)
     started_at = _time((running or {}).get("startedAt"))
     if limit_s and started_at and now - started_at >= timedelta(seconds=float(limit_s)):
@@ -274,20 +274,21 @@ def _explain_disruption(pod: Json) -> tuple[EndCause, str] | None:
 
 def _explain_containers(pod: Json, ended: Json | None) -> tuple[EndCause, str]:
     if ended and ended.get("exitCode") == 0:
-        why = _container(pod, KEEP).get("state", {}).get("terminated") or {}
+        why = container_of(pod, KEEP).get("state", {}).get("terminated") or {}
         return EndCause.OUTPUT_LOST, f"The command succeeded, but its output was not stored: {_sentence(why)}"
     if ended and ended.get("reason") in _NEVER_BEGAN:
         return EndCause.EXITED, f"The command cannot be started in its image: {_sentence(ended)}"
     if ended:
         return EndCause.EXITED, ""
     for container, what in ((BRING, "code and inputs"), (RESUME, "checkpoint")):
-        brought = _container(pod, container).get("state", {}).get("terminated") or {}
+        brought = container_of(pod, container).get("state", {}).get("terminated") or {}
         if brought.get("exitCode"):
             return EndCause.NOT_STARTED, f"Its {what} could not be brought: {_sentence(brought)}"
     return EndCause.NOT_STARTED, f"Its node did not start it: {_sentence(pod.get('status', {}))}"
 
 
-def _explain_pending(pod: Json) -> str:
+def explain_pending(pod: Json) -> str:
+    """Return what a pod waits for that has not begun."""
     condition = _condition(pod, "PodScheduled")
     if condition.get("status") == "False":
         return f"The cluster does not place its pod yet: {_sentence(condition)}"
@@ -295,13 +296,13 @@ def _explain_pending(pod: Json) -> str:
         reason = waiting.get("reason", "")
         if reason not in _PENDING:
             return f"{reason}: {_sentence(waiting)}"
-    is_bringing = "running" in _container(pod, BRING).get("state", {})
+    is_bringing = "running" in container_of(pod, BRING).get("state", {})
     return _PENDING["PodInitializing" if is_bringing else "ContainerCreating"]
 
 
 def _explain_silence(pod: Json) -> str:
     """Return why nobody knows whether a pod still runs; empty: its node answers."""
-    if not _is_node_away(pod):
+    if not is_node_away(pod):
         return ""
     node = pod.get("spec", {}).get("nodeName")
     return (
@@ -322,7 +323,8 @@ def _containers(pod: Json) -> Iterator[Json]:
     yield from status.get("containerStatuses") or []
 
 
-def _container(pod: Json, name: str) -> Json:
+def container_of(pod: Json, name: str) -> Json:
+    """Return what a pod says of one of its containers; empty: nothing."""
     return next((container for container in _containers(pod) if container.get("name") == name), {})
 
 

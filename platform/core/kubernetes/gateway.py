@@ -41,6 +41,8 @@ _APPLY = "application/apply-patch+yaml"
 _JSON = "application/json"
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _MERGE, _STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+# What the API server asks a node or a pod for.
+_BEHIND_A_NODE = ("/log", "/proxy/metrics")
 _NO_ANSWER = (HTTPError, OSError)
 _ATTEND_EVERY_S, _UNUSED_S = 0.25, 120.0
 
@@ -207,15 +209,15 @@ class Gateway:
             response.close()
 
     def stream(self, path: str, read_s: float = _READ_S, **query: str) -> Iterator[bytes]:
-        """Yield the bytes of a log as they come. A node that does not answer says nothing of the cluster's health.
+        """Yield the bytes of a log, or of what a pod serves, as they come. Raises Refusal.
 
-        Raises Refusal.
+        A node that does not answer says nothing of the cluster's health.
         """
         response = self._send("GET", path, query, None, "application/json", read_s=read_s, is_stream=True)
         try:
             yield from response.stream(1 << 16)
         except _NO_ANSWER as error:
-            raise ClusterUnreachable(f"The log cannot be read further: {_in_words(error)}") from error
+            raise ClusterUnreachable(f"The node's answer cannot be read further: {_in_words(error)}") from error
         finally:
             response.close()
 
@@ -343,13 +345,13 @@ class Gateway:
             )
         except _NO_ANSWER as error:
             # The node of a log may be away, of which the cluster's own health says nothing.
-            if path.endswith("/log"):
-                raise ClusterUnreachable(f"The log cannot be read: {_in_words(error)}") from error
+            if path.endswith(_BEHIND_A_NODE):
+                raise ClusterUnreachable(f"The node's answer cannot be read: {_in_words(error)}") from error
             raise self._unreachable(error) from error
         if response.status >= _FAULT or response.status in {_TOO_MANY, _UNAUTHORISED}:
             _, message = _explain(response)
             message = f"{self._config.server} answered {response.status}: {message}"
-            raise ClusterUnreachable(message) if path.endswith("/log") else self._fail(message)
+            raise ClusterUnreachable(message) if path.endswith(_BEHIND_A_NODE) else self._fail(message)
         self._breaker.succeed()
         if response.status >= 300:  # noqa: PLR2004 (all others are no success)
             reason, message = _explain(response)

@@ -24,9 +24,9 @@ WANTED = Submission(command="python train.py", name="train", gpu_milli=2000)
 GIB = 2**30
 
 
-def attach(home, name: str, *, gpus: int = 8, kind: str = "simulated") -> Resource:
+def attach(home, name: str, *, gpus: int = 8, kind: str = "simulated", **config: str) -> Resource:
     """Attach a resource of one node with 40 cores and 512 GiB."""
-    resource = Resource.objects.create(name=name, kind=kind, is_simulated=kind == "simulated")
+    resource = Resource.objects.create(name=name, kind=kind, is_simulated=kind == "simulated", config=config)
     devices = tuple(GpuFacts(index, f"{name}-{index}", "V100", 32 * GIB) for index in range(gpus))
     drivers.install(resource, ScriptedDriver(home / name, (NodeFacts(f"{name}-1", 40_000, 512 * GIB, devices),)))
     probes.probe_resource(resource=resource)
@@ -74,7 +74,7 @@ def test_a_template_with_as_many_gpus_is_taken_where_nothing_else_is_said(member
 
 
 def test_of_several_resources_the_one_that_exists_and_has_them_free_goes_first(member, project, home, lab):
-    attach(home, "cluster", kind="kubernetes")
+    attach(home, "cluster", kind="kubernetes", gpu_resource="amd.com/gpu")
     move_all_to_default_pool()
     assert submit(member, project, image="python:3.12").resource.name == "cluster"
 
@@ -142,8 +142,8 @@ def test_ports_are_refused_where_nobody_can_reach_them(member, project, home):
     assert not Job.objects.exists()
 
 
-def test_a_cluster_gives_no_part_of_a_gpu(member, project, home):
-    attach(home, "cluster", kind="kubernetes")
+def test_a_cluster_gives_no_part_of_a_slice(member, project, home):
+    attach(home, "cluster", kind="kubernetes", gpu_resource="nvidia.com/mig-1g.10gb")
 
     with pytest.raises(NoResourceFits, match="cluster gives whole GPUs only"):
         submit(member, project, gpu_milli=500)

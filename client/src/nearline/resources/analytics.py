@@ -1,10 +1,10 @@
-"""What happened on the clusters: evictions with their receipts, and what projects consumed."""
+"""What happened on the clusters: evictions with their receipts, what projects consumed, and idle GPUs."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
 from nearline._http import Http
-from nearline.models import Consumption, Eviction, EvictionWeek
+from nearline.models import Consumption, Eviction, EvictionWeek, IdleGpus
 
 
 class Analytics:
@@ -36,6 +36,10 @@ class Analytics:
         """Yield what projects consumed in each pool, the most first; without `since`, in the last day."""
         filters = {"project": project, "since": _written(since), "until": _written(until)}
         return map(Consumption.read, self._http.list_items("/scheduler/consumption", **filters, limit=None))
+
+    def list_idle_gpus(self, *, project: str | None = None) -> Iterator[IdleGpus]:
+        """Yield who holds GPUs that were not used for ten minutes, the most first, then those that nobody measures."""
+        return map(IdleGpus.read, self._http.list_items("/compute/idle-gpus", project=project))
 
 
 def _written(moment: datetime | None) -> str | None:

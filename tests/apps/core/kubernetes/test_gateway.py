@@ -256,7 +256,7 @@ def wait_for_answer(gateway):
 def test_a_node_that_keeps_a_log_to_itself_does_not_make_the_cluster_unreachable(black_hole):
     gateway = Gateway(Kubeconfig(black_hole, "lab", token="t"))
 
-    with pytest.raises(ClusterUnreachable, match="The log cannot be read"):
+    with pytest.raises(ClusterUnreachable, match="The node's answer cannot be read"):
         list(gateway.stream(f"{PODS}/a/log", read_s=0.1))
 
     gateway.check()

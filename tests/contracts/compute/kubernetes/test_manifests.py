@@ -304,7 +304,6 @@ def test_a_node_that_is_drained_lets_a_job_have_its_grace_period():
         (launch(image=None), "names no image"),
         (launch(data=[Mount("digits", HostFolder("/digits"))]), "cannot be mounted"),
         (launch(working_directory="/srv"), "the working directory /srv"),
-        (replace(launch(), gpus=(GpuShare(0, 500),)), "a part of a GPU"),
     ],
 )
 def test_what_can_never_be_a_pod_is_refused(wrong, words):

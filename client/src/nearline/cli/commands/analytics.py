@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nearline.models import Consumption, Eviction
 
-app = CommandGroup(help="What happened on the clusters: evictions, and what projects consumed.")
+app = CommandGroup(help="What happened on the clusters: evictions, what projects consumed, and idle GPUs.")
 
 
 @app.command("evictions")
@@ -67,6 +67,29 @@ def list_consumption(
     rows = [(each.project, _pool(each.pool, each), *amount) for each, amount in zip(found, amounts, strict=True)]
     columns = ("PROJECT", "POOL", "GPU HOURS", "PRICE")
     session.out.table(found, columns, rows, empty="Nothing was consumed in this time.")
+
+
+@app.command("idle")
+def list_idle_gpus(context: typer.Context, project: Project = None) -> None:
+    """List who holds GPUs that were not used over the last ten minutes.
+
+    Those whose use nobody measures come last.
+    """
+    session = session_of(context)
+    found = list(session.client().analytics.list_idle_gpus(project=project))
+    rows = [
+        (
+            each.label,
+            each.project,
+            each.submitted_by,
+            f"{each.resource} {each.node}",
+            formats.gpus(each.gpu_milli),
+            each.text,
+        )
+        for each in found
+    ]
+    columns = ("JOB", "PROJECT", "BY", "WHERE", "GPUS", "USE")
+    session.out.table(found, columns, rows, empty="No GPU is held and idle.")
 
 
 def show_evictions(out: Output, evictions: "Sequence[Eviction]") -> None:

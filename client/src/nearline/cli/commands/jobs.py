@@ -203,6 +203,7 @@ def show(context: typer.Context, name: Name) -> None:
             ("state", state),
             ("why", outlook["text"] if outlook else job.reason),
         ),
+        ("GPUs", f"{formats.gpus(job.gpu_milli)}{f' ({job.gpu_cap})' if job.gpu_cap else ''}" if job.gpu_milli else ""),
         *(("template", job.template), ("where", where), ("replicas", replicas), ("checkpoint", checkpoint)),
         ("pools", ", ".join(job.pools)),
         ("timeout", "" if job.timeout_s is None else formats.duration(job.timeout_s)),

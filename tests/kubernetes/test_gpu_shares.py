@@ -1,0 +1,106 @@
+"""Jobs share a GPU of a cluster: real pods on a real kubelet, whose device plugin gives a GPU that is none.
+
+What they use of it a text server tells that stands in for NVIDIA's DCGM exporter.
+"""
+
+import pytest
+
+from tests.kubernetes import manifests
+from tests.kubernetes.attached_product import attached_product
+from tests.kubernetes.rbac import gpu_metrics_for
+
+SHARE = "echo $NVIDIA_VISIBLE_DEVICES $NEARLINE_GPU_FRACTION $NEARLINE_GPU_CAP; exec sleep 600"
+RESERVATIONS = "nearline.dev/reserves=gpu"
+
+
+@pytest.fixture
+def attached(cluster, agents, tmp_path):
+    with cluster.node.gpus("GPU-7"), attached_product(cluster, tmp_path, agents) as (product, namespace):
+        shape = {"resource": "lab-k8s", "name": "half", "cpu_millicores": 50, "memory_bytes": 2**26, "gpu_milli": 500}
+        product.api("POST", "/compute/templates", shape)
+        product.api("POST", "/projects", {"name": "demo"})
+        yield product, namespace
+
+
+def test_two_jobs_share_a_gpu_a_third_one_waits_for_its_part_and_the_last_one_gives_it_back(cluster, attached):
+    product, namespace = attached
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+
+    def submit(name, command=SHARE, template="half"):
+        wanted = {"project": "demo", "template": f"lab-k8s.{template}", "name": name, "command": command}
+        product.api("POST", "/compute/jobs", wanted)
+
+    def wait_for(name, *states):
+        return product.wait_for(lambda: product.api("GET", f"/compute/jobs/{name}"), lambda job: job["state"] in states)
+
+    def log_of(name):
+        read = product.wait_for(lambda: product.api("GET", f"/compute/jobs/{name}/log"), lambda log: log["text"])
+        return read["text"]
+
+    def reservations():
+        return [pod["metadata"]["uid"] for pod in cluster.api.list(pods, labelSelector=RESERVATIONS)]
+
+    submit("one")
+    submit("two")
+    submit("three", "true")
+    first, second = wait_for("one", "running"), wait_for("two", "running")
+
+    assert (first["gpus"], second["gpus"]) == ([[0, 500]], [[0, 500]])
+    assert (log_of("one"), log_of("two")) == ("GPU-7 0.5 uncapped\n", "GPU-7 0.5 uncapped\n")
+    assert first["gpu_cap"] == "uncapped"
+    waiting = product.wait_for(lambda: product.api("GET", "/compute/jobs/three"), lambda job: job["outlook"])
+    assert waiting["state"] == "pending"
+    assert waiting["outlook"]["text"].startswith(
+        "This job is beyond the share of its project (demo holds 1 GPU of its quota of 0, its fair share is 1) and waits "
+        "for 0.5 GPUs"
+    )
+    (reserved,) = reservations()
+
+    product.kill()
+    selector = f"nearline.dev/job={first['id']}"
+    cluster.kubectl("-n", namespace, "delete", "pod", "--selector", selector, "--wait=false", "--grace-period=1")
+    product.start()
+    wait_for("one", "failed")
+    wait_for("three", "succeeded")
+
+    assert reservations() == [reserved]
+
+    product.api("POST", "/compute/jobs/two/cancel")
+    wait_for("two", "cancelled")
+    product.wait_for(reservations, lambda left: left == [])
+    shape = {"resource": "lab-k8s", "name": "whole", "cpu_millicores": 50, "memory_bytes": 2**26, "gpu_milli": 1000}
+    product.api("POST", "/compute/templates", shape)
+    submit("whole", "echo $NVIDIA_VISIBLE_DEVICES; exec sleep 600", "whole")
+    whole = wait_for("whole", "running")
+
+    assert (log_of("whole"), whole["gpu_cap"]) == ("GPU-7\n", "")
+    assert product.api("GET", "/compute/jobs/whole/usage")["items"] == []
+
+    export_use_of(cluster, namespace, whole["id"], percent=37)
+    used = product.wait_for(lambda: product.api("GET", "/compute/jobs/whole/usage")["items"], bool)
+    assert {name: used[0][name] for name in ("cpu_millicores", "gpu_percent", "gpu_memory_used_bytes")} == {
+        "cpu_millicores": None,
+        "gpu_percent": 37,
+        "gpu_memory_used_bytes": 5 * 2**20,
+    }
+
+
+def export_use_of(cluster, namespace, job_id, *, percent):
+    """Let a text server on the node tell what the pod of a job uses of its GPU, and let the account read it."""
+    (pod,) = cluster.api.list(f"/api/v1/namespaces/{namespace}/pods", labelSelector=f"nearline.dev/job={job_id}")
+    labels = f'{{gpu="0",UUID="GPU-7",container="main",namespace="{namespace}",pod="{pod["metadata"]["name"]}"}}'
+    lines = f"DCGM_FI_DEV_GPU_UTIL{labels} {percent}\nDCGM_FI_DEV_FB_USED{labels} 5\n"
+    serve = [
+        "sh",
+        "-c",
+        "mkdir /tmp/www; printf '%s' \"$0\" > /tmp/www/metrics; exec httpd -f -p 9400 -h /tmp/www",
+        lines,
+    ]
+    scratch = {"name": "tmp", "emptyDir": {}}
+    container = manifests.container(*serve, volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}])
+    exporter = manifests.pod(container, name="exporter", nodeName=cluster.node.name, volumes=[scratch])
+    exporter["metadata"]["labels"] = {"app": "nvidia-dcgm-exporter"}
+    operators = cluster.create_namespace(f"operators-{namespace}")
+    objects = gpu_metrics_for(namespace, operators)
+    cluster.kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": objects})
+    cluster.api.create(f"/api/v1/namespaces/{operators}/pods", exporter)
