@@ -215,6 +215,7 @@ class Fills:
             victims = random.sample(sorted(folder.glob("*.bin")), min(count, 50))
             for victim in victims:
                 _flip_bit(victim)
+            filecmp.clear_cache()
             wrong = len(filecmp.cmpfiles(self.data, folder, [victim.name for victim in victims], shallow=False)[1])
             self.product.api("POST", f"/cache/commits/{copy['id']}/scrub")
             events = self.product.wait_for(
@@ -242,6 +243,7 @@ class Fills:
         """Return how the files of a copy differ from those that were sent."""
         folder = self.folder_of(copy_id)
         names = [path.name for path in self.data.glob("*.bin")]
+        filecmp.clear_cache()  # it takes files for the same whose size and time are
         _, wrong, missing = filecmp.cmpfiles(self.data, folder, names, shallow=False)
         extra = {path.name for path in folder.iterdir()} - set(names)
         return [f"{what}: {sorted(which)[:3]}" for what, which in _named(wrong, missing, extra) if which]
