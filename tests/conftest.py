@@ -21,6 +21,11 @@ def _loopback_only() -> None:
     socket_allow_hosts(["127.0.0.1", "localhost", "::1"], allow_unix_socket=True)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_read_recently() -> None:
+    tasks.read_anew()
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup, django_db_blocker) -> Iterator[None]:
     """End the sessions that threads of tests left open: PostgreSQL drops no database while one is there."""

@@ -24,7 +24,8 @@ from core.kubernetes.connections import ClusterConnection, ClusterNotAttached
 KINDS: Mapping[str, ResourceKind] = {kind.name: kind for kind in (SIMULATED, LOCAL, KUBERNETES, SSH, DOCKER)}
 
 _guard = threading.Lock()
-_drivers: dict[tuple[Path, str, bool], tuple[bytes, ComputeDriver]] = {}
+_Key = tuple[Path, str, bool]
+_drivers: dict[_Key, tuple[bytes, ComputeDriver]] = {}
 
 
 def get_kind(name: str) -> ResourceKind:
@@ -78,8 +79,9 @@ def install(resource: Resource, driver: ComputeDriver) -> None:
         _drivers[_key_of(resource)] = bytes(resource.credentials), driver
 
 
-def _key_of(resource: Resource) -> tuple[Path, str, bool]:
-    return Path(settings.NEARLINE.home), resource.pk, hosts.is_here(resource.host)
+def _key_of(resource: Resource) -> _Key:
+    home: Path = settings.NEARLINE.home
+    return home, resource.pk, hosts.is_here(resource.host)
 
 
 def encrypt(credentials: Credentials) -> bytes:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
@@ -25,7 +26,7 @@ from compute.engine.ports import ComputeDriver, LogChunk, OutputReader, UsageSam
 from compute.engine.states import HOLDING, IDLE, JOB_STATES, JobState, ReasonCode, explain_unknown
 from compute.errors import JobNotFound, ResourceUnreachable
 from compute.models import Job, JobEvent, ResourceState
-from compute.selectors import stored_logs
+from compute.selectors import known_jobs, stored_logs
 from compute.selectors.usage import read_samples
 from core import hosts, orm
 from core.errors import InvalidInput
@@ -144,11 +145,10 @@ def list_many(job_ids: Collection[str]) -> list[Job]:
     return list(Job.objects.filter(pk__in=job_ids).select_related("workload", "resource").order_by("pk"))
 
 
-def list_for_reading(job_ids: Collection[str]) -> dict[str, Job]:
+def list_for_reading(job_ids: AbstractSet[str]) -> dict[str, Job]:
     """Return jobs by id with what it takes to read their logs and outputs. For the platform itself."""
-    ids = sorted(job_ids)
-    jobs: dict[str, Job] = {}
-    for batch in orm.in_batches(ids):
+    jobs = {job.pk: job for job in map(known_jobs.find_ended, job_ids) if job is not None}
+    for batch in orm.in_batches(sorted(job_ids - jobs.keys())):
         jobs |= {job.pk: job for job in _for_reading(batch)}
     return jobs
 

@@ -12,6 +12,8 @@ from compute.engine.mounts import SourceKind
 from compute.engine.states import IDLE
 from compute.errors import ResourceNotFound
 from compute.models import Job, Resource, ResourceSite
+from core import tasks
+from core.prepared import prepared
 from datasets.selectors import caches
 
 _SOURCES = {"volume": SourceKind.VOLUME, "nfs": SourceKind.NFS_EXPORT}
@@ -58,6 +60,16 @@ def list_readable_sites(resource: Resource, mountable: Collection[SourceKind] | 
     rows = caches.find_sites(names) if names else ()
     readable = [row for row in rows if _SOURCES.get(row.kind, SourceKind.HOST_FOLDER) in mountable]
     return sorted(readable, key=lambda row: names.index(row.name))
+
+
+def find_recently(resource_id: str) -> Resource | None:
+    """Return a resource, in a hand-over as it was within the last second. For the platform itself."""
+    return tasks.recently(("resource", resource_id), lambda: next(iter(_with_id(resource_id)), None))
+
+
+@prepared
+def _with_id(resource_id: str) -> QuerySet[Resource]:
+    return Resource.objects.filter(pk=resource_id).defer("config", "facts")
 
 
 def list_kinds() -> Collection[ResourceKind]:

@@ -19,7 +19,7 @@ from compute.engine.ports import OutputReader
 from compute.engine.states import HOLDING, IDLE, Gate, JobState, ReasonCode
 from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent, Template
-from compute.selectors import grace_periods
+from compute.selectors import grace_periods, known_jobs
 from compute.selectors.templates import describe_checkpoint_mismatch, describe_gang_mismatch, describe_mismatch
 from compute.services import checkpoints, journal, queueing
 from core import clock, orm, priorities, tasks
@@ -77,11 +77,16 @@ class JobRequest:
 
 
 def submit_many(
-    *, actor: Actor, requests: Sequence[JobRequest], known_templates: Mapping[str, Template] = MappingProxyType({})
+    *,
+    actor: Actor,
+    requests: Sequence[JobRequest],
+    known_templates: Mapping[str, Template] = MappingProxyType({}),
+    names_are_new: bool = False,
 ) -> list[Job]:
     """Create queued jobs and return them in the order of the requests. Templates in `known_templates` are not read.
 
-    A name that the project has used returns the job that has it, unchanged, so a repeated call does no harm.
+    A name that the project has used returns the job that has it, unchanged, so a repeated call does no harm; where the
+    caller has made up all names in this transaction (`names_are_new`), none is looked up.
     Raises JobNameTaken when another project has it, TemplateNotFound, UnmountableSource for what jobs of the template's
     resource cannot read, and InvalidJobSpec for a gang that it cannot run, or checkpoints that it cannot keep; then no
     job is created.
@@ -90,7 +95,7 @@ def submit_many(
         require(actor, permissions.SUBMIT_JOBS, project_id)
         names = {name for request in requests if request.project_id == project_id for name in request.spec.secret_names}
         secrets.require_use(actor=actor, project_id=project_id, names=names)
-    known = _by_name([request.name for request in requests])
+    known = {} if names_are_new else _by_name([request.name for request in requests])
     _check_owners(requests, known)
     template_ids = {request.template_id for request in requests}
     templates = {**known_templates, **_get_templates(template_ids - known_templates.keys())}
@@ -111,7 +116,9 @@ def submit_many(
         # Inside the caller's transaction no savepoint is needed: what can be refused was refused above.
         with transaction.atomic(savepoint=False):
             _create(list(new.values()))
-            audit.record(actor, "compute.submit_jobs", next(iter(new.values())), count=len(new))
+            # What the platform submits by itself is told by what it belongs to, such as a run and its events.
+            if actor.user_id is not None:
+                audit.record(actor, "compute.submit_jobs", next(iter(new.values())), count=len(new))
     return [known.get(request.name) or new[request.name] for request in requests]
 
 
@@ -230,6 +237,7 @@ def _create(jobs: Sequence[Job]) -> None:
     checkpoints.attach(jobs)
     queueing.queue_jobs([job for job in jobs if not job.gate])
     insert(jobs)
+    known_jobs.note_queued([job for job in jobs if job.workload_id is not None])
     insert(
         [
             JobEvent(

@@ -15,6 +15,7 @@ from django.db.models import F, QuerySet
 from compute import signals
 from compute.engine.states import IDLE, JOB_STATES, JobState
 from compute.models import Job, JobEvent
+from compute.selectors import known_jobs
 from core import orm
 from core.orm import MomentById
 from core.prepared import insert, prepared
@@ -69,8 +70,11 @@ def _write_alone(step: Step) -> list[Written]:
     """Write one step, if it is allowed, in one statement: one row needs no order of locks."""
     changes = {"state": step.to, "event_seq": F("event_seq") + 1, **step.fields, **step.times}
     sources = JOB_STATES.sources_of(step.to)
-    rows = _of_run.update_returning(changes, ("event_seq", "workload_id"), step.job_id, step.token, sources)
-    return [(step, seq, workload_id) for seq, workload_id in rows]
+    rows = _of_run.update_returning(changes, known_jobs.COLUMNS, step.job_id, step.token, sources)
+    jobs = [known_jobs.job_of(row) for row in rows]
+    if step.to in JOB_STATES.final:
+        known_jobs.note_ended(jobs)
+    return [(step, job.event_seq, job.workload_id) for job in jobs]
 
 
 def _write_together(steps: Sequence[Step], locked: Collection[Job] | None) -> list[Written]:

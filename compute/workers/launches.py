@@ -24,7 +24,7 @@ from compute.engine.ports import CheckpointFolder, ComputeDriver, GpuShare, Laun
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import QuotaExceeded, ResourceUnconfined, ResourceUnreachable, StartRefused
 from compute.models import Job, Resource
-from compute.selectors import failures
+from compute.selectors import failures, known_jobs
 from compute.services import confinement, journal
 from compute.workers import checkpoints
 from core import clock, hosts, isolation, orm, tasks, units
@@ -94,10 +94,12 @@ def claim_placed(placement: ClaimedPlacement) -> bool:
     """
     if not tasks.is_handing_over():
         return False
-    jobs = _locked_pending([placement.workload_id])
+    new = known_jobs.find_queued(placement.workload_id)
+    jobs = _locked_pending([placement.workload_id]) if new is None else [new]
     if len(jobs) != 1 or not hosts.is_here(jobs[0].resource.host):
         return False
-    _begin(jobs, {placement.workload_id: [placement]})
+    if not _begin(jobs, {placement.workload_id: [placement]}, are_locked=new is None):
+        return False
     transaction.on_commit(lambda: _claimed.extend(jobs))
     return True
 
@@ -121,8 +123,10 @@ def _claim(placement_ids: Sequence[str]) -> list[Job]:
     return _begin(_locked_pending(placements), placements)
 
 
-def _begin(pending: Sequence[Job], placements: Mapping[str, Sequence[ClaimedPlacement]]) -> list[Job]:
-    """Have the jobs of claimed placements begin to start, and return them."""
+def _begin(
+    pending: Sequence[Job], placements: Mapping[str, Sequence[ClaimedPlacement]], *, are_locked: bool = True
+) -> list[Job]:
+    """Have the jobs of claimed placements begin to start, and return those that do: all that the caller has locked."""
     now = clock.now()
     steps = []
     for job in pending:
@@ -130,8 +134,8 @@ def _begin(pending: Sequence[Job], placements: Mapping[str, Sequence[ClaimedPlac
         fields = {**_placed(job, places), "starts": 1, "lease_expires_at": now + LEASE}
         nodes = "; ".join(f"{place.node_name}{_gpus_in_words(place.gpus)}" for place in places)
         steps.append(journal.Step(job.pk, job.token, JobState.STARTING, f"Starts on {nodes}.", fields))
-    journal.record_steps(steps, now=now, locked=pending)
-    return list(pending)
+    begun = set(journal.record_steps(steps, now=now, locked=pending if are_locked else None))
+    return [job for job in pending if job.pk in begun]
 
 
 def _placed(job: Job, places: Sequence[ClaimedPlacement]) -> dict[str, object]:
@@ -233,7 +237,7 @@ def _launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
         token=job.token,
         job_id=job.pk,
         kind=job.kind,
-        project=job.project.name,
+        project=tasks.recently(("project", job.project_id), lambda: job.project.name),
         node_name=job.node_name,
         cpu_millicores=job.cpu_millicores,
         memory_bytes=job.memory_bytes,

@@ -25,7 +25,7 @@ from compute.engine.reconcile import JobRecord, Record, Repairs, compare
 from compute.engine.states import IDLE, JOB_STATES, JobState
 from compute.errors import ResourceUnreachable
 from compute.models import Job, OutputState, Resource, new_token
-from compute.selectors import failures
+from compute.selectors import failures, known_jobs, resources
 from compute.services import checkpoints, journal
 from compute.services.checkpoints import Interruption
 from compute.workers import launches, probes, stops
@@ -72,8 +72,8 @@ def observe_each(resource_ids: Sequence[str]) -> None:
 
 def observe_resource(*, resource_id: str) -> None:
     """Look at one resource and repair what differs, unless that is for another host to do."""
-    resource = next(iter(_ours(resource_id, hosts.here())), None)
-    if resource is None:
+    resource = resources.find_recently(resource_id)
+    if resource is None or not hosts.is_here(resource.host):
         return
     driver = drivers.driver_of(resource)
     try:
@@ -100,7 +100,7 @@ def observe_resource(*, resource_id: str) -> None:
             lambda record: _interruption(record, with_checkpoint[record.job_id], driver, names.get(record.token)),
             key=lambda record: record.job_id,
         )
-        ended = _write_changes(replace(repairs, records=records), dict(filter(None, interrupted)))
+        ended = _write_changes(resource, replace(repairs, records=records), dict(filter(None, interrupted)))
         stops.stop_jobs(driver, repairs.stop, {record.name: record.grace_period_s for record in known})
         over = [*repairs.forget, *_names_of(repairs, ended, reports)]
         if over:  # nobody waits for that
@@ -118,11 +118,6 @@ def _forget(resource: Resource, driver: ComputeDriver, names: Sequence[str]) -> 
         isolation.for_each(failures.FORGET, names, driver.forget, concerns_all=(ResourceUnreachable,))
     except ResourceUnreachable as error:
         probes.note_unreachable(resource=resource, error=error)
-
-
-@prepared
-def _ours(resource_id: str, hosts_here: Sequence[str]) -> QuerySet[Resource]:
-    return Resource.objects.filter(pk=resource_id, host__in=hosts_here).defer("config", "facts")
 
 
 @prepared
@@ -175,13 +170,15 @@ def _is_empty(folder: Path) -> bool:
     return False
 
 
-def _write_changes(repairs: Repairs, interruptions: Mapping[str, Interruption]) -> Collection[str]:
+def _write_changes(resource: Resource, repairs: Repairs, interruptions: Mapping[str, Interruption]) -> Collection[str]:
     """Write what the driver reported; return the ids of the jobs that changed. `interruptions` are given by job."""
     now = clock.now()
 
     @transaction.atomic
     def write(records: Sequence[Record]) -> list[str]:
         written = journal.record_steps([_step_of(record) for record in records], now=now)
+        for job in filter(None, map(known_jobs.find_ended, written)):
+            job.resource = resource
         if interruptions:
             checkpoints.note_interruptions([interruptions[job_id] for job_id in written if job_id in interruptions])
         return written

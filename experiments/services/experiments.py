@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from django.db import models
 from django.db.models import Case, F, QuerySet, Value, When
@@ -53,9 +53,15 @@ class NewExperiment:
 
 def create_experiments(*, actor: Actor, kind: str, experiments: Sequence[NewExperiment]) -> None:
     """Create the experiments of new sources of one kind."""
+    rows = _new_rows(actor, kind, experiments)
+    insert(rows)
+    facts.write_given(rows)
+
+
+def _new_rows(actor: Actor, kind: str, experiments: Sequence[NewExperiment]) -> list[Experiment]:
     for project_id in {each.project_id for each in experiments}:
         require(actor, permissions.RECORD, project_id)
-    rows = [
+    return [
         Experiment(
             project_id=each.project_id,
             job_id=each.job_id,
@@ -75,8 +81,6 @@ def create_experiments(*, actor: Actor, kind: str, experiments: Sequence[NewExpe
         )
         for each in experiments
     ]
-    insert(rows)
-    facts.write_given(rows)
 
 
 Field = Literal["state", "reason", "started_at", "finished_at", "job_id", "artifacts_wanted", "harvested_at"]
@@ -95,6 +99,19 @@ def update_experiments(*, actor: Actor, kind: str, changes: Mapping[str, Mapping
                 values.setdefault(name, {})[source_id] = value
         columns = {name: _by_source(name, each, batch) for name, each in values.items()}
         _of_sources.update(columns, kind, batch, None if actor.sees_everything else _writable_projects(actor))
+
+
+def replace_experiment(
+    *, actor: Actor, kind: str, row: Any, changes: Mapping[Field, object], new: Sequence[NewExperiment]
+) -> None:
+    """Do what `update_experiments` does for the source of one row, and `create_experiments`, in one statement."""
+    require(actor, permissions.RECORD, row.project_id)
+    for name, value in changes.items():
+        setattr(row, name, value)
+    row.artifacts_wanted = row.artifacts_wanted and not row.is_simulated
+    rows = _new_rows(actor, kind, new)
+    insert([row, *rows], update=sorted(changes))
+    facts.write_given(rows)
 
 
 def cancel_experiments(*, actor: Actor, run_id: str, reason: str, at: datetime) -> None:

@@ -6,7 +6,7 @@ cannot be read are counted on the experiment; a log that cannot be read at all b
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,6 @@ log = structlog.get_logger(__name__)
 
 _SYSTEM = Actor.system("experiments")
 _RUNNING_JOBS = ("running", "leaving", "suspending", "stopping")
-_READ_FIELDS = ("project_id", "job_id", "log_offset", "log_problems", "is_recorded", "tags")
 # How long after its job ended a log that cannot be read still holds its run up.
 _PATIENCE = timedelta(minutes=5)
 # The same for one whose reading or writing fails: so many times, which take half a minute.
@@ -84,10 +83,14 @@ class _Reading:
 
 @dataclass(frozen=True)
 class ReadLogs:
-    """The jobs whose logs are read to their end, by id; those in `silent` have recorded nothing."""
+    """The jobs whose logs are read to their end, by id; those in `silent` have recorded nothing.
+
+    `experiments` are rows that were read for it, by source, as they were before.
+    """
 
     done: Collection[str] = ()
     silent: Collection[str] = ()
+    experiments: Mapping[str, Experiment] = field(default_factory=dict)
 
 
 def read_ended(
@@ -99,6 +102,7 @@ def read_ended(
     together with what else it changes of it.
     """
     unread = _logs_of(job_ids, known)
+    rows = {each.experiment.source_id or "": each.experiment for each in unread}
     done = set(job_ids) - {each.job.pk for each in unread}
     silent: set[str] = set()
     while unread:
@@ -109,7 +113,7 @@ def read_ended(
     if missing := set(job_ids) - done:  # some that failed may have been given up
         given_up = Experiment.objects.filter(job__in=missing, harvested_at__isnull=False)
         done.update(str(job_id) for job_id in given_up.values_list("job_id", flat=True))
-    return ReadLogs(done, silent)
+    return ReadLogs(done, silent, rows)
 
 
 def find_running() -> list[QuerySet[Experiment]]:
@@ -137,7 +141,7 @@ def _logs_of(job_ids: Sequence[str], known: Mapping[str, "Job"] = MappingProxyTy
 
 @prepared
 def _unread(job_ids: Collection[str]) -> QuerySet[Experiment]:
-    return Experiment.objects.filter(job__in=job_ids, harvested_at__isnull=True).only(*_READ_FIELDS)
+    return Experiment.objects.filter(job__in=job_ids, harvested_at__isnull=True)
 
 
 @prepared
@@ -291,9 +295,9 @@ def _claim(reading: _Reading, records: Mapping[str, Experiment], now: datetime) 
         changes["harvested_at"] = now
     if any(record.kind is not RecordKind.CHECKPOINT for record in reading.records):
         changes["is_recorded"] = True
-    for field, kind in (("tags", RecordKind.TAG), ("logged", RecordKind.PARAMETER)):
+    for name, kind in (("tags", RecordKind.TAG), ("logged", RecordKind.PARAMETER)):
         if values := _values_of(reading, kind):
-            changes[field] = {**getattr(records[experiment.pk], field), **values}
+            changes[name] = {**getattr(records[experiment.pk], name), **values}
     if reading.problems.count:
         changes["log_problems"] = asdict(records[experiment.pk].problems + reading.problems)
     unread = Experiment.objects.filter(pk=experiment.pk, log_offset=experiment.log_offset, harvested_at__isnull=True)

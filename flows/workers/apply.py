@@ -4,10 +4,10 @@ The jobs of new attempts are created in the same transaction (compute keeps them
 without its job, or a job without its attempt, cannot exist: the job's row is the outbox.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from django.db import models, transaction
@@ -43,7 +43,7 @@ from flows.engine.transitions import (
 )
 from flows.errors import LeaseLost
 from flows.models import Attempt, AttemptInput, Run, RunEvent, Step
-from flows.workers import job_specs, news
+from flows.workers import job_specs, news, step_counts
 from flows.workers.snapshots import Loaded
 
 _SYSTEM = Actor.system("flow runs")
@@ -51,6 +51,7 @@ _SYSTEM = Actor.system("flow runs")
 LEASE_S = 5.0
 _LOST = "Another worker goes on with this run."
 _MOST_FAILED = 3
+_FEW_ROWS = 10
 _MOMENTS = frozenset({"started_at", "finished_at"})
 _STORING_POLL = timedelta(seconds=2)
 
@@ -170,6 +171,7 @@ class _Writer:
         self._ended: dict[str, datetime] = {}
         self._has_output = False
         self._events: list[RunEvent] = []
+        self._new_experiments: list[NewExperiment] = []
         self._finish: Finish | None = None
         self._is_storing = loaded.snapshot.is_storing
         self.has_changed = False
@@ -204,13 +206,22 @@ class _Writer:
         That is so too when the run has news; then the lease is kept. Raises LeaseLost.
         """
         self._starts.extend(self._withdraw())
-        _update_grouped(_attempts, self._attempt_changes)
-        _update_grouped(_steps, self._step_changes)
         self._begin_attempts()
-        self._update_experiments()
+        counts = step_counts.moved(self._loaded.counts, self._step_moves())
+        _write_changes(_steps, self._loaded.steps, self._step_changes)
+        self._write_experiments()
         self._cancel_jobs()
         self._close_attempts()
-        return self._write_run(token, looks_again=looks_again)
+        looks_again = self._write_run(token, looks_again=looks_again)
+        note = partial(step_counts.note, self._run.pk, self._run.event_seq + len(self._events), counts)
+        transaction.on_commit(note)
+        return looks_again
+
+    def _step_moves(self) -> Iterator[tuple[str, StepState, StepState]]:
+        for step_id, change in self._step_changes.items():
+            if "state" in change:
+                step = self._loaded.steps[step_id]
+                yield step.key, StepState(step.state), StepState(change["state"])
 
     @cached_property
     def _specs(self) -> job_specs.JobSpecs:
@@ -330,38 +341,38 @@ class _Writer:
         staged = job_specs.read_inputs([attempt.pk for _, attempt in prepared])
         # An attempt that an earlier release began has no job before its datasets are there.
         late = [item for item in prepared if item[1].job_id is None]
-        self._submit([*new, *late], inputs | staged, gated=inputs)
+        self._submit([*new, *late], inputs | staged, gated=inputs, are_new=not late)
         self._open_gates([item for item in prepared if item not in late], staged)
-        insert(attempts)
+        loaded = {attempt.pk: attempt for attempt in self._loaded.attempts}
+        _write_changes(_attempts, loaded, self._attempt_changes, new=attempts)
         Attempt.objects.bulk_update(
             [attempt for _, attempt in prepared], ["job", "state", "queued_at", "remind_at"], 200
         )
         # Their rows are written; their experiments follow.
         self._attempt_changes |= {each.pk: {"state": each.state, "job_id": each.job_id} for _, each in prepared}
         insert([row for rows in inputs.values() for row in rows])
-        self._create_experiments(attempts)
-        changes: dict[str, dict[str, Any]] = {}
+        self._new_experiments = [self._new_experiment(attempt) for attempt in attempts]
         for start in self._starts:
-            changes[start.step_id] = {
-                "state": StepState.PREPARING if start.prepares else StepState.QUEUED,
-                "reason": "",
-                "choice": start.choice,
-                "template": start.template,
-                "tried": [asdict(tried) for tried in start.tried],
-                "why": start.why,
-                "not_before": None,
-                "attempt_count": start.number,
-            }
             if steps[start.step_id].started_at is None:
-                changes[start.step_id]["started_at"] = self._now
+                self._change_step(start.step_id, started_at=self._now)
+            self._change_step(
+                start.step_id,
+                state=StepState.PREPARING if start.prepares else StepState.QUEUED,
+                reason="",
+                choice=start.choice,
+                template=start.template,
+                tried=[asdict(tried) for tried in start.tried],
+                why=start.why,
+                not_before=None,
+                attempt_count=start.number,
+            )
             word = "Brings its data to" if start.prepares else "Waits for"
             kind = "step.preparing" if start.prepares else "step.queued"
             message = f"{word} {start.template}."
             self._event(kind, start.step_id, message, attempt=start.number, template=start.template, why=start.why)
         for submit in self._submits:
-            changes[submit.step_id] = {"state": StepState.QUEUED}
+            self._change_step(submit.step_id, state=StepState.QUEUED)
             self._event("step.queued", submit.step_id, "Its data is in place; its job is queued.")
-        _update_grouped(_steps, changes)
 
     def _new_attempt(self, step: Step, start: Start) -> Attempt:
         return Attempt(
@@ -399,6 +410,7 @@ class _Writer:
         inputs: Mapping[str, Sequence[AttemptInput]],
         *,
         gated: Collection[str],
+        are_new: bool,
     ) -> None:
         """Submit the jobs of attempts, whose `inputs` are given by attempt; the `gated` ones wait for their data."""
         if not ready:
@@ -421,7 +433,7 @@ class _Writer:
             for step, attempt in ready
         ]
         known = {template.pk: template for template in templates.values()}
-        submitted = jobs.submit_many(actor=_SYSTEM, requests=requests, known_templates=known)
+        submitted = jobs.submit_many(actor=_SYSTEM, requests=requests, known_templates=known, names_are_new=are_new)
         for (_, attempt), job in zip(ready, submitted, strict=True):
             attempt.job = job
             news.note_run(job.pk, self._run.pk)
@@ -433,11 +445,6 @@ class _Writer:
         specs = {str(each.job_id): self._specs.build(step, each, inputs[each.pk]) for step, each in prepared}
         if specs:
             jobs.open_gates(actor=_SYSTEM, specs=specs)
-
-    def _create_experiments(self, attempts: Sequence[Attempt]) -> None:
-        if attempts:
-            new = [self._new_experiment(attempt) for attempt in attempts]
-            experiments.create_experiments(actor=_SYSTEM, kind=names.EXPERIMENT_KIND, experiments=new)
 
     def _new_experiment(self, attempt: Attempt) -> NewExperiment:
         run, step = self._run, attempt.step
@@ -459,12 +466,12 @@ class _Writer:
             output_patterns=spec.outputs,
         )
 
-    def _update_experiments(self) -> None:
-        """Tell the experiments of attempts what changed of those: their states, and the times of their jobs."""
+    def _write_experiments(self) -> None:
+        """Begin those of new attempts, and tell others what changed: their states, and the times of their jobs."""
         fields: tuple[Field, ...] = ("state", "reason", "started_at", "finished_at", "job_id")
         changes: dict[str, dict[Field, object]] = {}
         for attempt_id, change in self._attempt_changes.items():
-            told = {name: change[name] for name in fields if name in change}
+            told: dict[Field, object] = {name: change[name] for name in fields if name in change}
             started_at, finished_at = self._loaded.job_times.get(attempt_id, (None, None))
             if change.get("started_at") or change.get("finished_at"):
                 told["started_at"] = started_at or change.get("started_at")
@@ -477,7 +484,15 @@ class _Writer:
         for attempt in self._loaded.attempts:
             if attempt.job_id in self._loaded.ended.logs.silent:
                 changes.setdefault(attempt.pk, {})["harvested_at"] = self._now
-        experiments.update_experiments(actor=_SYSTEM, kind=names.EXPERIMENT_KIND, changes=changes)
+        kind, new = names.EXPERIMENT_KIND, self._new_experiments
+        rows = self._loaded.ended.logs.experiments
+        if new and len(changes) == 1 and not rows.keys().isdisjoint(changes):
+            ((source_id, told),) = changes.items()
+            row = rows[source_id]
+            experiments.replace_experiment(actor=_SYSTEM, kind=kind, row=row, changes=told, new=new)
+            return
+        experiments.create_experiments(actor=_SYSTEM, kind=kind, experiments=new)
+        experiments.update_experiments(actor=_SYSTEM, kind=kind, changes=changes)
 
     def _cancel_jobs(self) -> None:
         if not self._cancels:
@@ -567,6 +582,24 @@ class _Writer:
             at=self._now,
         )
         self._events.insert(0 if first else len(self._events), event)
+
+
+def _write_changes(
+    rows: prepared[[Collection[str]], Any],
+    loaded: Mapping[str, Attempt | Step],
+    changes: dict[str, dict[str, Any]],
+    new: Sequence[Attempt | Step] = (),
+) -> None:
+    """Write changes by row, and new rows: few by one statement, whatever of each of them changes."""
+    if len(changes) + len(new) > _FEW_ROWS:
+        _update_grouped(rows, changes)
+        insert(new)
+        return
+    for row_id, change in changes.items():
+        for name, value in change.items():
+            setattr(loaded[row_id], name, value)
+    columns = sorted({name for change in changes.values() for name in change})
+    insert([*(loaded[row_id] for row_id in changes), *new], update=columns)
 
 
 def _update_grouped(rows: prepared[[Collection[str]], Any], changes: dict[str, dict[str, Any]]) -> None:

@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Any, cast
 
 from django.db import DEFAULT_DB_ALIAS
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Max, Q, QuerySet
 
 from compute.selectors import capacity, jobs, places, templates
 from compute.selectors.jobs import JobStatus
 from compute.selectors.places import NewJob
 from compute.selectors.states import JobState
-from core import isolation
+from core import isolation, tasks
 from core.prepared import prepared
 from datasets.selectors import locality
 from datasets.selectors.locality import DataArrival
@@ -29,6 +29,8 @@ from flows.engine.states import STEP_ENDS, AttemptState, FailureKind, StepState
 from flows.engine.transitions import Tried
 from flows.models import Attempt, InputState, Run, Step
 from flows.selectors import failures, measurements, specs
+from flows.workers import step_counts
+from flows.workers.step_counts import StepCounts
 
 _ENDED_STEPS = sorted(state.value for state in STEP_ENDS)
 _REOPENED = ("failed", "skipped", "cancelled")
@@ -38,7 +40,6 @@ _JOB_ENDS: Mapping[JobState, AttemptState] = {
     JobState.LOST: AttemptState.FAILED,
     JobState.CANCELLED: AttemptState.CANCELLED,
 }
-_NOT_PLANNED_ON = ("template", "reason", "failure", "job_name", "remind_at", "started_at", "finished_at")
 _NEVER_FITS = "never_fits"
 _UNREACHABLE = "unreachable"
 _MOST_FORECAST = 32
@@ -55,9 +56,6 @@ _JOB_GONE = Q(state__in=("queued", "running"), job__isnull=True)
 
 JobTimes = tuple[datetime | None, datetime | None]
 """When a job began to run, and when it ended."""
-
-StepCounts = Mapping[str, Mapping[StepState, int]]
-"""How many instances of each step of the spec are in which state; no state has none."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +99,7 @@ class Loaded:
     job_times: Mapping[str, JobTimes]
     attempts: Sequence[Attempt]
     ended: Ended
+    counts: StepCounts
 
     def left_nothing(self, attempt_id: str) -> bool:
         """Whether the job of an attempt that has ended is known to have left no output."""
@@ -138,19 +137,19 @@ def _runs(run_id: str) -> QuerySet[Run]:
 
 @prepared
 def _live_attempts(run_id: str) -> QuerySet[Attempt]:
-    return Attempt.objects.filter(run=run_id, is_live=True).select_related("step").defer(*_NOT_PLANNED_ON)
+    return Attempt.objects.filter(run=run_id, is_live=True).select_related("step")
 
 
 @prepared
 def _attempts_with_news(run_id: str, now: datetime) -> QuerySet[Attempt]:
-    live = Attempt.objects.filter(run=run_id, is_live=True).select_related("step").defer(*_NOT_PLANNED_ON)
+    live = Attempt.objects.filter(run=run_id, is_live=True).select_related("step")
     return live.filter(_JOB_MOVED | _JOB_GONE | Q(remind_at__lte=now) | Q(state="preparing"))
 
 
 def read_news(run: Run, now: datetime) -> News:
     """Return the live attempts of a run with news; all of them when the run is cancelled."""
     attempts = _attempts_with_news(run.pk, now) if run.cancel_requested_at is None else _live_attempts(run.pk)
-    rows = jobs.list_for_reading([attempt.job_id for attempt in attempts if attempt.job_id is not None])
+    rows = jobs.list_for_reading({attempt.job_id for attempt in attempts if attempt.job_id is not None})
     return News(attempts, rows, jobs.states_of_jobs(rows.values()))
 
 
@@ -162,9 +161,10 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
     """
     spec, graph = specs.spec_of(run.version_id), specs.graph_of(run.version_id)
     is_retry = run.retry_requested_at is not None
-    counts = _count_steps(run)
+    counts = step_counts.read(run)
+    live = _live(counts)
     attempts, job_times = _attempts(news, ended, _stored_forecasts(run, graph, news))
-    found = _steps(run, now, counts, news, is_further=is_further)
+    found = _steps(run, now, counts, live, news, is_further=is_further)
     reopened = {step.pk: step for step in found if is_retry and _is_reopened(run, graph, step)}
     rows = {step.pk: step for step in found if step.pk in reopened or not step.has_ended}
     steps = [_step_now(step, attempts.get(step.pk)) for step in rows.values()]
@@ -187,10 +187,10 @@ def load(run: Run, now: datetime, news: News, ended: Ended, *, is_further: bool 
         forecast_fault=forecast_fault,
         is_cancelled=run.cancel_requested_at is not None,
         to_reset=tuple(reopened),
-        idle=_live(counts) - Counter(step.key for step in rows.values() if step.pk not in reopened),
+        idle=live - Counter(step.key for step in rows.values() if step.pk not in reopened),
     )
     template_rows = {name: template for name, (template, _) in found_templates.items()}
-    return Loaded(run, spec, snapshot, rows, template_rows, is_retry, job_times, news.attempts, ended)
+    return Loaded(run, spec, snapshot, rows, template_rows, is_retry, job_times, news.attempts, ended, counts)
 
 
 def with_storing(loaded: Loaded) -> Loaded:
@@ -203,19 +203,6 @@ def with_refusals(loaded: Loaded, refused: Mapping[tuple[str, str], str]) -> Loa
     """Return the same with the reasons why datasets of steps cannot be brought, by step and template."""
     data = {at: replace(now, error=refused.get(at, "")) for at, now in loaded.snapshot.data.items()}
     return replace(loaded, snapshot=replace(loaded.snapshot, data=data))
-
-
-def _count_steps(run: Run) -> StepCounts:
-    counts: dict[str, dict[StepState, int]] = {}
-    for key, state, count in _step_counts(run.pk):
-        counts.setdefault(key, {})[StepState(state)] = count
-    return counts
-
-
-@prepared
-def _step_counts(run_id: str) -> QuerySet[Step, tuple[str, str, int]]:
-    found = Step.objects.filter(run=run_id).order_by().values("key", "state")
-    return found.annotate(count=Count("pk")).values_list("key", "state", "count")
 
 
 @prepared
@@ -231,7 +218,9 @@ def _live(counts: StepCounts) -> Counter[str]:
     return live
 
 
-def _steps(run: Run, now: datetime, counts: StepCounts, news: News, *, is_further: bool) -> list[Step]:
+def _steps(
+    run: Run, now: datetime, counts: StepCounts, live: Counter[str], news: News, *, is_further: bool
+) -> list[Step]:
     """Return the steps that something can happen to; all that are live, or all, when the run is to end or reopen."""
     if run.retry_requested_at is not None:
         return list(Step.objects.filter(run=run))
@@ -244,7 +233,7 @@ def _steps(run: Run, now: datetime, counts: StepCounts, news: News, *, is_furthe
     pending = {key: states[StepState.PENDING] for key, states in counts.items() if StepState.PENDING in states}
     moving = Counter(step.key for step in found)
     graph, ending = specs.graph_of(run.version_id), pending if is_further else {}
-    reached = planner.within_reach(graph, _live(counts), moving, ending) & pending.keys()
+    reached = planner.within_reach(graph, live, moving, ending) & pending.keys()
     if reached:
         found += _pending_steps(run.pk, reached)
     return sorted(found, key=lambda step: (step.position, step.index))
@@ -365,7 +354,9 @@ def _templates(graph: Graph) -> tuple[dict[str, TemplateNow], dict[str, _Templat
     """Return what is known about each template that the flow names, and those that exist."""
     facts: dict[str, TemplateNow] = {}
     found: dict[str, _Template] = {}
-    known = templates.find_templates(graph.templates)
+    known = tasks.recently(("templates", *graph.templates), lambda: templates.find_templates(graph.templates))
+    if len(known) < len(graph.templates):  # one may have been made since
+        known = templates.find_templates(graph.templates)
     for name in sorted(graph.templates):
         if (template := known.get(name)) is None:
             facts[name] = TemplateNow("does not exist", is_unknown=True)
@@ -418,7 +409,7 @@ def _forecast(
 
     Where it cannot be found out: why. That is recorded, and no step waits for it.
     """
-    if run.cancel_requested_at is not None:
+    if run.cancel_requested_at is not None or not graph.uses_forecasts:
         return {}, ""
     counts = Counter(step.key for step in steps if step.state in {StepState.PENDING, StepState.BACKOFF})
     asked = {}

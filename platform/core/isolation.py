@@ -184,11 +184,16 @@ def _failures_of(kind: str) -> Mapping[str, Failure]:
     if memo is None:
         return {failure.item_id: failure for failure in Failure.objects.filter(kind=kind)}
     if _MEMO not in memo:
-        memo[_MEMO] = {}
-        for failure in _all_failures():
-            memo[_MEMO].setdefault(failure.kind, {})[failure.item_id] = failure
+        memo[_MEMO] = tasks.recently(_MEMO, _failures_by_kind)
     known: Mapping[str, Failure] = memo[_MEMO].get(kind, {})
     return known
+
+
+def _failures_by_kind() -> Mapping[str, Mapping[str, Failure]]:
+    by_kind: dict[str, dict[str, Failure]] = {}
+    for failure in _all_failures():
+        by_kind.setdefault(failure.kind, {})[failure.item_id] = failure
+    return by_kind
 
 
 @prepared
@@ -198,6 +203,7 @@ def _all_failures() -> QuerySet[Failure]:
 
 def _read_again() -> None:
     """Have failures read again by this task, because they changed."""
+    tasks.read_anew(_MEMO)
     if (memo := tasks.memo()) is not None:
         memo.pop(_MEMO, None)
 

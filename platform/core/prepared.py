@@ -337,23 +337,31 @@ _inserts: dict[Hashable, tuple[str, str, Sequence["Field[Any, Any]"]]] = {}
 _FEW = 20
 
 
-def insert(rows: Sequence[Model], *, ignore_conflicts: bool = False) -> int:
+def insert(rows: Sequence[Model], *, ignore_conflicts: bool = False, update: Sequence[str] = ()) -> int:
     """Insert rows of one model as `bulk_create` does, few of them by SQL that is made once. Return how many are new.
 
     Their keys are known; a key that the database gives is not read back. Of many rows it is not known how many are
-    new where conflicts are ignored: then 0 is returned.
+    new where conflicts are ignored: then 0 is returned. A row that is there already gets the columns in `update`, and
+    counts as new.
     """
     if not rows:
         return 0
     model = type(rows[0])
     if len(rows) > _FEW:
-        model._default_manager.bulk_create(rows, batch_size=BATCH_ROWS, ignore_conflicts=ignore_conflicts)
+        conflicts: dict[str, Any] = {"ignore_conflicts": ignore_conflicts}
+        if update:
+            conflicts |= {"update_conflicts": True, "update_fields": update, "unique_fields": ["pk"]}
+        model._default_manager.bulk_create(rows, batch_size=BATCH_ROWS, **conflicts)
         return 0 if ignore_conflicts else len(rows)
-    key = (model, ignore_conflicts)
+    key = (model, ignore_conflicts, *update)
     if key not in _inserts:
         columns = model._meta.concrete_fields
         fields = [field for field in columns if not (field.generated or isinstance(field, AutoField))]
-        query: Any = sql.InsertQuery(model, on_conflict=OnConflict.IGNORE if ignore_conflicts else None)
+        changing = [_field_of(model, name) for name in update]
+        on_conflict = OnConflict.UPDATE if update else OnConflict.IGNORE if ignore_conflicts else None
+        query: Any = sql.InsertQuery(
+            model, on_conflict=on_conflict, update_fields=changing, unique_fields=[model._meta.pk]
+        )
         query.insert_values(fields, rows[:1])
         ((text, _),) = query.get_compiler(DEFAULT_DB_ALIAS).as_sql()
         start, _, end = text.rpartition(_PLACES.format(", ".join(["%s"] * len(fields))))
@@ -377,13 +385,20 @@ _AS_THEY_ARE: Mapping[type, tuple[type["Field[Any, Any]"], ...]] = {
     float: (models.FloatField,),
     type(None): (Field,),
 }
-"""For types of values the columns that store them unchanged. A choice is none of them: its type is an own one."""
+"""For types of values the columns that store them unchanged, texts of an own type such as choices among them."""
 
 
 def _stored(pairs: Iterable[tuple["Field[Any, Any]", Any]]) -> list[Any]:
     """Return values as columns store them."""
     database = _database()
-    return [
-        value if isinstance(field, _AS_THEY_ARE.get(type(value), ())) else field.get_db_prep_save(value, database)
-        for field, value in pairs
-    ]
+    adapt_moment = database.ops.adapt_datetimefield_value
+    stored = []
+    for field, value in pairs:
+        kind = str if isinstance(value, str) else type(value)
+        if isinstance(field, _AS_THEY_ARE.get(kind, ())):
+            stored.append(value)
+        elif kind is datetime and isinstance(field, models.DateTimeField):
+            stored.append(adapt_moment(value))
+        else:
+            stored.append(field.get_db_prep_save(value, database))
+    return stored

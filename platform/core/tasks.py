@@ -9,11 +9,11 @@ where one process can do all of them: there a thread runs each of them after the
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import structlog
 from django.db import transaction
@@ -21,6 +21,10 @@ from django.db.models import QuerySet
 from django.dispatch import Signal
 from django.utils.module_loading import import_string
 from prometheus_client import Counter, Histogram
+
+from core import clock
+
+R = TypeVar("R")
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +45,7 @@ class Queue(StrEnum):
     TIDY = "tidy"
 
 
+_RECENT_S = 1.0
 Handler = Callable[..., None]
 FindWork = Callable[[], "Sequence[QuerySet[Any]]"]
 
@@ -100,6 +105,8 @@ class _Current(threading.local):
     calls: dict[tuple[str, tuple[tuple[str, str], ...]], None] | None = None
     afterwards: list[Callable[[], None]] | None = None
     memo: dict[str, Any] | None = None
+    recent: dict[Hashable, Any] | None = None
+    recent_ends_at: float = 0.0
 
 
 _current = _Current()
@@ -144,6 +151,30 @@ def run(name: str, ids: dict[str, str]) -> None:
 def memo() -> dict[str, Any] | None:
     """Return what the task that runs in this thread has read once and may use again; None outside of tasks."""
     return _current.memo
+
+
+def recently(key: Hashable, read: Callable[[], R]) -> R:
+    """Return what `read` returns; in a hand-over, what it returned for this key in one of the last second.
+
+    For what people set up, which a plan may see a moment late: many steps may follow each other in that second.
+    """
+    if _current.calls is None:
+        return read()
+    now = clock.monotonic()
+    if _current.recent is None or now >= _current.recent_ends_at:
+        _current.recent, _current.recent_ends_at = {}, now + _RECENT_S
+    if key not in _current.recent:
+        _current.recent[key] = read()
+    found: R = _current.recent[key]
+    return found
+
+
+def read_anew(key: Hashable | None = None) -> None:
+    """Have this thread read anew what it has read recently, because that has changed; None: all of it."""
+    if key is None:
+        _current.recent = None
+    elif _current.recent is not None:
+        _current.recent.pop(key, None)
 
 
 def is_handing_over() -> bool:

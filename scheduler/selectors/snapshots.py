@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast
 
-from core import clock, orm
+from core import clock, orm, tasks
 from core.garbage import not_collected
 from core.prepared import prepared
 from core.units import ONE_GPU
@@ -36,6 +36,7 @@ from scheduler.selectors.packing import find_packing
 from scheduler.selectors.workloads import list_enqueued_here
 
 StoredAnswer = tuple[str, str, str | None]
+QUEUES = "scheduler.queues"
 
 _NO_TIME = timedelta()
 _MINUTE = timedelta(minutes=1)
@@ -175,7 +176,7 @@ class SnapshotReader:
 
     def _read_queues(self, changed: Mapping[str, QueueView]) -> tuple[bool, bool]:
         """Read the queues; return whether they are other ones than before, and whether their work is seen otherwise."""
-        queues = [(row.pool_id, changed.get(row.pk) or view_queue(row)) for row in _queues()]
+        queues = [(row.pool_id, changed.get(row.pk) or view_queue(row)) for row in tasks.recently(QUEUES, _queues)]
         if queues == self._queues:
             return False, False
         ages, self._queues = self._ages, queues

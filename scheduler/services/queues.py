@@ -16,6 +16,7 @@ from core import bounds, tasks
 from core.prepared import prepared
 from scheduler.errors import InvalidQuota
 from scheduler.models import DEFAULT_POOL_ID, Pool, PoolResource, Queue
+from scheduler.selectors.snapshots import QUEUES
 
 _LARGEST = 2**62
 MOST_RANK = 100
@@ -60,6 +61,7 @@ def ensure_queues(project_ids: Collection[str], *, pool_id: str = DEFAULT_POOL_I
             [Queue(pool_id=pool_id, project_id=project_id) for project_id in missing], ignore_conflicts=True
         )
         queue_ids |= dict(_queues_of(pool_id, missing))
+        tasks.read_anew(QUEUES)
     return queue_ids
 
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -331,7 +332,8 @@ def _ensure_queues(requests: Sequence[WorkloadRequest]) -> dict[tuple[str, str],
     keys = {(request.resource_id, request.project_id) for request in requests}
     if len(keys) == 1:
         ((resource_id, project_id),) = keys
-        if known := queues.find_queue(project_id=project_id, resource_id=resource_id):
+        find = partial(queues.find_queue, project_id=project_id, resource_id=resource_id)
+        if known := tasks.recently(("queue", project_id, resource_id), find):
             return {(resource_id, project_id): known}
     pool_ids = pool_members.get_pool_ids({request.resource_id for request in requests})
     project_ids = defaultdict(set)

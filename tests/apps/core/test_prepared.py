@@ -192,6 +192,19 @@ def test_rows_are_inserted_as_they_are_also_beside_those_that_exist(templates, c
     assert rows.count() == count
 
 
+@pytest.mark.parametrize("count", [2, 50])
+def test_a_row_that_exists_gets_the_columns_that_are_named_and_others_are_inserted(templates, count):
+    known = templates[0]
+    known.cpu_millicores, known.memory_bytes = 7, 7
+    new = [Template(resource=known.resource, name=f"t{n}", cpu_millicores=n, memory_bytes=n) for n in range(count)]
+
+    insert([known, *new], update=["cpu_millicores"])
+
+    known.refresh_from_db()
+    assert (known.cpu_millicores, known.memory_bytes) == (7, 2**30)
+    assert list(Template.objects.filter(name__startswith="t").order_by("cpu_millicores")) == new
+
+
 def test_a_row_that_exists_is_refused_and_no_row_of_the_call_is_inserted(templates):
     fresh = Template(resource=templates[0].resource, name="fresh", cpu_millicores=1, memory_bytes=1)
     twin = Template(resource=templates[0].resource, name="small", cpu_millicores=1, memory_bytes=1)
