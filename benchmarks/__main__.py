@@ -2,12 +2,13 @@
 
 import sys
 
-from benchmarks import experiments, fan, handover, handover_peers, pages, pods
+from benchmarks import early_start, experiments, fan, handover, handover_peers, pages, pods
 from benchmarks.data_plane import compare, growth
 
 BENCHMARKS = {
     "data_plane": compare.main,
     "data_growth": growth.main,
+    "early_start": early_start.main,
     "experiments": experiments.main,
     "fan": fan.main,
     "handover": handover.main,

@@ -346,6 +346,10 @@ class JobIn(BodySchema):
         description="The hash of code that was uploaded by /code/uploads and /code/trees; it is copied into the job's "
         "working directory.",
     )
+    start_early: bool = Field(
+        default=False,
+        description="Start once the first files of its data are there; `nearline.open_data` reads the others too.",
+    )
     replicas: int = Field(
         1,
         ge=1,

@@ -31,6 +31,7 @@ class JobSpec:
     read as `$NEARLINE_INPUT/<step>`, of a grid as `$NEARLINE_INPUT/<step>/<index>`. `code` is copied into the working
     directory, where the job may change it.
     `commits` are the ids of the commits among `data`, so that the scheduler can be told what of them has yet to move.
+    `early` maps names of `data` to the ids of the cached commits that it reads before they are complete.
     `fallbacks` names the templates that its step lists, in their order, for forecasts.
     `replicas` is how often it runs at once; several are a gang, and the template is the size of each of them.
     `ports` are those on which its programs listen, for people who are to reach them. One with `jupyter` runs a Jupyter
@@ -52,6 +53,7 @@ class JobSpec:
     secret_names: tuple[str, ...] = ()
     data: tuple[Mount, ...] = ()
     commits: tuple[str, ...] = ()
+    early: Mapping[str, str] = field(default_factory=dict)
     fallbacks: tuple[str, ...] = ()
     inputs: tuple[Mount, ...] = ()
     code: Mount | None = None

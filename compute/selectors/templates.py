@@ -86,6 +86,20 @@ def describe_lack_of_checkpoints(resource: Resource) -> str:
     return ""
 
 
+def describe_early_mismatch(template: Template) -> str:
+    """Say why jobs of a template cannot start before their data is complete; empty when they can.
+
+    Needs the resource at hand.
+    """
+    resource = template.resource
+    if SourceKind.HOST_FOLDER in list_mountable(template) and resource.sites:
+        return ""
+    return (
+        f"Jobs of {template.full_name} cannot start before their data is complete: only those can that run on a "
+        "machine of the platform and read a cache site in a folder there."
+    )
+
+
 def list_mountable(template: Template) -> frozenset[SourceKind]:
     """Return which sources jobs of a template can mount. Needs the resource at hand."""
     return drivers.driver_of(template.resource).mountable

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
+from typing import Any
 
 from django.db import IntegrityError, transaction
 
@@ -66,6 +67,7 @@ class Submission:
     project rules holds. `grace_period_s` is the time that it has between SIGTERM and SIGKILL. `ports`
     are those on which it listens; with `jupyter` it runs a Jupyter on the first of them, by its own command or the
     usual one. With `checkpoints` it has a folder that outlives its runs.
+    With `start_early` it starts once the first files of its data are there.
     `simulated_duration_s` is how long the job takes on nodes that do not exist; elsewhere it means nothing. What is not
     preemptible is never stopped for others, and starts only within the project's quota. Jobs of a higher `priority` go
     first within the project, and may be preempted for by it.
@@ -87,6 +89,7 @@ class Submission:
     jupyter: bool = False
     volumes: Sequence[str] = ()
     data: Sequence[str] = ()
+    start_early: bool = False
     code: str = ""
     simulated_duration_s: float = 60.0
     is_preemptible: bool = True
@@ -160,8 +163,19 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
     )
     facts = [_describe(*pair) for pair in zip(wanted.data, datasets, strict=True)]
     try:
-        mounts, is_ready = _request_data(actor, template, datasets, request)
-        request = replace(request, spec=replace(spec, data=tuple(mounts)), gate=None if is_ready else Gate.DATA)
+        copies = _request_data(actor, template, datasets, request)
+        sources = [copy.early_source if wanted.start_early else copy.source for copy in copies]
+        request = replace(
+            request,
+            spec=replace(
+                spec,
+                data=tuple(map(_mount_of, datasets, sources)),
+                early={each.dataset.name: copy.pk for each, copy in zip(datasets, copies, strict=True)}
+                if wanted.start_early
+                else {},
+            ),
+            gate=None if all(sources) else Gate.DATA,
+        )
         with transaction.atomic():
             if code is not None:
                 trees.hold_tree(actor=actor, tree=code, holder=CODE_HOLDER + job_id)
@@ -219,6 +233,8 @@ def find_datasets(*, actor: Actor, template: Template, wanted: Submission) -> li
     if wanted.data and not resources.list_readable_sites(template.resource):
         resource = template.resource.name
         raise InvalidJobSpec(f"{resource} has no cache site that its jobs can read, so they cannot read datasets.")
+    if wanted.start_early and (fault := templates.describe_early_mismatch(template)):
+        raise InvalidJobSpec(fault)
     found = [selections.resolve(actor=actor, reference=reference) for reference in wanted.data]
     if len({each.dataset.name for each in found}) < len(found):
         raise InvalidJobSpec("Two of the datasets have the same name, so they would lie in the same folder.")
@@ -254,6 +270,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
         name=name,
         image=spec.image or "",
         data=[references[commit_id] for commit_id in spec.commits],
+        start_early=bool(spec.early),
         code=job_selectors.code_of(spec),
         env=spec.env,
         secrets=spec.secret_names,
@@ -319,22 +336,21 @@ def cancel_work(*, actor: Actor, username: str) -> None:
 
 def _request_data(
     actor: Actor, template: Template, datasets: Sequence[ResolvedCommit], request: JobRequest
-) -> tuple[list[Mount], bool]:
-    """Ask for commits where a job reads them and hold them there; return its mounts, and whether all are ready.
-
-    A mount that is not ready says which tree it will hold; its place is known once its copy is ready.
-    """
+) -> list[Any]:
+    """Ask for commits where a job reads them, hold them there, and return their copies."""
     sites = resources.list_readable_sites(template.resource) if datasets else []
-    mounts, is_ready = [], True
-    for each in datasets:
-        copy = caches.request_nearest(
+    return [
+        caches.request_nearest(
             actor=actor, commit=each.commit, sites=sites, holder=HOLDER + request.id, why=f"read by {request.name}"
         )
-        source = copy.source
-        is_ready = is_ready and source is not None
-        tree = Tree(each.dataset.pk, each.commit.root)
-        mounts.append(Mount(each.dataset.name, tree if source is None else source_from_json(source)))
-    return mounts, is_ready
+        for each in datasets
+    ]
+
+
+def _mount_of(each: ResolvedCommit, source: Mapping[str, str] | None) -> Mount:
+    """Return the mount of a dataset. While its place is not known (None), it says which tree it will hold."""
+    tree = Tree(each.dataset.pk, each.commit.root)
+    return Mount(each.dataset.name, tree if source is None else source_from_json(source))
 
 
 def _find_free_name(name: str) -> str:

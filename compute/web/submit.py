@@ -89,6 +89,7 @@ class JobForm(forms.Form):
         choices=[(number, f"{name} ({number})") for name, number in priorities.NAMES.items()],
         help_text="Within its project: the higher goes first, and may take the place of lower preemptible work.",
     )
+    start_early = forms.BooleanField(required=False, widget=forms.CheckboxInput(attrs={"class": "form-check-input"}))
     checkpoints = forms.BooleanField(required=False, widget=forms.CheckboxInput(attrs={"class": "form-check-input"}))
     is_preemptible = forms.BooleanField(
         required=False, initial=True, widget=forms.CheckboxInput(attrs={"class": "form-check-input"})
@@ -159,6 +160,7 @@ def _submission_of(form: JobForm, project: Project) -> Submission:
         name=said["name"],
         image=said["image"],
         data=said["reads"],
+        start_early=said["start_early"],
         replicas=said["replicas"] or 1,
         simulated_duration_s=Submission.simulated_duration_s if duration_s is None else duration_s,
         checkpoints=said["checkpoints"],

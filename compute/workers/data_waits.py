@@ -1,4 +1,6 @@
-"""Jobs that wait for their datasets: each is queued once all of them are ready, and fails when one cannot be brought.
+"""Jobs that wait for their datasets: each is queued once all are ready, and fails when one cannot be brought.
+
+What a job reads early need only have begun to come.
 
 What a job waits for are the cached commits that it holds. Asked again as often as one likes: the rows say what is due.
 """
@@ -41,19 +43,22 @@ def queue_ready_jobs() -> None:
 def _proceed(job: Job, *, copies: Mapping[str, Sequence[HeldCopy]]) -> None:
     held = {copy.commit_id: copy for copy in copies.get(HOLDER + job.pk, ())}
     commits: Sequence[str] = job.spec.get("commits") or ()
+    early = set((job.spec.get("early") or {}).values())
     if faults := [fault for commit_id in commits if (fault := _find_fault(held.get(commit_id)))]:
         _fail(job, f"A dataset could not be brought to {job.template_name}: {faults[0]}")
-    elif all(held[commit_id].is_ready for commit_id in commits):
+    elif all(held[id_].is_ready or (held[id_].has_begun and held[id_].id in early) for id_ in commits):
         _open_gate(job)
 
 
 def _open_gate(job: Job) -> None:
     """Queue a job whose datasets are ready, with what it mounts of them; fail it where it cannot mount that."""
     spec, copies = get_spec(job), caches.list_copies_of(HOLDER + job.pk)
+    early = set(spec.early.values())
+    sources = {id_: copy.early_source if copy.pk in early else copy.source for id_, copy in copies.items()}
     mounts = [
         Mount(copies[id_].dataset.name, source_from_json(source))
         for id_ in spec.commits
-        if id_ in copies and (source := copies[id_].source) is not None
+        if (source := sources.get(id_)) is not None
     ]
     if len(mounts) < len(spec.commits):
         return  # one has been lost since it was asked for; the next look says so

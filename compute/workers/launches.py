@@ -4,6 +4,7 @@ A platform that dies in between leaves jobs that are `starting` with a lease. On
 does not know them, `observe` asks for them to be started again, which is harmless: starting is idempotent by name.
 """
 
+import json
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F, QuerySet
 
@@ -29,6 +31,7 @@ from compute.services import confinement, journal
 from compute.workers import checkpoints
 from core import clock, hosts, isolation, orm, tasks, units
 from core.prepared import prepared
+from datasets.selectors import caches
 from scheduler.services import workloads
 from scheduler.services.workloads import ClaimedPlacement
 
@@ -39,6 +42,8 @@ LEASE = timedelta(seconds=30)
 _CLAIMED_AT_ONCE = 50
 _MOST_STARTS = 3
 _STARTED_AT_ONCE = 8
+_EARLY_DATA = "NEARLINE_EARLY_DATA"
+"""Tells `nearline.open_data` where a job reads what is not in its folders yet, and by which token."""
 _LAUNCHED = (
     *journal.LOCKED_FIELDS,
     *("project_id", "name", "spec", "kind", "node_name", "cpu_millicores", "memory_bytes", "gpus", "evictions"),
@@ -232,6 +237,8 @@ def _launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
     )
     if spec.jupyter:
         values = {**values, jupyter_tokens.VARIABLE: jupyter_tokens.token_of(job.pk)}
+    if spec.early:
+        values = {**values, _EARLY_DATA: _early_data(spec)}
     return Launch(
         spec=spec,
         token=job.token,
@@ -247,6 +254,11 @@ def _launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
         peers=tuple(Replica(node, _shares(gpus)) for node, gpus in job.places[1:]),
         checkpoint=checkpoint,
     )
+
+
+def _early_data(spec: JobSpec) -> str:
+    tokens = {name: caches.sign_reader(copy_id) for name, copy_id in spec.early.items()}
+    return json.dumps({"url": str(settings.NEARLINE.url), "tokens": tokens})
 
 
 def _shares(gpus: Sequence[Sequence[int]]) -> tuple[GpuShare, ...]:

@@ -31,6 +31,7 @@ def hydrate(
     on_wait: Callable[[Waiting], None] = ignore_waiting,
     should_stop: Callable[[], bool] = lambda: False,
     policy: RetryPolicy | None = None,
+    next_packs: engine.NextPacks | None = None,
 ) -> HydrationProgress:
     """Write `entries` (sorted, of one tree) under `target` and return what was written.
 
@@ -41,6 +42,7 @@ def hydrate(
     - `on_progress` gets running totals after every read, from any thread but never from two at once.
     - A store that is away is waited for as long as `policy` says; `on_wait` is told of each wait, from any thread.
     - `should_stop` is asked often; once it says yes, HydrationStopped is raised.
+    - `next_packs` is as in the engine: given where files are read meanwhile.
 
     Nothing is synced to disk; a caller that publishes the folder does that once, at the end. After an error the
     folder holds only whole files and perhaps `.nearline/parts`, which the next call overwrites.
@@ -52,12 +54,13 @@ def hydrate(
     try:
         return engine.hydrate(
             StorePacks(store),
-            FolderTarget(target, read_only=read_only, existing=existing),
+            FolderTarget(target, read_only=read_only, existing=existing, appear_whole=next_packs is not None),
             entries,
             policy=replace(policy, on_wait=on_wait),
             threads=threads,
             on_progress=on_progress,
             cancellation=cancellation,
+            next_packs=next_packs,
         )
     except Cancelled as error:
         raise HydrationStopped("Stopped on request.") from error

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from nearline.content.manifest import Entry
+
+EARLY_FOLDER: Final = ".early"
+"""In the folder of a site: links to its copies by their ids, which are read there also before they are complete."""
 
 
 class Sharing(StrEnum):
@@ -150,10 +153,15 @@ class CloneBase:
 
 @dataclass(frozen=True)
 class Donor:
-    """A ready copy of the same commit on another site that the driver can read."""
+    """A copy of the same commit on another site that the driver can read: ready, or being filled while `is_coming`.
+
+    One that is being filled is only given where its site has a folder.
+    """
 
     site: "CacheSiteDriver"
+    id: str
     location: str
+    is_coming: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True)
@@ -275,6 +283,9 @@ class CopyFolder(Protocol):
 
     def path_of(self, path: str) -> Path:
         """Return the folder of a published copy."""
+
+    def early_path_of(self, copy_id: str) -> Path:
+        """Return a path that leads to a copy while it is being filled, and when it is published."""
 
     def stage(self, copy_id: str, token: str) -> Staging:
         """Begin or take over the making of a copy for `token`, keeping what an earlier token has made of it."""

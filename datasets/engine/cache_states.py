@@ -47,3 +47,8 @@ CURRENT = UNFINISHED | {CacheState.READY, CacheState.FAILED}
 
 LIVE = LIFE.live
 """Takes, or may take, space on its site."""
+
+
+def has_begun(state: str, bytes_done: int) -> bool:
+    """Say whether the first files of a copy are there, so that what reads it early can begin."""
+    return state == CacheState.READY or (state == CacheState.HYDRATING and bytes_done > 0)

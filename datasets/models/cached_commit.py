@@ -9,7 +9,8 @@ from django.db.models.functions import Least
 from core import clock
 from core.orm import BaseModel, Leased
 from datasets.engine import volumes
-from datasets.engine.cache_states import CURRENT, CacheState
+from datasets.engine.cache_ports import EARLY_FOLDER
+from datasets.engine.cache_states import CURRENT, CacheState, has_begun
 from datasets.models.commit import Commit
 from datasets.models.dataset import Dataset
 
@@ -95,6 +96,8 @@ class CachedCommit(Leased, BaseModel):
     `settled_ns` is the site's own clock when the platform last changed files of this copy. `is_weighed` says that what
     its removal frees is settled.
 
+    `next_packs` are those that jobs which read it while it is filled need next.
+
     `is_for_holders`: only those who hold it have asked for it, so it is cancelled if none of them is left before it is
     ready.
 
@@ -137,6 +140,8 @@ class CachedCommit(Leased, BaseModel):
     scrub_requested_at = models.DateTimeField(null=True)
     is_weighed = models.BooleanField(default=False)
 
+    next_packs = models.JSONField(default=list)
+
     attempts = models.PositiveIntegerField(default=0)
     error_code = models.CharField(max_length=100, blank=True)
     error = models.TextField(blank=True)
@@ -173,6 +178,18 @@ class CachedCommit(Leased, BaseModel):
             is_pool = volumes.is_pool(self.site.config)
             return volumes.pool_source_of(self.pk, self.site_id) if is_pool else volumes.source_of(self.pk)
         return {"kind": "host_folder", "path": self.path}
+
+    @property
+    def early_source(self) -> dict[str, str] | None:
+        """What jobs mount that read the files while it is being filled; None where nothing of it is there yet.
+
+        At each moment it holds the files that are complete. Needs site and commit at hand.
+        """
+        if self.state == CacheState.READY:
+            return self.source
+        if self.site.kind != CacheSiteKind.FOLDER or not has_begun(self.state, self.bytes_done):
+            return None
+        return {"kind": "host_folder", "path": f"{self.site.root}/{EARLY_FOLDER}/{self.pk}"}
 
     @property
     def bytes_on_disk(self) -> int:

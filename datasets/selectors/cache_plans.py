@@ -1,11 +1,14 @@
 """How a commit would come to a site: what it can share with copies there and what must be moved."""
 
-from django.db.models import F
+from datetime import timedelta
 
+from django.db.models import F, QuerySet
+
+from core import clock
 from datasets.adapters.sites.registry import open_site
 from datasets.engine import hydration_plan
 from datasets.engine.cache_ports import Sharing
-from datasets.engine.cache_states import CacheState
+from datasets.engine.cache_states import UNFINISHED, WORKING, CacheState
 from datasets.engine.hydration_plan import HydrationPlan
 from datasets.errors import CacheSiteUnavailable
 from datasets.models import CachedCommit, CacheSite, Commit
@@ -14,6 +17,7 @@ from datasets.selectors.trees import TreeReader
 
 # An exact plan reads the ranges that differ, so only the most promising copies get one.
 _EXACT_PLANS = 3
+_LEADER_BEGINS_WITHIN = timedelta(seconds=30)
 
 
 def plan_hydration(commit: Commit, site: CacheSite) -> HydrationPlan:
@@ -38,12 +42,35 @@ def plan_hydration(commit: Commit, site: CacheSite) -> HydrationPlan:
 
 
 def find_donor(commit: Commit, site: CacheSite) -> CachedCommit | None:
-    """Return the oldest ready copy of `commit` on another site that `site` can read; None: the store must give it."""
-    driver = open_site(site)
-    rows = CachedCommit.objects.filter(commit=commit, state=CacheState.READY).exclude(site=site)
+    """Return the copy of `commit` on another site from which it comes to `site`; None: the store must give it.
+
+    That is the oldest ready one that `site` can read, else the oldest one that a worker fills there in a folder: of
+    several sites that are filled at once, one reads the store.
+    """
+    own = CachedCommit.objects.filter(commit=commit, site=site, state__in=UNFINISHED).values("pk")[:1]
+    others = CachedCommit.objects.filter(commit=commit).exclude(site=site)
+    at_work = others.filter(state__in=WORKING, lease_expires_at__gt=clock.now(), pk__lt=own)
+    ready = _first_readable(site, others.filter(state=CacheState.READY))
+    return ready or _first_readable(site, at_work, in_folder=True)
+
+
+def find_leader(row: CachedCommit) -> CachedCommit | None:
+    """Return an older copy of the same commit that is about to be filled, and from which this one can be then."""
+    about_to_begin = CachedCommit.objects.filter(
+        commit=row.commit,
+        state=CacheState.QUEUED,
+        waits_for="",
+        created_at__gt=clock.now() - _LEADER_BEGINS_WITHIN,
+        pk__lt=row.pk,
+    ).exclude(site=row.site)
+    return _first_readable(row.site, about_to_begin, in_folder=True)
+
+
+def _first_readable(site: CacheSite, rows: "QuerySet[CachedCommit]", *, in_folder: bool = False) -> CachedCommit | None:
     for row in rows.select_related("site").order_by("pk"):
         try:
-            if driver.can_read(open_site(row.site)):
+            driver, other = open_site(site), open_site(row.site)
+            if driver.can_read(other) and not (in_folder and (driver.folder is None or other.folder is None)):
                 return row
         except CacheSiteUnavailable:
             continue  # the next site, or the store, gives it

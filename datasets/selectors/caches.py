@@ -10,10 +10,11 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from core import hosts
 from datasets import permissions
+from datasets.adapters import copy_tokens
 from datasets.adapters.sites.kinds import SiteKind
 from datasets.adapters.sites.registry import KINDS
 from datasets.engine import eviction
-from datasets.engine.cache_states import CURRENT, LIVE, UNFINISHED, WORKING, CacheState
+from datasets.engine.cache_states import CURRENT, LIVE, UNFINISHED, WORKING, CacheState, has_begun
 from datasets.engine.eviction import Copy, EvictionPlan
 from datasets.errors import CachedCommitNotFound, CacheSiteNotFound
 from datasets.models import BYTES_ON_DISK, CachedCommit, CachedCommitEvent, CacheHold, CacheSite, Commit, Dataset
@@ -42,11 +43,16 @@ class Capacity:
 
 @dataclass(frozen=True)
 class HeldCopy:
-    """A cached commit as its holder sees it: ready, failed because of `error`, or neither yet."""
+    """A cached commit as its holder sees it: ready, failed because of `error`, or neither yet.
 
+    `has_begun`: its first files are there. `id` is its own.
+    """
+
+    id: str
     commit_id: str
     site: str
     is_ready: bool
+    has_begun: bool
     has_failed: bool
     error: str
 
@@ -55,13 +61,19 @@ def list_held(holders: Collection[str]) -> dict[str, list[HeldCopy]]:
     """Return what each of these holders holds. For the apps that gave the names."""
     rows = CacheHold.objects.filter(holder__in=holders).order_by("pk")
     held: dict[str, list[HeldCopy]] = {}
-    columns = ("commit_id", "site__name", "state", "error")
-    for holder, commit_id, site, state, error in rows.values_list(
-        "holder", *(f"cached_commit__{column}" for column in columns)
+    columns = ("commit_id", "site__name", "state", "bytes_done", "error")
+    for holder, id_, commit_id, site, state, bytes_done, error in rows.values_list(
+        "holder", "cached_commit_id", *(f"cached_commit__{column}" for column in columns)
     ):
         is_ready, has_failed = state == CacheState.READY, state not in {*UNFINISHED, CacheState.READY}
-        held.setdefault(holder, []).append(HeldCopy(commit_id, site, is_ready, has_failed, error))
+        begun = has_begun(state, bytes_done)
+        held.setdefault(holder, []).append(HeldCopy(id_, commit_id, site, is_ready, begun, has_failed, error))
     return held
+
+
+def sign_reader(cached_commit_id: str) -> str:
+    """Return the token by which a job reads a copy that it holds while that is filled. For the app that runs it."""
+    return copy_tokens.sign_reader(cached_commit_id)
 
 
 def list_copies_of(holder: str) -> dict[str, CachedCommit]:

@@ -33,6 +33,11 @@ def change_state(
 def announce(row: CachedCommit, message: str) -> None:
     """Record and tell that a new row begins its life."""
     record(row, CachedCommitEventKind.STATE, message)
+    tell_changed(row)
+
+
+def tell_changed(row: CachedCommit) -> None:
+    """Tell that a copy is another one than before: it is new, or its first files are there."""
     send_on_commit(signals.cached_commit_changed, cached_commit_id=row.pk, state=str(row.state))
 
 

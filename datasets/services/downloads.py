@@ -1,7 +1,9 @@
 """Signed addresses for reading a dataset's objects straight from its store."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from django.conf import settings
 
 from accounts.actor import Actor
 from accounts.permissions import require
@@ -44,4 +46,18 @@ def sign_downloads(*, actor: Actor, dataset: Dataset, wanted: Sequence[Wanted]) 
     return [
         Download(one.kind, one.id, store.sign_get(_KEYS[one.kind](one.id), now=now, lifetime_s=lifetime_s))
         for one in wanted
+    ]
+
+
+def sign_below(*, actor: Actor, dataset: Dataset, wanted: Sequence[Wanted]) -> list[Download]:
+    """Sign a GET for each object, with what the platform itself serves as a path: for programs of the platform.
+
+    They may know it under another address than people.
+    """
+    ours = str(settings.NEARLINE.url).rstrip("/") + "/"
+    return [
+        replace(one, request=replace(one.request, url="/" + one.request.url.removeprefix(ours)))
+        if one.request.url.startswith(ours)
+        else one
+        for one in sign_downloads(actor=actor, dataset=dataset, wanted=wanted)
     ]

@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from accounts.actor import Actor
 from core import clock, hosts, isolation, leases
 from core.errors import PlatformError
-from core.tasks import enqueue, enqueue_reliably
+from core.tasks import enqueue, enqueue_on_commit, enqueue_reliably
 from core.units import format_bytes
 from datasets.adapters.hydration import hydrate
 from datasets.adapters.opening import open_dataset_store
@@ -29,7 +29,7 @@ from datasets.models import CachedCommit, CachedCommitEventKind
 from datasets.selectors import cache_plans, caches, failures
 from datasets.selectors.trees import TreeReader
 from datasets.services import cache_space, damage
-from datasets.services.cache_events import change_state, record
+from datasets.services.cache_events import change_state, record, tell_changed
 from datasets.workers import cache_leases
 from datasets.workers.cache_leases import Heartbeat
 from nearline.content.manifest import Entry
@@ -41,6 +41,7 @@ log = structlog.get_logger(__name__)
 # So often may workers take a copy up without getting any further before it counts as failed.
 _MAX_ATTEMPTS = 10
 _HELD_UP_AT_ONCE = 10
+_FOLLOWERS = 50
 _LONGEST_REASON = 300
 
 
@@ -55,7 +56,7 @@ def hydrate_cached_commit(*, cached_commit_id: str) -> None:
     if row is None:
         return
     try:
-        with Heartbeat(row, states=WORKING) as heartbeat:
+        with Heartbeat(row, states=WORKING, on_begun=lambda: tell_changed(row)) as heartbeat:
             _Hydration(row, heartbeat).run()
     except (StagingLost, HydrationStopped):
         log.info("cache.hydration_left", cached_commit_id=row.pk)
@@ -118,7 +119,7 @@ def _claim(cached_commit_id: str) -> CachedCommit | None:
     if row.state not in UNFINISHED or row.is_leased_at(now):
         return None
     row.site = site
-    reason = _find_reason_to_wait(row)
+    reason = _find_reason_to_wait(row) or _find_leader(row)
     if reason:
         CachedCommit.objects.filter(pk=row.pk).update(waits_for=reason)
         return None
@@ -155,6 +156,14 @@ def _find_reason_to_wait(row: CachedCommit) -> str:
     if promised > row.site.capacity_bytes and others.filter(state=CacheState.EVICTING).exists():
         return "space that is being freed"
     return ""
+
+
+def _find_leader(row: CachedCommit) -> str:
+    """Name the copy that is to begin first; empty when there is none."""
+    if row.state == CacheState.HYDRATING:
+        return ""
+    leader = cache_plans.find_leader(row)
+    return f"the copy on {leader.site.name}, from which it is filled" if leader is not None else ""
 
 
 def _give_up(row: CachedCommit) -> None:
@@ -250,6 +259,9 @@ class _Hydration:
         )
         if not is_ours:
             raise StagingLost("Another worker has taken this copy over, or nobody wants it any more.")
+        followers = CachedCommit.objects.filter(commit=row.commit, state=CacheState.QUEUED).exclude(pk=row.pk)
+        for id_ in followers.order_by("pk").values_list("pk", flat=True)[:_FOLLOWERS]:
+            enqueue_on_commit("datasets.hydrate", cached_commit_id=id_)
 
     def _request(self, plan: HydrationPlan | None) -> CopyRequest:
         row = self._row
@@ -267,7 +279,7 @@ class _Hydration:
             fetch=self._fetch,
             # Who asks again after the filling began is a site that works alone, and finds files in the base by itself.
             base=CloneBase(base.location, plan.find_in_base if plan else lambda _: None) if base else None,
-            donor=Donor(open_site(donor.site), donor.location) if donor else None,
+            donor=Donor(open_site(donor.site), donor.pk, donor.location, _coming(donor)) if donor else None,
         )
 
     def _fetch(self, entries: Iterable[Entry], folder: Path, on_progress: Callable[[Fetched], None]) -> None:
@@ -291,6 +303,7 @@ class _Hydration:
             on_progress=note_fetched,
             on_wait=note_waiting,
             should_stop=lambda: self.is_lost,
+            next_packs=self._heartbeat.next_packs,
         )
 
     def _note(self, progress: CopyProgress) -> None:
@@ -325,6 +338,12 @@ class _Hydration:
         )
         if not is_ours:
             raise StagingLost("Another worker has taken this copy over, or nobody wants it any more.")
+
+
+def _coming(donor: CachedCommit) -> Callable[[], bool]:
+    """Return what says whether more files of a donor will appear."""
+    at_work = CachedCommit.objects.filter(pk=donor.pk, state__in=UNFINISHED)
+    return lambda: at_work.filter(lease_expires_at__gt=clock.now()).exists()
 
 
 def _describe(plan: HydrationPlan, donor: CachedCommit | None) -> str:

@@ -4,7 +4,7 @@ The token is a fence: every write of the worker names it, so one that was though
 """
 
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
@@ -38,8 +38,16 @@ class Heartbeat:
     Once `is_lost`, the work must stop: the row has another token or state, or could not be reached for too long.
     """
 
-    def __init__(self, row: CachedCommit, *, states: Collection[CacheState]) -> None:
-        """Watch over `row`, whose lease is held, as long as it is in one of `states`."""
+    def __init__(
+        self, row: CachedCommit, *, states: Collection[CacheState], on_begun: Callable[[], None] = lambda: None
+    ) -> None:
+        """Watch over `row`, whose lease is held, as long as it is in one of `states`.
+
+        `on_begun` is called once it was written that the first bytes are there.
+        """
+        self._copy = CachedCommit.objects.filter(pk=row.pk)
+        self._next_packs: Sequence[str] = ()
+        self._on_begun = on_begun
         self._rows = CachedCommit.objects.filter(pk=row.pk, lease_token=row.lease_token, state__in=states)
         self._progress: dict[str, int | str] = {}
         self._written: dict[str, int | str] = {}
@@ -48,6 +56,7 @@ class Heartbeat:
         self._renewed_at = clock.monotonic()
         self._lost = threading.Event()
         self._ended = threading.Event()
+        self._news = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"lease of {row.pk}", daemon=True)
 
     def __enter__(self) -> Self:
@@ -60,6 +69,7 @@ class Heartbeat:
     ) -> None:
         """Stop beating."""
         self._ended.set()
+        self._news.set()
         self._thread.join()
 
     @property
@@ -68,8 +78,15 @@ class Heartbeat:
         return self._lost.is_set()
 
     def report(self, **progress: int | str) -> None:
-        """Note how far the work is; it is written with the next beat."""
+        """Note how far the work is; it is written with the next beat, the first bytes at once."""
+        has_begun = bool(self._progress.get("bytes_done"))
         self._progress = progress
+        if progress.get("bytes_done") and not has_begun:
+            self._news.set()
+
+    def next_packs(self) -> Sequence[str]:
+        """Return what those who read the copy meanwhile need next, as of the last beat."""
+        return self._next_packs
 
     def confirm(self) -> None:
         """Renew now and write the progress. Raises StagingLost when the lease is no longer ours."""
@@ -79,12 +96,19 @@ class Heartbeat:
 
     def _beat(self) -> None:
         try:
-            while not self._ended.wait(_BEAT_S):
+            while not self._ended.is_set():
+                is_news = self._news.wait(_BEAT_S)
+                self._news.clear()
+                if self._ended.is_set():
+                    return
                 silent_s = clock.monotonic() - self._renewed_at
                 if self._progress == self._written and silent_s < _RENEW_S:
                     continue
                 try:
                     is_ours = self._renew()
+                    self._next_packs = self._copy.values_list("next_packs", flat=True).first() or ()
+                    if is_ours and is_news:
+                        self._on_begun()
                 except DatabaseError:
                     log.warning("cache.heartbeat_failed", silent_s=round(silent_s, 1))
                     close_old_connections()  # one that broke: the next beat makes another

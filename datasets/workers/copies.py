@@ -5,9 +5,6 @@ for by its hash, and a token tells the root of one commit only.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-
-from django.conf import settings
 
 from accounts.actor import Actor
 from accounts.errors import NotSignedIn
@@ -33,18 +30,8 @@ def authenticate(secret: str) -> CachedCommit:
 
 
 def sign_downloads(*, copy: CachedCommit, wanted: Sequence[Wanted]) -> list[Download]:
-    """Sign a GET for each object of the copy's dataset.
-
-    What the platform itself serves is given as a path: pods may know the platform under another address than people.
-    """
-    signed = downloads.sign_downloads(actor=_SYSTEM, dataset=copy.dataset, wanted=wanted)
-    ours = str(settings.NEARLINE.url).rstrip("/") + "/"
-    return [
-        replace(one, request=replace(one.request, url="/" + one.request.url.removeprefix(ours)))
-        if one.request.url.startswith(ours)
-        else one
-        for one in signed
-    ]
+    """Sign a GET for each object of the copy's dataset."""
+    return downloads.sign_below(actor=_SYSTEM, dataset=copy.dataset, wanted=wanted)
 
 
 def report_progress(*, copy: CachedCommit, rate_bytes_s: float, **counts: int) -> None:

@@ -44,7 +44,8 @@ class Draft:
 class Needs:
     """What one step asks for by names that only the platform knows, each with its place. Impossible names are left out.
 
-    `takes_default`: it names no template. `reads_steps`: it reads what other steps left.
+    `takes_default`: it names no template. `reads_steps`: it reads what other steps left. `early`:
+    where it says that it starts early.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class Needs:
     replicas: int = 1
     grace_period_s: float = 0.0
     keeps_checkpoints: bool = False
+    early: Sequence[Path] = ()
 
 
 def read_steps(data: Mapping[str, object]) -> list[Draft]:
@@ -83,7 +85,7 @@ def needs_of(draft: Draft) -> Needs:
     """Return what a step asks of the platform."""
     raw, path = draft.raw, draft.path
     templates = _entries(template_entries(raw.get("compute")), (*path, "compute"))
-    datasets = _entries(raw.get("data"), (*path, "data"))
+    datasets = list(_entries(raw.get("data"), (*path, "data")))
     secrets = _entries(raw.get("secrets"), (*path, "secrets"))
     return Needs(
         path=path,
@@ -99,6 +101,7 @@ def needs_of(draft: Draft) -> Needs:
         replicas=draft.read.replicas,
         grace_period_s=draft.read.grace_period,
         keeps_checkpoints=draft.read.checkpoints,
+        early=[(*place, "start") for place, item in datasets if _text(item, "start") == "early"],
     )
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +24,7 @@ from pydantic import (
     StrictStr,
     Tag,
     WithJsonSchema,
+    model_validator,
 )
 
 from core import bounds
@@ -131,6 +132,14 @@ class DataInput(_Model):
     """The folder under `$NEARLINE_DATA`; without it the dataset's name."""
     cached: bool = True
     """Whether to read the shared cached copy near the compute, or a copy of its own."""
+    start: Literal["complete", "early"] = "complete"
+    """When the step may start: once the cached copy is complete, or `early`, once its first files are there."""
+
+    @model_validator(mode="after")
+    def _check_start(self) -> Self:
+        if self.start == "early" and not self.cached:
+            raise ValueError("A copy of its own is complete when a step starts; `start: early` is for cached ones.")
+        return self
 
     @property
     def folder(self) -> str:

@@ -170,7 +170,8 @@ class InputState(StrEnum):
 class AttemptInput(Leased, BaseModel):
     """A dataset that an attempt reads, and what its job mounts (`source`, empty until it is ready).
 
-    `cached_commit_id` is empty for one that is not cached: a copy of the attempt's own.
+    `cached_commit_id` is empty for one that is not cached: a copy of the attempt's own. One that `is_early` is ready
+    once the first files of its cached commit are there.
     """
 
     id_prefix = "inp"
@@ -180,6 +181,7 @@ class AttemptInput(Leased, BaseModel):
     reference = models.CharField(max_length=300)
     commit_id = models.CharField(max_length=64)
     is_cached = models.BooleanField()
+    is_early = models.BooleanField(default=False)
     site = models.CharField(max_length=63, blank=True)
     cached_commit_id = models.CharField(max_length=32, blank=True, db_index=True)
     state = models.CharField(

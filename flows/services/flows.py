@@ -149,6 +149,8 @@ def _check_mounts(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[Fin
             yield Finding((*needs.path, "replicas"), "no_gangs", f"{fault} Choose a template of a cluster.")
         if needs.keeps_checkpoints and (fault := templates.describe_checkpoint_mismatch(template)):
             yield Finding((*needs.path, "checkpoints"), "no_checkpoints", fault)
+        if needs.early and (fault := templates.describe_early_mismatch(template)):
+            yield from (Finding(path, "no_early_start", fault) for path in needs.early)
 
 
 def _dataset_fault(actor: Actor, reference: str) -> str:

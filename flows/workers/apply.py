@@ -395,6 +395,7 @@ class _Writer:
             reference=data.dataset,
             commit_id=commit["commit"],
             is_cached=data.cached,
+            is_early=data.start == "early",
         )
 
     def _prepared(self) -> Iterable[tuple[Step, Attempt]]:

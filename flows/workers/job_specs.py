@@ -57,6 +57,7 @@ class JobSpecs:
             secret_names=said.secrets,
             data=tuple(Mount(row.name, source_from_json(row.source)) for row in inputs if row.source),
             commits=tuple(row.commit_id for row in inputs),
+            early={row.name: row.cached_commit_id for row in inputs if row.is_early},
             fallbacks=tuple(choice.template for choice in said.compute),
             inputs=tuple(mount for parent in said.after for mount in self._inputs(parent, attempt.template)),
             parameters=step.parameters,

@@ -97,6 +97,8 @@ def find_runs_to_advance() -> list[str]:
     ids = set(awaited.values_list("cached_commit_id", flat=True))
     settled = cache_selectors.list_cached_commits(actor=_SYSTEM).filter(pk__in=ids, state__in=("ready", "failed"))
     moved = awaited.filter(cached_commit_id__in=list(settled.values_list("pk", flat=True)))
+    begun = cache_selectors.list_cached_commits(actor=_SYSTEM).filter(pk__in=ids, state="hydrating", bytes_done__gt=0)
+    moved |= awaited.filter(is_early=True, cached_commit_id__in=list(begun.values_list("pk", flat=True)))
     return sorted(
         {run_id for rows in (complete, failed, moved) for run_id in rows.values_list("attempt__run", flat=True)}
     )
@@ -215,8 +217,8 @@ def _bring(row: AttemptInput) -> None:
             _settle(row, InputState.READY, source=source_to_json(Tree(commit.dataset_id, commit.root)))
         return
     cached = _request(row, sites)
-    if cached.state == "ready":
-        _settle(row, InputState.READY, source=cached.source)
+    if source := cached.early_source if row.is_early else cached.source:
+        _settle(row, InputState.READY, source=source)
     elif cached.state == "failed":
         _settle(row, InputState.FAILED, error=cached.error or "It could not be cached.")
 

@@ -16,7 +16,7 @@ from compute.api import attempt_routes
 from compute.api import routes as compute_routes
 from config import api_document, api_errors
 from core import bounds
-from datasets.api import cache_routes, copy_routes, part_routes, query_routes, storage_routes
+from datasets.api import cache_routes, copy_routes, early_routes, part_routes, query_routes, storage_routes
 from datasets.api import routes as dataset_routes
 from experiments.api import routes as experiment_routes
 from experiments.api import saved_view_routes
@@ -71,6 +71,7 @@ api.add_router("", query_routes.router, tags=["datasets"])
 api.add_router("", storage_routes.router, tags=["datasets"])
 api.add_router("", cache_routes.router, tags=["cache"])
 api.add_router("", copy_routes.router, tags=["cache"])
+api.add_router("", early_routes.router, tags=["cache"])
 api.add_router("", compute_routes.router, tags=["compute"])
 api.add_router("", attempt_routes.router, tags=["compute"])
 api.add_router("", scheduler_routes.router, tags=["scheduler"])

@@ -104,6 +104,9 @@ GET    /copy                                                  401      401    40
 POST   /copy/downloads                                        401      401    401    401   401  401
 POST   /copy/progress                                         401      401    401    401   401  401
 POST   /copy/damage                                           401      401    401    401   401  401
+GET    /copy/early                                            401      401    401    401   401  401
+POST   /copy/early/downloads                                  401      401    401    401   401  401
+POST   /copy/early/wanted                                     401      401    401    401   401  401
 GET    /attempt/trees/{kind}/{name}                           401      401    401    401   401  401
 POST   /attempt/output                                        401      401    401    401   401  401
 GET    /compute/templates                                     401      200    200    200   200  200

@@ -184,7 +184,7 @@ def request_of(row: CachedCommit) -> CopyRequest:
         list_entries=lambda: reader.list_entries(row.commit.root),
         fetch=fetch,
         base=CloneBase(base.location, plan.find_in_base) if base else None,
-        donor=Donor(registry.open_site(donor.site), donor.location) if donor else None,
+        donor=Donor(registry.open_site(donor.site), donor.pk, donor.location) if donor else None,
     )
 
 

@@ -8,6 +8,7 @@ what the deed returned, as JSON (null when the worker was killed). `seconds` is 
 
 import json
 import os
+import shutil
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,8 +32,8 @@ from accounts.services import projects
 from core import clock
 from datasets.models import CachedCommit, CachedCommitEvent, CacheSite, Commit
 from datasets.selectors.datasets import resolve
-from datasets.services import cache_sites, caches
-from datasets.workers import cache_hydration, evictions
+from datasets.services import cache_sites, caches, checkouts
+from datasets.workers import cache_hydration, collection, evictions, unfinished
 from tests.factories.datasets import commit_files, make_dataset, make_store
 
 SYSTEM = Actor.system("drill")
@@ -117,6 +118,39 @@ def evict(cached_commit_id):
     return show(cached_commit_id)
 
 
+def tree_of(number):
+    """Return the files of a commit of `commit`: some of all such commits, some of this one alone."""
+    return {f"common/{n}": bytes([n]) * 5_000 for n in range(40)} | {
+        f"own/{n}": f"{number} {n} ".encode() * 300 for n in range(40)
+    }
+
+
+def commit(number):
+    """Commit a tree to a branch of its own number's; the same again is the same commit."""
+    dataset = Commit.objects.order_by("pk").first().dataset
+    return commit_files(SYSTEM, dataset, tree_of(number), key=f"commit-{number}").id
+
+
+def collect(_):
+    """Give up what no commit needs, as the tasks do."""
+    unfinished.expire_uploads()
+    collection.collect()
+    return collection.collect() and None
+
+
+def read_all(_):
+    """Read every commit from the store; return the trees that are not whole, and how many there are."""
+    faults, rows = [], list(Commit.objects.order_by("pk"))
+    for row in rows:
+        target = settings.NEARLINE.home / "read" / row.pk
+        try:
+            checkouts.write_tree(row.pk, target)
+        except Exception as error:  # noqa: BLE001 (told to the test)
+            faults.append([row.pk, repr(error)])
+        shutil.rmtree(target, ignore_errors=True)
+    return {"commits": len(rows), "faults": faults}
+
+
 def show(cached_commit_id):
     """Return what the row says."""
     row = CachedCommit.objects.select_related("site").get(pk=cached_commit_id)
@@ -148,7 +182,10 @@ def measure(_):
 
 DEEDS = {
     deed.__name__: deed
-    for deed in (prepare, request, request_64_times, release, hydrate, uncache, evict, show, measure)
+    for deed in (
+        *(prepare, request, request_64_times, release, hydrate, uncache, evict, show, measure),
+        *(commit, collect, read_all),
+    )
 }
 
 

@@ -1,6 +1,7 @@
 """kill -9 anywhere in caching and clearing: a complete copy or none, every time, and the work goes on."""
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -16,7 +17,8 @@ import pytest
 from tests.factories.datasets import read_tree
 
 HERE = Path(__file__).parent
-KILLS = 60
+# `python -m tests.soak` asks for more.
+KILLS = int(os.environ.get("NEARLINE_SOAK_KILLS", "60"))
 
 
 class Platform:
@@ -49,6 +51,10 @@ class Platform:
         answer = json.loads(self._process.stdout.readline())
         assert not (isinstance(answer, dict) and "raised" in answer), answer
         return answer
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self._seconds += seconds
 
     def close(self) -> None:
         self._process.stdin.close()
@@ -98,7 +104,7 @@ def test_a_copy_is_complete_or_not_there_however_often_workers_are_killed(platfo
             took_s[deed] = time.monotonic() - began
         return last
 
-    while sum(kills.values()) < KILLS:
+    while sum(kills.values()) < KILLS or ("NEARLINE_SOAK_KILLS" in os.environ and min(kills.values()) < KILLS):
         rows = []
         for commit in commits if rounds % 2 == 0 else reversed(commits):
             row = platform.do("request", commit)
@@ -135,3 +141,32 @@ def test_64_threads_that_ask_at_once_cause_one_hydration(platform):
     assert shown["state"] == "ready"
     assert size <= shown["moved"] < size + 100_000
     assert sum(platform.do("release")) == 64
+
+
+@pytest.mark.drill
+def test_no_commit_is_lost_however_often_commits_and_collections_are_killed(platform):
+    platform.do("prepare")
+    chance = random.Random(20261125)
+    most = int(os.environ.get("NEARLINE_SOAK_KILLS", "5"))
+    kills, told = {"commit": 0, "collect": 0}, 0
+    took_s = {"commit": 0.5, "collect": 0.2}
+    day_s = 86_400
+
+    for number in itertools.count():
+        for deed in ("commit", "collect"):
+            for _ in range(min(5, most - kills[deed])):
+                kills[deed] += platform.do(deed, str(number), kill_after_s=chance.random() * took_s[deed]) is None
+        began = time.monotonic()
+        assert platform.do("commit", str(number)) is not None
+        took_s["commit"] = time.monotonic() - began
+        told += 1
+        platform.wait(2 * day_s)  # longer than uploads live
+        platform.do("collect", kill_after_s=chance.random() * took_s["collect"])
+        platform.wait(8 * day_s)  # longer than the grace of packs that nobody needs
+        platform.do("collect")
+        if min(kills.values()) >= most:
+            break
+
+    read = platform.do("read_all")
+    print(f"{kills} kills, {read['commits']} commits, {len(read['faults'])} lost")  # noqa: T201 (the drill's count)
+    assert read == {"commits": told + 2, "faults": []}

@@ -128,3 +128,20 @@ def test_work_that_is_cancelled_before_it_begins_reads_nothing(tmp_path):
         hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=ONCE, cancellation=Cancellation(lambda: True))
 
     assert packs.reads == []
+
+
+def test_next_packs_are_read_before_the_others_and_the_first_read_is_short(tmp_path):
+    packs = Packs()
+    entries = [entry for name in "abcd" for entry in packs.add({name: name.encode() * (1 << 20), f"{name}2": b"x"})]
+    names = list(packs.data)
+
+    hydrate(packs, FolderTarget(tmp_path / "out"), entries, policy=ONCE, threads=1, next_packs=lambda: names[2:3])
+
+    order = [(names.index(name), offset, size) for name, offset, size in packs.reads]
+    assert order == [
+        (2, 0, (1 << 20) + 1),
+        (0, 0, 1 << 20),
+        (0, 1 << 20, 1),
+        (1, 0, (1 << 20) + 1),
+        (3, 0, (1 << 20) + 1),
+    ]

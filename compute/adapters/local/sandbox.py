@@ -9,8 +9,10 @@ This module imports little, because the process that starts jobs holds it all th
 """
 
 import ctypes
+import errno
 import os
 import signal
+import time
 
 HIDE, READ, WRITE = "hide", "read", "write"
 """What an entry of a view does with its path: `(HIDE, path, "")` empties a folder; `(HIDE, path, source)` puts another
@@ -31,6 +33,8 @@ _MOUNT_ATTR_RDONLY = 1
 _PR_SET_SECUREBITS, _PR_SET_NO_NEW_PRIVS = 28, 38
 _NO_PRIVILEGES_FOR_ROOT = 0b11
 _CAPABILITY_VERSION_3 = 0x20080522
+
+_OPEN_TRIES, _OPEN_PAUSE_S = 5, 0.02
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -163,7 +167,12 @@ def _make_place(path: str, tree: int) -> None:
 
 def _open_tree(path: str) -> int:
     flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE
-    return _check(_libc.syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags), f"{path} cannot be shown")
+    for _ in range(_OPEN_TRIES):
+        tree: int = _libc.syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
+        if tree >= 0 or ctypes.get_errno() != errno.ENOENT:
+            break
+        time.sleep(_OPEN_PAUSE_S)  # a link to a copy that is published at this moment leads nowhere until it is renewed
+    return _check(tree, f"{path} cannot be shown")
 
 
 def _move(tree: int, path: str) -> None:

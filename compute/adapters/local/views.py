@@ -99,13 +99,16 @@ def _given(spec: JobSpec) -> list[Path]:
 
 
 def _mounts(shown: Sequence[Entry], folder: JobFolder, binds: Sequence[Bind]) -> Iterator[Entry]:
-    """Mount each bind wherever the folder that holds it is shown."""
+    """Mount each bind wherever the folder that holds it is shown.
+
+    Links to its source are followed when it is mounted: a copy that is being filled may move until then.
+    """
     owns = {part: str((folder.path / part).resolve()) for part in ("data", "input")}
     places = {part: {own, *(target for _, target, source in shown if source == own)} for part, own in owns.items()}
     for bind in binds:
         part, _, name = bind.place.partition("/")
         for place in places[part]:
-            yield READ if bind.read_only else WRITE, f"{place}/{name}", str(bind.source.resolve())
+            yield READ if bind.read_only else WRITE, f"{place}/{name}", str(bind.source.absolute())
 
 
 def _show(kind: str, paths: Iterable[Path]) -> list[Entry]:

@@ -5,7 +5,8 @@ files go to a target.
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from itertools import islice
 
@@ -17,11 +18,14 @@ from nearline.hydrate.plan import PackSpan, Piece, plan_reads, span_of
 from nearline.hydrate.ports import HydrationProgress, OnProgress, PackSource, Target, ignore_progress
 
 DEFAULT_THREADS = 4
+NextPacks = Callable[[], Sequence[str]]
 # So many files are planned at a time: bounds memory, and makes few packs be read twice at the seams.
 _BATCH_FILES = 50_000
 # Bytes may be damaged on their way. When they come damaged for the last time, the stored copy is.
 _READS = 3
 _CHECK_EVERY = 64
+# Where files are read before all are there, the first read is short, so that the first ones are soon there.
+_FIRST_READ_BYTES = 1 << 20
 
 
 def hydrate(
@@ -33,19 +37,22 @@ def hydrate(
     threads: int = DEFAULT_THREADS,
     on_progress: OnProgress = ignore_progress,
     cancellation: Cancellation | None = None,
+    next_packs: NextPacks | None = None,
 ) -> HydrationProgress:
     """Write `entries` (sorted, of one tree) to the target and return what was written.
 
     Memory is bounded by one batch of entries, which may come from a generator, and by one pack for each thread. Links
     are made last. `on_progress` gets running totals after every read, from any thread but never from two at once. Reads
     are repeated as `policy` says; a policy that sleeps by `cancellation.sleep` ends its wait when the work ends.
+    `next_packs`, asked before every read, names the packs that are read next; the others follow in their order. It is
+    given where files are read meanwhile.
 
     Raises Cancelled, what `source` raises, and what `target` raises. Files that are visible by then are right.
     """
-    work = _Hydration(source, target, policy, on_progress, cancellation or Cancellation())
+    work = _Hydration(source, target, policy, on_progress, cancellation or Cancellation(), next_packs=next_packs)
     try:
         with ThreadPoolExecutor(threads, thread_name_prefix="hydrate") as pool:
-            work.run(entries, pool)
+            work.run(entries, pool, threads)
     finally:
         work.discard_unfinished()
     work.finish()
@@ -62,6 +69,8 @@ class _Hydration:
         policy: RetryPolicy,
         on_progress: OnProgress,
         cancellation: Cancellation,
+        *,
+        next_packs: NextPacks | None,
     ) -> None:
         self.progress = HydrationProgress()
         self._source = source
@@ -69,17 +78,19 @@ class _Hydration:
         self._policy = policy
         self._on_progress = on_progress
         self._cancellation = cancellation
+        self._next_packs = next_packs
         self._lock = threading.Lock()
         self._links: list[Entry] = []
         self._unfinished: dict[bytes, Entry] = {}
         self._missing_pieces: dict[bytes, int] = {}
 
-    def run(self, entries: Iterable[Entry], pool: ThreadPoolExecutor) -> None:
+    def run(self, entries: Iterable[Entry], pool: ThreadPoolExecutor, threads: int) -> None:
         """Write everything but links."""
         source = iter(entries)
         try:
             while batch := list(islice(source, _BATCH_FILES)):
-                _wait_for_all([pool.submit(self._fetch, span) for span in self._plan(batch)])
+                reads = _Reads(self._plan(batch), self._next_packs)
+                _wait_for_all([pool.submit(self._fetch, reads) for _ in range(threads)])
         except BaseException:
             self._cancellation.cancel()
             raise
@@ -118,9 +129,10 @@ class _Hydration:
         self._source.announce(list(dict.fromkeys(span.pack for span in spans)))
         return spans
 
-    def _fetch(self, span: PackSpan) -> None:
+    def _fetch(self, reads: "_Reads") -> None:
         try:
-            self._write_pieces_of(span)
+            while (span := reads.take()) is not None:
+                self._write_pieces_of(span)
         except BaseException:
             self._cancellation.cancel()
             raise
@@ -179,6 +191,47 @@ class _Hydration:
             )
             if bytes_moved:
                 self._on_progress(self.progress)
+
+
+def _want_none() -> Sequence[str]:
+    return ()
+
+
+class _Reads:
+    """The reads that are left, which threads take one by one: those of wanted packs first."""
+
+    def __init__(self, spans: Iterable[PackSpan], next_packs: NextPacks | None) -> None:
+        self._next_packs = next_packs or _want_none
+        self._lock = threading.Lock()
+        self._by_pack: defaultdict[str, deque[PackSpan]] = defaultdict(deque)
+        for span in spans if next_packs is None else _with_short_start(spans):
+            self._by_pack[span.pack].append(span)
+
+    def take(self) -> PackSpan | None:
+        """Return what to read now; None when nothing is left."""
+        with self._lock:
+            if not self._by_pack:
+                return None
+            wanted = [pack for pack in self._next_packs() if pack in self._by_pack]
+            pack = wanted[0] if wanted else next(iter(self._by_pack))
+            span = self._by_pack[pack].popleft()
+            if not self._by_pack[pack]:
+                del self._by_pack[pack]
+            return span
+
+
+def _with_short_start(spans: Iterable[PackSpan]) -> Iterator[PackSpan]:
+    """Yield the reads with a short one first."""
+    others = iter(spans)
+    first = next(others, None)
+    if first is None:
+        return
+    end = first.offset + _FIRST_READ_BYTES
+    count = max(1, sum(1 for piece in first.pieces if piece.blob.offset + piece.blob.size <= end))
+    yield span_of(first.pack, first.pieces[:count])
+    if rest := first.pieces[count:]:
+        yield span_of(first.pack, rest)
+    yield from others
 
 
 def _wait_for_all(futures: Sequence[Future[None]]) -> None:

@@ -45,6 +45,8 @@ class FolderTarget:
 
     - A small file is created under its name and removed if it cannot be written to its end. A process that is killed
       may leave a part of it, which REPLACE mends. A large file appears at once.
+    - With `appear_whole`, for folders that are read meanwhile, a small file too gets its name only once it is complete.
+      It takes the place of what bears that name.
     - With `read_only`, files get mode 0444 or 0555 and folders 0555; otherwise 0644, 0755 and 0755. Times are those of
       the entries.
     - When the folder is renamed meanwhile, nothing more is written to it.
@@ -52,10 +54,18 @@ class FolderTarget:
     Nothing is synced to disk. Raises OSError, with the whole path as text in `filename`.
     """
 
-    def __init__(self, root: Path, *, read_only: bool = False, existing: Existing = Existing.REFUSE) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        read_only: bool = False,
+        existing: Existing = Existing.REFUSE,
+        appear_whole: bool = False,
+    ) -> None:
         self._root = os.fsencode(root)
         self._read_only = read_only
         self._existing = existing
+        self._appear_whole = appear_whole
         self._paths: set[bytes] = set()
         # Folders that this call made: nothing is in place there.
         self._new_folders: set[bytes] = set()
@@ -70,7 +80,7 @@ class FolderTarget:
             self._make_folder(b"")
         for entry in entries:
             self._make_folder(entry.path.rpartition(b"/")[0])
-        if any(len(entry.blobs) > 1 for entry in entries):
+        if self._appear_whole or any(len(entry.blobs) > 1 for entry in entries):
             self._make_folder(_HIDDEN_FOLDER)
 
     def is_in_place(self, entry: Entry) -> bool:
@@ -92,15 +102,12 @@ class FolderTarget:
         """Create a file with the content, mode and time of its entry."""
         with self._naming(entry.path):
             folder, name = self._parent_of(entry.path)
-            descriptor = self._create(folder, name, partial(os.open, name, _NEW_FILE_FLAGS, 0o600))
-            try:
-                write_at(descriptor, content)
-                self._set_mode_and_time(descriptor, entry)
-            except BaseException:
-                os.unlink(name, dir_fd=folder.descriptor)
-                raise
-            finally:
-                os.close(descriptor)
+            if not self._appear_whole:
+                self._write_new(folder, name, entry, content)
+                return
+            hidden, hidden_file = self._folders.open(_HIDDEN_FOLDER), hidden_name(entry).encode()
+            self._write_new(hidden, hidden_file, entry, content)
+            os.rename(hidden_file, name, src_dir_fd=hidden.descriptor, dst_dir_fd=folder.descriptor)
 
     def write_piece(self, entry: Entry, offset: int, content: Buffer) -> None:
         """Write a piece of a hidden file."""
@@ -153,6 +160,17 @@ class FolderTarget:
             for path in self._paths:
                 with self._naming(path):
                     os.fchmod(self._folders.open(path).descriptor, 0o555)
+
+    def _write_new(self, folder: "_OpenFolder", name: bytes, entry: Entry, content: Buffer) -> None:
+        descriptor = self._create(folder, name, partial(os.open, name, _NEW_FILE_FLAGS, 0o600))
+        try:
+            write_at(descriptor, content)
+            self._set_mode_and_time(descriptor, entry)
+        except BaseException:
+            os.unlink(name, dir_fd=folder.descriptor)
+            raise
+        finally:
+            os.close(descriptor)
 
     def _is_right(self, entry: Entry, folder: int, name: bytes, status: os.stat_result) -> bool:
         if entry.kind is EntryKind.SYMLINK:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import accumulate, takewhile
+from typing import Protocol
 
 from nearline.content.entries import BlobRef, Entry
 from nearline.content.hashing import file_id
@@ -17,6 +18,22 @@ from nearline.hydrate.ports import PackSource
 _READS = 3
 
 Blobs = Mapping[bytes, bytes]
+
+
+class Reader(Protocol):
+    """Gives the content of files, verified. Safe to use from several threads."""
+
+    def close(self) -> None:
+        """Stop reading."""
+
+    def fetch_ahead(self, entries: Iterable[Entry]) -> None:
+        """Learn what is read next."""
+
+    def read_file(self, entry: Entry) -> bytes:
+        """Return the content of a file."""
+
+    def read_blob(self, entry: Entry, blob: BlobRef) -> bytes:
+        """Return one blob of a file."""
 
 
 class BlobReader:

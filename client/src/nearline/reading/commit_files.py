@@ -6,17 +6,18 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from nearline.content.entries import Entry
 from nearline.content.paths import to_bytes, to_text
 from nearline.content.patterns import Patterns, parse_glob
 from nearline.errors import NotFound
 from nearline.models import Commit
-from nearline.reading.blobs import BlobReader
+from nearline.reading.blobs import BlobReader, Reader
 from nearline.reading.order import Order, in_order
+from nearline.reading.samples import Group, Mix, Sample, is_archive, list_groups, mixed, name_fields, read_archive
 from nearline.reading.tree import Child, TreeFiles
 from nearline.transfer.remote.manifests import Manifests
 from nearline.transfer.remote.objects import SignedPacks
@@ -25,6 +26,7 @@ from nearline.transfer.remote.server import Storage
 
 DEFAULT_MEMORY_BYTES = 256 << 20
 DEFAULT_THREADS = 8
+T = TypeVar("T")
 _EVERYTHING = "**"
 # A stream begins with little, so that its first file comes soon.
 _FIRST_PORTION_BYTES = 1 << 20
@@ -37,7 +39,7 @@ class _Opened:
 
     process: int
     tree: TreeFiles
-    blobs: BlobReader
+    blobs: Reader
 
 
 class CommitFiles:
@@ -121,13 +123,67 @@ class CommitFiles:
         opened = self._open()
         files = in_order(opened.tree, _matcher(glob), Order(shuffle, shard, shards, self._memory_bytes // 4))
         coming: deque[list[Entry]] = deque()
-        for portion in _portions(files, self._memory_bytes // 4):
+        for portion in _portions(files, self._memory_bytes // 4, lambda file: file.size):
             opened.blobs.fetch_ahead(portion)
             coming.append(portion)
             if len(coming) > 1:
                 yield from _read(opened.blobs, coming.popleft())
         for portion in coming:
             yield from _read(opened.blobs, portion)
+
+    def _near(self, storage: Storage, blobs: BlobReader) -> Reader:  # noqa: ARG002 (for who has files nearer)
+        """Return what gives the content: the store, unless there is something nearer."""
+        return blobs
+
+    def samples(
+        self,
+        glob: str = _EVERYTHING,
+        *,
+        shuffle: int | None = None,
+        buffer: int = 1000,
+        shard: int = 0,
+        shards: int = 1,
+        start: int = 0,
+    ) -> Iterator[Sample]:
+        """Yield samples, the next ones read ahead: files of one name up to its first dot, and members of tars.
+
+        With `shuffle` in a random order that this number decides, mixed over so many samples (`buffer`). Over `shards`
+        streams with the same arguments every sample comes once. `start` leaves out as many: what a stream had given
+        before it was broken off. Raises InvalidRequest for a shard that there is not.
+        """
+        opened = self._open()
+        mix = None if shuffle is None else Mix(shuffle, buffer)
+        groups = list_groups(opened.tree, _matcher(glob), Order(shuffle, shard, shards), mix)
+        while start and (group := next(groups, None)) is not None:
+            if is_archive(group):
+                samples = list(islice(self._samples_of(group, mix), start))
+                if len(samples) == start:
+                    yield from islice(self._samples_of(group, mix), start, None)
+                start -= len(samples)
+            else:
+                start -= 1
+        coming: deque[list[Group]] = deque()
+        for portion in _portions(groups, self._memory_bytes // 4, _size_of):
+            opened.blobs.fetch_ahead(entry for group in portion if not is_archive(group) for entry in group)
+            coming.append(portion)
+            if len(coming) > 1:
+                yield from self._read_samples(coming.popleft(), mix)
+        for portion in coming:
+            yield from self._read_samples(portion, mix)
+
+    def _read_samples(self, portion: Iterable[Group], mix: Mix | None) -> Iterator[Sample]:
+        for group in portion:
+            yield from self._samples_of(group, mix)
+
+    def _samples_of(self, group: Group, mix: Mix | None) -> Iterator[Sample]:
+        blobs = self._open().blobs
+        if not is_archive(group):
+            yield name_fields(group, [blobs.read_file(entry) for entry in group])
+            return
+        path = to_text(group[0].path)
+        with io.BufferedReader(CommitFile(group[0], blobs), 1 << 16) as file:
+            samples = read_archive(path, file)
+            yield from samples if mix is None else mixed(samples, mix.buffer, mix.mixer_of(path))
 
     def _get(self, path: str) -> Entry:
         entry = self.find(path)
@@ -145,14 +201,14 @@ class CommitFiles:
                 SignedPacks(storage, policy), policy, memory_bytes=self._memory_bytes, threads=self._threads
             )
             tree = TreeFiles(manifests.load_root(self.commit.root), manifests.load_range)
-            self._opened = _Opened(os.getpid(), tree, blobs)
+            self._opened = _Opened(os.getpid(), tree, self._near(storage, blobs))
         return self._opened
 
 
 class CommitFile(io.RawIOBase):
     """One file of a commit, read blob by blob."""
 
-    def __init__(self, entry: Entry, blobs: BlobReader) -> None:
+    def __init__(self, entry: Entry, blobs: Reader) -> None:
         self._entry = entry
         self._blobs = blobs
         self._starts = [0, *accumulate(blob.size for blob in entry.blobs)]
@@ -203,13 +259,17 @@ def _matcher(glob: str) -> Callable[[bytes], bool]:
     return lambda path: patterns.matches(to_text(path))
 
 
-def _portions(files: Iterable[Entry], most_bytes: int) -> Iterator[list[Entry]]:
-    """Cut files into portions to be read together, the first ones small."""
-    portion: list[Entry] = []
+def _size_of(group: Group) -> int:
+    return sum(entry.size for entry in group)
+
+
+def _portions(files: Iterable[T], most_bytes: int, size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Cut files, or samples, into portions to be read together, the first ones small."""
+    portion: list[T] = []
     wanted_bytes, portion_bytes = min(_FIRST_PORTION_BYTES, most_bytes), 0
     for file in files:
         portion.append(file)
-        portion_bytes += file.size
+        portion_bytes += size_of(file)
         if portion_bytes >= wanted_bytes or len(portion) == _PORTION_FILES:
             yield portion
             wanted_bytes, portion_bytes, portion = min(2 * wanted_bytes, most_bytes), 0, []
@@ -217,6 +277,6 @@ def _portions(files: Iterable[Entry], most_bytes: int) -> Iterator[list[Entry]]:
         yield portion
 
 
-def _read(blobs: BlobReader, portion: Iterable[Entry]) -> Iterator[tuple[str, bytes]]:
+def _read(blobs: Reader, portion: Iterable[Entry]) -> Iterator[tuple[str, bytes]]:
     for entry in portion:
         yield to_text(entry.path), blobs.read_file(entry)

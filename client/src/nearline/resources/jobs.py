@@ -31,7 +31,8 @@ class JobOptions(TypedDict, total=False):
     """What may be said of a new job besides its command; what is left out is the server's to choose.
 
     Its size is that of a `template`, or its own: `gpu_milli` (500 is half a GPU), `cpu_millicores`, `memory_bytes`, on
-    a `resource` or in `pools`, the best first. `data` names commits; `secrets` are secrets of the project.
+    a `resource` or in `pools`, the best first. `data` names commits; with `start_early` it
+    starts once their first files are there. `secrets` are secrets of the project.
     `priority` is a number or a name: `train` (50), `build-preemptible`, `build`, `inference`.
     """
 
@@ -47,6 +48,7 @@ class JobOptions(TypedDict, total=False):
     env: Mapping[str, str]
     secrets: Sequence[str]
     data: Sequence[str]
+    start_early: bool
     ports: Sequence[int]
     jupyter: bool
     volumes: Sequence[str]

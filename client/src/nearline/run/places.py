@@ -3,7 +3,12 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nearline.reading.commit_files import CommitFiles
+
+_EARLY = "NEARLINE_EARLY_DATA"
 
 
 def parameters() -> dict[str, Any]:
@@ -16,8 +21,27 @@ def parameters() -> dict[str, Any]:
 
 
 def data(name: str) -> Path:
-    """Return the folder of a dataset that the step asked for. Raises FileNotFoundError."""
-    return _child("NEARLINE_DATA", "/data", name, "dataset")
+    """Return the folder of a dataset that the step asked for. Raises FileNotFoundError.
+
+    In a job that reads it early, wait until all files are there.
+    """
+    folder = _data_folder(name)
+    if name in json.loads(os.environ.get(_EARLY) or "{}").get("tokens", {}):
+        from nearline.resources.early_data import EarlyData  # noqa: PLC0415 (few jobs start early)
+
+        EarlyData(name, folder).wait()
+    return folder
+
+
+def open_data(name: str) -> "CommitFiles":
+    """Open a dataset that the job reads early (`start: early`), as `client.datasets.open_commit` opens a commit.
+
+    What is there is read from the job's folder, the rest from the store. Raises FileNotFoundError, and InvalidRequest
+    in a job that does not read it early.
+    """
+    from nearline.resources.early_data import EarlyData, EarlyFiles  # noqa: PLC0415 (few jobs start early)
+
+    return EarlyFiles(EarlyData(name, _data_folder(name)))
 
 
 def input(step: str) -> Path:  # noqa: A001 (the word of the product)
@@ -40,6 +64,10 @@ def checkpoints() -> Path:
     folder = Path(os.environ.get("NEARLINE_CHECKPOINT_DIR") or "checkpoints")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _data_folder(name: str) -> Path:
+    return _child("NEARLINE_DATA", "/data", name, "dataset")
 
 
 def _child(variable: str, default: str, name: str, what: str) -> Path:

@@ -15,7 +15,8 @@ from client.tests.transfer.folders import Folder
 
 pytestmark = pytest.mark.drill
 
-KILLS = 32
+# `python -m tests.soak` asks for more.
+KILLS = int(os.environ.get("NEARLINE_SOAK_KILLS", "32"))
 OURS = {f"ours/{n:03}": random.Random(n).randbytes(4000) for n in range(100)}
 THEIRS = {f"theirs/{n:03}": random.Random(-n).randbytes(4000) for n in range(100)}
 BASE = {f"base/{n:03}": random.Random(1000 + n).randbytes(500) for n in range(50)}

@@ -1,6 +1,7 @@
 """A cache site in a folder: copies become visible by one rename and share files by reflinks or hard links.
 
 .staging/<copy>.<token>/   copies in the making
+.early/<copy>              a link to the copy, in the making or complete, for those who read it before it is
 .ready/<path>              says which complete copy lies at <path>; outside the trees, which hold only the commit
 .trash/<copy>/             copies on their way out
 <project>/<dataset>/<commit>/
@@ -15,7 +16,7 @@ from pathlib import Path
 from datasets.adapters.sites.folder import sealed_files
 from datasets.adapters.sites.folder.scrub import inspect_tree
 from datasets.adapters.sites.folder.staging import FolderStaging
-from datasets.engine.cache_ports import Damage, Sharing, SiteUsage, Staging
+from datasets.engine.cache_ports import EARLY_FOLDER, Damage, Sharing, SiteUsage, Staging
 from nearline.content.manifest import Entry, EntryKind
 
 _known_sharing: dict[str, Sharing] = {}
@@ -29,7 +30,7 @@ class PosixFolder:
         """Use the folder, made if need be. `sharing` is found out by trying unless it is given."""
         self._root = root
         try:
-            for name in (".staging", ".ready", ".trash"):
+            for name in (".staging", ".ready", ".trash", EARLY_FOLDER):
                 (root / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise sealed_files.as_platform_error(error) from error
@@ -65,6 +66,10 @@ class PosixFolder:
         """Return the copy's folder."""
         return self._root / path
 
+    def early_path_of(self, copy_id: str) -> Path:
+        """Return the link to the copy."""
+        return sealed_files.early_name(self._root, copy_id)
+
     def stage(self, copy_id: str, token: str) -> Staging:
         """Take the staging folder over by renaming it, so that the worker who had it can find it no longer."""
         folder = self._root / ".staging" / f"{copy_id}.{token}"
@@ -78,6 +83,8 @@ class PosixFolder:
                 with contextlib.suppress(FileNotFoundError):
                     sealed_files.move_folder(found, aside if folder.exists() else folder)
             folder.mkdir(mode=0o755, exist_ok=True)
+            if not sealed_files.is_early_name_of_published(self._root, copy_id):
+                sealed_files.point_early_name(self._root, copy_id, folder)
         return FolderStaging(root=self._root, folder=folder, copy_id=copy_id, sharing=self.sharing)
 
     def is_published(self, path: str, copy_id: str) -> bool:
@@ -112,6 +119,7 @@ class PosixFolder:
     def remove(self, copy_id: str, *, keep_going: Callable[[], bool]) -> bool:
         """Remove the copy's folders in the trash and in staging, file by file."""
         with sealed_files.disk_errors():
+            sealed_files.early_name(self._root, copy_id).unlink(missing_ok=True)
             for folder in self._hidden(copy_id):
                 for number, _ in enumerate(sealed_files.remove_tree(os.fsencode(folder))):
                     if number % _CHECK_EVERY == 0 and not keep_going():

@@ -1,9 +1,11 @@
 """The driver of kind `folder`: this host fills the folder itself, so `ensure` returns when the copy is ready."""
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from core import clock
 from datasets.engine.cache_ports import (
     CacheSiteDriver,
     CopyFolder,
@@ -20,6 +22,9 @@ from datasets.errors import StagingLost
 from nearline.content.manifest import Entry
 
 _REPORT_EVERY = 256
+_PATIENCE_S = 30.0
+"""So long may a file of a copy that is being filled elsewhere take to appear; then the store gives the rest."""
+_LOOK_EVERY_S = 0.2
 
 
 class FolderSite:
@@ -88,8 +93,10 @@ class _Filling:
         self._lease = lease
         self._files = self._shared = self._copied = 0
         self._fetched = Fetched()
-        donor = copy.donor.site.folder.path_of(copy.donor.location) if copy.donor and copy.donor.site.folder else None
-        self._donor: Path | None = donor
+        self._donor = (
+            copy.donor.site.folder.early_path_of(copy.donor.id) if copy.donor and copy.donor.site.folder else None
+        )
+        self._is_patient = True
 
     def run(self) -> None:
         """Bring every file into the staging folder."""
@@ -122,8 +129,7 @@ class _Filling:
             self._files += 1
             if self._files % _REPORT_EVERY == 0:
                 self._lease.report(self.progress())
-                if self._lease.is_lost:
-                    raise StagingLost("Another worker has taken this copy over, or nobody wants it any more.")
+                self._require_lease()
 
     def _share(self, entry: Entry) -> bool:
         base = self._copy.base
@@ -133,7 +139,23 @@ class _Filling:
     def _take_from_donor(self, entry: Entry) -> bool:
         if self._donor is None or not is_shareable(entry):
             return False
-        return self.staging.copy(entry, self._donor / os.fsdecode(entry.path))
+        source = self._donor / os.fsdecode(entry.path)
+        self._wait_for(source)
+        return self.staging.copy(entry, source)
+
+    def _wait_for(self, file: Path) -> None:
+        """Return once a file of the donor is there, or cannot be expected any more. Raises StagingLost."""
+        assert self._copy.donor is not None  # noqa: S101 (who calls has looked)
+        until = clock.monotonic() + _PATIENCE_S
+        while self._is_patient and not os.path.lexists(file) and self._copy.donor.is_coming():
+            self._require_lease()
+            if clock.monotonic() > until:
+                self._is_patient = False
+            time.sleep(_LOOK_EVERY_S)
+
+    def _require_lease(self) -> None:
+        if self._lease.is_lost:
+            raise StagingLost("Another worker has taken this copy over, or nobody wants it any more.")
 
     def _note_fetched(self, fetched: Fetched) -> None:
         self._fetched = fetched

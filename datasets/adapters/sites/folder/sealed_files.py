@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from datasets.engine.cache_ports import Sharing
+from datasets.engine.cache_ports import EARLY_FOLDER, Sharing
 from datasets.errors import CacheSiteFull, CacheSiteUnavailable, StagingLost
 from nearline.content.hashing import Buffer, new_hasher
 from nearline.content.manifest import Entry, EntryKind
@@ -182,6 +182,27 @@ def has_content(path: bytes, entry: Entry) -> bool:
         while data := file.read(_READ_BYTES):
             hasher.update(data)
     return hasher.digest() == entry.content_id
+
+
+def early_name(root: Path, copy_id: str) -> Path:
+    """Return the link under which a copy is read also before it is complete, wherever it lies then."""
+    return root / EARLY_FOLDER / copy_id
+
+
+def point_early_name(root: Path, copy_id: str, folder: Path) -> None:
+    """Let the link of a copy lead to its folder from now on."""
+    link = early_name(root, copy_id)
+    draft = link.with_name(f"{copy_id}.{folder.name}")
+    with contextlib.suppress(FileNotFoundError):
+        draft.unlink()
+    draft.symlink_to(os.path.relpath(folder, link.parent))
+    draft.replace(link)
+
+
+def is_early_name_of_published(root: Path, copy_id: str) -> bool:
+    """Say whether the link of a copy leads to where it was published."""
+    link = early_name(root, copy_id)
+    return link.is_dir() and link.resolve().parent != (root / ".staging").resolve()
 
 
 def walk_files(top: bytes) -> Iterator[os.DirEntry[bytes]]:

@@ -13,6 +13,7 @@ from nearline.hydrate.disk import sync_disk
 
 # Hydration keeps the pieces of large files here; no file of a dataset can bear this name.
 _WORK_FOLDER = ".nearline"
+_DRAFT = b".nearline/copied"
 
 
 class FolderStaging:
@@ -54,12 +55,17 @@ class FolderStaging:
     def copy(self, entry: Entry, source: Path) -> bool:
         """Read, hash and write; a copy that an earlier call completed is kept."""
         target = self._top + b"/" + entry.path
+        draft = self._top + b"/" + _DRAFT
         with sealed_files.staging_errors(self._folder):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 if sealed_files.looks_untouched(os.lstat(target), entry):
                     return True
             self._make_parent(entry.path)
-            return sealed_files.copy_verified(os.fsencode(source), target, entry)
+            self._make_parent(_DRAFT)
+            if not sealed_files.copy_verified(os.fsencode(source), draft, entry):
+                return False
+            os.rename(draft, target)
+            return True
 
     def publish(self, path: str, *, files: int) -> None:
         """Seal, sync once, note the marker, rename."""
@@ -68,6 +74,7 @@ class FolderStaging:
             if sealed_files.read_marker(self._root, path) == self._copy_id and target.is_dir():
                 # An earlier attempt died right after its rename.
                 os.chmod(target, sealed_files.SEALED_FOLDER_MODE)
+                sealed_files.point_early_name(self._root, self._copy_id, target)
                 return
             shutil.rmtree(self._folder / _WORK_FOLDER, ignore_errors=True)
             self._seal(files)
@@ -75,6 +82,7 @@ class FolderStaging:
             self._clear(path)
             sealed_files.write_marker(self._root, path, self._copy_id)
             self._move_to(target)
+            sealed_files.point_early_name(self._root, self._copy_id, target)
             os.chmod(target, sealed_files.SEALED_FOLDER_MODE)
             sync_disk(target.parent)
 

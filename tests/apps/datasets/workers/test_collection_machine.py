@@ -1,5 +1,6 @@
 """Uploads, commits, deletions, collections and crashes in any order: no commit ever loses a pack."""
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -38,6 +39,7 @@ from datasets.workers import collection, purges, unfinished
 from tests.factories.datasets import PackedTree, make_dataset
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+_STEPS = 25
 # Every file is a pack of its own; few files, so that uploads meet.
 TREES = st.sampled_from(
     [PackedTree({name: name.encode() for name in names}, pack_bytes=1) for names in ("a", "ab", "abc")]
@@ -258,8 +260,8 @@ def test_no_commit_ever_loses_a_pack(project, member, make_actor):
     run_state_machine_as_test(
         lambda: Machine(project, member, admin),
         settings=settings(
-            max_examples=30,
-            stateful_step_count=25,
+            max_examples=int(os.environ.get("NEARLINE_SOAK_INTERLEAVINGS", "750")) // _STEPS,
+            stateful_step_count=_STEPS,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),

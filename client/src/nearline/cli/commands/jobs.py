@@ -74,6 +74,9 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     ] = 60.0,
     priority: PriorityText = "",
     *,
+    start_early: Annotated[
+        bool, typer.Option("--start-early", help="Start once the first files of its data are there.")
+    ] = False,
     checkpoints: Annotated[
         bool, typer.Option("--checkpoints", help="Give it $NEARLINE_CHECKPOINT_DIR, which outlives its runs.")
     ] = False,
@@ -99,6 +102,7 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         "data": data or [],
         "replicas": replicas,
         "grace_period_s": grace,
+        "start_early": start_early,
         "checkpoints": checkpoints,
         "simulated_duration_s": duration,
         "is_preemptible": is_preemptible and not interactive,

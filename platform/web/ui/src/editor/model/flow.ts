@@ -93,7 +93,12 @@ function readStep(step: Record<string, unknown>, index: number): Step {
 
 function readData(item: unknown): DataInput {
   const input = mapping(item);
-  return { dataset: text(input["dataset"]), name: text(input["name"]), cached: input["cached"] !== false };
+  return {
+    dataset: text(input["dataset"]),
+    name: text(input["name"]),
+    cached: input["cached"] !== false,
+    start: input["start"] === "early" ? "early" : "complete",
+  };
 }
 
 function readChoice(item: unknown): Choice {

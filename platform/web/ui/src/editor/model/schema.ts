@@ -195,6 +195,10 @@ export interface DataInput {
    * Whether to read the shared cached copy near the compute, or a copy of its own.
    */
   cached?: boolean;
+  /**
+   * When the step may start: once the cached copy is complete, or `early`, once its first files are there.
+   */
+  start?: "complete" | "early";
 }
 /**
  * Numbers of a grid's axis: `steps` of them from `min` (included) up to `max` (excluded).

@@ -76,6 +76,14 @@ export function Inputs({ step, set }: { step: Step; set: Set }) {
               help="On: the shared cached copy near the compute. Off: a copy of its own."
               onChange={(isCached) => set(["data", index, "cached"], isCached)}
             />
+            {(input.cached || input.start === "early") && (
+              <Switch
+                label="Start early"
+                value={input.start === "early"}
+                help="On: once its first files are there, for code that reads with nearline.open_data."
+                onChange={(isEarly) => set(["data", index, "start"], isEarly ? "early" : undefined)}
+              />
+            )}
           </div>
         ))}
         <TextField

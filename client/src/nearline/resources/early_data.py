@@ -1,0 +1,82 @@
+"""A commit that a job reads while its cached copy is being filled: what the job asks of the platform."""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearline._http import Http
+from nearline.errors import InvalidRequest
+from nearline.models import Commit
+from nearline.reading.blobs import BlobReader, Reader
+from nearline.reading.commit_files import DEFAULT_MEMORY_BYTES, DEFAULT_THREADS, CommitFiles
+from nearline.reading.early import CopyReader
+from nearline.resources.storage_routes import StorageRoutes
+from nearline.transfer.remote.server import ObjectKind, SignedRequest, Storage
+
+VARIABLE = "NEARLINE_EARLY_DATA"
+_LOOK_EVERY_S = 1.0
+
+
+class EarlyRoutes(StorageRoutes):
+    """The platform's routes for a job that reads one cached copy early."""
+
+    def get_commit(self) -> Commit:
+        """Return the commit that is read."""
+        return Commit.read(self._api.get("/copy/early")["commit"])
+
+    def is_complete(self) -> bool:
+        """Return whether all files of the copy are in place."""
+        return bool(self._api.get("/copy/early")["is_complete"])
+
+    def want(self, packs: Sequence[str]) -> None:
+        """Have these packs fetched before others."""
+        self._http.post("/copy/early/wanted", {"packs": list(packs)}, may_repeat=True)
+
+    def sign_downloads(self, objects: Sequence[tuple[ObjectKind, str]]) -> list[SignedRequest]:
+        """Ask for the right to read objects."""
+        return self._sign_downloads("/copy/early", objects)
+
+    def report_damaged_packs(self, packs: Sequence[str]) -> None:
+        """Leave it to who fills the copy, who finds the same."""
+
+
+@dataclass(frozen=True)
+class EarlyData:
+    """The dataset of a job under one name: `folder` is where its files appear."""
+
+    name: str
+    folder: Path
+
+    def __call__(self) -> EarlyRoutes:
+        """Open a connection to the platform. Raises InvalidRequest in a job that does not read it early."""
+        given = json.loads(os.environ.get(VARIABLE) or "{}")
+        token = given.get("tokens", {}).get(self.name)
+        if token is None:
+            raise InvalidRequest(
+                f"This job does not read '{self.name}' early.",
+                hint="Say `start: early` in its data, or read the files at nearline.data(NAME).",
+            )
+        return EarlyRoutes(Http(given["url"], token))
+
+    def wait(self) -> None:
+        """Return when all files are there."""
+        routes = self()
+        while not routes.is_complete():
+            time.sleep(_LOOK_EVERY_S)
+
+
+class EarlyFiles(CommitFiles):
+    """The files of a commit whose cached copy is being filled, with the methods of `CommitFiles`."""
+
+    def __init__(
+        self, data: EarlyData, *, memory_bytes: int = DEFAULT_MEMORY_BYTES, threads: int = DEFAULT_THREADS
+    ) -> None:
+        super().__init__(data().get_commit(), data, memory_bytes=memory_bytes, threads=threads)
+        self._folder = data.folder
+
+    def _near(self, storage: Storage, blobs: BlobReader) -> Reader:
+        assert isinstance(storage, EarlyRoutes)  # noqa: S101 (what EarlyData opens)
+        return CopyReader(self._folder, blobs, storage.want)
