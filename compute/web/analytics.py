@@ -66,7 +66,7 @@ def analytics_page(request: PageRequest) -> HttpResponse:
         "project_name": project,
         "projects": list_projects(actor=actor),
         "charts": _charts_of(used, shown, project),
-        "node_lanes": node_histories.list_node_lanes(actor, pool, shown.past, _hues_of(used)),
+        "node_rows": node_histories.list_node_rows(actor, pool, shown.past, _hues_of(used)),
         "node_moments": node_histories.MOMENTS,
         "consumed": consumed,
         "consumed_gpu_s": sum(each.gpu_s for each in consumed),

@@ -1,4 +1,4 @@
-"""Nodes over time as pages show them: a lane for each GPU, coloured by the projects that held it."""
+"""Nodes over time as pages show them: a row for each GPU, coloured by the projects that held it."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Lane:
+class GpuRow:
     """One GPU over time. `note` says in words how much of the time who held it."""
 
     note: str
@@ -36,16 +36,16 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class NodeLanes:
-    """A node with a lane for each GPU."""
+class NodeRows:
+    """A node with a row for each GPU."""
 
     name: str
     resource: str
     is_simulated: bool
-    lanes: Sequence[Lane]
+    rows: Sequence[GpuRow]
 
 
-def list_node_lanes(actor: Actor, pool: str, past: timedelta, hues: Mapping[str, int]) -> list[NodeLanes]:
+def list_node_rows(actor: Actor, pool: str, past: timedelta, hues: Mapping[str, int]) -> list[NodeRows]:
     """Return the nodes of a pool over time, with the colours of projects by name; others have one colour.
 
     Projects that the actor may not see have no name.
@@ -53,18 +53,18 @@ def list_node_lanes(actor: Actor, pool: str, past: timedelta, hues: Mapping[str,
     names = {pk: (hues.get(label, OTHERS[0]), label) for pk, (_, label) in hues_of(actor).items()}
     histories = node_spans.read_histories(actor=actor, pool=pool, past=past, moments=MOMENTS, most=MAX_NODES)
     return [
-        NodeLanes(
+        NodeRows(
             node.name,
             node.resource,
             node.is_simulated,
-            [_lane(number, stretches, names) for number, stretches in enumerate(node.devices)],
+            [_row(number, stretches, names) for number, stretches in enumerate(node.devices)],
         )
         for node in histories
         if any(node.devices)
     ]
 
 
-def _lane(number: int, stretches: Sequence[Stretch], names: Mapping[str, tuple[int, str]]) -> Lane:
+def _row(number: int, stretches: Sequence[Stretch], names: Mapping[str, tuple[int, str]]) -> GpuRow:
     known = sum(stretch.end - stretch.first for stretch in stretches)
     held: Counter[str] = Counter()
     for stretch in stretches:
@@ -72,7 +72,7 @@ def _lane(number: int, stretches: Sequence[Stretch], names: Mapping[str, tuple[i
             _, project = names.get(share.project_id, OTHERS)
             held[project] += share.milli * (stretch.end - stretch.first)
     words = [f"{project} {total / known / units.ONE_GPU:.0%}" for project, total in held.most_common()]
-    return Lane(f"GPU {number}: {', '.join(words) or 'idle'}", list(_blocks(stretches, names)))
+    return GpuRow(f"GPU {number}: {', '.join(words) or 'idle'}", list(_blocks(stretches, names)))
 
 
 def _blocks(stretches: Sequence[Stretch], names: Mapping[str, tuple[int, str]]) -> Iterator[Block]:

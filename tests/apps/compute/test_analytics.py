@@ -70,7 +70,7 @@ def test_one_project_is_drawn_against_its_quota(site_admin, evicted, project):
     assert "Evictions and moves" in shown(site_admin, f"/analytics/?project={project.name}&range=7d")
 
 
-def test_each_gpu_has_a_lane_over_time_and_projects_of_others_have_no_name_there(site_admin, make_actor, evicted):
+def test_each_gpu_has_a_row_over_time_and_projects_of_others_have_no_name_there(site_admin, make_actor, evicted):
     node_spans.sample()
 
     assert 'aria-label="GPU 0: guests 100%"' in shown(site_admin, "/analytics/")
