@@ -13,7 +13,6 @@ _CARD = "README.md"
 _MOST_CARD_BYTES = 4 << 20
 _MOST_REF_BYTES = 1000
 _LONGEST_DESCRIPTION = 2000
-_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _OWN = (b".git/", b".cache/")
 
@@ -86,4 +85,5 @@ def _read_card(card: Path | None) -> str:
     if card is None:
         return ""
     text = read_small(card, _MOST_CARD_BYTES).decode("utf-8", "replace").replace("\r\n", "\n").replace("\0", "")
-    return _FRONT_MATTER.sub("", text, count=1).strip()[:_LONGEST_DESCRIPTION]
+    _, mark, body = text.partition("\n---\n") if text.startswith("---\n") else ("", "", "")
+    return (body if mark else text).strip()[:_LONGEST_DESCRIPTION]
