@@ -365,6 +365,13 @@ class ArrayUnreadable(PlatformError):
     hint = "Check address, certificate, user and password, and that the array is up. Caching goes on without it."
 
 
+class ArrayPartDenied(ArrayUnreadable):
+    """The account of a storage array may not read a part of what it tells."""
+
+    code = "datasets.array_part_denied"
+    hint = "Give the account the role `readonly` (of the cluster) or `vsadmin-readonly` (of an SVM)."
+
+
 class StorageUnfit(InvalidInput):
     """A storage class was tried, and does not do what caching needs. The message says what."""
 

@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError
 from core.encryption import decrypt
 from datasets.engine import arrays
 from datasets.engine.arrays import Space
-from datasets.errors import ArrayUnreadable
+from datasets.errors import ArrayPartDenied, ArrayUnreadable
 from datasets.models import SiteArray
 
 Json = dict[str, Any]
@@ -56,7 +56,7 @@ class Ontap:
         volumes = list(self._list(arrays.VOLUMES, _VOLUME_FIELDS, names))
         what = f"volumes {self._volumes}" if self._volumes else "all volumes"
         found = [*arrays.read_svm(svm), arrays.sum_volumes(volumes, f"{what} of SVM {self._svm}")]
-        with suppress(_NotAllowed):  # an account of an SVM sees no aggregates
+        with suppress(ArrayPartDenied):  # an account of an SVM sees no aggregates
             found = [*arrays.read_aggregates(self._list(arrays.AGGREGATES, _AGGREGATE_FIELDS, {})), *found]
         return found
 
@@ -84,16 +84,12 @@ class Ontap:
             raise ArrayUnreadable("The array answers with something else than JSON.") from error
         route = path.partition("?")[0]
         if answer.status in {_FORBIDDEN, _NOT_FOUND}:
-            raise _NotAllowed(f"The account may not read {route}: give it the role `readonly` or `vsadmin-readonly`.")
+            raise ArrayPartDenied(f"The account may not read {route}.")
         if answer.status == _UNAUTHORISED:
             raise ArrayUnreadable("The array does not know this user and password.")
         if answer.status != _OK or not isinstance(body, dict):
             raise ArrayUnreadable(f"The array answers {answer.status} at {route}.")
         return body
-
-
-class _NotAllowed(ArrayUnreadable):
-    """The account may not read this part."""
 
 
 def open_array(array: SiteArray) -> Ontap:
