@@ -212,7 +212,9 @@ class Job(BaseModel):
     a name of its own on the resource. `last_lines` are the last lines of the log of a failed job that say why.
     `log_bytes` of its log are in the project's store, from `log_stored_at` on all of it.
     A gang is `replica_count` replicas, each as large as its template. Once it is placed, `replicas` says of each, by
-    rank, its `node` and `gpus`, and how it stands (`state`, `reason`); `node_name` and `gpus` are those of replica 0.
+    rank, its `node`, `gpus` and `slices`, its `pod` in the scheduler, and how it stands (`state`, `reason`);
+    `node_name`, `gpus` and `slices` are those of replica 0. With `min_replicas` it is elastic: it runs with so many of
+    them up to all; 0: with all of them. `slices` names slices of GPUs (MIG), as `Launch` does.
     `output_root` is the root of its output among its project's stored trees; empty: it left no file, or none is stored.
     `output_error` says what of its output is not stored, and why. `output_folder` is where it lies on the host where it
     ran, for jobs that run there too; empty: in no folder.
@@ -242,7 +244,9 @@ class Job(BaseModel):
     gate = models.CharField(max_length=10, blank=True, choices=[(gate.value, gate.value) for gate in Gate])
     node_name = models.CharField(max_length=253, blank=True)
     gpus = models.JSONField(default=list)
+    slices = models.JSONField(default=list)
     replica_count = models.PositiveIntegerField(default=1)
+    min_replicas = models.PositiveIntegerField(default=0)
     replicas = models.JSONField(default=list)
 
     state = models.CharField(
@@ -284,6 +288,9 @@ class Job(BaseModel):
             ),
             models.Index(
                 fields=["state"], name="live_limited_jobs", condition=models.Q(is_live=True, idle_limit_s__isnull=False)
+            ),
+            models.Index(
+                fields=["state"], name="live_elastic_jobs", condition=models.Q(is_live=True, min_replicas__gt=0)
             ),
             models.Index(fields=["finished_at"], name="jobs_with_files", condition=models.Q(files_deleted_at=None)),
             models.Index(fields=["state"], name="jobs_with_unstored_log", condition=models.Q(log_stored_at=None)),

@@ -12,6 +12,7 @@ from compute.workers import (
     observe,
     probes,
     releases,
+    resizes,
     stops,
 )
 from core.tasks import Queue, task
@@ -58,6 +59,19 @@ def stop_jobs() -> None:
 def evict_jobs() -> None:
     """Stop the jobs whose workload was evicted."""
     stops.evict_jobs()
+
+
+@task(
+    "compute.resize",
+    queue=Queue.WATCH,
+    every_s=1.0,
+    on=("scheduler.workload_placed", "scheduler.workload_evicted"),
+    find_work=resizes.find_elastic,
+    on_each_host=True,
+)
+def resize_jobs() -> None:
+    """Let elastic jobs run with the replicas that are placed."""
+    resizes.resize_jobs()
 
 
 @task("compute.probe", queue=Queue.WATCH, every_s=30.0, on_each_host=True)

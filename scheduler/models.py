@@ -7,6 +7,7 @@ from django.db import models
 
 from core.orm import BaseModel
 from scheduler.engine.calibration import LATE, LIKELY
+from scheduler.engine.snapshot import MigStrategy
 from scheduler.engine.states import WorkloadState
 
 FIRST_POD = "0"
@@ -119,6 +120,12 @@ class Node(BaseModel):
     is_drained = models.BooleanField(default=False)
     is_simulated = models.BooleanField(default=False)
     labels = models.JSONField(default=dict)
+    mig_strategy = models.CharField(
+        max_length=10,
+        choices=[(strategy.value, strategy.value) for strategy in MigStrategy],
+        default=MigStrategy.OFF,
+    )
+    mig = models.JSONField(default=dict)
     max_pods = models.PositiveBigIntegerField(null=True)
     revision = models.PositiveBigIntegerField(default=1)
 
@@ -236,6 +243,7 @@ class Workload(BaseModel):
 class Placement(BaseModel):
     """The capacity that one pod holds: `gpus` lists pairs of device index and thousandths of that device.
 
+    `slices` names the slices of devices that it holds (MIG), as the engine does.
     The rows of a workload exist exactly as long as its pods hold capacity, so the sum over all rows is what is in use.
     `evicting_since` is when the pod was evicted. `saved_at_s` is when its job told of its last checkpoint, in seconds
     since 1970; 0: of none. `is_claimed`: the app that runs jobs knows of it.
@@ -249,6 +257,7 @@ class Placement(BaseModel):
     cpu_millicores = models.PositiveBigIntegerField(default=0)
     memory_bytes = models.PositiveBigIntegerField(default=0)
     gpus = models.JSONField(default=list)
+    slices = models.JSONField(default=list)
     is_claimed = models.BooleanField(default=False)
     evicting_since = models.DateTimeField(null=True)
     saved_at_s = models.PositiveBigIntegerField(default=0)

@@ -56,6 +56,8 @@ class ResourceKind:
     - Each question to one that `is_remote` is a call over a network, and counted there: jobs are started several at a
       time, so `start` of its drivers does not use the database, and logs of silent jobs are read less often.
     - `shares_gpus` says whether a resource with this config gives jobs parts of a GPU, or whole ones only.
+    - One that `bursts_gpus` lets a job use more of its GPU than its share, up to its limit, while nobody else does.
+    - One that `resizes_gangs` starts and stops single replicas of a job that runs (`ResizesJobs`).
     """
 
     name: str
@@ -76,6 +78,8 @@ class ResourceKind:
     opens_ports: bool = False
     is_remote: bool = False
     shares_gpus: Callable[[Config], bool] = lambda _: True
+    bursts_gpus: bool = False
+    resizes_gangs: bool = False
     keep_ended: timedelta = timedelta(days=14)
 
     def mountable_on(self, host: str) -> frozenset[SourceKind]:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import asdict
 from typing import Any
 
 from django.http.response import HttpResponseBase
@@ -29,6 +30,8 @@ from compute.services import (
     templates,
     trials,
 )
+from compute.services.jobs import Placing
+from compute.services.submissions import Submission
 from core import bounds, streaming
 from core.pagination import Cursor, Limit, Page, paginate
 from scheduler.selectors.answers import find_proof
@@ -119,7 +122,7 @@ def list_jobs(
 def submit_job(request: ApiRequest, body: schemas.JobIn) -> Status[dict[str, Any]]:
     """Submit one job. It is queued, and says why as long as it waits."""
     project = get_project(actor=request.actor, name=body.project)
-    wanted = submissions.Submission(**body.model_dump(exclude={"project"}))
+    wanted = _submission_of(body)
     job = submissions.submit_job(actor=request.actor, project=project, wanted=wanted)
     return Status(201, _job_out(job_selectors.get_job(actor=request.actor, name=job.name)))
 
@@ -128,7 +131,7 @@ def submit_job(request: ApiRequest, body: schemas.JobIn) -> Status[dict[str, Any
 def try_job(request: ApiRequest, body: schemas.JobIn) -> trials.Trial:
     """Say whether a job would start now, or when and where, and whom it would stop. Nothing changes."""
     project = get_project(actor=request.actor, name=body.project)
-    wanted = submissions.Submission(**body.model_dump(exclude={"project"}))
+    wanted = _submission_of(body)
     return trials.try_job(actor=request.actor, project=project, wanted=wanted)
 
 
@@ -282,6 +285,15 @@ def rerun_job(request: ApiRequest, name: str, body: schemas.RerunIn) -> Status[d
     return Status(201, _job_out(job_selectors.get_job(actor=request.actor, name=new.name)))
 
 
+_PLACING = set(schemas.PlacingIn.model_fields)
+
+
+def _submission_of(body: schemas.JobIn) -> Submission:
+    return Submission(
+        **body.model_dump(exclude={"project"} | _PLACING), placing=Placing(**body.model_dump(include=_PLACING))
+    )
+
+
 def _job_out(job: Job, idle: IdleState | None = None) -> dict[str, Any]:
     spec = job_selectors.get_spec(job)
     waits = job.workload.reason if job.state == "pending" and job.workload is not None else ""
@@ -306,6 +318,8 @@ def _job_out(job: Job, idle: IdleState | None = None) -> dict[str, Any]:
         "node": job.node_name,
         "gpus": job.gpus,
         "replica_count": job.replica_count,
+        "slices": job.slices,
+        **asdict(spec.placing),
         "command": spec.command if isinstance(spec.command, str) else " ".join(spec.command),
         "image": spec.image,
         "code": job_selectors.code_of(spec),

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Literal
 
 from ninja import Schema
 from pydantic import Base64Bytes, Field
@@ -107,6 +107,8 @@ class SimulatedNodeIn(BodySchema):
     gpus: int = Field(0, ge=0, le=64)
     gpu_model: str = Field("Simulated GPU", max_length=100)
     gpu_memory_bytes: bounds.Quantity = Field(32 * 2**30, gt=0)
+    mig_strategy: Literal["off", "dynamic"] = Field("off", description="`dynamic`: GPUs are cut as jobs ask.")
+    labels: Labels = {}
 
 
 class ResourceIn(BodySchema):
@@ -190,6 +192,14 @@ class JobOut(Schema):
     node: str
     gpus: list[list[int]]
     replica_count: int
+    min_replicas: int = Field(description="With so many of its replicas it runs too; 0: with all of them, or none.")
+    gpu_memory_bytes: int = Field(description="The share of a GPU that it asks for by memory; 0: it asks otherwise.")
+    gpu_limit_milli: int = Field(description="How much of its GPU it may use while nobody else does; 0: its share.")
+    mig_profile: str = Field(description="The slice of a GPU that it asks for; empty: it asks otherwise.")
+    slices: list[str] = Field(description="The slices of GPUs that it holds.")
+    node_labels: list[str] = Field(description="Its nodes have one of them; empty: any node.")
+    required_level: str = Field(description="All replicas run on nodes with one value of this label.")
+    preferred_level: str = Field(description="The same where it is possible.")
     command: str
     image: str | None
     code: str = Field(description="The hash of the code that came with it; empty: none did.")
@@ -228,6 +238,7 @@ class ReplicaOut(Schema):
 
     node: str
     gpus: list[list[int]]
+    slices: list[str] = []
     state: str = ""
     reason: str = ""
 
@@ -303,7 +314,35 @@ class IdleGpusOut(Schema):
     text: str
 
 
-class JobIn(BodySchema):
+class PlacingIn(BodySchema):
+    """What a job asks of GPUs and nodes besides its size."""
+
+    gpu_memory_bytes: bounds.Quantity = Field(
+        0, description="A share of one GPU by memory, in place of GPUs by number; at least 100 MB."
+    )
+    gpu_limit_milli: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="How much of its GPU it may use while nobody else does, in thousandths; 0: its share.",
+    )
+    mig_profile: bounds.Name = Field("", description="A slice of one GPU (MIG), as `2g.10gb`, in place of GPUs.")
+    node_labels: list[bounds.Name] = Field(
+        [], max_length=20, description="`key=value`: its nodes have one of them; empty: any node."
+    )
+    required_level: bounds.Name = Field(
+        "", description="A label of nodes, such as that of a rack: all replicas run on nodes with one value of it."
+    )
+    preferred_level: bounds.Name = Field("", description="The same where it is possible.")
+    min_replicas: int = Field(
+        0,
+        ge=0,
+        le=bounds.MAX_REPLICAS,
+        description="It starts with so many of its replicas, and grows while others need nothing; 0: with all of them.",
+    )
+
+
+class JobIn(PlacingIn):
     """A job to submit. `data` names commits, which it reads on a cache site of its resource.
 
     One that is not ready there is requested, and the job waits for it with the place in line that it has now.

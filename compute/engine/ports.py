@@ -40,7 +40,8 @@ class NodeFacts:
     """One node as the driver sees it, less what others hold of it (`foreign`).
 
     `unconfined_reason`: why its jobs have no sandbox; empty: they have one. `max_pods`: how many jobs and replicas it
-    takes at once, however small they are; None: any number.
+    takes at once, however small they are; None: any number. `mig_strategy` says how its GPUs are given out in slices:
+    `off`, `dynamic` (cut as jobs come), or `mixed`, cut beforehand: then `mig` maps profiles to their numbers.
     """
 
     name: str
@@ -52,6 +53,8 @@ class NodeFacts:
     unconfined_reason: str = ""
     foreign: ForeignUse = ForeignUse()
     max_pods: int | None = None
+    mig_strategy: str = "off"
+    mig: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,10 +97,11 @@ class GpuShare:
 
 @dataclass(frozen=True)
 class Replica:
-    """Where one replica of a gang runs."""
+    """Where one replica of a gang runs. `slices` as in `Launch`."""
 
     node_name: str
     gpus: tuple[GpuShare, ...] = ()
+    slices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,8 @@ class Launch:
 
     `peers` are the replicas 1, 2, ... of a gang; all else is said of replica 0. CPU and memory are those of each.
     `evictions` is how often the job was evicted before: to a driver each of its runs is a job of its own.
+    `slices` names the slices of GPUs that it got (MIG): `0:3g.20gb@4` by device, profile and first memory slice, or
+    `3g.20gb` where slices are cut beforehand.
     `checkpoint` is the folder in which it keeps checkpoints; None: it keeps none.
     `token` fences: reports carry it back, so that an answer about an older job of the same name is never believed.
     """
@@ -134,6 +140,7 @@ class Launch:
     evictions: int = 0
     peers: tuple[Replica, ...] = ()
     checkpoint: CheckpointFolder | None = None
+    slices: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -143,7 +150,7 @@ class Launch:
     @property
     def replicas(self) -> tuple[Replica, ...]:
         """Where all replicas run, by rank."""
-        return (Replica(self.node_name, self.gpus), *self.peers)
+        return (Replica(self.node_name, self.gpus, self.slices), *self.peers)
 
 
 class ReportState(StrEnum):
@@ -282,6 +289,17 @@ class RunsCommands(Protocol):
         """Run a command where a replica of a job runs, and yield what it prints; something every few seconds.
 
         Raises JobNotRunning, CommandRefused and ResourceUnreachable, all of them before it returns.
+        """
+
+
+@runtime_checkable
+class ResizesJobs(Protocol):
+    """A driver that can start and stop single replicas of a job that runs."""
+
+    def resize(self, name: str, replicas: Sequence[Replica]) -> None:
+        """Let a job go on with just these replicas, by rank. It may be repeated; nothing happens to one that has ended.
+
+        Raises ResourceUnreachable.
         """
 
 

@@ -14,6 +14,7 @@ CLAIM = "compute.claim"
 """Items are placements."""
 PREPARE, START, EXPLAIN, RECORD = "compute.prepare", "compute.start", "compute.explain_end", "compute.record_job"
 STORE_LOG, WATCH_IDLE, NOTE_GPU_USE = "compute.store_log", "compute.watch_idle", "compute.note_gpu_use"
+RESIZE = "compute.resize"
 """Items are jobs."""
 STORE_CHECKPOINT, DELETE_CHECKPOINT = "compute.store_checkpoint", "compute.delete_checkpoint"
 """Items are checkpoints."""
@@ -34,6 +35,7 @@ _JOB_WORK: Mapping[str, str] = {
     STORE_LOG: "store the log of this job",
     WATCH_IDLE: "see whether this job is used",
     NOTE_GPU_USE: "note what this job uses of its GPUs",
+    RESIZE: "change how many replicas of this job run",
 }
 
 

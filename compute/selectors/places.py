@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from compute.engine.placing import Placing
 from compute.engine.states import JobState
 from compute.models import Template
 from compute.selectors import start_forecasts
@@ -34,6 +35,7 @@ class NewJob:
     name: str = ""
     count: int = 1
     replicas: int = 1
+    placing: Placing = Placing()
     is_preemptible: bool = True
     priority: int = priorities.DEFAULT
     timeout_s: float | None = None
@@ -53,9 +55,11 @@ class NewJob:
             "created_at": clock.now(),
             "evictions": 0,
             "replica_count": self.replicas,
+            **({"gpu_milli": 0} if self.placing.has_own_gpu else {}),
             "priority": self.priority,
             "is_preemptible": self.is_preemptible,
             "template_id": template.pk,
+            "spec__placing": self.placing.to_json(),
             "spec__command": self.command,
             "spec__env__NEARLINE_FLOW": self.flow,
             "spec__env__NEARLINE_STEP": self.step,

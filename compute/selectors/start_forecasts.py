@@ -10,10 +10,12 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+from compute.engine.placing import Placing
 from compute.engine.states import JobState
 from compute.models import Job, Template
 from compute.selectors import run_times
 from compute.selectors.locality import sites_by_resource
+from compute.selectors.pod_sets import placing_of
 from compute.selectors.run_times import RunHistory
 from core import clock
 from datasets.selectors import locality
@@ -29,7 +31,7 @@ _COLUMNS = (
     *run_times.COLUMNS,
     *("name", "title", "workload_id", "resource_id", "resource__name", "template_id", "project__name", "created_at"),
     *("cpu_millicores", "memory_bytes", "gpu_milli", "priority", "is_preemptible", "evictions", "replica_count"),
-    *("spec__commits", "spec__fallbacks", "spec__pools"),
+    *("spec__commits", "spec__fallbacks", "spec__pools", "spec__placing"),
 )
 
 
@@ -197,17 +199,19 @@ class Forecaster:
         return self._outlooks.of_probe(self._probe(job, there, arrival))
 
     def _probe(self, job: JobFacts, there: JobFacts, arrival: DataArrival | None) -> Probe:
+        placing = Placing.read(job["spec__placing"])
         ready_in_s = 0.0 if arrival is None or arrival.is_ready else arrival.ready_in_s
         return Probe(
             project_id=job["project_id"],
             resource_id=there["resource_id"],
             cpu_millicores=there["cpu_millicores"],
             memory_bytes=there["memory_bytes"],
-            gpu_milli=there["gpu_milli"],
+            gpu_milli=0 if placing.has_own_gpu else there["gpu_milli"],
             # Elsewhere it would be submitted anew.
             enqueued_at=job["created_at"] if there is job else clock.now(),
             run_times=self._history.predict(there, there["template_name"]),
             replicas=job["replica_count"],
+            placing=placing_of(placing),
             priority=job["priority"],
             is_preemptible=job["is_preemptible"],
             instead_of=_id_of(job),

@@ -8,10 +8,14 @@ from accounts.actor import Actor
 from accounts.selectors import get_project
 from compute.adapters import drivers
 from compute.engine.mounts import SourceKind, describe_kinds
+from compute.engine.placing import Placing
 from compute.errors import TemplateNotFound
 from compute.models import Resource, Template
+from compute.selectors.pod_sets import placing_of
 from core import hosts
 from core.prepared import prepared
+from scheduler.selectors import nodes as node_selectors
+from scheduler.services.workloads import PodSet
 
 
 def list_templates(*, actor: Actor, project: str | None = None) -> QuerySet[Template]:
@@ -67,6 +71,42 @@ def describe_gang_mismatch(template: Template, replicas: int) -> str:
         return ""
     why = f"a resource of kind {kind.name} runs each job on one node."
     return f"{template.full_name} cannot run {replicas} replicas: {why}"
+
+
+def describe_placing_mismatch(template: Template, placing: Placing, replicas: int) -> str:
+    """Say why jobs of a template cannot be placed as one asks; empty when they can. Needs the resource at hand.
+
+    Raises InvalidJobSpec for what contradicts itself.
+    """
+    placing.check(gpu_milli=0 if placing.has_own_gpu else template.gpu_milli, replicas=replicas)
+    return describe_gang_mismatch(template, replicas) or describe_unplaceable(
+        template.resource,
+        placing,
+        replicas,
+        PodSet(
+            cpu_millicores=template.cpu_millicores,
+            memory_bytes=template.memory_bytes,
+            gpu_milli=0 if placing.has_own_gpu else template.gpu_milli,
+            **placing_of(placing),
+        ),
+    )
+
+
+def describe_unplaceable(resource: Resource, placing: Placing, replicas: int, pods: PodSet) -> str:
+    """Say why a resource cannot place jobs as one asks; empty when it can."""
+    if placing == Placing():
+        return ""
+    kind = drivers.get_kind(resource.kind)
+    if placing.gpu_memory_bytes and not kind.shares_gpus(resource.config):
+        return f"{resource.name} gives whole GPUs only."
+    if placing.gpu_limit_milli and not kind.bursts_gpus:
+        return f"{resource.name} cannot let a job use more of a GPU than its share, so that it takes no limit above it."
+    if placing.is_elastic(replicas) and not kind.resizes_gangs:
+        return f"{resource.name} cannot change how many replicas of a job run: leave out the least number of them."
+    levels = {placing.required_level, placing.preferred_level} - {""}
+    if levels and (unknown := sorted(levels - node_selectors.list_levels(resource.pk))):
+        return f"No node of {resource.name} has the label {unknown[0]}, by which replicas would be kept together."
+    return node_selectors.describe_unservable(resource_id=resource.pk, resource=resource.name, pods=pods)
 
 
 def describe_checkpoint_mismatch(template: Template) -> str:

@@ -15,12 +15,13 @@ from accounts.services import secrets
 from compute import permissions, signals
 from compute.engine.job_spec import JobSpec
 from compute.engine.mounts import HostFolder, Mount, SourceKind, Tree, source_from_json, source_to_json
+from compute.engine.placing import Placing
 from compute.engine.ports import OutputReader
 from compute.engine.states import HOLDING, IDLE, Gate, JobState, ReasonCode
 from compute.errors import InvalidJobSpec, JobNameTaken, TemplateNotFound, UnmountableSource
 from compute.models import Job, JobEvent, Template
 from compute.selectors import grace_periods, known_jobs
-from compute.selectors.templates import describe_checkpoint_mismatch, describe_gang_mismatch, describe_mismatch
+from compute.selectors.templates import describe_checkpoint_mismatch, describe_mismatch, describe_placing_mismatch
 from compute.services import checkpoints, journal, queueing
 from core import clock, orm, priorities, tasks
 from core.deadlocks import repeated_after_deadlock
@@ -35,6 +36,7 @@ __all__ = [
     "JobSpec",
     "Mount",
     "OutputReader",
+    "Placing",
     "SourceKind",
     "Tree",
     "cancel_job",
@@ -103,7 +105,9 @@ def submit_many(
         # What is behind a gate is known once that is opened.
         at_hand = replace(request.spec, data=()) if request.gate else request.spec
         _check_mounts(at_hand, templates[request.template_id])
-        if fault := describe_gang_mismatch(templates[request.template_id], request.spec.replicas):
+        if fault := describe_placing_mismatch(
+            templates[request.template_id], request.spec.placing, request.spec.replicas
+        ):
             raise InvalidJobSpec(fault)
         if request.spec.checkpoint and (fault := describe_checkpoint_mismatch(templates[request.template_id])):
             raise InvalidJobSpec(fault)
@@ -219,8 +223,9 @@ def _new_job(actor: Actor, request: JobRequest, template: Template) -> Job:
         template_name=template.full_name,
         cpu_millicores=template.cpu_millicores,
         memory_bytes=template.memory_bytes,
-        gpu_milli=template.gpu_milli,
+        gpu_milli=0 if request.spec.placing.has_own_gpu else template.gpu_milli,
         replica_count=request.spec.replicas,
+        min_replicas=request.spec.placing.min_replicas if request.spec.placing.is_elastic(request.spec.replicas) else 0,
         priority=request.priority,
         is_preemptible=request.is_preemptible,
         grace_period_s=request.spec.grace_period_s,

@@ -8,7 +8,7 @@ from compute.engine.ports import ClusterFacts, ForeignUse, NodeFacts
 from compute.models import Resource, ResourceState
 from core import clock
 from scheduler.services import nodes
-from scheduler.services.nodes import GpuReport, NodeReport
+from scheduler.services.nodes import GpuReport, MigStrategy, NodeReport
 
 _LONGEST_NAME = 253
 
@@ -57,4 +57,6 @@ def _report_of(node: NodeFacts) -> NodeReport:
         is_ready=node.is_ready,
         labels=node.labels,
         max_pods=node.max_pods,
+        mig_strategy=MigStrategy(node.mig_strategy),
+        mig=node.mig,
     )

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from compute.engine.placing import Placing
 from compute.models import Job
 from compute.selectors import locality
+from compute.selectors.pod_sets import placing_of
 from scheduler.services import workloads
 from scheduler.services.workloads import PodSet, WorkloadRequest
 
@@ -49,6 +51,7 @@ def _workload_of(job: Job, missing_bytes: Mapping[str, int] | None) -> WorkloadR
                 cpu_millicores=job.cpu_millicores,
                 memory_bytes=job.memory_bytes,
                 gpu_milli=job.gpu_milli,
+                **placing_of(Placing.read(job.spec.get("placing"))),
             ),
         ],
         resource_id=job.resource_id,

@@ -10,14 +10,17 @@ from dataclasses import dataclass, replace
 from accounts.actor import Actor
 from compute.adapters import drivers
 from compute.engine.holders import Amounts, fits
+from compute.engine.placing import Placing
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
 from compute.models import Resource, Template
 from compute.selectors import capacity, templates
 from compute.selectors import resources as resource_selectors
+from compute.selectors.pod_sets import placing_of
 from compute.services import confinement
 from core import units
 from core.units import ONE_GPU
 from scheduler.selectors import pools
+from scheduler.services.workloads import PodSet
 
 _CPU_MILLICORES, _MEMORY_BYTES = 1000, 2**30
 _MOST_NAMED = 5
@@ -37,6 +40,7 @@ class Ask:
     resource: str = ""
     pools: Sequence[str] = (pools.DEFAULT,)
     replicas: int = 1
+    placing: Placing = Placing()
     needs_image: bool = False
     reads_data: bool = False
     keeps_checkpoints: bool = False
@@ -112,7 +116,8 @@ def _fit(actor: Actor, ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -
     amounts = Amounts(template.cpu_millicores, template.memory_bytes, template.gpu_milli)
     if not any(fits(amounts, node, []) for node in nodes):
         return f"{resource.name} has no node with {_in_words(amounts)}."
-    return template
+    pods = PodSet(amounts.cpu_millicores, amounts.memory_bytes, amounts.gpu_milli, **placing_of(ask.placing))
+    return templates.describe_unplaceable(resource, ask.placing, ask.replicas, pods) or template
 
 
 def _faults(actor: Actor, ask: Ask, resource: Resource) -> Iterator[str]:
@@ -154,14 +159,14 @@ def _stored(ask: Ask, resource: Resource) -> Template | None:
 
 
 def _made(ask: Ask, resource: Resource, nodes: Sequence[Amounts]) -> Template:
-    cpu_millicores, memory_bytes = _share_of(ask.gpu_milli, nodes)
+    cpu_millicores, memory_bytes = _share_of(ask.gpu_milli or ask.placing.nominal_milli, nodes)
     template = Template(
         resource=resource,
         cpu_millicores=cpu_millicores if ask.cpu_millicores is None else ask.cpu_millicores,
         memory_bytes=memory_bytes if ask.memory_bytes is None else ask.memory_bytes,
         gpu_milli=ask.gpu_milli,
     )
-    parts = [f"{ask.gpu_milli / ONE_GPU:g}-gpu"]
+    parts = [ask.placing.size_name or f"{ask.gpu_milli / ONE_GPU:g}-gpu"]
     if ask.cpu_millicores is not None:
         parts.append(f"{ask.cpu_millicores / 1000:g}-cpu")
     if ask.memory_bytes is not None:

@@ -20,6 +20,7 @@ from accounts.permissions import Permission, require
 from compute import permissions, signals
 from compute.engine.job_spec import DEFAULT_GRACE_PERIOD_S, is_safe_name
 from compute.engine.mounts import Mount, Tree, source_from_json
+from compute.engine.placing import Placing
 from compute.engine.states import Gate
 from compute.errors import CodeNotFound, InvalidJobSpec, JobBelongsToRun, JobNameTaken
 from compute.models import Job, Template
@@ -62,7 +63,8 @@ class Submission:
     stands for one of them. Without a command its image runs what it is made for. `secrets` names secrets of the
     project, which the job gets as variables.
     `code` is the root of a tree that was uploaded as code; the job finds it in its working directory.
-    `replicas` is how often the command runs at once, each as large as the template. `timeout_s` is how long a run of it
+    `replicas` is how often the command runs at once, each as large as the template. `placing` is what it asks of GPUs
+    and nodes besides. `timeout_s` is how long a run of it
     may take; None: as long as it likes. `idle_limit_s` is how long it may be idle; the shorter of that and what its
     project rules holds. `grace_period_s` is the time that it has between SIGTERM and SIGKILL. `ports`
     are those on which it listens; with `jupyter` it runs a Jupyter on the first of them, by its own command or the
@@ -95,6 +97,7 @@ class Submission:
     is_preemptible: bool = True
     priority: int = priorities.DEFAULT
     replicas: int = 1
+    placing: Placing = Placing()
     timeout_s: float | None = None
     idle_limit_s: float | None = None
     grace_period_s: float = DEFAULT_GRACE_PERIOD_S
@@ -136,6 +139,7 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
         commits=tuple(dataset.commit.pk for dataset in datasets),
         code=Mount("code", Tree(code.dataset_id, code.root)) if code is not None else None,
         replicas=wanted.replicas,
+        placing=wanted.placing,
         timeout_s=wanted.timeout_s,
         grace_period_s=wanted.grace_period_s,
         checkpoint=f"job:{job_id}" if wanted.checkpoints else "",
@@ -199,6 +203,7 @@ def find_template(*, actor: Actor, project: Project, wanted: Submission) -> Temp
 
     Raises TemplateNotFound, ResourceUnconfined, NoResourceFits and InvalidJobSpec.
     """
+    wanted.placing.check(gpu_milli=wanted.gpu_milli or 0, replicas=wanted.replicas)
     size = (wanted.gpu_milli, wanted.cpu_millicores, wanted.memory_bytes)
     if wanted.resource and (wanted.pool or wanted.pools):
         raise InvalidJobSpec("A resource is in one pool: name either it, or pools.")
@@ -210,6 +215,7 @@ def find_template(*, actor: Actor, project: Project, wanted: Submission) -> Temp
             resource=wanted.resource,
             pools=_pools_of(project, wanted),
             replicas=wanted.replicas,
+            placing=wanted.placing,
             needs_image=bool(wanted.image) or not wanted.command.strip(),
             reads_data=bool(wanted.data),
             keeps_checkpoints=wanted.checkpoints,
@@ -220,6 +226,8 @@ def find_template(*, actor: Actor, project: Project, wanted: Submission) -> Temp
     if size != (None, None, None) or wanted.resource or wanted.pool or wanted.pools:
         raise InvalidJobSpec("A template says the size and the resource already: name either it, or these.")
     template = shapes.get_template(actor=actor, full_name=wanted.template, ports=wanted.ports, volumes=wanted.volumes)
+    if fault := templates.describe_placing_mismatch(template, wanted.placing, wanted.replicas):
+        raise InvalidJobSpec(fault)
     if not wanted.command.strip() and templates.ignores_image(template):
         raise InvalidJobSpec("The command is empty.")
     return template
@@ -252,14 +260,14 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
     if spec.pools:
         shape = Submission(
             pools=spec.pools,
-            gpu_milli=job.gpu_milli,
+            gpu_milli=job.gpu_milli or None,
             cpu_millicores=spec.own_cpu_millicores,
             memory_bytes=spec.own_memory_bytes,
         )
     elif job.template_id is None:
         shape = Submission(
             resource=job.resource.name,
-            gpu_milli=job.gpu_milli,
+            gpu_milli=job.gpu_milli or None,
             cpu_millicores=job.cpu_millicores,
             memory_bytes=job.memory_bytes,
         )
@@ -278,6 +286,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
         jupyter=spec.jupyter,
         volumes=spec.volumes,
         replicas=spec.replicas,
+        placing=spec.placing,
         timeout_s=spec.timeout_s,
         idle_limit_s=job.idle_limit_s,
         grace_period_s=spec.grace_period_s,

@@ -38,6 +38,7 @@ def try_job(*, actor: Actor, project: Project, wanted: Submission) -> Trial:
         commits=commits,
         timeout_s=wanted.timeout_s,
         replicas=wanted.replicas,
+        placing=wanted.placing,
         is_preemptible=wanted.is_preemptible,
         priority=wanted.priority,
     ).facts_at(template)

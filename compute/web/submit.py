@@ -16,6 +16,7 @@ from compute.adapters.form_fields import MOST_CORES, MOST_GPUS
 from compute.models import Resource, Template
 from compute.selectors import resources, templates
 from compute.services import submissions, trials
+from compute.services.jobs import Placing
 from compute.services.submissions import Submission
 from core import bounds, priorities, units
 from core.errors import PlatformError
@@ -66,6 +67,55 @@ class JobForm(forms.Form):
         max_value=bounds.MAX_REPLICAS,
         initial=1,
         help_text="More than one run together as a gang, on a cluster or simulated nodes.",
+    )
+    min_replicas = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=bounds.MAX_REPLICAS,
+        label="Replicas at least",
+        help_text="With so many it starts, and grows while others need nothing; left empty, with all of them.",
+    )
+    gpu_memory = SizeField(
+        most=bounds.MAX_QUANTITY,
+        required=False,
+        label="Memory of a GPU",
+        widget=forms.TextInput(attrs={"placeholder": "10 GiB"}),
+        help_text="A share of one GPU by its memory, in place of GPUs.",
+    )
+    mig_profile = forms.CharField(
+        max_length=30,
+        required=False,
+        label="MIG profile",
+        widget=forms.TextInput(attrs={"placeholder": "2g.10gb"}),
+        help_text="A slice of one GPU, in place of GPUs.",
+    )
+    gpu_limit = forms.FloatField(
+        required=False,
+        min_value=0.001,
+        max_value=1,
+        label="GPU limit",
+        help_text="How much of its GPU it may use while nobody else does: 0.8. Left empty, its share.",
+    )
+    node_labels = forms.CharField(
+        max_length=2000,
+        required=False,
+        label="Labels of nodes",
+        widget=forms.TextInput(attrs={"placeholder": "gpu=a100, gpu=h100"}),
+        help_text="Its nodes have one of them.",
+    )
+    required_level = forms.CharField(
+        max_length=253,
+        required=False,
+        label="All replicas in one",
+        widget=forms.TextInput(attrs={"placeholder": "topology.kubernetes.io/rack"}),
+        help_text="A label of nodes: all replicas run where it has one value.",
+    )
+    preferred_level = forms.CharField(
+        max_length=253,
+        required=False,
+        label="Better in one",
+        widget=forms.TextInput(attrs={"placeholder": "topology.kubernetes.io/rack"}),
+        help_text="The same, where it is possible.",
     )
     simulated_duration_s = forms.FloatField(
         required=False, min_value=0, initial=60, label="Seconds", help_text="How long it takes on a simulated node."
@@ -162,6 +212,15 @@ def _submission_of(form: JobForm, project: Project) -> Submission:
         data=said["reads"],
         start_early=said["start_early"],
         replicas=said["replicas"] or 1,
+        placing=Placing(
+            gpu_memory_bytes=said["gpu_memory"] or 0,
+            gpu_limit_milli=_milli(said["gpu_limit"]) or 0,
+            mig_profile=said["mig_profile"].strip(),
+            node_labels=tuple(said["node_labels"].replace(",", " ").split()),
+            required_level=said["required_level"].strip(),
+            preferred_level=said["preferred_level"].strip(),
+            min_replicas=said["min_replicas"] or 0,
+        ),
         simulated_duration_s=Submission.simulated_duration_s if duration_s is None else duration_s,
         checkpoints=said["checkpoints"],
         is_preemptible=said["is_preemptible"],

@@ -47,7 +47,7 @@ _EARLY_DATA = "NEARLINE_EARLY_DATA"
 _LAUNCHED = (
     *journal.LOCKED_FIELDS,
     *("project_id", "name", "spec", "kind", "node_name", "cpu_millicores", "memory_bytes", "gpus", "evictions"),
-    *("replica_count", "replicas", "checkpoint_id"),
+    *("replica_count", "min_replicas", "replicas", "slices", "checkpoint_id"),
     *("submitted_by", "resource__name", "resource__kind", "resource__host", "resource__unconfined_reason"),
     *("resource__credentials", "project__name"),
 )
@@ -145,11 +145,21 @@ def _begin(
 
 def _placed(job: Job, places: Sequence[ClaimedPlacement]) -> dict[str, object]:
     """Note in a job where it was placed, and return the columns that say so."""
-    fields: dict[str, object] = {"node_name": places[0].node_name, "gpus": places[0].gpus}
-    if job.replica_count > 1:
-        fields["replicas"] = [{"node": place.node_name, "gpus": place.gpus} for place in places]
+    fields = placed_fields(job, places)
     for column, value in fields.items():
         setattr(job, column, value)
+    return fields
+
+
+def placed_fields(job: Job, places: Sequence[ClaimedPlacement]) -> dict[str, object]:
+    """Return the columns of a job that say where it was placed."""
+    fields: dict[str, object] = {"node_name": places[0].node_name, "gpus": places[0].gpus}
+    if places[0].slices:
+        fields["slices"] = places[0].slices
+    if job.replica_count > 1:
+        fields["replicas"] = [
+            {"node": place.node_name, "gpus": place.gpus, "slices": place.slices, "pod": place.pod} for place in places
+        ]
     return fields
 
 
@@ -251,7 +261,8 @@ def _launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
         gpus=_shares(job.gpus),
         secrets=values,
         evictions=job.evictions,
-        peers=tuple(Replica(node, _shares(gpus)) for node, gpus in job.places[1:]),
+        slices=tuple(job.slices),
+        peers=replicas_of(job)[1:],
         checkpoint=checkpoint,
     )
 
@@ -259,6 +270,11 @@ def _launch_of(job: Job, checkpoint: CheckpointFolder | None) -> Launch:
 def _early_data(spec: JobSpec) -> str:
     tokens = {name: caches.sign_reader(copy_id) for name, copy_id in spec.early.items()}
     return json.dumps({"url": str(settings.NEARLINE.url), "tokens": tokens})
+
+
+def replicas_of(job: Job) -> tuple[Replica, ...]:
+    """Return where the replicas of a placed gang run; none for a job without."""
+    return tuple(Replica(each["node"], _shares(each["gpus"]), tuple(each.get("slices", ()))) for each in job.replicas)
 
 
 def _shares(gpus: Sequence[Sequence[int]]) -> tuple[GpuShare, ...]:

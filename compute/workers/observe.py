@@ -47,6 +47,7 @@ _RUN_BROKEN = _RUN_OVER - {JobState.SUCCEEDED}
 _NO_RUN = {
     "node_name": "",
     "gpus": [],
+    "slices": [],
     "replicas": [],
     "starts": 0,
     "lease_expires_at": None,

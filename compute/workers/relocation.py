@@ -96,6 +96,7 @@ def _ask_of(job: Job) -> Ask:
         memory_bytes=spec.own_memory_bytes,
         pools=spec.pools,
         replicas=spec.replicas,
+        placing=spec.placing,
         needs_image=bool(spec.image) or not spec.command,
         reads_data=bool(spec.commits),
         keeps_checkpoints=bool(spec.checkpoint),

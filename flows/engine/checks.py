@@ -27,6 +27,7 @@ from flows.engine.spec import (
     Retries,
     StepSpec,
     TemplateChoice,
+    Topology,
 )
 from flows.errors import InvalidExpression
 
@@ -58,6 +59,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "compute": TemplateChoice,
     "retries": Retries,
     "grid": GridRange,
+    "topology": Topology,
 }
 
 

@@ -1,7 +1,7 @@
 """What can be read of a flow file that is partly wrong, so that the rest of it is checked all the same."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
@@ -45,7 +45,7 @@ class Needs:
     """What one step asks for by names that only the platform knows, each with its place. Impossible names are left out.
 
     `takes_default`: it names no template. `reads_steps`: it reads what other steps left. `early`:
-    where it says that it starts early.
+    where it says that it starts early. `placing` is what it asks of GPUs and nodes.
     """
 
     path: Path
@@ -57,6 +57,7 @@ class Needs:
     reads_steps: bool
     has_image: bool
     replicas: int = 1
+    placing: Mapping[str, object] = field(default_factory=dict)
     grace_period_s: float = 0.0
     keeps_checkpoints: bool = False
     early: Sequence[Path] = ()
@@ -99,6 +100,7 @@ def needs_of(draft: Draft) -> Needs:
         reads_steps=bool(draft.read.after),
         has_image=bool(draft.read.image),
         replicas=draft.read.replicas,
+        placing=draft.read.placing,
         grace_period_s=draft.read.grace_period,
         keeps_checkpoints=draft.read.checkpoints,
         early=[(*place, "start") for place, item in datasets if _text(item, "start") == "early"],

@@ -30,7 +30,7 @@ from pydantic import (
 from core import bounds
 from core.errors import InvalidInput
 from core.priorities import DEFAULT, Priority
-from core.units import parse_duration
+from core.units import ONE_GPU, parse_bytes, parse_duration
 from flows.engine.places import Fallback
 from flows.engine.states import FailureKind
 
@@ -69,6 +69,15 @@ def _seconds(value: object) -> object:
         raise ValueError(error.message) from error
 
 
+def _bytes(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str):
+        return value
+    try:
+        return parse_bytes(value)
+    except InvalidInput as error:
+        raise ValueError(error.message) from error
+
+
 def _text(value: object) -> object:
     if isinstance(value, bool):
         return str(value).lower()
@@ -78,6 +87,11 @@ def _text(value: object) -> object:
 _DURATION_SCHEMA = {"anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}], "examples": ["30s", "1h", 90]}
 Seconds = Annotated[
     FiniteFloat, Field(ge=0), BeforeValidator(_seconds), WithJsonSchema({**_DURATION_SCHEMA, "title": "Duration"})
+]
+Bytes = Annotated[
+    NonNegativeInt,
+    BeforeValidator(_bytes),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 0}], "examples": ["10GiB"]}),
 ]
 StepName = Annotated[
     str,
@@ -204,6 +218,15 @@ class GridRange(_Model):
     """Evenly spaced, or evenly spaced in their logarithms."""
 
 
+class Topology(_Model):
+    """A label of nodes, such as `topology.kubernetes.io/rack`, of which all replicas find one value."""
+
+    required: str = ""
+    """All replicas run on nodes with one value of this label, or none does."""
+    preferred: str = ""
+    """The same where it is possible."""
+
+
 def template_entries(value: object) -> object:
     """Write out the short forms of `compute`: one template, or texts instead of mappings."""
     items = [value] if isinstance(value, str | dict) else value
@@ -298,6 +321,18 @@ class StepSpec(_Model):
     """How it chooses among its templates: in turn, where it is forecast to be done first, or where it costs least."""
     replicas: PositiveInt = Field(1, le=bounds.MAX_REPLICAS)
     """How many replicas of the command run together as a gang, each as large as the template. All start, or none."""
+    min_replicas: NonNegativeInt = Field(0, le=bounds.MAX_REPLICAS)
+    """With so many replicas it starts; it grows while others need nothing, and gives back first. 0: all, or none."""
+    gpu_memory: Bytes = 0
+    """A share of one GPU by its memory, as `10GiB`, in place of the template's GPUs."""
+    mig: str = ""
+    """A slice of one GPU (MIG) by its profile, as `2g.10gb`, in place of the template's GPUs."""
+    gpu_limit: Annotated[FiniteFloat, Field(ge=0, le=1)] = 0.0
+    """How much of its GPU it may use while nobody else does, as `0.8`; 0: no more than its share."""
+    node_labels: tuple[str, ...] = ()
+    """Labels of nodes, `key=value`, of which its nodes have one; empty: any node."""
+    topology: Topology = Topology()
+    """Labels of nodes, such as that of a rack, of which all replicas find one value."""
     priority: Priority = DEFAULT
     """Of a project's jobs the higher go first, and may take the place of lower preemptible ones; a number or a name."""
     preemptible: bool = True
@@ -316,6 +351,19 @@ class StepSpec(_Model):
     """Parameters with several values, or a range of them: it runs once for every combination."""
     simulated_duration: Seconds = 5.0
     """How long it takes on simulated nodes, which run nothing."""
+
+    @property
+    def placing(self) -> dict[str, object]:
+        """Return what it asks of GPUs and nodes besides its template, by compute's names."""
+        return {
+            "gpu_memory_bytes": self.gpu_memory,
+            "gpu_limit_milli": round(ONE_GPU * self.gpu_limit),
+            "mig_profile": self.mig,
+            "node_labels": self.node_labels,
+            "required_level": self.topology.required,
+            "preferred_level": self.topology.preferred,
+            "min_replicas": self.min_replicas,
+        }
 
 
 class FlowSpec(_Model):

@@ -11,7 +11,9 @@ from accounts.actor import Actor
 from accounts.models import Project
 from accounts.permissions import require
 from accounts.selectors import list_secrets
+from compute.errors import InvalidJobSpec
 from compute.selectors import grace_periods, templates
+from compute.services.jobs import Placing
 from core import clock
 from core.errors import PlatformError
 from datasets.selectors import datasets as dataset_selectors
@@ -147,10 +149,19 @@ def _check_mounts(needs: Needs, known: Mapping[str, "Template"]) -> Iterator[Fin
                 yield Finding(path, "unmountable", f"{fault} Choose a template of another resource.")
         if fault := templates.describe_gang_mismatch(template, needs.replicas):
             yield Finding((*needs.path, "replicas"), "no_gangs", f"{fault} Choose a template of a cluster.")
+        elif fault := _placing_fault(template, needs):
+            yield Finding(needs.path, "unplaceable", f"'{needs.step}' cannot run on {template.full_name}: {fault}")
         if needs.keeps_checkpoints and (fault := templates.describe_checkpoint_mismatch(template)):
             yield Finding((*needs.path, "checkpoints"), "no_checkpoints", fault)
         if needs.early and (fault := templates.describe_early_mismatch(template)):
             yield from (Finding(path, "no_early_start", fault) for path in needs.early)
+
+
+def _placing_fault(template: "Template", needs: Needs) -> str:
+    try:
+        return templates.describe_placing_mismatch(template, Placing.read(needs.placing), needs.replicas)
+    except InvalidJobSpec as error:
+        return error.message
 
 
 def _dataset_fault(actor: Actor, reference: str) -> str:

@@ -8,7 +8,7 @@ from compute.selectors import jobs as job_selectors
 from compute.selectors import outputs as output_selectors
 from compute.selectors import templates
 from compute.selectors.states import JobState
-from compute.services.jobs import HostFolder, JobSpec, Mount, Tree, source_from_json
+from compute.services.jobs import HostFolder, JobSpec, Mount, Placing, Tree, source_from_json
 from core import hosts
 from flows.engine import names, references
 from flows.engine.expressions import Value
@@ -66,6 +66,7 @@ class JobSpecs:
             grace_period_s=said.grace_period,
             checkpoint=f"step:{step.pk}" if said.checkpoints else "",
             replicas=said.replicas,
+            placing=Placing.read(said.placing),
             simulated_duration_s=said.simulated_duration,
             code=self._code,
         )

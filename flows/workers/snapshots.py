@@ -13,6 +13,7 @@ from compute.selectors import capacity, jobs, places, templates
 from compute.selectors.jobs import JobStatus
 from compute.selectors.places import NewJob
 from compute.selectors.states import JobState
+from compute.services.jobs import Placing
 from core import isolation, tasks
 from core.prepared import prepared
 from datasets.selectors import locality
@@ -445,6 +446,7 @@ def _new_job(run: Run, said: StepSpec, count: int) -> NewJob:
         commits=[run.datasets[data.dataset]["commit"] for data in said.data],
         count=count,
         replicas=said.replicas,
+        placing=Placing.read(said.placing),
         priority=said.priority,
         is_preemptible=said.preemptible,
         timeout_s=said.timeout,

@@ -6,7 +6,7 @@ hand-overs never wait for it.
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from core.units import ONE_GPU
 from scheduler.engine import calibration
 from scheduler.engine.calibration import Correction, Levels, Score, Started
 from scheduler.engine.forward import GRAIN, NEVER, Forward, StartForecast
+from scheduler.engine.pod_sets import PodSet
 from scheduler.engine.queues import GPU
 from scheduler.engine.run_times import UNKNOWN, RunTimes
 from scheduler.engine.snapshot import NEARLINE, JobView, PodState, QueueView, Snapshot
@@ -35,7 +36,8 @@ __all__ = ["UNKNOWN", "RunTimes", "Share", "StartForecast", "WaitClass"]
 class Probe:
     """A job as it would be submitted in `in_s` seconds to a resource, `instead_of` a workload where that is named.
 
-    A gang is `replicas` pods of this size. `id` names one that is submitted already and joins the queue then.
+    A gang is `replicas` pods of this size. `placing` holds what else its `PodSet` says, by name. `id` names one that is
+    submitted already and joins the queue then.
     It has the place in line that a workload has which was enqueued at `enqueued_at`.
     """
 
@@ -47,6 +49,7 @@ class Probe:
     enqueued_at: datetime
     run_times: RunTimes
     replicas: int = 1
+    placing: Mapping[str, Any] = field(default_factory=dict)
     priority: int = 50
     is_preemptible: bool = True
     instead_of: str | None = None
@@ -376,23 +379,20 @@ def _names(forward: Forward, start: StartForecast) -> list[str]:
 
 
 def _workload_of(probe: Probe, queue_id: str) -> Workload:
-    pods = {
-        "name": "",
-        "count": probe.replicas,
-        "min_count": probe.replicas,
-        "cpu_millicores": probe.cpu_millicores,
-        "memory_bytes": probe.memory_bytes,
-        "gpu_milli": probe.gpu_milli,
-        "gpu_memory_bytes": 0,
-        "node_labels": [],
-    }
+    pods = PodSet(
+        count=probe.replicas,
+        cpu_millicores=probe.cpu_millicores,
+        memory_bytes=probe.memory_bytes,
+        gpu_milli=probe.gpu_milli,
+        **probe.placing,
+    )
     known_id = {"pk": probe.id} if probe.id else {}
     return Workload(
         **known_id,
         project_id=probe.project_id,
         queue_id=queue_id,
         resource_id=probe.resource_id,
-        pod_sets=[pods],
+        pod_sets=[pods.to_json()],
         has_many_pods=probe.replicas > 1,
         priority=probe.priority,
         is_preemptible=probe.is_preemptible,

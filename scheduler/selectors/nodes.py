@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from accounts.actor import Actor
+from scheduler.engine.ledger import NodeLedger
+from scheduler.engine.mig import find_geometry
+from scheduler.engine.pod_sets import PodSet
 from scheduler.errors import NodeNotFound
 from scheduler.models import Node
+from scheduler.selectors import snapshots
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,31 @@ def find_simulated_pools() -> frozenset[str]:
     """Return the names of the pools in which some nodes are simulated."""
     pools = Node.objects.filter(is_simulated=True, pool__isnull=False).order_by()
     return frozenset(pools.values_list("pool__name", flat=True).distinct())
+
+
+def describe_unservable(*, resource_id: str, resource: str, pods: PodSet) -> str:
+    """Say why no node of a resource could ever run such pods, were it empty; empty: one could, or no node is known."""
+    views = snapshots.view_nodes(Node.objects.filter(resource_id=resource_id))
+    request = snapshots.request_of_pods(pods.to_json())
+    if not views or any(NodeLedger(view, 0, []).fits(request, now=True) for view in views):
+        return ""
+    if request.node_labels is not None and not any(view.bears(request.node_labels) for view in views):
+        labels = " or ".join(sorted(f"{key}={value}" for key, value in request.node_labels))
+        return f"No node of {resource} has the label {labels}."
+    if pods.mig_profile:
+        return f"No node of {resource} can give a slice {pods.mig_profile} of a GPU to such a job."
+    return f"No node of {resource} is large enough for the job, even when it is empty."
+
+
+def can_be_cut(model: str, memory_bytes: int) -> bool:
+    """Whether it is known how a GPU of a model, with so much memory, is cut into slices (MIG)."""
+    return find_geometry(model, memory_bytes >> 20) is not None
+
+
+def list_levels(resource_id: str) -> frozenset[str]:
+    """Return the labels that the nodes of a resource have: by them pods can be kept together."""
+    rows = Node.objects.filter(resource_id=resource_id).order_by().values_list("labels", flat=True)
+    return frozenset(key for labels in rows for key in labels)
 
 
 def get_node(*, actor: Actor, node_id: str) -> Node:

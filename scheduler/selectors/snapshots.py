@@ -17,16 +17,19 @@ from core import clock, orm, tasks
 from core.garbage import not_collected
 from core.prepared import prepared
 from core.units import ONE_GPU
+from scheduler.engine.mig import find_geometry
 from scheduler.engine.resources import Quota
 from scheduler.engine.snapshot import (
     GroupView,
     JobView,
+    MigStrategy,
     NodeView,
     PodSetView,
     PodState,
     PodView,
     QueueView,
     Request,
+    TopologyConstraint,
     WorkRules,
 )
 from scheduler.engine.states import HOLDING, LIVE, WorkloadState
@@ -49,6 +52,14 @@ _STUCK_AFTER = timedelta(minutes=5)
 
 _UNCHANGED: Mapping[str, QueueView] = MappingProxyType({})
 _ONE_POD = GroupView((PodSetView("", 1),))
+
+
+@lru_cache(maxsize=100)
+def _one_pod_set(name: str, min_count: int, required: str, preferred: str) -> GroupView:
+    """Return a structure of one set of pods. Equal ones are one object."""
+    levels = tuple(dict.fromkeys(filter(None, (required, preferred))))
+    wish = TopologyConstraint(levels, required or None, preferred or None) if levels else None
+    return GroupView((PodSetView(name, min_count, wish),))
 
 
 @dataclass(frozen=True)
@@ -102,6 +113,7 @@ class _Row(NamedTuple):
     pod: str
     node_id: str
     gpus: str
+    slices: str
     held_since: datetime
     evicting_since: datetime | None
     saved_at_s: int
@@ -262,7 +274,8 @@ class SnapshotReader:
             state, stuck_at = _state_of(row, now)
             due_at = min((at for at in (due_at, stuck_at) if at is not None), default=None)
             node = self._nodes.get(row.node_id)
-            devices = tuple(name for name in _names(row.gpus) if node is not None and name in node.device_names)
+            known = () if node is None else node.device_names
+            devices = tuple(name for name in _names(row.gpus, row.slices) if name.partition(":")[0] in known)
             pod = replace(pods[row.pod], state=state, node_id=None if node is None else row.node_id, devices=devices)
             if state is not PodState.RUNNING and self._reservations.find(pod, job.id) is not None:
                 apart.append(replace(job, id=row.placement_id, pods=(pod,), structure=_ONE_POD))
@@ -304,8 +317,10 @@ def _parsed(text: str) -> Any:
 
 
 @lru_cache(maxsize=10_000)
-def _names(gpus: str) -> tuple[str, ...]:
-    """Return the names of the devices that a placement holds."""
+def _names(gpus: str, slices: str) -> tuple[str, ...]:
+    """Return the names of the devices that a placement holds, or of the slices that were cut for it."""
+    if names := json.loads(slices):
+        return tuple(name for name in names if ":" in name)
     return tuple(str(index) for index, _ in json.loads(gpus))
 
 
@@ -316,11 +331,12 @@ def _live(states: Collection[str]) -> QuerySet[Any, tuple[Any, ...]]:
         pod_sets_text=Cast("pod_sets", text),
         missing_bytes_text=Cast("missing_bytes", text),
         gpus=Cast("placements__gpus", text),
+        slices=Cast("placements__slices", text),
     ).values_list(
         *("pk", "queue_id", "resource_id", "pod_sets_text", "has_many_pods", "priority", "is_preemptible"),
         *("enqueued_at", "requeued_at", "placed_at", "evictions", "name", "title", "missing_bytes_text", "state"),
         *("reason_code", "reason", "answer_id", "placements__pk", "placements__pod", "placements__node_id", "gpus"),
-        *("placements__created_at", "placements__evicting_since", "placements__saved_at_s"),
+        *("slices", "placements__created_at", "placements__evicting_since", "placements__saved_at_s"),
     )
 
 
@@ -388,6 +404,11 @@ def _is_on(job: JobView, node_ids: Collection[str]) -> bool:
     )
 
 
+def view_nodes(nodes: QuerySet[Node]) -> list[NodeView]:
+    """Return nodes as the engine sees them."""
+    return [_view_node(node) for node in nodes.prefetch_related("gpus").order_by("pk")]
+
+
 def view_queue(queue: Queue) -> QueueView:
     """Return a queue as the engine sees it. The project should be loaded.
 
@@ -453,6 +474,7 @@ def request_of(  # noqa: PLR0917 (by position, as it is asked for each pod)
     resource_id: str = "",
     node_labels: tuple[tuple[str, str], ...] = (),
     missing_bytes: tuple[tuple[str, int], ...] = (),
+    mig_profile: str = "",
 ) -> Request:
     """Return what a pod asks for as the engine sees it; without a resource, of any nodes. Equal ones are one object."""
     whole, rest = divmod(gpu_milli, ONE_GPU)
@@ -460,6 +482,7 @@ def request_of(  # noqa: PLR0917 (by position, as it is asked for each pod)
         gpus=whole,
         share_milli=rest,
         share_mib=-(-gpu_memory_bytes // _MIB),
+        mig=((mig_profile, 1),) if mig_profile else (),
         cpu_millicores=cpu_millicores,
         memory_bytes=memory_bytes,
         pool=resource_id,
@@ -475,13 +498,18 @@ def _device_names(node: Node) -> frozenset[str]:
 
 def _view_node(node: Node) -> NodeView:
     gpus = node.gpus.all()
+    device_mib = min((gpu.memory_bytes // _MIB or _NOMINAL_MIB for gpu in gpus), default=0)
+    is_cut = node.mig_strategy == MigStrategy.DYNAMIC and len(models := {gpu.model for gpu in gpus}) == 1
     return NodeView(
         id=node.pk,
         name=node.name,
         cpu_millicores=node.cpu_millicores,
         memory_bytes=node.memory_bytes,
         devices=tuple(sorted(gpu.index for gpu in gpus)),
-        device_mib=min((gpu.memory_bytes // _MIB or _NOMINAL_MIB for gpu in gpus), default=0),
+        device_mib=device_mib,
+        mig_strategy=MigStrategy(node.mig_strategy),
+        mig=node.mig,
+        geometry=find_geometry(next(iter(models)), device_mib) if is_cut else None,
         pool=node.resource_id,
         pool_name=node.resource_name,
         labels=node.labels,
@@ -524,17 +552,28 @@ def _pods_of(workload: Workload | _Row) -> tuple[PodView, ...]:
 
 
 def _structure_of(workload: Workload | _Row) -> GroupView:
+    if len(workload.pod_sets) == 1:
+        (pods,) = workload.pod_sets
+        levels = (pods.get("required_level", ""), pods.get("preferred_level", ""))
+        return _one_pod_set(pods["name"], pods["min_count"], *levels)
     return GroupView(tuple(PodSetView(pods["name"], pods["min_count"]) for pods in workload.pod_sets))
 
 
 def _request_of(pods: Mapping[str, Any], workload: Workload | _Row) -> Request:
-    missing_bytes = workload.missing_bytes
+    return request_of_pods(pods, workload.resource_id, workload.missing_bytes)
+
+
+def request_of_pods(
+    pods: Mapping[str, Any], resource_id: str = "", missing_bytes: Mapping[str, int] | None = None
+) -> Request:
+    """Return what each pod of a set asks for (`PodSet.to_json`) as the engine sees it."""
     return request_of(
         pods["gpu_milli"],
         pods["cpu_millicores"],
         pods["memory_bytes"],
         pods["gpu_memory_bytes"],
-        workload.resource_id,
+        resource_id,
         tuple((label, value) for label, value in pods["node_labels"]) if pods["node_labels"] else (),
         tuple(sorted(missing_bytes.items())) if missing_bytes else (),
+        pods.get("mig_profile", ""),
     )

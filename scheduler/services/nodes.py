@@ -10,8 +10,11 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from core import tasks
+from scheduler.engine.snapshot import MigStrategy
 from scheduler.models import Gpu, Node, Placement
 from scheduler.services import pool_members, queues
+
+__all__ = ["GpuReport", "MigStrategy", "NodeReport"]
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +31,7 @@ class GpuReport:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """What one node offers to workloads."""
+    """What one node offers to workloads. With `mixed` slices `mig` maps profiles to their numbers."""
 
     name: str
     cpu_millicores: int
@@ -37,6 +40,8 @@ class NodeReport:
     is_ready: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
     max_pods: int | None = None
+    mig_strategy: MigStrategy = MigStrategy.OFF
+    mig: Mapping[str, int] = field(default_factory=dict)
 
 
 @transaction.atomic
@@ -60,6 +65,8 @@ def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, no
             is_simulated=is_simulated,
             labels=dict(report.labels),
             max_pods=report.max_pods,
+            mig_strategy=report.mig_strategy,
+            mig=dict(report.mig),
         )
         for report in nodes
     }
@@ -100,7 +107,17 @@ def set_drained(*, actor: Actor, node: Node, is_drained: bool) -> Node:
     return node
 
 
-_FACTS = ("resource_name", "cpu_millicores", "memory_bytes", "is_ready", "is_simulated", "labels", "max_pods")
+_FACTS = (
+    "resource_name",
+    "cpu_millicores",
+    "memory_bytes",
+    "is_ready",
+    "is_simulated",
+    "labels",
+    "max_pods",
+    "mig_strategy",
+    "mig",
+)
 
 Device = tuple[int, str, str, int]
 

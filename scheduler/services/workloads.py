@@ -15,32 +15,17 @@ from core import clock, orm, tasks
 from core.prepared import insert, prepared
 from core.units import ONE_GPU
 from scheduler.engine.decisions import StopCode
+from scheduler.engine.pod_sets import PodSet
 from scheduler.engine.states import WORKLOAD, WorkloadState
 from scheduler.errors import InvalidRequest
 from scheduler.models import PastPlacement, Placement, Reservation, Workload
 from scheduler.selectors.workloads import ENQUEUED
 from scheduler.services import pool_members, queues
 
+__all__ = ["ClaimedPlacement", "PodSet", "WorkloadPods", "WorkloadRequest"]
+
 _SAVED_EVERY_S = 10
-
-
-@dataclass(frozen=True)
-class PodSet:
-    """Pods of one kind, and what each of them asks for. Fewer than `min_count` (None: `count`) are worth nothing.
-
-    `gpu_milli` is below 1000 for a fraction of one device, else a multiple of 1000 for whole devices of one node;
-    `gpu_memory_bytes` asks for a share of one device by its memory instead. A node must bear one of `node_labels`, if
-    there are any.
-    """
-
-    cpu_millicores: int
-    memory_bytes: int
-    gpu_milli: int = 0
-    gpu_memory_bytes: int = 0
-    name: str = ""
-    count: int = 1
-    min_count: int | None = None
-    node_labels: Sequence[tuple[str, str]] = ()
+_AMOUNTS = ("gpu_milli", "cpu_millicores", "memory_bytes")
 
 
 @dataclass(frozen=True)
@@ -67,12 +52,17 @@ class WorkloadRequest:
 
 @dataclass(frozen=True)
 class ClaimedPlacement:
-    """Where a pod of a workload runs: a node and, as pairs of index and thousandths, devices of it."""
+    """Where a pod of a workload runs: a node and, as pairs of index and thousandths, devices of it.
+
+    `slices` names the slices of devices that it got (MIG): `0:3g.20gb@4` by device, profile and start, or `3g.20gb`
+    where slices were cut beforehand.
+    """
 
     workload_id: str
     pod: str
     node_name: str
     gpus: Sequence[Sequence[int]]
+    slices: Sequence[str] = ()
 
 
 def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
@@ -98,7 +88,7 @@ def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
                 cpu_millicores=sum(pods.count * pods.cpu_millicores for pods in request.pod_sets),
                 memory_bytes=sum(pods.count * pods.memory_bytes for pods in request.pod_sets),
                 gpu_milli=sum(pods.count * pods.gpu_milli for pods in request.pod_sets),
-                pod_sets=[_pod_set_as_json(pods) for pods in request.pod_sets],
+                pod_sets=[pods.to_json() for pods in request.pod_sets],
                 has_many_pods=sum(pods.count for pods in request.pod_sets) > 1,
                 resource_id=request.resource_id,
                 missing_bytes=None if request.missing_bytes is None else dict(request.missing_bytes),
@@ -169,7 +159,11 @@ def claim_placements(placement_ids: Collection[str]) -> list[ClaimedPlacement]:
         unclaimed += _locked_unclaimed(list(others.values_list("pk", flat=True)))
         unclaimed.sort(key=lambda row: (row.workload_id, _number_of(row.pod)))
     _placements.update({"is_claimed": True}, [row.pk for row in unclaimed])
-    return [ClaimedPlacement(row.workload_id, row.pod, row.node.name, row.gpus) for row in unclaimed]
+    return [_as_claimed(row) for row in unclaimed]
+
+
+def _as_claimed(row: Placement) -> ClaimedPlacement:
+    return ClaimedPlacement(row.workload_id, row.pod, row.node.name, row.gpus, row.slices)
 
 
 def _number_of(pod: str) -> tuple[str, int]:
@@ -181,7 +175,9 @@ def _number_of(pod: str) -> tuple[str, int]:
 @prepared
 def _locked_unclaimed(placement_ids: Collection[str]) -> QuerySet[Placement]:
     rows = Placement.objects.select_for_update(of=("self",)).filter(is_claimed=False, pk__in=placement_ids)
-    rows = rows.select_related("node", "workload").only("pod", "gpus", "node__name", "workload__has_many_pods")
+    rows = rows.select_related("node", "workload").only(
+        "pod", "gpus", "slices", "node__name", "workload__has_many_pods"
+    )
     return rows.order_by("pk")
 
 
@@ -204,10 +200,31 @@ def list_overdue() -> set[str]:
     )
 
 
-def list_terminating_pods() -> list[str]:
-    """Return the ids of the evicted placements of workloads that run on with their other pods."""
-    evicted = Placement.objects.filter(workload__has_many_pods=True, evicting_since__isnull=False)
-    return list(evicted.filter(workload__state=WorkloadState.PLACED).order_by("pk").values_list("pk", flat=True))
+@dataclass(frozen=True)
+class WorkloadPods:
+    """The pods of a workload that hold capacity and go on, and the ids of the placements that are evicted."""
+
+    places: Sequence[ClaimedPlacement]
+    evicted_ids: Sequence[str]
+
+
+def list_pods(workload_ids: Collection[str]) -> dict[str, WorkloadPods]:
+    """Return the pods of placed workloads, in the order of their names and numbers."""
+    rows = Placement.objects.filter(workload__in=workload_ids, workload__state=WorkloadState.PLACED)
+    found: dict[str, list[Placement]] = defaultdict(list)
+    for row in rows.select_related("node").order_by("pk"):
+        found[row.workload_id].append(row)
+    return {
+        workload_id: WorkloadPods(
+            [
+                _as_claimed(row)
+                for row in sorted(placements, key=lambda row: _number_of(row.pod))
+                if row.evicting_since is None
+            ],
+            [row.pk for row in placements if row.evicting_since is not None],
+        )
+        for workload_id, placements in found.items()
+    }
 
 
 @transaction.atomic(savepoint=False)
@@ -235,6 +252,7 @@ def requeue_many(workload_ids: Collection[str]) -> list[str]:
         Workload.objects.filter(pk__in=ids).update(
             state=WorkloadState.PENDING, placed_at=None, requeued_at=now, reason="", reason_code=""
         )
+        _count_asked(rows)
         for reservation in Reservation.objects.filter(workload__in=ids).select_related("node"):
             reasons = {"reason": reservation.reason, "reason_code": reservation.reason_code}
             Workload.objects.filter(pk=reservation.workload_id).update(**reasons)
@@ -245,12 +263,12 @@ def requeue_many(workload_ids: Collection[str]) -> list[str]:
 @transaction.atomic
 def requeue_pods(placement_ids: Collection[str]) -> None:
     """Requeue evicted pods that have stopped, of workloads that run on with their other pods."""
-    _end_placements(
-        Placement.objects.filter(
-            pk__in=placement_ids, evicting_since__isnull=False, workload__state=WorkloadState.PLACED
-        ),
-        are_several=True,
+    evicted = Placement.objects.filter(
+        pk__in=placement_ids, evicting_since__isnull=False, workload__state=WorkloadState.PLACED
     )
+    rows = list(Workload.objects.filter(pk__in=evicted.values("workload")).order_by("pk"))
+    _end_placements(evicted, are_several=True)
+    count_held(rows)
     tasks.enqueue_on_commit("scheduler.cycle")
 
 
@@ -310,6 +328,42 @@ def _placements_of(workload_ids: Collection[str]) -> QuerySet[Placement]:
     return Placement.objects.filter(workload__in=workload_ids)
 
 
+def count_held(rows: Sequence[Workload]) -> None:
+    """Count as what placed workloads hold what their pods got, where that is known only then.
+
+    It is of those that run with less than all of their pods, and of parts of GPUs by memory or in slices.
+    """
+    varying = [row for row in rows if _is_elastic(row) or any(map(_is_sized_late, row.pod_sets))]
+    if not varying:
+        return
+    held: dict[str, list[Placement]] = defaultdict(list)
+    for placement in Placement.objects.filter(workload__in=varying):
+        held[placement.workload_id].append(placement)
+    for row in varying:
+        row.gpu_milli = sum(milli for placement in held[row.pk] for _, milli in placement.gpus)
+        row.cpu_millicores = sum(placement.cpu_millicores for placement in held[row.pk])
+        row.memory_bytes = sum(placement.memory_bytes for placement in held[row.pk])
+    Workload.objects.bulk_update(varying, _AMOUNTS)
+
+
+def _count_asked(rows: Sequence[Workload]) -> None:
+    """Count as what elastic workloads ask for all of their pods again, once they wait."""
+    waiting = [row for row in rows if _is_elastic(row)]
+    for row in waiting:
+        for column in _AMOUNTS:
+            setattr(row, column, sum(pods["count"] * pods[column] for pods in row.pod_sets))
+    if waiting:
+        Workload.objects.bulk_update(waiting, _AMOUNTS)
+
+
+def _is_elastic(row: Workload) -> bool:
+    return row.has_many_pods and any(pods["min_count"] < pods["count"] for pods in row.pod_sets)
+
+
+def _is_sized_late(pods: Mapping[str, Any]) -> bool:
+    return bool(pods["gpu_memory_bytes"] or pods.get("mig_profile"))
+
+
 def _end_placements(placements: QuerySet[Placement], *, are_several: bool) -> None:
     """Delete placements. Of workloads with several pods, which come and go singly, each is kept for the history."""
     if are_several:
@@ -355,19 +409,6 @@ def _named(names: Collection[str]) -> QuerySet[Workload, tuple[str, str]]:
     return Workload.objects.filter(name__in=names).values_list("name", "pk")
 
 
-def _pod_set_as_json(pods: PodSet) -> dict[str, object]:
-    return {
-        "name": pods.name,
-        "count": pods.count,
-        "min_count": pods.count if pods.min_count is None else pods.min_count,
-        "cpu_millicores": pods.cpu_millicores,
-        "memory_bytes": pods.memory_bytes,
-        "gpu_milli": pods.gpu_milli,
-        "gpu_memory_bytes": pods.gpu_memory_bytes,
-        "node_labels": [list(label) for label in pods.node_labels],
-    }
-
-
 def _check(request: WorkloadRequest) -> None:
     if not request.pod_sets or len({pods.name for pods in request.pod_sets}) < len(request.pod_sets):
         raise InvalidRequest(f"'{request.name}' has no pods, or two sets of pods with one name.")
@@ -382,7 +423,7 @@ def _check_pods(name: str, pods: PodSet) -> None:
         raise InvalidRequest(f"'{name}' asks for no CPU, no memory or a negative amount of GPUs.")
     if pods.gpu_milli > ONE_GPU and pods.gpu_milli % ONE_GPU:
         raise InvalidRequest(f"'{name}' asks for {pods.gpu_milli / ONE_GPU:g} GPUs: more than one must be whole ones.")
-    if pods.gpu_milli and pods.gpu_memory_bytes:
-        raise InvalidRequest(f"'{name}' asks for GPUs by their number and by their memory: one of the two is enough.")
+    if sum(map(bool, (pods.gpu_milli, pods.gpu_memory_bytes, pods.mig_profile))) > 1:
+        raise InvalidRequest(f"'{name}' asks for GPUs in several ways: by number, by memory or by MIG profile.")
     if pods.count < 1 or not 0 <= (pods.count if pods.min_count is None else pods.min_count) <= pods.count:
         raise InvalidRequest(f"'{name}' asks for less than one pod, or needs more pods than it asks for.")

@@ -15,10 +15,12 @@ from core.signals import send_on_commit
 from core.units import ONE_GPU
 from scheduler import signals
 from scheduler.engine.decisions import Reserve, Start, Stop, Withdraw
-from scheduler.engine.snapshot import JobView, PodState
+from scheduler.engine.mig import read_slice
+from scheduler.engine.snapshot import JobView, NodeView, PodState
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Placement, Reservation, Workload
 from scheduler.selectors.snapshots import ClusterView, pod_name
+from scheduler.services import workloads
 from scheduler.services.workloads import ClaimedPlacement
 from scheduler.workers.receipts import CycleReceipts, record
 
@@ -78,7 +80,8 @@ def _find_only_start(batch: Sequence[Sequence[Move]], view: ClusterView) -> Star
     if len(batch) != 1 or len(batch[0]) != 1 or not isinstance(batch[0][0], Start):
         return None
     pods = view.jobs[batch[0][0].job_id].pods
-    is_plain = len(pods) == 1 and pods[0].state is PodState.PENDING and not pods[0].request.share_mib
+    request = pods[0].request
+    is_plain = len(pods) == 1 and pods[0].state is PodState.PENDING and not (request.share_mib or request.mig)
     return batch[0][0] if is_plain else None
 
 
@@ -89,8 +92,9 @@ def _place_alone(start: Start, view: ClusterView) -> Applied:
     workload holds the job first.
     """
     node = next(node for node in view.nodes if node.id == start.node_id)
-    placement = _placement(start, view.jobs[start.job_id], node.device_mib)
-    offer = ClaimedPlacement(placement.workload_id, placement.pod, node.name, placement.gpus)
+    placement = _placement(start, view.jobs[start.job_id], node)
+    gpus, slices = placement.gpus, placement.slices
+    offer = ClaimedPlacement(placement.workload_id, placement.pod, node.name, gpus, slices)
     answers = signals.workload_placing.send(sender=None, placement=offer)
     placement.is_claimed = any(is_claimed for _, is_claimed in answers)
     if not _placeable.update(_placed_now(), start.job_id, start.node_id, view.revisions[start.node_id]):
@@ -137,7 +141,7 @@ def _pending(workload_ids: Collection[str]) -> QuerySet[Workload]:
 
 
 def _evict(stops: Sequence[tuple[Workload, Stop]], receipts: CycleReceipts) -> int:
-    """Evict pods. They hold their capacity until they have stopped; a workload that loses all of them is evicted."""
+    """Evict pods. They hold their capacity until they have stopped; a workload that cannot go on is evicted whole."""
     stops = [(row, stop) for row, stop in stops if row.state == WorkloadState.PLACED]
     if not stops:
         return 0
@@ -145,13 +149,14 @@ def _evict(stops: Sequence[tuple[Workload, Stop]], receipts: CycleReceipts) -> i
     lost = {(row.pk, pod_name(stop.pod_id)) for row, stop in stops}
     several = {pk for pk, row in rows.items() if row.has_many_pods}
     held = Placement.objects.filter(workload__in=several, evicting_since=None).values_list("workload_id", "pod")
-    partly = {workload_id for workload_id, pod in (held if several else ()) if (workload_id, pod) not in lost}
+    left = [place for place in (held if several else ()) if place not in lost]
+    partly = {pk for pk in several if _goes_on(rows[pk], [pod for owner, pod in left if owner == pk])}
     for row, stop in stops:
         if row.pk not in partly:
             row.state = WorkloadState.TERMINATING
             row.reason, row.reason_code = stop.text, str(stop.code)
     for row in rows.values():
-        row.evictions += 1
+        row.evictions += row.pk not in partly
     Workload.objects.bulk_update(rows.values(), ["state", "reason", "reason_code", "evictions"])
     now = clock.now()
     Placement.objects.filter(workload__in=rows.keys() - partly, evicting_since=None).update(evicting_since=now)
@@ -164,6 +169,15 @@ def _evict(stops: Sequence[tuple[Workload, Stop]], receipts: CycleReceipts) -> i
         EVICTIONS.labels(stop.code).inc()
         log.info("scheduler.evicted", workload=row.pk, reason=str(stop.code), for_workload=stop.for_job)
     return len(rows)
+
+
+def _goes_on(row: Workload, pods: Sequence[str]) -> bool:
+    """Whether a workload runs on with these pods: fewer of a set than it needs are worth nothing.
+
+    The engine may move some pods of a gang and leave the others where they are.
+    """
+    names = [pod.rpartition("-")[0] for pod in pods]
+    return bool(pods) and all(names.count(each["name"]) >= each["min_count"] for each in row.pod_sets)
 
 
 def _withdraw(withdrawals: Sequence[Withdraw]) -> None:
@@ -193,8 +207,8 @@ def _reserve(reserves: Sequence[tuple[Workload, Reserve]], nodes: Mapping[str, N
         row = reservation.workload
         row.reason, row.reason_code, row.answer = reservation.reason, reservation.reason_code, None
     if pending:
-        workloads = [reservation.workload for reservation in pending.values()]
-        Workload.objects.bulk_update(workloads, ["reason", "reason_code", "answer"])
+        waiting = [reservation.workload for reservation in pending.values()]
+        Workload.objects.bulk_update(waiting, ["reason", "reason_code", "answer"])
     return len({row.workload_id for row in reservations})
 
 
@@ -208,10 +222,10 @@ def _place(starts: Sequence[tuple[Workload, Start]], view: ClusterView) -> int:
         if served := reserved - several:
             Reservation.objects.filter(workload__in=served).delete()
         _withdraw([Withdraw(row.pk, start.pod_id) for row, start in starts if row.pk in several])
-        devices_mib = {node.id: node.device_mib for node in view.nodes}
-        placements = [_placement(start, view.jobs[row.pk], devices_mib[start.node_id]) for row, start in starts]
+        nodes = {node.id: node for node in view.nodes}
+        placements = [_placement(start, view.jobs[row.pk], nodes[start.node_id]) for row, start in starts]
         insert(placements)
-        _count_gpu_memory(rows, placements)
+        workloads.count_held(list(rows.values()))
         _pending.update(_placed_now(), rows)
         send_on_commit(signals.workload_placed, workload_ids=list(rows))
     return len(rows)
@@ -220,25 +234,21 @@ def _place(starts: Sequence[tuple[Workload, Start]], view: ClusterView) -> int:
 _STARTABLE = frozenset({WorkloadState.PENDING, WorkloadState.PLACED})
 
 
-def _placement(start: Start, job: JobView, device_mib: int) -> Placement:
-    """Return the placement of a pod: of each device its index and the thousandths of it that are held."""
+def _placement(start: Start, job: JobView, node: NodeView) -> Placement:
+    """Return the placement of a pod: of each device its index and the thousandths of it that are held, and slices."""
     request = next(pod.request for pod in job.pods if pod.id == start.pod_id)
-    share_milli = -(-ONE_GPU * request.share_mib // device_mib) if request.share_mib else request.share_milli
+    slices = [part for name in start.devices if node.geometry and (part := read_slice(name, node.geometry))]
+    if slices and node.geometry:
+        gpus = [(int(part.device), node.geometry.charge_milli([part.profile])) for part in slices]
+    else:
+        by_memory = -(-ONE_GPU * request.share_mib // node.device_mib) if request.share_mib else 0
+        gpus = [(int(device), by_memory or request.share_milli or ONE_GPU) for device in start.devices]
     return Placement(
         workload_id=job.id,
         pod=pod_name(start.pod_id),
         node_id=start.node_id,
         cpu_millicores=request.cpu_millicores,
         memory_bytes=request.memory_bytes,
-        gpus=[(int(device), share_milli or ONE_GPU) for device in start.devices],
+        gpus=gpus,
+        slices=[part.name for part in slices] or [profile for profile, count in request.mig for _ in range(count)],
     )
-
-
-def _count_gpu_memory(rows: Mapping[str, Workload], placements: Sequence[Placement]) -> None:
-    """Count as GPUs of a workload what its shares by memory are on the devices that it got."""
-    for placement in placements:
-        row = rows[placement.workload_id]
-        if any(pods["gpu_memory_bytes"] for pods in row.pod_sets):
-            held = Placement.objects.filter(workload=row).values_list("gpus", flat=True)
-            row.gpu_milli = sum(milli for gpus in held for _, milli in gpus)
-            row.save(update_fields=["gpu_milli"])

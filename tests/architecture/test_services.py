@@ -45,12 +45,13 @@ LEFT = {
     "scheduler.workloads": {
         *(
             "claim_placements",
+            "count_held",
             "enqueue_many",
             "find_terminating",
             "find_unclaimed",
             "list_overdue",
             "list_terminating",
-            "list_terminating_pods",
+            "list_pods",
             "note_saved",
         ),
         *("find_unclaimed_on", "release_many", "requeue_many", "requeue_pods", "set_missing_bytes", "withdraw_many"),

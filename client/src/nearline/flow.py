@@ -70,11 +70,19 @@ class Flow:
         append_parameters: bool = False,
         fallback: str | None = None,
         replicas: int | None = None,
+        min_replicas: int | None = None,
+        gpu_memory: str | int | None = None,
+        mig: str | None = None,
+        gpu_limit: float | None = None,
+        node_labels: Sequence[str] = (),
+        topology: Mapping[str, str] | None = None,
         simulated_duration: str | float | None = None,
     ) -> Self:
         """Add a step. `datasets` are references, or mappings with `dataset`, `name` and `cached`.
 
         `fallback` says how it chooses among the templates in `compute`: `order`, `soonest` or `cheapest`.
+        `gpu_memory` or `mig` asks for a part of one GPU in place of the template's, `gpu_limit` for more of it while
+        nobody else uses it. `min_replicas` makes it elastic; `topology` has `required` and `preferred`.
         `priority` is a number or a name, such as `build`. What is not preemptible starts only within the quota.
         """
         if name in self._steps:
@@ -105,6 +113,12 @@ class Flow:
             append_parameters=append_parameters or None,
             fallback=fallback,
             replicas=replicas,
+            min_replicas=min_replicas,
+            gpu_memory=gpu_memory,
+            mig=mig,
+            gpu_limit=gpu_limit,
+            node_labels=list(node_labels),
+            topology=dict(topology or {}),
             simulated_duration=simulated_duration,
         )
         return self

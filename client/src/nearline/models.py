@@ -528,6 +528,14 @@ class Job(Record):
     finished_at: datetime | None = None
     is_unknown: bool = False
     replica_count: int = 1
+    min_replicas: int = 0
+    gpu_memory_bytes: int = 0
+    gpu_limit_milli: int = 0
+    mig_profile: str = ""
+    slices: tuple[str, ...] = ()
+    node_labels: tuple[str, ...] = ()
+    required_level: str = ""
+    preferred_level: str = ""
     replicas: tuple[Mapping[str, Any], ...] = ()
 
 

@@ -66,6 +66,12 @@ SUBMISSIONS = [
         ),
         {"replicas": 2, "gpu_milli": 1000, "env": {"RUNAI_SLEEP_SECS": "60"}},
     ),
+    (f"submit memory1 -i {QUICKSTART} --gpu-memory 4G -p team-a", {"gpu_memory_bytes": 4 * 10**9}),
+    (f"submit slice1 -i {QUICKSTART} --mig 2g.10gb -p team-a", {"mig_profile": "2g.10gb"}),
+    (
+        f"submit elastic1 -i {QUICKSTART} -g 1 --elastic --node-type dgx -p team-a",
+        {"gpu_milli": 1000, "replicas": 2, "min_replicas": 1, "node_labels": ["run.ai/type=dgx"]},
+    ),
 ]
 
 
@@ -269,7 +275,7 @@ def test_projects_nodes_and_what_is_held_of_them_are_listed(runai, server):
 
 
 def test_what_a_flag_cannot_mean_here_is_refused_by_name_and_nothing_is_asked(runai, server):
-    flags = ["--elastic", "--parallelism 2", "--completions 4", "--gpu-memory 4G", "--mig 1g.5gb", "--node-type=dgx"]
+    flags = ["--parallelism 2", "--completions 4"]
     flags += ["--working-dir /mydir", "--backoff-limit 3", "--ttl-after-finish 5s", "--cpu-limit 2", "--host-ipc"]
     flags += ["--memory-limit 4G", "--image-pull-policy Always", "--git-sync x", "--inference", "-t", "--attach"]
     for flag in flags:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from compute.engine.mounts import SourceKind
 from compute.engine.ports import (
@@ -20,6 +20,7 @@ from compute.engine.ports import (
     LogChunk,
     NodeFacts,
     OutputFile,
+    Replica,
     ReplicaReport,
     ReportState,
     UsageSample,
@@ -78,12 +79,7 @@ class SimulatedDriver:
             resource_id=self._resource_id,
             name=launch.name,
             token=launch.token,
-            node=", ".join(replica.node_name for replica in launch.replicas),
-            gpus="; ".join(
-                ", ".join(f"{share.index} ({units.format_gpus(share.milli)})" for share in replica.gpus)
-                for replica in launch.replicas
-            ).strip("; "),
-            replicas=len(launch.replicas),
+            **_places(launch.replicas),
             command=spec.command if isinstance(spec.command, str) else " ".join(spec.command),
             cpu_millicores=launch.cpu_millicores,
             memory_bytes=launch.memory_bytes,
@@ -93,6 +89,10 @@ class SimulatedDriver:
         )
         SimulatedJob.objects.bulk_create([job], ignore_conflicts=True)
         self._note_ends({launch.name: _end_of(job)[0]})
+
+    def resize(self, name: str, replicas: Sequence[Replica]) -> None:
+        """Note in the job's row where its replicas run now."""
+        self._jobs.filter(name=name, stopped_at=None).update(**_places(replicas))
 
     def list_jobs(self) -> Sequence[JobReport]:
         """Return how each live job stands by now."""
@@ -173,6 +173,19 @@ class SimulatedDriver:
         with self._changed:
             self._ends.update(ends)
             self._changed.notify_all()
+
+
+def _places(replicas: Sequence[Replica]) -> dict[str, Any]:
+    """Return the columns that say where replicas run."""
+    gpus = (
+        ", ".join(replica.slices or (f"{share.index} ({units.format_gpus(share.milli)})" for share in replica.gpus))
+        for replica in replicas
+    )
+    return {
+        "node": ", ".join(replica.node_name for replica in replicas),
+        "gpus": "; ".join(gpus).strip("; "),
+        "replicas": len(replicas),
+    }
 
 
 def _end_of(job: SimulatedJob) -> tuple[datetime, EndCause]:

@@ -61,7 +61,15 @@ def launch_from_json(value: Json) -> Launch:
     if checkpoint is not None:
         tree = checkpoint["tree"]
         checkpoint = CheckpointFolder(checkpoint["name"], tree and Tree(**tree))
-    return Launch(**{**value, "spec": JobSpec.from_json(value["spec"]), "gpus": gpus, "checkpoint": checkpoint})
+    return Launch(
+        **{
+            **value,
+            "spec": JobSpec.from_json(value["spec"]),
+            "gpus": gpus,
+            "slices": tuple(value["slices"]),
+            "checkpoint": checkpoint,
+        }
+    )
 
 
 def nodes_to_json(nodes: Sequence[NodeFacts]) -> list[Json]:

@@ -69,7 +69,15 @@ def test_all_replicas_of_a_job_are_placed_and_started_together_and_told_one_by_o
 
         assert (running.state, running.node_name, running.gpu_held_milli) == ("running", "n-1", 3000)
         assert running.replicas == [
-            {"node": f"n-{number}", "gpus": [[0, 1000]], "state": "running", "reason": ""} for number in (1, 2, 3)
+            {
+                "node": f"n-{number}",
+                "gpus": [[0, 1000]],
+                "slices": [],
+                "pod": f"replica-{number - 1}",
+                "state": "running",
+                "reason": "",
+            }
+            for number in (1, 2, 3)
         ]
         page = browser.get("/jobs/ring/").content.decode()
         assert [name in page for name in ("n-1", "n-2", "n-3", "3 replicas")] == [True] * 4

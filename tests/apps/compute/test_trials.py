@@ -9,10 +9,11 @@ import pytest
 from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import Project
+from compute.engine.placing import Placing
 from compute.models import Job
 from compute.services import resources, submissions, trials
 from compute.services.submissions import Submission
-from compute.workers import launches, observe, stops
+from compute.workers import launches, observe, resizes, stops
 from core import clock, tasks
 from scheduler.models import Forecast, Queue, Reservation, Workload
 from scheduler.services import queues
@@ -61,6 +62,7 @@ def turn(lab) -> None:
         observe.observe_resource(resource_id=lab.pk)
         cycle.run_once()
         launches.start_placed_jobs()
+        resizes.resize_jobs()
         if facts() == before:
             return
     raise AssertionError("it does not come to rest")
@@ -68,7 +70,7 @@ def turn(lab) -> None:
 
 def facts() -> list[tuple]:
     """Return all that may change without an end: jobs, workloads and reservations."""
-    jobs = Job.objects.order_by("pk").values_list("name", "state", "evictions", "node_name")
+    jobs = Job.objects.order_by("pk").values_list("name", "state", "evictions", "node_name", "replicas")
     workloads = Workload.objects.order_by("pk").values_list("name", "state", "evictions")
     return [*jobs, *workloads, *Reservation.objects.order_by("pk").values_list("workload", "node")]
 
@@ -79,8 +81,8 @@ def ends() -> list[datetime]:
     return sorted(job.started_at + timedelta(seconds=job.spec["simulated_duration_s"]) for job in running)
 
 
-def submit(project, template: str, name: str, seconds: float, *, is_preemptible: bool = True) -> None:
-    wanted = Submission(template, "true", name, simulated_duration_s=seconds, is_preemptible=is_preemptible)
+def submit(project, template: str, name: str, seconds: float, **more) -> None:
+    wanted = Submission(template, "true", name, simulated_duration_s=seconds, **more)
     submissions.submit_job(actor=SYSTEM, project=project, wanted=wanted)
 
 
@@ -122,6 +124,64 @@ def test_what_a_trial_tells_is_what_then_happens(seed, at_noon):
         turn(lab)
     assert trial.outlook.likely_at == job.started_at
     assert list(trial.outlook.nodes) == ([job.node_name] if job.node_name else [])
+
+
+def any_ask(dice: random.Random) -> dict[str, object]:
+    """Return what a job may ask for beside a template: parts of GPUs, slices, labels, gangs, elastic jobs."""
+    gang = {"gpu_milli": 1000, "replicas": dice.randint(2, 4)}
+    return dice.choice(
+        (
+            {"gpu_milli": 500},
+            {"placing": Placing(gpu_memory_bytes=dice.choice((4, 9, 18)) * 2**30)},
+            {"placing": Placing(mig_profile=dice.choice(("1g.5gb", "2g.10gb", "3g.20gb")))},
+            {"gpu_milli": 1000, "placing": Placing(node_labels=("rack=r0",))},
+            {**gang, "placing": Placing(required_level="rack")},
+            {**gang, "placing": Placing(preferred_level="rack", min_replicas=1)},
+        )
+    )
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("seed", range(CASES // 2))
+def test_a_trial_knows_parts_of_gpus_labels_levels_and_elastic_jobs(seed, at_noon):
+    dice = random.Random(seed)
+    shape = {"cpu_millicores": 10**6, "memory_bytes": 2**40, "gpu_model": "A100", "gpu_memory_bytes": 40 * 2**30}
+    nodes = [
+        {
+            "name": f"lab-{number}",
+            "gpus": dice.choice((1, 2, 4)),
+            "labels": {"rack": f"r{number % 2}"},
+            "mig_strategy": "dynamic" if number == 3 else "off",
+            **shape,
+        }
+        for number in range(4)
+    ]
+    lab = resources.attach_resource(actor=SYSTEM, name="lab", kind="simulated", config={"nodes": nodes})
+    teams = [Project.objects.create(name=f"team-{letter}") for letter in "ab"]
+    for team in teams:
+        queues.ensure_queues([team.pk])
+        Queue.objects.filter(project=team).update(gpu_quota_milli=1000 * dice.randint(0, 6))
+    now = NOON
+    for number in range(dice.randint(2, 8)):
+        now += timedelta(seconds=dice.randint(1, 100))
+        at_noon(now)
+        seconds = dice.randint(100, 5000) + number / 16
+        submit(dice.choice(teams), "", f"job-{number}", seconds, resource="lab", **any_ask(dice))
+        turn(lab)
+    team, ask = dice.choice(teams), any_ask(dice)
+    before = facts()
+
+    wanted = Submission("", "true", resource="lab", simulated_duration_s=60, **ask)
+    trial = trials.try_job(actor=SYSTEM, project=team, wanted=wanted)
+
+    assert facts() == before
+    submit(team, "", "tried", 60, resource="lab", **ask)
+    turn(lab)
+    while (job := Job.objects.get(name="tried")).state == "pending" and ends():
+        at_noon(ends()[0])
+        turn(lab)
+    assert trial.outlook.likely_at == job.started_at
+    assert set(trial.outlook.nodes) <= {name for name, _ in job.places} | {""}
 
 
 def test_a_trial_names_whom_it_would_stop_and_changes_nothing(db, at_noon):

@@ -164,13 +164,32 @@ def test_an_elastic_workload_loses_pods_beyond_its_minimum_and_runs_on(owner, gu
     assert cycle.run_once().evicted == 1
 
     assert (state(elastic), workloads.list_terminating()) == ("placed", {})
-    evicted = workloads.list_terminating_pods()
+    evicted = workloads.list_pods([elastic.pk])[elastic.pk].evicted_ids
     assert sorted(Placement.objects.filter(pk__in=evicted).values_list("pod", flat=True)) == ["worker-2", "worker-3"]
     workloads.requeue_pods(evicted)
     cycle.run_once()
     assert list(places(elastic)) == ["worker-0", "worker-1"]
     assert state(claim) == "placed"
     assert not Reservation.objects.exists()
+
+
+def test_a_gang_of_which_a_pod_is_moved_stops_whole_and_comes_back_together(project):
+    report_nodes(report("n1", 2), report("n2", 2))
+    (first,) = enqueue(project, "first", gpus=1)
+    cycle.run_once()
+    gang = enqueue_pods(project, "gang", workers(2))
+    cycle.run_once()
+    workloads.release_many([first.pk])
+    assert sorted(node for node, *_ in places(gang).values()) == ["n1", "n2"]
+    (large,) = enqueue(project, "large", gpus=2)
+
+    cycle.run_once()
+
+    assert (state(gang), workloads.list_pods([gang.pk])) == ("leaving", {})
+    workloads.requeue_many([gang.pk])
+    cycle.run_once()
+    assert (state(gang), state(large)) == ("placed", "placed")
+    assert len({node for node, *_ in places(gang).values()}) == 1
 
 
 def test_pods_that_are_not_evicted_are_not_requeued(project):

@@ -107,7 +107,7 @@ def test_a_room_is_handed_over_once_to_the_transaction_that_commits(project):
         transaction.set_rollback(True)
 
     (untaken,) = unclaimed()
-    assert workloads.claim_placements([untaken]) == [ClaimedPlacement(workload.pk, "0", "n1", [])]
+    assert workloads.claim_placements([untaken]) == [ClaimedPlacement(workload.pk, "0", "n1", [], [])]
     assert workloads.claim_placements([untaken]) == []
     assert unclaimed() == []
 

@@ -33,6 +33,9 @@ class JobOptions(TypedDict, total=False):
     Its size is that of a `template`, or its own: `gpu_milli` (500 is half a GPU), `cpu_millicores`, `memory_bytes`, on
     a `resource` or in `pools`, the best first. `data` names commits; with `start_early` it
     starts once their first files are there. `secrets` are secrets of the project.
+    `gpu_memory_bytes` or `mig_profile` asks for a part of one GPU in place of `gpu_milli`; `gpu_limit_milli` lets it
+    use more while nobody else does. With `min_replicas` it starts with so many of its `replicas`. Its nodes have one of
+    `node_labels` (`key=value`), and one value of `required_level`, where possible also of `preferred_level`.
     `priority` is a number or a name: `train` (50), `build-preemptible`, `build`, `inference`.
     """
 
@@ -53,6 +56,13 @@ class JobOptions(TypedDict, total=False):
     jupyter: bool
     volumes: Sequence[str]
     replicas: int
+    min_replicas: int
+    gpu_memory_bytes: int
+    gpu_limit_milli: int
+    mig_profile: str
+    node_labels: Sequence[str]
+    required_level: str
+    preferred_level: str
     timeout_s: float
     idle_limit_s: float
     grace_period_s: float

@@ -64,6 +64,27 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
     ] = "",
     ports: Annotated[list[int] | None, typer.Option("--port", min=1, max=65535, help="On which it listens.")] = None,
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Run it so often at once, as a gang.")] = 1,
+    min_replicas: Annotated[
+        int, typer.Option("--min-replicas", min=0, help="Start with so many, and grow while others need nothing.")
+    ] = 0,
+    gpu_memory: Annotated[
+        str, typer.Option("--gpu-memory", metavar="SIZE", help="A share of a GPU by memory, as 10GiB.")
+    ] = "",
+    mig_profile: Annotated[
+        str, typer.Option("--mig-profile", metavar="PROFILE", help="A slice of a GPU, as 2g.10gb.")
+    ] = "",
+    gpu_limit: Annotated[
+        str, typer.Option("--gpu-limit", metavar="NUMBER", help="Of its GPU, while nobody else uses it: 0.8.")
+    ] = "",
+    node_labels: Annotated[
+        list[str] | None, typer.Option("--node-label", metavar="KEY=VALUE", help="Its nodes have one of these.")
+    ] = None,
+    required_level: Annotated[
+        str, typer.Option("--required-level", metavar="LABEL", help="All replicas where this label has one value.")
+    ] = "",
+    preferred_level: Annotated[
+        str, typer.Option("--preferred-level", metavar="LABEL", help="The same, where it is possible.")
+    ] = "",
     timeout: Annotated[str, typer.Option("--timeout", help="How long it may run, as 30m or 12h.")] = "",
     idle_limit: Annotated[str, typer.Option("--idle-limit", help="How long it may be idle, as 2h.")] = "",
     grace: Annotated[
@@ -115,6 +136,15 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         options["idle_limit_s"] = read_seconds(idle_limit)
     add_priority(options, priority or ("build" if interactive else ""))
     add_size(options, gpus=gpus, cpu=cpu, memory=memory)
+    add_placing(options, gpu_memory=gpu_memory, mig_profile=mig_profile, gpu_limit=gpu_limit)
+    if min_replicas:
+        options["min_replicas"] = min_replicas
+    if node_labels:
+        options["node_labels"] = node_labels
+    if required_level:
+        options["required_level"] = required_level
+    if preferred_level:
+        options["preferred_level"] = preferred_level
     found = get_code(Path(code)) if code else None
     with progress_of(session.out) as on_progress:
         job = session.client().jobs.submit(
@@ -130,6 +160,16 @@ def submit(  # noqa: PLR0917 (each is an option of the command line)
         session.out.note(f"Once it runs, reach its ports by: {reach}")
     if job.is_simulated:
         session.out.note(f"{job.resource} is simulated: the job only takes its time.")
+
+
+def add_placing(options: "JobOptions", *, gpu_memory: str, mig_profile: str, gpu_limit: str = "") -> None:
+    """Note which part of a GPU a job asks for, as it was typed; what is empty is left out. Raises InvalidRequest."""
+    if gpu_memory:
+        options["gpu_memory_bytes"] = _positive(read_bytes(gpu_memory), gpu_memory)
+    if mig_profile:
+        options["mig_profile"] = mig_profile
+    if gpu_limit:
+        options["gpu_limit_milli"] = _positive(read_milli(gpu_limit), gpu_limit)
 
 
 def add_size(options: "JobOptions", *, gpus: str, cpu: str, memory: str) -> None:
@@ -190,6 +230,13 @@ def list_jobs(
     session.out.table(jobs, ("JOB", "PROJECT", "STATE", "WHERE", "CREATED", "WHY"), rows, empty="There is no such job.")
 
 
+def _gpu_part(job: "Job") -> str:
+    """Return the part of a GPU that a job asks for; empty: it asks for GPUs by number, or for none."""
+    part = job.mig_profile or (formats.size(job.gpu_memory_bytes) if job.gpu_memory_bytes else "")
+    limit = f"up to {job.gpu_limit_milli / 1000:g}" if job.gpu_limit_milli else ""
+    return ", ".join(filter(None, (part, limit)))
+
+
 @app.command("show")
 def show(context: typer.Context, name: Name) -> None:
     """Show one job, and each replica of a gang: node and state."""
@@ -198,7 +245,9 @@ def show(context: typer.Context, name: Name) -> None:
     outlook = job.raw.get("outlook")
     state = formats.state("unknown" if job.is_unknown else job.state)
     where = f"{job.resource} {job.node}".strip()
-    replicas = job.replica_count if job.replica_count > 1 else ""
+    replicas = str(job.replica_count) if job.replica_count > 1 else ""
+    if job.min_replicas:
+        replicas = f"{job.min_replicas} to {replicas}"
     checkpoint = (job.raw.get("checkpoint") or {}).get("text", "")
     fields = (
         *(
@@ -209,6 +258,8 @@ def show(context: typer.Context, name: Name) -> None:
         ),
         ("GPUs", f"{formats.gpus(job.gpu_milli)}{f' ({job.gpu_cap})' if job.gpu_cap else ''}" if job.gpu_milli else ""),
         *(("template", job.template), ("where", where), ("replicas", replicas), ("checkpoint", checkpoint)),
+        *(("gpu", _gpu_part(job)), ("slices", ", ".join(job.slices)), ("node labels", ", ".join(job.node_labels))),
+        *(("required level", job.required_level), ("preferred level", job.preferred_level)),
         ("pools", ", ".join(job.pools)),
         ("timeout", "" if job.timeout_s is None else formats.duration(job.timeout_s)),
         ("idle limit", "" if job.idle_limit_s is None else formats.duration(job.idle_limit_s)),

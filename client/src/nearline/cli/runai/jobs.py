@@ -11,7 +11,7 @@ from nearline.cli.commands.jobs import for_each, forward_ports, run_in_job, run_
 from nearline.cli.compatibility import refuses
 from nearline.cli.group import CommandGroup
 from nearline.cli.log_text import write_log
-from nearline.cli.runai.columns import age_of, duration_of, gpus_of, name_of, status_of, type_of
+from nearline.cli.runai.columns import age_of, duration_of, gpus_of, held_of, name_of, status_of, type_of
 from nearline.cli.runai.listings import AllProjects, ProjectName
 from nearline.cli.session import Session, session_of
 from nearline.errors import InvalidRequest, NotFound
@@ -167,7 +167,7 @@ def _show(session: Session, name: str, project: str | None, output: str) -> None
     fields = (
         *(("NAME", name_of(job)), ("PROJECT", job.project), ("TYPE", type_of(job)), ("STATUS", status_of(job))),
         *(("TRAINING DURATION", duration_of(job)), ("GPUS", f"{job.gpu_milli / 1000:g}")),
-        *(("TOTAL REQUESTED GPUS", gpus_of(job)), ("ALLOCATED GPUS", gpus_of(job) if is_held else "0")),
+        *(("TOTAL REQUESTED GPUS", gpus_of(job)), ("ALLOCATED GPUS", held_of(job) if is_held else "0")),
         *(("RUNNING PODS", str(len(pods) if is_held else 0)), ("PENDING PODS", str(_pending_pods(job)))),
         *(("IS DISTRIBUTED WORKLOAD", str(job.replica_count > 1).lower()), ("USER", job.submitted_by)),
         *(("IMAGE", job.image), ("PORTS", ", ".join(map(str, job.ports))), ("VOLUMES", ", ".join(job.volumes))),
@@ -188,7 +188,7 @@ def _show(session: Session, name: str, project: str | None, output: str) -> None
 
 
 def _pending_pods(job: Job) -> int:
-    return job.replica_count if job.state == "pending" else 0
+    return job.replica_count - (0 if job.state == "pending" else len(job.replicas) or job.replica_count)
 
 
 def _events_of(job: Job) -> list[tuple[str, str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperCommand
 
-from nearline.cli.commands.jobs import Pools, PriorityText, add_priority, add_size, read_variables
+from nearline.cli.commands.jobs import Pools, PriorityText, add_placing, add_priority, add_size, read_variables
 from nearline.cli.compatibility import accepts, refuses
 from nearline.cli.group import CommandGroup
 from nearline.cli.outlook import show_outlook
@@ -28,22 +28,17 @@ app = CommandGroup(help="Run:AI's submissions.")
 
 _TAIL = "nearline.runai.tail"
 _FOREVER_S = 3600.0
+_TYPE_LABEL = "run.ai/type"
 _LAST_PORT = 65535
 _JUPYTER_IMAGE, _JUPYTER_PORT = "jupyter/scipy-notebook", "8888"
 _ONE_JOB_EACH = "Submit a job for each, or a flow whose step has a grid of parameters."
 _OWN_SIZE = "A job gets what it asks for: use --cpu and --memory."
 _NO_RIGHTS = "Jobs have no rights on their nodes. Build what is needed into the image."
-_WHOLE_SHARE = "Ask for a share of a GPU: -g 0.5."
 _FOLLOW = "Read its output: logs NAME --follow."
 _REFUSED: Mapping[str, str] = {
-    "--gpu-memory=": _WHOLE_SHARE,
-    "--mig=": _WHOLE_SHARE,
-    "--mig-profile=": _WHOLE_SHARE,
     "--working-dir=": "Change the folder in the command: --command -- sh -c 'cd DIR && ./train.sh'.",
     "--parallelism=": _ONE_JOB_EACH,
     "--completions=": _ONE_JOB_EACH,
-    "--elastic": "Ask for the GPUs that the job needs at least.",
-    "--node-type=": "Name a pool of nodes: --pool; or set the project's labels: `nearline queue set NAME`.",
     "--backoff-limit=": "A job runs once; a step of a flow has retries.",
     "--ttl-after-finish=": "Ended jobs are kept as history, and hold nothing.",
     "--cpu-limit=": _OWN_SIZE,
@@ -65,6 +60,9 @@ _REFUSED: Mapping[str, str] = {
 
 Image = Annotated[str, typer.Option("--image", "-i", help="The container image.")]
 Gpus = Annotated[str, typer.Option("--gpu", "-g", metavar="NUMBER", help="GPUs, or a part of one: 2, 0.5.")]
+GpuMemory = Annotated[str, typer.Option("--gpu-memory", metavar="SIZE", help="A share of a GPU by memory, as 4G.")]
+MigProfile = Annotated[str, typer.Option("--mig-profile", "--mig", metavar="PROFILE", help="A slice, as 2g.10gb.")]
+NodeType = Annotated[str, typer.Option("--node-type", metavar="LABEL", help="The value of run.ai/type, or KEY=VALUE.")]
 Cpus = Annotated[str, typer.Option("--cpu", metavar="CORES", help="Cores; else what belongs to its GPUs.")]
 Memory = Annotated[str, typer.Option("--memory", metavar="SIZE", help="As 4G; else what belongs to its GPUs.")]
 NewName = Annotated[str, typer.Argument(metavar="[NAME]", help="Left out, it gets one.")]
@@ -119,7 +117,10 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     name_prefix: Prefix = "",
     project: ProjectName = None,
     image: Image = "",
-    gpus: Gpus = "0",
+    gpus: Gpus = "",
+    gpu_memory: GpuMemory = "",
+    mig_profile: MigProfile = "",
+    node_type: NodeType = "",
     cpu: Cpus = "",
     memory: Memory = "",
     command: Program = "",
@@ -141,6 +142,10 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     interactive: Annotated[bool, typer.Option("--interactive", help="Never preempted; only within quota.")] = False,
     preemptible: Annotated[bool, typer.Option("--preemptible", help="Interactive, and may be preempted.")] = False,
     jupyter: Annotated[bool, typer.Option("--jupyter", help="A Jupyter notebook on port 8888.")] = False,
+    elastic: Annotated[
+        bool,
+        typer.Option("--elastic", help="Start with one of the -g GPUs, and grow to twice as many."),
+    ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Submit a job as Run:AI's `submit` does."""
@@ -158,7 +163,12 @@ def submit(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     }
     usual = "build-preemptible" if preemptible else "build" if interactive else ""
     add_priority(options, priority or usual)
-    add_size(options, gpus=gpus, cpu=cpu, memory=memory)
+    _add_size(options, gpus=gpus, gpu_memory=gpu_memory, mig_profile=mig_profile, cpu=cpu, memory=memory)
+    _add_node_type(options, node_type)
+    if elastic:
+        if interactive or preemptible:
+            raise InvalidRequest("An interactive job cannot be elastic.")
+        _make_elastic(options)
     if preemptible:
         session.out.warn("The job can be preempted at any time, as it may be over quota.")
     job = _send(session, project, _command_line(context, command, args or []), options, is_dry=dry_run)
@@ -180,7 +190,10 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
     project: ProjectName = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="How many, all at once or none.")] = 1,
     image: Image = "",
-    gpus: Gpus = "0",
+    gpus: Gpus = "",
+    gpu_memory: GpuMemory = "",
+    mig_profile: MigProfile = "",
+    node_type: NodeType = "",
     cpu: Cpus = "",
     memory: Memory = "",
     command: Program = "",
@@ -208,7 +221,8 @@ def submit_dist(  # noqa: PLR0917 (each is an option of Run:AI's command line)
         "replicas": workers,
     }
     add_priority(options, priority)
-    add_size(options, gpus=gpus, cpu=cpu, memory=memory)
+    _add_size(options, gpus=gpus, gpu_memory=gpu_memory, mig_profile=mig_profile, cpu=cpu, memory=memory)
+    _add_node_type(options, node_type)
     session = session_of(context)
     _send(session, project, _command_line(context, command, args or []), options, is_dry=dry_run)
 
@@ -234,6 +248,27 @@ def _options(
         "volumes": [*(volumes or []), *(f"claim {claim}" for claim in claims or [])],
         "simulated_duration_s": duration,
     }
+
+
+def _add_size(options: "JobOptions", *, gpus: str, gpu_memory: str, mig_profile: str, cpu: str, memory: str) -> None:
+    """Note the size of a job; GPUs are asked for in one way. Raises InvalidRequest."""
+    if sum(map(bool, (gpus, gpu_memory, mig_profile))) > 1:
+        raise InvalidRequest("Of -g, --gpu-memory and --mig-profile only one can be given.")
+    add_placing(options, gpu_memory=gpu_memory, mig_profile=mig_profile)
+    add_size(options, gpus=gpus or ("" if gpu_memory or mig_profile else "0"), cpu=cpu, memory=memory)
+
+
+def _add_node_type(options: "JobOptions", node_type: str) -> None:
+    if node_type:
+        options["node_labels"] = [node_type if "=" in node_type else f"{_TYPE_LABEL}={node_type}"]
+
+
+def _make_elastic(options: "JobOptions") -> None:
+    """Turn whole GPUs into replicas of one each, of which one is enough to start. Raises InvalidRequest."""
+    gpus, rest = divmod(options.get("gpu_milli", 0), 1000)
+    if rest or not gpus:
+        raise InvalidRequest("An elastic job asks for whole GPUs: -g 2.")
+    options["gpu_milli"], options["replicas"], options["min_replicas"] = 1000, 2 * gpus, 1
 
 
 def _send(session: Session, project: str | None, command: str, options: "JobOptions", *, is_dry: bool) -> "Job | None":

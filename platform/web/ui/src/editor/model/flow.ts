@@ -28,6 +28,10 @@ export type Step = Filled<
     timeout: string;
     grace_period: string;
     replicas: number;
+    min_replicas: number;
+    gpu_memory: string;
+    gpu_limit: string;
+    topology: { required: string; preferred: string };
     priority: string;
     grid: Record<string, Axis>;
     simulated_duration: string;
@@ -82,6 +86,12 @@ function readStep(step: Record<string, unknown>, index: number): Step {
     timeout: text(step["timeout"]),
     grace_period: text(step["grace_period"]),
     replicas: typeof step["replicas"] === "number" ? step["replicas"] : 1,
+    min_replicas: typeof step["min_replicas"] === "number" ? step["min_replicas"] : 0,
+    gpu_memory: text(step["gpu_memory"]),
+    mig: text(step["mig"]),
+    gpu_limit: text(step["gpu_limit"]),
+    node_labels: list(step["node_labels"]).map(text).filter(Boolean),
+    topology: readTopology(mapping(step["topology"])),
     checkpoints: step["checkpoints"] === true,
     priority: text(step["priority"]),
     preemptible: step["preemptible"] !== false,
@@ -89,6 +99,10 @@ function readStep(step: Record<string, unknown>, index: number): Step {
     grid: each(step["grid"], readAxis),
     simulated_duration: text(step["simulated_duration"]),
   };
+}
+
+function readTopology(topology: Record<string, unknown>) {
+  return { required: text(topology["required"]), preferred: text(topology["preferred"]) };
 }
 
 function readData(item: unknown): DataInput {

@@ -126,6 +126,27 @@ export interface StepSpec {
    */
   replicas?: number;
   /**
+   * With so many replicas it starts; it grows while others need nothing, and gives back first. 0: all, or none.
+   */
+  min_replicas?: number;
+  /**
+   * A share of one GPU by its memory, as `10GiB`, in place of the template's GPUs.
+   */
+  gpu_memory?: string | number;
+  /**
+   * A slice of one GPU (MIG) by its profile, as `2g.10gb`, in place of the template's GPUs.
+   */
+  mig?: string;
+  /**
+   * How much of its GPU it may use while nobody else does, as `0.8`; 0: no more than its share.
+   */
+  gpu_limit?: number;
+  /**
+   * Labels of nodes, `key=value`, of which its nodes have one; empty: any node.
+   */
+  node_labels?: string[];
+  topology?: Topology;
+  /**
    * Of a project's jobs the higher go first, and may take the place of lower preemptible ones; a number or a name.
    */
   priority?: number | ("train" | "build-preemptible" | "build" | "inference");
@@ -199,6 +220,19 @@ export interface DataInput {
    * When the step may start: once the cached copy is complete, or `early`, once its first files are there.
    */
   start?: "complete" | "early";
+}
+/**
+ * Labels of nodes, such as that of a rack, of which all replicas find one value.
+ */
+export interface Topology {
+  /**
+   * All replicas run on nodes with one value of this label, or none does.
+   */
+  required?: string;
+  /**
+   * The same where it is possible.
+   */
+  preferred?: string;
 }
 /**
  * Numbers of a grid's axis: `steps` of them from `min` (included) up to `max` (excluded).

@@ -236,6 +236,66 @@ function Advanced({ step, set }: PartProps) {
         help="So many run together as a gang on a cluster, each as large as the template."
         onChange={(text) => set(["replicas"], valueOf(text) || undefined)}
       />
+      {step.replicas > 1 && (
+        <>
+          <TextField
+            label="Replicas at least"
+            value={step.min_replicas ? String(step.min_replicas) : ""}
+            isCode
+            placeholder="all"
+            help="With so many it starts, and grows while others need nothing."
+            onChange={(text) => set(["min_replicas"], valueOf(text) || undefined)}
+          />
+          <TextField
+            label="All replicas in one"
+            value={step.topology.required}
+            isCode
+            placeholder="topology.kubernetes.io/rack"
+            help="A label of nodes: all replicas run where it has one value."
+            onChange={(text) => set(["topology", "required"], text.trim() || undefined)}
+          />
+          <TextField
+            label="Better in one"
+            value={step.topology.preferred}
+            isCode
+            placeholder="topology.kubernetes.io/rack"
+            help="The same, where it is possible."
+            onChange={(text) => set(["topology", "preferred"], text.trim() || undefined)}
+          />
+        </>
+      )}
+      <TextField
+        label="Memory of a GPU"
+        value={step.gpu_memory}
+        isCode
+        placeholder="10GiB"
+        help="A share of one GPU by its memory, in place of the template's GPUs."
+        onChange={(text) => set(["gpu_memory"], text.trim() || undefined)}
+      />
+      <TextField
+        label="MIG profile"
+        value={step.mig}
+        isCode
+        placeholder="2g.10gb"
+        help="A slice of one GPU, in place of the template's GPUs."
+        onChange={(text) => set(["mig"], text.trim() || undefined)}
+      />
+      <TextField
+        label="GPU limit"
+        value={step.gpu_limit}
+        isCode
+        placeholder="its share"
+        help="How much of its GPU it may use while nobody else does: 0.8."
+        onChange={(text) => set(["gpu_limit"], text.trim() ? valueOf(text) : undefined)}
+      />
+      <TextList
+        label="Labels of nodes"
+        values={step.node_labels}
+        suggestions={[]}
+        placeholder="key=value"
+        help="Its nodes have one of them."
+        onChange={(values) => set(["node_labels"], values)}
+      />
       <Switch
         label="Preemptible"
         value={step.preemptible}

@@ -1,0 +1,122 @@
+"""What a job asks of GPUs and nodes beyond its size: a part of a GPU, the nodes that may run it, how it may shrink."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from compute.errors import InvalidJobSpec
+
+_WHOLE = 1000
+_LEAST_MEMORY = 100 * 10**6
+_PROFILE = re.compile(r"[1-9]g\.[1-9][0-9]{0,2}gb")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,250}[A-Za-z0-9])?")
+_MOST_LABELS = 20
+
+
+@dataclass(frozen=True)
+class Placing:
+    """What takes the place of the GPUs of its template, and where and how its replicas run.
+
+    - `gpu_memory_bytes`: a share of one GPU, by memory. `mig_profile`: a slice of one GPU (MIG), such as `2g.10gb`.
+    - `gpu_limit_milli`: how much of its GPU it may use while nobody else does, in thousandths; 0: its part.
+    - `node_labels`: `key=value`; a node must have one of them. Empty: any node.
+    - `required_level` and `preferred_level`: labels of nodes (`topology.kubernetes.io/rack`), of which all replicas
+      must, or should, find one value. Empty: they run anywhere.
+    - `min_replicas`: with so many of its replicas it starts and goes on; it grows while others need nothing, and gives
+      back the rest first. 0: all of them, or none.
+    """
+
+    gpu_memory_bytes: int = 0
+    gpu_limit_milli: int = 0
+    mig_profile: str = ""
+    node_labels: tuple[str, ...] = ()
+    required_level: str = ""
+    preferred_level: str = ""
+    min_replicas: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "node_labels", tuple(self.node_labels))
+
+    @classmethod
+    def read(cls, value: object) -> "Placing":
+        """Read `to_json`'s answer, or the same names from elsewhere; also None, of jobs of earlier releases."""
+        return cls(**value) if isinstance(value, Mapping) else cls()
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as JSON types, without what says nothing."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    @property
+    def has_own_gpu(self) -> bool:
+        """Whether the part of a GPU that it names takes the place of its template's GPUs."""
+        return bool(self.gpu_memory_bytes or self.mig_profile)
+
+    @property
+    def nominal_milli(self) -> int:
+        """The part of a node's GPU to which cores and memory are counted that nobody names."""
+        if self.mig_profile:
+            return _WHOLE * int(self.mig_profile[0]) // 7
+        return _WHOLE // 4 if self.gpu_memory_bytes else 0
+
+    @property
+    def size_name(self) -> str:
+        """What a size is called after it: `2g.10gb-gpu`, `9.31gib-gpu`; empty: after the number of GPUs."""
+        memory = f"{self.gpu_memory_bytes / 2**30:.3g}gib" if self.gpu_memory_bytes else ""
+        return f"{self.mig_profile or memory}-gpu" if self.has_own_gpu else ""
+
+    def is_elastic(self, replicas: int) -> bool:
+        """Whether it runs with less than all of its replicas too."""
+        return 0 < self.min_replicas < replicas
+
+    def check(self, *, gpu_milli: int, replicas: int) -> None:
+        """Raise InvalidJobSpec for what contradicts itself, in a job that asks for so many GPUs by number."""
+        if faults := [*self._gpu_faults(gpu_milli), *self._node_faults(replicas)]:
+            raise InvalidJobSpec(faults[0])
+
+    def _gpu_faults(self, gpu_milli: int) -> Sequence[str]:
+        ways = [bool(gpu_milli), bool(self.gpu_memory_bytes), bool(self.mig_profile)]
+        part_milli = gpu_milli if gpu_milli < _WHOLE else 0
+        faults = {
+            "A GPU is asked for by number, by memory or by MIG profile: name one of them.": sum(ways) > 1,
+            "A share of a GPU has at least 100 MB of memory.": 0 < self.gpu_memory_bytes < _LEAST_MEMORY,
+            f"'{self.mig_profile}' is no MIG profile; write one like 2g.10gb.": bool(
+                self.mig_profile and not _PROFILE.fullmatch(self.mig_profile)
+            ),
+            "A limit of a GPU belongs to a share of one: ask for a part of a GPU, or for its memory.": bool(
+                self.gpu_limit_milli and not (part_milli or self.gpu_memory_bytes)
+            ),
+            "The limit of a GPU lies above the part that is asked for, and is at most 1.": bool(
+                self.gpu_limit_milli and not part_milli <= self.gpu_limit_milli <= _WHOLE
+            ),
+        }
+        return [text for text, is_so in faults.items() if is_so]
+
+    def _node_faults(self, replicas: int) -> Sequence[str]:
+        faults = [
+            f"'{label}' is no label of a node; write key=value."
+            for label in self.node_labels
+            if not _NAME.fullmatch(label.partition("=")[0]) or "=" not in label
+        ]
+        faults += [
+            f"'{level}' is no label of nodes; write one like topology.kubernetes.io/rack."
+            for level in filter(None, (self.required_level, self.preferred_level))
+            if not _NAME.fullmatch(level)
+        ]
+        if len(self.node_labels) > _MOST_LABELS:
+            faults.append(f"A job names at most {_MOST_LABELS} labels of nodes.")
+        if self.min_replicas > replicas:
+            faults.append(f"It needs {self.min_replicas} replicas at least, and has {replicas} at most.")
+        return faults
+
+    def in_words(self) -> list[tuple[str, str]]:
+        """Return what it says, for people: names and values."""
+        from_memory = f"{self.gpu_memory_bytes / 2**30:.3g} GiB of one" if self.gpu_memory_bytes else ""
+        shown = {
+            "GPU": from_memory or (f"one slice {self.mig_profile}" if self.mig_profile else ""),
+            "GPU limit": f"{self.gpu_limit_milli / _WHOLE:g} of one" if self.gpu_limit_milli else "",
+            "Nodes with": " or ".join(self.node_labels),
+            "Together by": self.required_level and f"{self.required_level} (required)",
+            "Near by": self.preferred_level and f"{self.preferred_level} (preferred)",
+            "Replicas": f"from {self.min_replicas}" if self.min_replicas else "",
+        }
+        return [(name, text) for name, text in shown.items() if text]
