@@ -238,7 +238,7 @@ class ReplicaOut(Schema):
 
     node: str
     gpus: list[list[int]]
-    slices: list[str] = []
+    slices: list[str] = Field([], description="The slices of GPUs that it holds.")
     state: str = ""
     reason: str = ""
 

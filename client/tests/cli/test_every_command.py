@@ -38,7 +38,7 @@ GROUPS = {
     "cache": {"add", "list", "plan"},
     "compute": {"attach", "list", "sites"},
     "pool": {"list", "create", "move", "delete"},
-    "analytics": {"evictions", "consumption"},
+    "analytics": {"evictions", "consumption", "idle"},
     "demo": {"tr4858"},
     "queue": {"list", "show", "set", "departments", "create-department", "delete-department"},
     "project": {"list", "create", "set", "storage"},

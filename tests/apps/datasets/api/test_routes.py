@@ -80,6 +80,7 @@ def test_a_commit_is_described(api, commit):
         "id": commit.id,
         "short": commit.id[:8],
         "parent": None,
+        "merged": None,
         "root": commit.root,
         "message": "first",
         "author": "member",

@@ -97,7 +97,7 @@ def attach_resource(  # noqa: PLR0917 (each is an option of the command line)
     ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another setting.")] = None,
 ) -> None:
-    """Attach a cluster, a Linux host by SSH, a Docker daemon, or simulated nodes."""
+    """Attach a cluster, a Linux host, Docker, or simulated nodes."""
     if [kubeconfig is not None, bool(ssh), bool(docker), simulated is not None].count(True) != 1:
         raise InvalidRequest(
             "Name a cluster or a host.", hint="Give --kubeconfig FILE, --ssh USER@HOST --key FILE, or --docker URL."

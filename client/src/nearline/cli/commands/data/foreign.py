@@ -41,7 +41,7 @@ def import_data(
     parallel: Parallel = None,
     only: Annotated[bool, typer.Option("--only", help="The commit holds no other files.")] = False,
 ) -> None:
-    """Take over files that another tool keeps on this machine, as one commit. A missing dataset is made.
+    """Import the files that another tool keeps, as one commit. A missing dataset is made.
 
     dvc: what .dvc files and dvc.lock track, from the cache. hf: a folder, or the dataset's folder in the hub's cache;
     its card becomes the description. lfs: the working tree, pointers replaced by their objects. Files are compared

@@ -60,9 +60,10 @@ def diff(
     other: Annotated[str | None, typer.Argument(metavar="B", help="The newer state; else the newest.")] = None,
     dataset: DatasetOption = None,
 ) -> None:
-    """Show what differs between two states: branches, tags, commits, or `.` for the files of this folder.
+    """Show what differs between two states of datasets.
 
-    States of other datasets are written as project/dataset@ref. Without arguments: what the newest commit changed.
+    A state is a branch, a tag, a commit, or `.` for the files of this folder. States of other datasets are written as
+    project/dataset@ref. Without arguments: what the newest commit changed.
     """
     session = session_of(context)
     datasets = session.client().datasets
