@@ -26,7 +26,7 @@ class FolderForm(forms.Form):
 
 
 _PLATFORM_FOLDERS = frozenset(
-    {"artifacts", "code", "empty", "jobs", "kubernetes", "runs", "sample", "simulated", "store", "trees"}
+    {"artifacts", "code", "docker", "empty", "jobs", "kubernetes", "runs", "sample", "simulated", "store", "trees"}
 )
 """What the platform keeps in its home folder, beside the cache of its first site; `code` is of earlier releases."""
 
