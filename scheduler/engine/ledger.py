@@ -149,9 +149,7 @@ class NodeLedger:
         return sum(self._fits_on(device, needed, now=False) for device in self.shared.values()) >= request.devices
 
     def _fits_on(self, device: SharedDevice, needed: int, *, now: bool) -> bool:
-        used = device.active_mib + device.reserved_mib
-        if now:
-            return device.active > 0 and used + device.terminating_mib + needed <= self.view.device_mib
+        used = device.active_mib + device.reserved_mib + (device.terminating_mib if now else 0)
         return device.active + device.reserved > 0 and used + needed <= self.view.device_mib
 
     def _whole(self, count: int, *, now: bool) -> list[SharedDevice]:

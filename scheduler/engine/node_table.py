@@ -191,6 +191,6 @@ class NodeTable:
                 left = free - device.terminating_mib
                 self._free_mib[row, index], self._left_mib[row, index] = free, max(0, left)
                 part = max(part, free)
-                if device.active and device.key not in node.whole:
+                if device.key not in node.whole:
                     part_now = max(part_now, left)
         return part, part_now

@@ -51,6 +51,15 @@ def test_a_gang_starts_only_when_all_of_its_room_is_free():
     assert moves(*parts, pair) == [Start("pair", "pair-0", "n1", ("0",)), Start("pair", "pair-1", "n2", ("0",))]
 
 
+def test_two_shares_that_were_promised_the_same_device_start_on_it_together():
+    shares = [reserved(wait(name, "a", 0.3), "n1", devices=("0",)) for name in ("one", "two")]
+
+    assert moves(node("n1", 1), queue("a", 1), *shares) == [
+        Start("one", "one", "n1", ("0",)),
+        Start("two", "two", "n1", ("0",)),
+    ]
+
+
 @pytest.mark.parametrize(
     ("job", "devices"), [(wait("job", "a", 1), ()), (wait("job", "a", 0.6), ("0",)), (wait("job", "a", cpu=60), ())]
 )
