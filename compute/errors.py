@@ -125,7 +125,7 @@ class ResourceUnreachable(PlatformError):
     code = "compute.resource_unreachable"
     kind = ErrorKind.UNAVAILABLE
     blame = Blame.PROVIDER
-    hint = "Its state and last contact are on the compute page."
+    hint = "Check its address, and that it is up. If it is attached, the compute page shows its last contact."
 
 
 class ResourceUnconfined(PlatformError):

@@ -330,9 +330,9 @@ class Job(BaseModel):
 
     @property
     def gpu_cap(self) -> str:
-        """What keeps it to its part of a GPU: `uncapped` is nothing. Empty: it has no part of one."""
+        """What keeps it to its part of a GPU: `uncapped` is nothing. Empty: it has no part of one, or a slice."""
         is_part = self.gpu_milli % ONE_GPU or any(milli % ONE_GPU for _, milli in self.gpus)
-        return UNCAPPED if is_part else ""
+        return UNCAPPED if is_part and not self.slices else ""
 
     @property
     def priority_name(self) -> str:

@@ -187,7 +187,7 @@ class JobOut(Schema):
     memory_bytes: int
     gpu_milli: int
     gpu_cap: str = Field(
-        description="`uncapped`: it has a part of a GPU, and nothing keeps it to that; empty: it has whole ones."
+        description="`uncapped`: it has a part of a GPU, and nothing keeps it to that; empty: whole ones, or slices."
     )
     node: str
     gpus: list[list[int]]

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from compute.engine.ports import Launch
 
 UNCAPPED = "uncapped"
-"""What is said of a part of a GPU: no kind of resource keeps a job from using more of the device."""
+"""What is said of a part of a GPU: no kind of resource keeps a job from using more of the device.
+
+Not of a slice (MIG), which the device itself keeps apart."""
 _WHOLE = 1000
 
 
@@ -58,6 +60,6 @@ def _devices(launch: Launch) -> dict[str, str]:
         # Not by core.units, which needs packages that a host reached by SSH does not have.
         milli = launch.gpus[0].milli
         variables["NEARLINE_GPU_FRACTION"] = f"{milli / 1000:g}"
-        if milli != _WHOLE:
+        if milli != _WHOLE and not launch.slices:
             variables["NEARLINE_GPU_CAP"] = UNCAPPED
     return variables

@@ -117,6 +117,7 @@ def test_a_slice_is_charged_by_its_part_of_the_device_and_known_to_job_and_drive
         "second": ("running", ["0:1g.10gb@0"], [[0, 250]], 250),
     }
     assert SimulatedJob.objects.get(name="first").gpus == "0:3g.20gb@4"
+    assert [row(job).gpu_cap for job in (first, second)] == ["", ""]
 
     third = submit(project, cut, "third", placing=Placing(mig_profile="4g.20gb"))
     pass_by(cut)

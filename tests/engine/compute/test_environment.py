@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from compute.engine.environment import JobPaths, job_environment
 from compute.engine.job_spec import JobSpec
 from compute.engine.ports import GpuShare, Launch
@@ -57,6 +59,13 @@ def test_the_name_by_which_a_jobs_processes_are_found_cannot_be_changed():
     found = job_environment(launch(env={"NEARLINE_JOB_NAME": "another"}), PATHS, search_path="/bin")
 
     assert found["NEARLINE_JOB_NAME"] == "run-1"
+
+
+def test_a_share_of_a_gpu_is_uncapped_and_a_slice_is_not():
+    share = job_environment(launch(gpus=(GpuShare(0, 250),)), PATHS, search_path="/bin")
+    cut = job_environment(replace(launch(gpus=(GpuShare(0, 250),)), slices=("0:2g.10gb@4",)), PATHS, search_path="/bin")
+
+    assert (share.get("NEARLINE_GPU_CAP"), cut.get("NEARLINE_GPU_CAP")) == ("uncapped", None)
 
 
 def test_gpus_are_named_by_index_with_the_fraction_of_the_first():

@@ -232,9 +232,10 @@ def list_jobs(
 
 def _gpu_part(job: "Job") -> str:
     """Return the part of a GPU that a job asks for; empty: it asks for GPUs by number, or for none."""
-    part = job.mig_profile or (formats.size(job.gpu_memory_bytes) if job.gpu_memory_bytes else "")
+    part = job.mig_profile or (formats.memory(job.gpu_memory_bytes) if job.gpu_memory_bytes else "")
     limit = f"up to {job.gpu_limit_milli / 1000:g}" if job.gpu_limit_milli else ""
-    return ", ".join(filter(None, (part, limit)))
+    cap = "" if job.gpu_milli else job.gpu_cap
+    return ", ".join(filter(None, (part, limit, cap)))
 
 
 @app.command("show")
