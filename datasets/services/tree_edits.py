@@ -97,7 +97,9 @@ def rename_path(
         check_path(to)
     except BadPath as error:
         raise InvalidInput(str(error)) from error
-    if to == path or to.startswith(path + b"/"):
+    if to == path:
+        raise InvalidInput(f"'{_name(path)}' is its path already.")
+    if to.startswith(path + b"/"):
         raise InvalidInput(f"'{_name(path)}' cannot be moved into itself.")
 
     def moves(tree: _Tree) -> list[Change]:

@@ -15,4 +15,4 @@ class ClusterUnreachable(PlatformError):
     code = "core.cluster_unreachable"
     kind = ErrorKind.UNAVAILABLE
     blame = Blame.PROVIDER
-    hint = "Its state and last contact are on the compute page."
+    hint = "Check its address, and that it is up. If it is attached, the compute page shows its last contact."

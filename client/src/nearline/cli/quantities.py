@@ -16,7 +16,7 @@ def read_number(text: str) -> float:
     except ValueError:
         raise InvalidRequest(f"'{text}' is not a number.", hint="Write a number, or none.") from None
     if not math.isfinite(1000 * number):
-        raise InvalidRequest(f"'{text}' is too large a number.")
+        raise InvalidRequest(f"'{text}' is no finite number.")
     return number
 
 

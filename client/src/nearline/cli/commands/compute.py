@@ -100,7 +100,8 @@ def attach_resource(  # noqa: PLR0917 (each is an option of the command line)
     """Attach a cluster, a Linux host, Docker, or simulated nodes."""
     if [kubeconfig is not None, bool(ssh), bool(docker), simulated is not None].count(True) != 1:
         raise InvalidRequest(
-            "Name a cluster or a host.", hint="Give --kubeconfig FILE, --ssh USER@HOST --key FILE, or --docker URL."
+            "One of a cluster, a host, a daemon and simulated nodes is attached at a time.",
+            hint="Give --kubeconfig FILE, --ssh USER@HOST --key FILE, --docker URL or --simulated NODES.",
         )
     given = dict(map(read_setting, settings or []))
     if simulated is not None:
