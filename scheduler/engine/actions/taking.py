@@ -31,7 +31,7 @@ def serve_by_taking(
     get what they want most.
 
     Where reservations are not honored, one for which nothing has to terminate is dropped in the end: the next cycle
-    would start what this one revoked for it, and revoke it again, for ever.
+    would start what this one revoked for it, and revoke it again, for ever. What was revoked waits for later cycles.
     """
     lines = session.waiting_lines.settled()
     waiting = JobQueue(session, {queue: lines[queue] for queue in lines if may_claim(queue)}, Job.next_pods)

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.engine.cycle import run_cycle
+from scheduler.engine.cycle import ACTIONS, run_cycle
 from scheduler.engine.decisions import Reserve, Start, Stop
 from scheduler.engine.snapshot import NEARLINE, PARITY, PodState, Policy
-from tests.engine.scheduler.world import gang
-from tests.factories.scheduler import START, decide, held, node, queue, snapshot_of, wait
+from tests.engine.scheduler.world import apply, gang
+from tests.factories.scheduler import START, Outcome, decide, held, node, queue, snapshot_of, wait
 from tests.scenarios.outcome import outcomes, outcomes_of
 from tests.scenarios.running import CYCLE, move_on
 from tests.scenarios.running import decide as run_actions
@@ -96,6 +96,21 @@ def test_without_stored_reservations_nothing_moves_where_a_start_would_be_revoke
         assert outcomes(session) == before
         assert [d for d in run_cycle(snapshot, PARITY) if isinstance(d, Start | Reserve | Stop)] == []
         snapshot = move_on(snapshot, session, dict.fromkeys((job.id for job in snapshot.jobs), True))
+
+
+def test_without_stored_reservations_a_start_that_was_revoked_for_a_move_comes_in_the_next_cycle():
+    snapshot = snapshot_of(
+        node("n1", 1, cpu=2), node("n2", 1, cpu=2), queue("a"), gang("cores", "a", 0, 2, 2, rank=(START,)),
+        wait("first", "a", 1, minute=1), wait("second", "a", 1, minute=2),
+    )  # fmt: skip
+
+    once = Outcome(snapshot, PARITY, tuple(ACTIONS))
+    twice = Outcome(apply(snapshot, once.decisions), PARITY, tuple(ACTIONS))
+
+    assert Outcome(snapshot, PARITY, ("allocate",)).nodes == {"cores-0": "n1", "cores-1": "n1", "first": "n2"}
+    assert once.nodes == {"first": "n2"}
+    assert twice.nodes == {"cores-0": "n2", "cores-1": "n1", "second": "n1"}
+    assert not any(isinstance(decision, Stop) for decision in once.decisions + twice.decisions)
 
 
 # --- promises that are lost
