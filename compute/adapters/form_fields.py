@@ -14,7 +14,8 @@ class SecretField(forms.CharField):
     def __init__(self, *, rows: int = 1, **options: Any) -> None:
         """Take one line that is not shown while it is typed, or several `rows` of text."""
         attributes = {"autocomplete": "off", "spellcheck": "false"}
-        widget = _SecretArea(attrs={"rows": rows, **attributes}) if rows > 1 else forms.PasswordInput(attributes)
+        area = {"rows": rows, "class": "form-control", **attributes}
+        widget = _SecretArea(attrs=area) if rows > 1 else forms.PasswordInput(attributes)
         super().__init__(widget=widget, **{"max_length": _MOST_SECRET, **options})
 
 

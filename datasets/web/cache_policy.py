@@ -70,7 +70,7 @@ class ArrayForm(forms.Form):
     certificate = forms.CharField(
         max_length=100_000,
         required=False,
-        widget=forms.Textarea(attrs={"rows": 3, "class": "form-control mono", "spellcheck": "false"}),
+        widget=forms.Textarea(attrs={"rows": 3, "class": "form-control", "spellcheck": "false"}),
         help_text="PEM, of the array or of who signed for it. Empty: one that this host trusts.",
     )
 

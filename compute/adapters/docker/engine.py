@@ -234,7 +234,7 @@ class Engine:
                 yield answer
         except (httpx.TransportError, ssl.SSLError) as error:
             is_slow = isinstance(error, httpx.TimeoutException)
-            message = f"{self._address.url} does not answer: {str(error) or type(error).__name__}"
+            message = f"{self._address.url} does not answer: {str(error).rstrip('.') or type(error).__name__}."
             self._breaker.fail(message, is_slow=is_slow)
             raise ResourceUnreachable(message) from error
 

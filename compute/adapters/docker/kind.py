@@ -44,7 +44,7 @@ class DockerForm(ConfigForm):
     docker_ca = forms.CharField(
         max_length=_MOST_PEM,
         required=False,
-        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        widget=forms.Textarea(attrs={"rows": 3, "class": "form-control", "spellcheck": "false"}),
         label="Authority",
         help_text="For https: the certificate that signed the host's, as PEM (ca.pem). Empty: the usual ones.",
     )

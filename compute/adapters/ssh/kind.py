@@ -47,7 +47,7 @@ class SshForm(ConfigForm):
     known_host = forms.CharField(
         max_length=_MOST_KEY,
         required=False,
-        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+        widget=forms.Textarea(attrs={"rows": 2, "class": "form-control", "spellcheck": "false"}),
         label="Known host",
         help_text="The host's line of a known_hosts file. Empty: the answer is its fingerprint, to be confirmed.",
     )
