@@ -29,6 +29,8 @@ from tests.kubernetes.rbac import manifests_for
 
 SYSTEM = Actor.system("test")
 GIB = 2**30
+POOL_SIZE = 2 * GIB
+"""All pools of a run have to fit on the stand-in for Trident together."""
 _SETTLE_S = 120
 
 
@@ -125,7 +127,7 @@ class TestPoolSite(CacheSiteContract):
     @pytest.fixture
     def site(self, place, settings):
         settings.ALLOWED_HOSTS = ["*"]
-        return make_site("near", sharing="pool")
+        return make_site("near", sharing="pool", size_bytes=POOL_SIZE)
 
 
 def make_row(site, commit, **columns):
@@ -221,7 +223,7 @@ def test_in_a_pool_a_commit_is_a_folder_whose_removal_waits_for_the_pods_that_mo
     place, trident, member, commit, settings
 ):
     settings.ALLOWED_HOSTS = ["*"]
-    site = make_site("near", sharing="pool")
+    site = make_site("near", sharing="pool", size_bytes=POOL_SIZE)
     base = work(make_row(site, commit))
     after = {"moved": FIRST["a/two"], "b": b"new" * 1000}
     row = work(make_row(site, commit_files(member, commit.dataset, after)))
