@@ -230,7 +230,7 @@ def test_in_a_pool_a_commit_is_a_folder_whose_removal_waits_for_the_pods_that_mo
     claim = pool_claim_name(site.pk)
     assert row.source == {"kind": "volume", "claim": claim, "sub_path": f"{row.pk}/files"}
     bound = place.api.get(place.path("persistentvolumeclaims", claim))
-    assert bound["spec"]["resources"]["requests"]["storage"] == "20Gi"
+    assert bound["spec"]["resources"]["requests"]["storage"] == "2Gi"
     pool = trident.folder_of(bound["spec"]["volumeName"])
     assert (files_in(pool / base.pk / "files"), files_in(pool / row.pk / "files")) == (FIRST, after)
     assert (pool / row.pk / "files/moved").stat().st_nlink == 2
