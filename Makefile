@@ -59,7 +59,7 @@ kube-tools: ## Build the programs of Kubernetes for `make kubernetes` (needs Go;
 	@tests/kubernetes/tools/build
 
 kubernetes: $(VENV)/.dev $(DIST)/.built ## Pass the tests on clusters of this machine (after make kube-tools; pods need root)
-	$(BIN)/python -m pytest -q $(or $(TESTS),tests/kubernetes)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(or $(TESTS),tests/kubernetes)  # each process with clusters of its own: pods are waited for
 
 image: $(VENV)/.run $(DIST)/.built ## Build the container image into nearline.tar (needs root and debootstrap)
 	$(BIN)/python deploy/images/build.py nearline.tar
