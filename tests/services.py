@@ -36,7 +36,7 @@ def main() -> int:
             **stack.enter_context(redis(tools["redis-server"], base)),
             **stack.enter_context(s3(tools["versitygw"], base)),
         }
-        options = ["-q", "-p", "tests.on_services", "-n", "2", "--dist", "loadfile"]
+        options = ["-q", "-p", "tests.on_services", "-n", "3", "--dist", "loadfile"]
         command = [sys.executable, "-m", "pytest", *options, *(sys.argv[1:] or SUITES)]
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
