@@ -1,6 +1,7 @@
 """A resource names the cache sites that its jobs read, any number of them, the nearest first."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from django.test import Client
@@ -14,7 +15,7 @@ from compute.selectors import resources as reads
 from compute.services import jobs, resources, submissions
 from compute.services.submissions import Submission
 from compute.workers import releases
-from core import tasks
+from core import clock, tasks
 from datasets.errors import CacheFull, CacheInUse, CacheSiteNotFound
 from datasets.models import CachedCommit, CacheHold
 from datasets.services import cache_sites, caches
@@ -189,6 +190,8 @@ def test_a_request_takes_a_ready_copy_on_any_site_then_one_on_its_way(member, si
 
     assert caches.request_nearest(actor=member, commit=commit, sites=order, holder="a").pk == on_its_way.pk
 
+    # So long ago that no other copy waits to be filled from it.
+    CachedCommit.objects.filter(pk=on_its_way.pk).update(created_at=clock.now() - timedelta(hours=1))
     ready = cache(member, commit, sites["near"])
     assert caches.request_nearest(actor=member, commit=commit, sites=order[::-1], holder="b").pk == ready.pk
     assert set(CacheHold.objects.values_list("cached_commit", "holder")) == {(on_its_way.pk, "a"), (ready.pk, "b")}
