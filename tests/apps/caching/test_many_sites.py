@@ -113,7 +113,8 @@ def test_a_peer_that_fails_half_way_is_replaced_by_the_store(copies, reads):
 
     second.refresh_from_db()
     assert_right([second])
-    assert second.bytes_moved + second.bytes_copied == SIZE
+    # What lies in a pack between files that are missing is read with them.
+    assert (second.bytes_done, second.bytes_moved >= SIZE - second.bytes_copied > 0) == (SIZE, True)
 
 
 def test_what_a_peer_has_wrong_comes_from_the_store(copies, reads):
