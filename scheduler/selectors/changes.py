@@ -14,8 +14,8 @@ _LAST = "SELECT id, kind, key, {position} FROM scheduler_change ORDER BY id DESC
 _SINCE = "SELECT id, kind, key, {position} FROM scheduler_change WHERE {is_since} OR id = %s"
 _OLDEST_OPEN = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _PARTS: Mapping[str, tuple[str, str]] = {
-    # One transaction writes at a time, so ids come in the order of commits.
-    "sqlite": ("id", "id > COALESCE(%s, id)"),
+    # One transaction writes at a time, so ids come in the order of commits. `COALESCE(%s, id)` would read all rows.
+    "sqlite": ("id", f"id > COALESCE(%s, {2**63 - 1})"),
     # Ids do not: what the oldest open transaction, or one after it, has written may not be visible yet. It has that
     # transaction's id or a greater one, and is asked for again.
     "postgresql": (_OLDEST_OPEN, f"at >= COALESCE(%s::bigint, {_OLDEST_OPEN})"),
