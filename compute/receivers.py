@@ -9,7 +9,7 @@ from compute.adapters.local import questions
 from compute.models import Resource
 from compute.workers import launches
 from core.host_calls import answers
-from scheduler.services.workloads import ClaimedPlacement
+from scheduler.selectors.workloads import ClaimedPlacement
 from scheduler.signals import workload_placing
 
 

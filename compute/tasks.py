@@ -16,8 +16,7 @@ from compute.workers import (
     stops,
 )
 from core.tasks import Queue, task
-from scheduler.selectors.workloads import find_pending_with_data
-from scheduler.services import workloads
+from scheduler.selectors.workloads import find_pending_with_data, find_terminating, find_unclaimed
 
 
 @task(
@@ -25,7 +24,7 @@ from scheduler.services import workloads
     queue=Queue.WATCH,
     every_s=1.0,
     on=("scheduler.workload_placed",),
-    find_work=workloads.find_unclaimed,
+    find_work=find_unclaimed,
     handover=3,
     on_each_host=True,
 )
@@ -54,7 +53,7 @@ def stop_jobs() -> None:
     queue=Queue.WATCH,
     every_s=1.0,
     on=("scheduler.workload_evicted",),
-    find_work=workloads.find_terminating,
+    find_work=find_terminating,
 )
 def evict_jobs() -> None:
     """Stop the jobs whose workload was evicted."""

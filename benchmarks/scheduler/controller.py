@@ -35,16 +35,17 @@ def main() -> None:
 def _measure() -> None:
     from accounts.models import Project
     from scheduler.models import Queue, Workload
-    from scheduler.services import nodes, queues, workloads
+    from scheduler.selectors.workloads import list_terminating
+    from scheduler.services import queue_making, resource_nodes, workloads
     from scheduler.workers import cycle
     from scheduler.workers.session_cache import SessionCache
 
     dice = random.Random(1)
-    gpus = [nodes.GpuReport(index, f"GPU-{index}", "V100", 32 * GIB) for index in range(8)]
-    reports = [nodes.NodeReport(f"n{index:05}", 64_000, 512 * GIB, gpus) for index in range(NODES)]
-    nodes.report_nodes(resource_id="res_lab", resource_name="lab", is_simulated=True, nodes=reports)
+    gpus = [resource_nodes.GpuReport(index, f"GPU-{index}", "V100", 32 * GIB) for index in range(8)]
+    reports = [resource_nodes.NodeReport(f"n{index:05}", 64_000, 512 * GIB, gpus) for index in range(NODES)]
+    resource_nodes.report_nodes(resource_id="res_lab", resource_name="lab", is_simulated=True, nodes=reports)
     projects = [Project.objects.create(name=f"team-{index}") for index in range(PROJECTS)]
-    queues.ensure_queues({project.pk for project in projects})
+    queue_making.ensure_queues({project.pk for project in projects})
     Queue.objects.update(gpu_quota_milli=8000 * NODES // PROJECTS)
 
     def enqueue(count: int, cpu_millicores: int = 1000, sizes: Sequence[int] = SIZES_MILLI) -> None:
@@ -73,7 +74,7 @@ def _measure() -> None:
     enqueue(WAITING - 1)
     enqueue(1, cpu_millicores=128_000)  # more than any node has
     while (report := cycle.run_once()) != cycle.CycleReport(waiting=report.waiting):
-        workloads.requeue_many(workloads.list_terminating())
+        workloads.requeue_many(list_terminating())
     running = Workload.objects.filter(state="placed").count()
     print(f"{NODES:,} nodes of 8 GPUs, {running:,} running and {report.waiting:,} waiting, one of them for ever")
     print(f"CPU of one cycle, median of {ROUNDS}")

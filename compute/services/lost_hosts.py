@@ -17,7 +17,7 @@ from core import clock, hosts
 from core.hosts import Host
 from datasets.services import lost_sites
 from datasets.services.lost_sites import LostSite
-from scheduler.services import nodes
+from scheduler.services import resource_nodes
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def give_up_host(*, actor: Actor, host: str) -> HostLoss:
         _end_jobs(resource, f"The host {loss.host.name} was given up.", now)
         resource.detached_at = now
         resource.save(update_fields=["detached_at"])
-        nodes.report_nodes(
+        resource_nodes.report_nodes(
             resource_id=resource.pk, resource_name=resource.name, is_simulated=resource.is_simulated, nodes=[]
         )
         audit.record(actor, "compute.give_up_host", resource, host=loss.host.id)

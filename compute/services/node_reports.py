@@ -7,8 +7,8 @@ from compute.engine.node_faults import find_fault
 from compute.engine.ports import ClusterFacts, ForeignUse, NodeFacts
 from compute.models import Resource, ResourceState
 from core import clock
-from scheduler.services import nodes
-from scheduler.services.nodes import GpuReport, MigStrategy, NodeReport
+from scheduler.services import resource_nodes
+from scheduler.services.resource_nodes import GpuReport, MigStrategy, NodeReport
 
 _LONGEST_NAME = 253
 
@@ -21,7 +21,7 @@ def write(resource: Resource, found: Sequence[NodeFacts]) -> None:
     checked = [(node, find_fault(node)) for node in found]
     faults = {node.name[:_LONGEST_NAME]: fault for node, fault in checked if fault}
     sound = [node for node, fault in checked if not fault]
-    nodes.report_nodes(
+    resource_nodes.report_nodes(
         resource_id=resource.pk,
         resource_name=resource.name,
         is_simulated=resource.is_simulated,

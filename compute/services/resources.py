@@ -24,7 +24,7 @@ from core.units import ONE_GPU
 from datasets.selectors import caches as cache_selectors
 from datasets.services import cache_sites
 from scheduler.selectors import nodes as node_selectors
-from scheduler.services import nodes
+from scheduler.services import nodes, resource_nodes
 
 GIB = 2**30
 _NONE: Mapping[str, Any] = MappingProxyType({})
@@ -207,7 +207,7 @@ def detach_resource(*, actor: Actor, resource: Resource) -> None:
     if live:
         raise ResourceInUse(f"{live} jobs that have not ended are on {resource.name}.", jobs=live)
     Resource.objects.filter(pk=resource.pk, detached_at=None).update(detached_at=clock.now())
-    nodes.report_nodes(
+    resource_nodes.report_nodes(
         resource_id=resource.pk, resource_name=resource.name, is_simulated=resource.is_simulated, nodes=[]
     )
     audit.record(actor, "compute.detach_resource", resource)

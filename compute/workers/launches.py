@@ -32,8 +32,8 @@ from compute.workers import checkpoints
 from core import clock, hosts, isolation, orm, tasks, units
 from core.prepared import prepared
 from datasets.selectors import caches
+from scheduler.selectors.workloads import ClaimedPlacement, find_unclaimed_on
 from scheduler.services import workloads
-from scheduler.services.workloads import ClaimedPlacement
 
 log = structlog.get_logger(__name__)
 
@@ -165,7 +165,7 @@ def placed_fields(job: Job, places: Sequence[ClaimedPlacement]) -> dict[str, obj
 
 @prepared
 def _unclaimed(hosts_here: Collection[str]) -> QuerySet[Any, str]:
-    return workloads.find_unclaimed_on(Resource.objects.filter(host__in=hosts_here).values("pk"))
+    return find_unclaimed_on(Resource.objects.filter(host__in=hosts_here).values("pk"))
 
 
 @prepared

@@ -14,7 +14,7 @@ from compute.services import node_reports
 from compute.workers import gpu_use
 from core import clock, hosts, isolation
 from core.encryption import CredentialsUnreadable
-from scheduler.services import nodes
+from scheduler.services import resource_nodes
 
 log = structlog.get_logger(__name__)
 
@@ -80,4 +80,4 @@ def note_unreachable(*, resource: Resource, error: ResourceUnreachable) -> None:
         log.warning("resource.unreachable", resource=resource.name, error=error.message)
         resource.state, resource.error = ResourceState.UNREACHABLE, error.message
         resource.save(update_fields=["state", "error"])
-        nodes.mark_unreachable(resource_id=resource.pk)
+        resource_nodes.mark_unreachable(resource_id=resource.pk)

@@ -18,8 +18,8 @@ from compute.selectors import failures
 from compute.services import journal
 from compute.workers import launches, probes
 from core import clock, hosts, isolation
+from scheduler.selectors.workloads import WorkloadPods, list_pods
 from scheduler.services import workloads
-from scheduler.services.workloads import WorkloadPods
 
 
 def find_elastic() -> list[QuerySet[Job]]:
@@ -31,7 +31,7 @@ def resize_jobs() -> None:
     """Let each elastic job of this host run with the replicas that are placed; those that were evicted stop first."""
     (running,) = find_elastic()
     jobs = list(running.filter(resource__host__in=hosts.here()).select_related("resource").order_by("pk"))
-    pods = workloads.list_pods([job.workload_id for job in jobs if job.workload_id is not None])
+    pods = list_pods([job.workload_id for job in jobs if job.workload_id is not None])
     isolation.for_each(failures.RESIZE, jobs, lambda job: _resize(job, pods.get(str(job.workload_id))))
 
 

@@ -14,7 +14,7 @@ from compute.selectors import failures
 from compute.services import journal
 from compute.workers import probes
 from core import clock, hosts, isolation, orm
-from scheduler.services import workloads
+from scheduler.selectors.workloads import list_overdue, list_terminating
 
 _ENDING = (JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING)
 
@@ -22,11 +22,11 @@ _ENDING = (JobState.LEAVING, JobState.SUSPENDING, JobState.STOPPING)
 def evict_jobs() -> None:
     """Stop evicted jobs. They are requeued once they have stopped, unless they have reached a time limit."""
     # Asked without a lock first: most ticks find nothing.
-    reasons = workloads.list_terminating()
+    reasons = list_terminating()
     if not reasons:
         return
 
-    overdue_ids = workloads.list_overdue()
+    overdue_ids = list_overdue()
 
     @transaction.atomic
     def evict(workload_ids: Sequence[str]) -> list[str]:

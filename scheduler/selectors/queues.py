@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from django.db.models import Count, FilteredRelation, Q, QuerySet, Sum, Value
+from django.db.models import Count, FilteredRelation, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Coalesce
 
 from accounts.actor import Actor
+from core.prepared import prepared
 from scheduler.engine.states import HOLDING, WorkloadState
 from scheduler.errors import QueueNotFound
-from scheduler.models import Queue
+from scheduler.models import DEFAULT_POOL_ID, PoolResource, Queue
 from scheduler.selectors.pools import DEFAULT, require_pool
 
 _LIVE = sorted({*HOLDING, WorkloadState.PENDING})
@@ -123,3 +124,21 @@ def _line(queue_id: str | None, departments: Mapping[str, Queue]) -> Iterator[st
 
 def _sum(field: str) -> Coalesce:
     return Coalesce(Sum(f"live__{field}", filter=_PLACED), Value(0))
+
+
+def find_queue(*, project_id: str, resource_id: str) -> str | None:
+    """Return the id of a project's queue in the pool of a resource; None if it is missing."""
+    return next(iter(_queue_in_pool_of(resource_id, project_id)), None)
+
+
+@prepared
+def _queue_in_pool_of(resource_id: str, project_id: str) -> QuerySet[Queue, str]:
+    pool = PoolResource.objects.filter(resource_id=resource_id).values("pool_id")
+    pool_id = Coalesce(Subquery(pool), Value(DEFAULT_POOL_ID))
+    return Queue.objects.filter(project=project_id, pool_id=pool_id).values_list("pk", flat=True)
+
+
+def list_project_ids() -> list[str]:
+    """Return the projects that have queues, which are all."""
+    of_projects = Queue.objects.filter(project__isnull=False)
+    return sorted(set(of_projects.values_list("project_id", flat=True)))

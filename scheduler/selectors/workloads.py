@@ -1,8 +1,10 @@
 """Reads about workloads, limited to the projects of the actor."""
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any, Self
 
 from django.db.models import QuerySet
 
@@ -10,8 +12,9 @@ from accounts.actor import Actor
 from accounts.selectors import get_project
 from core import tasks
 from core.orm import in_batches
+from scheduler.engine.decisions import StopCode
 from scheduler.engine.states import WorkloadState
-from scheduler.models import Workload
+from scheduler.models import Placement, Workload
 
 ENQUEUED = "scheduler.enqueued"
 """What a task remembers: the workloads that it enqueued, by id."""
@@ -24,6 +27,34 @@ class WorkloadWait:
     reason: str = ""
     reason_code: str = ""
     advice: str = ""
+
+
+@dataclass(frozen=True)
+class ClaimedPlacement:
+    """Where a pod of a workload runs: a node and, as pairs of index and thousandths, devices of it.
+
+    `slices` names the slices of devices that it got (MIG): `0:3g.20gb@4` by device, profile and start, or `3g.20gb`
+    where slices were cut beforehand.
+    """
+
+    workload_id: str
+    pod: str
+    node_name: str
+    gpus: Sequence[Sequence[int]]
+    slices: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, row: Placement) -> Self:
+        """Return what a row with its node says."""
+        return cls(row.workload_id, row.pod, row.node.name, row.gpus, row.slices)
+
+
+@dataclass(frozen=True)
+class WorkloadPods:
+    """The pods of a workload that hold capacity and go on, and the ids of the placements that are evicted."""
+
+    places: Sequence[ClaimedPlacement]
+    evicted_ids: Sequence[str]
 
 
 def waits_of(workload_ids: Collection[str]) -> Mapping[str, WorkloadWait]:
@@ -65,3 +96,62 @@ def list_workloads(
     if project is not None:
         workloads = workloads.filter(project=get_project(actor=actor, name=project))
     return workloads if state is None else workloads.filter(state=state)
+
+
+def find_unclaimed() -> list[QuerySet[Placement]]:
+    """Return the placements that are not claimed yet."""
+    return [Placement.objects.filter(is_claimed=False)]
+
+
+def find_terminating() -> list[QuerySet[Workload]]:
+    """Return the workloads that are evicted and have not stopped yet."""
+    return [Workload.objects.filter(state=WorkloadState.TERMINATING)]
+
+
+def find_unclaimed_on(resources: QuerySet[Any, Any]) -> QuerySet[Placement, str]:
+    """Return the ids of the placements on resources that are not claimed yet, the oldest first.
+
+    One table and an index of exactly these rows: a join of waiting jobs with what they got is planned badly by a
+    database that has no statistics yet, or old ones, because both sides are empty most of the time.
+    """
+    (unclaimed,) = find_unclaimed()
+    return unclaimed.filter(node__resource_id__in=resources).order_by("pk").values_list("pk", flat=True)
+
+
+def list_terminating() -> dict[str, str]:
+    """Return by id why workloads are evicted, of those that have not stopped yet."""
+    (terminating,) = find_terminating()
+    return dict(terminating.order_by("pk").values_list("pk", "reason"))
+
+
+def list_overdue() -> set[str]:
+    """Return the ids of the workloads that reached a time limit, and have not stopped yet: they are not requeued."""
+    (terminating,) = find_terminating()
+    return set(
+        terminating.filter(reason_code__in=(StopCode.TIME_LIMIT, StopCode.IDLE_LIMIT)).values_list("pk", flat=True)
+    )
+
+
+def list_pods(workload_ids: Collection[str]) -> dict[str, WorkloadPods]:
+    """Return the pods of placed workloads, in the order of their names and numbers."""
+    placed = Placement.objects.filter(workload__in=workload_ids, workload__state=WorkloadState.PLACED)
+    placements: dict[str, list[Placement]] = defaultdict(list)
+    for row in placed.select_related("node").order_by("pk"):
+        placements[row.workload_id].append(row)
+    return {
+        workload_id: WorkloadPods(
+            [
+                ClaimedPlacement.of(row)
+                for row in sorted(rows, key=lambda row: pod_order(row.pod))
+                if row.evicting_since is None
+            ],
+            [row.pk for row in rows if row.evicting_since is not None],
+        )
+        for workload_id, rows in placements.items()
+    }
+
+
+def pod_order(pod: str) -> tuple[str, int]:
+    """Return the set of a pod, and its number there, from its name."""
+    name, _, number = pod.rpartition("-")
+    return name, int(number)

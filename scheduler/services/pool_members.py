@@ -9,7 +9,8 @@ from core import tasks
 from core.prepared import prepared
 from scheduler.engine.states import LIVE
 from scheduler.models import DEFAULT_POOL_ID, Gpu, Node, Pool, PoolResource, Workload
-from scheduler.services import queues
+from scheduler.selectors.queues import list_project_ids
+from scheduler.services import queue_making
 
 
 def get_pool_ids(resource_ids: Collection[str]) -> Mapping[str, str]:
@@ -29,7 +30,7 @@ def choose_pool(*, resource_id: str, name: str) -> str:
     That is the default pool while no other resource has GPUs in it. Else it is one of its own, called like it: GPUs of
     one place say nothing about what is fair in another.
     """
-    queues.ensure_default_pool()
+    queue_making.ensure_default_pool()
     # Of two resources that report at once the second must see the GPUs of the first.
     default = Pool.objects.select_for_update().get(pk=DEFAULT_POOL_ID)
     known = PoolResource.objects.filter(resource_id=resource_id).first()
@@ -57,7 +58,7 @@ def _named_for(name: str) -> Pool:
 def create(name: str) -> Pool:
     """Create a pool, with a queue for each project."""
     pool = Pool.objects.create(name=name)
-    queues.ensure_queues(queues.list_project_ids(), pool_id=pool.pk)
+    queue_making.ensure_queues(list_project_ids(), pool_id=pool.pk)
     return pool
 
 
@@ -79,6 +80,6 @@ def requeue_on(resource_ids: Collection[str], *, pool_id: str) -> None:
     live = Workload.objects.filter(resource_id__in=resource_ids).filter(state__in=sorted(LIVE))
     elsewhere = live.exclude(queue__pool=pool_id)
     counts = Counter(elsewhere.values_list("project_id", flat=True))
-    queue_ids = queues.ensure_queues(sorted(counts), pool_id=pool_id) if counts else {}
+    queue_ids = queue_making.ensure_queues(sorted(counts), pool_id=pool_id) if counts else {}
     for project_id in sorted(counts):
         elsewhere.filter(project_id=project_id).update(queue_id=queue_ids[project_id], revision=F("revision") + 1)

@@ -1,22 +1,18 @@
 """Queues: one for each project in each pool, and what is guaranteed to it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import TypedDict, Unpack
 
 from django.db import transaction
-from django.db.models import QuerySet, Subquery, Value
-from django.db.models.functions import Coalesce
 
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from accounts.services.projects import check_name
 from core import bounds, tasks
-from core.prepared import prepared
 from scheduler.errors import InvalidQuota
-from scheduler.models import DEFAULT_POOL_ID, Pool, PoolResource, Queue
-from scheduler.selectors.snapshots import QUEUES
+from scheduler.models import Pool, Queue
 
 _LARGEST = 2**62
 MOST_RANK = 100
@@ -48,56 +44,6 @@ class Quota(TypedDict, total=False):
     reclaim_min_runtime_s: float | None
     preempt_min_runtime_s: float | None
     pool_rank: int | None
-
-
-def ensure_queues(project_ids: Collection[str], *, pool_id: str = DEFAULT_POOL_ID) -> Mapping[str, str]:
-    """Return the id of each project's queue in a pool, creating those that are missing with no GPUs of their own."""
-    queue_ids = dict(_queues_of(pool_id, project_ids))
-    missing = sorted(set(project_ids) - set(queue_ids))
-    if missing:
-        if pool_id == DEFAULT_POOL_ID:
-            ensure_default_pool()
-        Queue.objects.bulk_create(
-            [Queue(pool_id=pool_id, project_id=project_id) for project_id in missing], ignore_conflicts=True
-        )
-        queue_ids |= dict(_queues_of(pool_id, missing))
-        tasks.read_anew(QUEUES)
-    return queue_ids
-
-
-@prepared
-def _queues_of(pool_id: str, project_ids: Collection[str]) -> QuerySet[Queue, tuple[str, str]]:
-    return Queue.objects.filter(pool=pool_id, project__in=project_ids).values_list("project_id", "id")
-
-
-def find_queue(*, project_id: str, resource_id: str) -> str | None:
-    """Return the id of a project's queue in the pool of a resource; None if it is missing."""
-    return next(iter(_queue_in_pool_of(resource_id, project_id)), None)
-
-
-@prepared
-def _queue_in_pool_of(resource_id: str, project_id: str) -> QuerySet[Queue, str]:
-    pool = PoolResource.objects.filter(resource_id=resource_id).values("pool_id")
-    pool_id = Coalesce(Subquery(pool), Value(DEFAULT_POOL_ID))
-    return Queue.objects.filter(project=project_id, pool_id=pool_id).values_list("pk", flat=True)
-
-
-def ensure_queue(*, project_id: str) -> str:
-    """Return the id of a project's queue in the default pool; it has one in every pool from then on."""
-    for pool_id in Pool.objects.exclude(pk=DEFAULT_POOL_ID).order_by("pk").values_list("pk", flat=True):
-        ensure_queues([project_id], pool_id=pool_id)
-    return ensure_queues([project_id])[project_id]
-
-
-def list_project_ids() -> list[str]:
-    """Return the projects that have queues, which are all."""
-    of_projects = Queue.objects.filter(project__isnull=False)
-    return sorted(set(of_projects.values_list("project_id", flat=True)))
-
-
-def ensure_default_pool() -> None:
-    """Create the default pool if it is missing."""
-    Pool.objects.bulk_create([Pool(pk=DEFAULT_POOL_ID, name="default")], ignore_conflicts=True)
 
 
 def require_set_quota(*, actor: Actor) -> None:

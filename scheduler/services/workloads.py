@@ -14,15 +14,15 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from core import clock, orm, tasks
 from core.prepared import insert, prepared
 from core.units import ONE_GPU
-from scheduler.engine.decisions import StopCode
 from scheduler.engine.pod_sets import PodSet
 from scheduler.engine.states import WORKLOAD, WorkloadState
 from scheduler.errors import InvalidRequest
 from scheduler.models import PastPlacement, Placement, Reservation, Workload
-from scheduler.selectors.workloads import ENQUEUED
-from scheduler.services import pool_members, queues
+from scheduler.selectors.queues import find_queue
+from scheduler.selectors.workloads import ENQUEUED, ClaimedPlacement, find_unclaimed, pod_order
+from scheduler.services import pool_members, queue_making
 
-__all__ = ["ClaimedPlacement", "PodSet", "WorkloadPods", "WorkloadRequest"]
+__all__ = ["PodSet", "WorkloadRequest"]
 
 _SAVED_EVERY_S = 10
 _AMOUNTS = ("gpu_milli", "cpu_millicores", "memory_bytes")
@@ -48,21 +48,6 @@ class WorkloadRequest:
     missing_bytes: Mapping[str, int] | None = None
     enqueued_at: datetime | None = None
     price_per_hour: float = 0.0
-
-
-@dataclass(frozen=True)
-class ClaimedPlacement:
-    """Where a pod of a workload runs: a node and, as pairs of index and thousandths, devices of it.
-
-    `slices` names the slices of devices that it got (MIG): `0:3g.20gb@4` by device, profile and start, or `3g.20gb`
-    where slices were cut beforehand.
-    """
-
-    workload_id: str
-    pod: str
-    node_name: str
-    gpus: Sequence[Sequence[int]]
-    slices: Sequence[str] = ()
 
 
 def enqueue_many(requests: Sequence[WorkloadRequest]) -> list[str]:
@@ -126,26 +111,6 @@ def set_missing_bytes(missing_bytes: Mapping[str, Mapping[str, int]]) -> list[st
     return sorted(pk for ids in changes.values() for pk in ids)
 
 
-def find_unclaimed() -> list[QuerySet[Placement]]:
-    """Return the placements that are not claimed yet."""
-    return [Placement.objects.filter(is_claimed=False)]
-
-
-def find_terminating() -> list[QuerySet[Workload]]:
-    """Return the workloads that are evicted and have not stopped yet."""
-    return [Workload.objects.filter(state=WorkloadState.TERMINATING)]
-
-
-def find_unclaimed_on(resources: QuerySet[Any, Any]) -> QuerySet[Placement, str]:
-    """Return the ids of the placements on resources that are not claimed yet, the oldest first.
-
-    One table and an index of exactly these rows: a join of waiting jobs with what they got is planned badly by a
-    database that has no statistics yet, or old ones, because both sides are empty most of the time.
-    """
-    (unclaimed,) = find_unclaimed()
-    return unclaimed.filter(node__resource_id__in=resources).order_by("pk").values_list("pk", flat=True)
-
-
 @transaction.atomic(savepoint=False)
 def claim_placements(placement_ids: Collection[str]) -> list[ClaimedPlacement]:
     """Claim these placements, each of them once: for the caller whose transaction commits.
@@ -157,19 +122,9 @@ def claim_placements(placement_ids: Collection[str]) -> list[ClaimedPlacement]:
         (rows,) = find_unclaimed()
         others = rows.filter(workload__in=several).exclude(pk__in=[row.pk for row in unclaimed])
         unclaimed += _locked_unclaimed(list(others.values_list("pk", flat=True)))
-        unclaimed.sort(key=lambda row: (row.workload_id, _number_of(row.pod)))
+        unclaimed.sort(key=lambda row: (row.workload_id, pod_order(row.pod)))
     _placements.update({"is_claimed": True}, [row.pk for row in unclaimed])
-    return [_as_claimed(row) for row in unclaimed]
-
-
-def _as_claimed(row: Placement) -> ClaimedPlacement:
-    return ClaimedPlacement(row.workload_id, row.pod, row.node.name, row.gpus, row.slices)
-
-
-def _number_of(pod: str) -> tuple[str, int]:
-    """Return the set of a pod, and its number there, from its name."""
-    name, _, number = pod.rpartition("-")
-    return name, int(number)
+    return [ClaimedPlacement.of(row) for row in unclaimed]
 
 
 @prepared
@@ -184,47 +139,6 @@ def _locked_unclaimed(placement_ids: Collection[str]) -> QuerySet[Placement]:
 @prepared
 def _placements(placement_ids: Collection[str]) -> QuerySet[Placement]:
     return Placement.objects.filter(pk__in=placement_ids)
-
-
-def list_terminating() -> dict[str, str]:
-    """Return by id why workloads are evicted, of those that have not stopped yet."""
-    (terminating,) = find_terminating()
-    return dict(terminating.order_by("pk").values_list("pk", "reason"))
-
-
-def list_overdue() -> set[str]:
-    """Return the ids of the workloads that reached a time limit, and have not stopped yet: they are not requeued."""
-    (terminating,) = find_terminating()
-    return set(
-        terminating.filter(reason_code__in=(StopCode.TIME_LIMIT, StopCode.IDLE_LIMIT)).values_list("pk", flat=True)
-    )
-
-
-@dataclass(frozen=True)
-class WorkloadPods:
-    """The pods of a workload that hold capacity and go on, and the ids of the placements that are evicted."""
-
-    places: Sequence[ClaimedPlacement]
-    evicted_ids: Sequence[str]
-
-
-def list_pods(workload_ids: Collection[str]) -> dict[str, WorkloadPods]:
-    """Return the pods of placed workloads, in the order of their names and numbers."""
-    rows = Placement.objects.filter(workload__in=workload_ids, workload__state=WorkloadState.PLACED)
-    found: dict[str, list[Placement]] = defaultdict(list)
-    for row in rows.select_related("node").order_by("pk"):
-        found[row.workload_id].append(row)
-    return {
-        workload_id: WorkloadPods(
-            [
-                _as_claimed(row)
-                for row in sorted(placements, key=lambda row: _number_of(row.pod))
-                if row.evicting_since is None
-            ],
-            [row.pk for row in placements if row.evicting_since is not None],
-        )
-        for workload_id, placements in found.items()
-    }
 
 
 @transaction.atomic(savepoint=False)
@@ -386,14 +300,16 @@ def _ensure_queues(requests: Sequence[WorkloadRequest]) -> dict[tuple[str, str],
     keys = {(request.resource_id, request.project_id) for request in requests}
     if len(keys) == 1:
         ((resource_id, project_id),) = keys
-        find = partial(queues.find_queue, project_id=project_id, resource_id=resource_id)
+        find = partial(find_queue, project_id=project_id, resource_id=resource_id)
         if known := tasks.recently(("queue", project_id, resource_id), find):
             return {(resource_id, project_id): known}
     pool_ids = pool_members.get_pool_ids({request.resource_id for request in requests})
     project_ids = defaultdict(set)
     for request in requests:
         project_ids[pool_ids[request.resource_id]].add(request.project_id)
-    queue_ids = {pool_id: queues.ensure_queues(members, pool_id=pool_id) for pool_id, members in project_ids.items()}
+    queue_ids = {
+        pool_id: queue_making.ensure_queues(members, pool_id=pool_id) for pool_id, members in project_ids.items()
+    }
     return {
         (request.resource_id, request.project_id): queue_ids[pool_ids[request.resource_id]][request.project_id]
         for request in requests

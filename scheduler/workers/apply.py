@@ -20,8 +20,8 @@ from scheduler.engine.snapshot import JobView, NodeView, PodState
 from scheduler.engine.states import WorkloadState
 from scheduler.models import Node, Placement, Reservation, Workload
 from scheduler.selectors.snapshots import ClusterView, pod_name
+from scheduler.selectors.workloads import ClaimedPlacement
 from scheduler.services import workloads
-from scheduler.services.workloads import ClaimedPlacement
 from scheduler.workers.receipts import CycleReceipts, record
 
 log = structlog.get_logger(__name__)

@@ -43,8 +43,6 @@ LOOPS_WITHIN_ONE_ITEM = {
     "experiments.workers.harvest:_logs_of": "pairs the rows of one batch with their jobs, and does no more",
     "experiments.workers.harvest:_write_records": "one batch of logs, in its transaction",
     "flows.workers.handover:_is_spread": "the templates of one run, of which it asks what is in their rows",
-    "scheduler.services.workloads:claim_placements": "one batch of placements, in its transaction",
-    "scheduler.services.workloads:list_pods": "pairs placements with their workloads, and does no more",
     "scheduler.workers.apply:_evict": "the workloads of one batch, in its transaction",
     "flows.workers.snapshots:_inputs": "the attempts of one run",
     "flows.workers.snapshots:load": "the steps of one run",

@@ -23,6 +23,9 @@ PARTS = {
     "datasets.tree_writing": "writes the manifests of a tree that the server itself made",
     "scheduler.forecasts": "stores and scores what the app that runs jobs forecasts",
     "experiments.measurements": "writes points of curves, for logs and for programs elsewhere",
+    "scheduler.queue_making": "makes the queues and the default pool that projects, pools and new work need",
+    "scheduler.resource_nodes": "writes what the app that runs jobs reports of its resources' nodes",
+    "scheduler.workloads": "keeps the workloads of the app that runs jobs, inside the transactions of its use cases",
     "scheduler.pool_members": "keeps which resource is in which pool, for pools, node reports and new work",
     "experiments.facts": "keeps the index of what experiments record in step with them",
 }
@@ -40,22 +43,6 @@ LEFT = {
         *("ensure_default_store", "get_default_store", "open_signed", "find_signed"),
     },
     "datasets.uploads": {"head_of", "prolong"},
-    "scheduler.nodes": {"report_nodes", "mark_unreachable"},
-    "scheduler.queues": {"ensure_default_pool", "ensure_queues", "ensure_queue", "find_queue", "list_project_ids"},
-    "scheduler.workloads": {
-        *(
-            "claim_placements",
-            "count_held",
-            "enqueue_many",
-            "find_terminating",
-            "find_unclaimed",
-            "list_overdue",
-            "list_terminating",
-            "list_pods",
-            "note_saved",
-        ),
-        *("find_unclaimed_on", "release_many", "requeue_many", "requeue_pods", "set_missing_bytes", "withdraw_many"),
-    },
 }
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import django
 
+from scheduler.selectors.workloads import find_unclaimed
+
 django.setup()
 
 from accounts.actor import Actor
@@ -30,7 +32,6 @@ from datasets.workers import cache_hydration
 from flows.models import Run
 from flows.services import flows, runs
 from flows.workers import advance
-from scheduler.services import workloads
 from scheduler.workers import cycle
 
 SYSTEM = Actor.system("drill")
@@ -49,7 +50,7 @@ def main(reference: str, flow_file: str) -> None:
     run = runs.start_run(actor=SYSTEM, version=version, parameters={})
     advance.advance_run(run.pk)
     cycle.run_once()
-    claimed = launches._claim(list(workloads.find_unclaimed()[0].order_by("pk").values_list("pk", flat=True)))
+    claimed = launches._claim(list(find_unclaimed()[0].order_by("pk").values_list("pk", flat=True)))
     leases.take(Run.objects.filter(pk=run.pk), for_s=DAY.total_seconds())
     CachedCommit.objects.update(lease_expires_at=until)
     Job.objects.filter(pk__in=claimed).update(lease_expires_at=until, starts=launches._MOST_STARTS)

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from scheduler.selectors.workloads import list_terminating
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "platform"), str(ROOT / "client" / "src")]
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -77,7 +79,7 @@ def come_and_go() -> None:
         enqueue(project, *[f"{name}-{number}" for number in range(6)], gpus=shape)
     placed = list(Workload.objects.filter(state="placed").values_list("pk", flat=True))
     workloads.release_many(random.sample(placed, min(len(placed), 5)))
-    workloads.requeue_many(workloads.list_terminating())
+    workloads.requeue_many(list_terminating())
     waiting = list(Workload.objects.filter(state="pending").values_list("pk", flat=True))
     workloads.withdraw_many(random.sample(waiting, min(len(waiting), 2)))
     time.sleep(0.01)
@@ -128,7 +130,7 @@ def main() -> None:
         os.waitpid(child, 0)
     time.sleep(0.5)  # longer than a lease lasts here
     while (last := cycle.run_once()).evicted or last.placed:
-        workloads.requeue_many(workloads.list_terminating())
+        workloads.requeue_many(list_terminating())
     again = cycle.run_once()
     print(
         json.dumps(

@@ -23,8 +23,8 @@ from scheduler.engine.snapshot import (
     Snapshot,
 )
 from scheduler.models import Workload
-from scheduler.services import nodes, workloads
-from scheduler.services.nodes import GpuReport, NodeReport
+from scheduler.services import resource_nodes, workloads
+from scheduler.services.resource_nodes import GpuReport, NodeReport
 from scheduler.services.workloads import PodSet, WorkloadRequest
 
 GIB = 2**30
@@ -141,7 +141,7 @@ def report(name: str, gpus: int = 0, *, cpu: int = 8, memory_gib: int = 32, read
 
 def report_nodes(*reports: NodeReport, resource: str = "res_lab", simulated: bool = True) -> None:
     """Report the nodes of a resource."""
-    nodes.report_nodes(
+    resource_nodes.report_nodes(
         resource_id=resource,
         resource_name=resource.removeprefix("res_"),
         is_simulated=simulated,

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.models import Answer, Node, Queue, Workload
 from scheduler.selectors.answers import NearNode, PassedBound, Shortage, find_proof
-from scheduler.services import nodes, queues, workloads
+from scheduler.services import queue_making, queues, resource_nodes, workloads
 from scheduler.workers import cycle
 from tests.factories.api import call
 from tests.factories.scheduler import GIB, enqueue, report, report_nodes
@@ -60,7 +60,7 @@ def test_numbers_that_change_behind_the_same_sentence_are_written_once_not_for_e
     enqueue(project, "a", "b", *[f"job-{number}" for number in range(50)], gpus=1)
     cycle.run_once()
     before = told("job-9")
-    nodes.report_nodes(
+    resource_nodes.report_nodes(
         resource_id="res_lab",
         resource_name="lab",
         is_simulated=True,
@@ -164,4 +164,4 @@ def test_workloads_show_advice_and_proof_through_the_api(member, project):
 
 
 def _queue(project) -> Queue:
-    return Queue.objects.get(pk=queues.ensure_queue(project_id=project.pk))
+    return Queue.objects.get(pk=queue_making.ensure_queue(project_id=project.pk))

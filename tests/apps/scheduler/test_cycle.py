@@ -8,7 +8,7 @@ from core import clock, leases
 from core.models import Lease
 from scheduler import signals
 from scheduler.models import Node, Placement, Workload
-from scheduler.services import nodes, workloads
+from scheduler.services import resource_nodes, workloads
 from scheduler.workers import cycle
 from scheduler.workers.cycle import CycleReport
 from scheduler.workers.session_cache import SessionCache
@@ -200,7 +200,7 @@ def test_two_cycles_at_once_place_nothing_twice(project, monkeypatch):
 
 def test_unreachable_says_so(project):
     report_nodes(report("n1"))
-    nodes.mark_unreachable(resource_id="res_lab")
+    resource_nodes.mark_unreachable(resource_id="res_lab")
     (workload,) = enqueue(project, "job")
 
     cycle.run_once()

@@ -8,7 +8,8 @@ from accounts.services import projects
 from scheduler import signals
 from scheduler.models import Node, PastPlacement, Placement, Queue, Reservation, Workload
 from scheduler.selectors.history import gpus_over_time
-from scheduler.services import nodes, queues, workloads
+from scheduler.selectors.workloads import list_terminating
+from scheduler.services import nodes, queue_making, queues, workloads
 from scheduler.workers import cycle
 from scheduler.workers.cycle import CycleReport
 from tests.factories.scheduler import NOON, enqueue, report, report_nodes
@@ -19,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
 @pytest.fixture
 def owner(site_admin, project):
     """Return the project that has a quota of two GPUs."""
-    queue = Queue.objects.get(pk=queues.ensure_queue(project_id=project.pk))
+    queue = Queue.objects.get(pk=queue_making.ensure_queue(project_id=project.pk))
     queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=2000)
     return project
 
@@ -133,7 +134,7 @@ def test_news_of_evictions_is_sent_after_the_commit(owner, guest, news, django_c
         cycle.run_once()
 
     assert [sorted(batch) for batch in news] == [sorted(row.pk for row in visitors)]
-    assert set(workloads.list_terminating()) == {row.pk for row in visitors}
+    assert set(list_terminating()) == {row.pk for row in visitors}
 
 
 def test_one_who_ends_while_it_leaves_gives_its_room_to_whom_it_was_promised(owner, guest):
@@ -181,7 +182,7 @@ def test_nobody_waits_for_the_room_of_one_who_should_have_left_five_minutes_ago(
     cycle.run_once()
     cycle.run_once()
 
-    assert set(workloads.list_terminating()) == {first.pk, second.pk}
+    assert set(list_terminating()) == {first.pk, second.pk}
     assert Reservation.objects.get(workload=claim).node_id != Placement.objects.get(workload=stuck).node_id
 
 

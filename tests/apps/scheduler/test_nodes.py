@@ -7,7 +7,7 @@ import pytest
 from accounts.errors import PermissionDenied
 from core import tasks
 from scheduler.models import Gpu, Node, Placement
-from scheduler.services import nodes, workloads
+from scheduler.services import nodes, resource_nodes, workloads
 from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes
 
@@ -145,7 +145,7 @@ def test_the_nodes_of_another_resource_are_left_alone():
 def test_a_resource_that_does_not_answer_keeps_its_nodes_but_takes_nothing(project):
     report_nodes(report("n1"))
 
-    nodes.mark_unreachable(resource_id="res_lab")
+    resource_nodes.mark_unreachable(resource_id="res_lab")
 
     enqueue(project, "job")
     assert cycle.run_once().placed == 0

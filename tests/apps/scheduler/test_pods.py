@@ -12,7 +12,8 @@ from scheduler.models import Placement, Queue, Reservation, Workload
 from scheduler.selectors import workloads as selectors
 from scheduler.selectors.history import gpus_over_time
 from scheduler.selectors.nodes import held_on, list_nodes
-from scheduler.services import nodes, queues, workloads
+from scheduler.selectors.workloads import list_pods, list_terminating
+from scheduler.services import queue_making, queues, resource_nodes, workloads
 from scheduler.services.workloads import PodSet, WorkloadRequest
 from scheduler.workers import cycle
 from scheduler.workers.cycle import CycleReport
@@ -47,7 +48,7 @@ def state(workload: Workload) -> str:
 @pytest.fixture
 def owner(project, site_admin):
     """Return a project with a quota of four GPUs."""
-    queue = Queue.objects.get(pk=queues.ensure_queue(project_id=project.pk))
+    queue = Queue.objects.get(pk=queue_making.ensure_queue(project_id=project.pk))
     queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=4000)
     return project
 
@@ -116,9 +117,7 @@ def test_an_evicted_gang_gives_all_its_pods_up_at_once_and_comes_back_whole(owne
 
     assert cycle.run_once() == CycleReport(reserved=1, evicted=1)
 
-    assert workloads.list_terminating() == {
-        gang.pk: "Another queue claims its share; guests holds more than it may keep."
-    }
+    assert list_terminating() == {gang.pk: "Another queue claims its share; guests holds more than it may keep."}
     assert set(Placement.objects.values_list("evicting_since", flat=True)) == {NOON}
     assert cycle.run_once() == CycleReport()
     assert workloads.requeue_many([gang.pk]) == [gang.pk]
@@ -163,8 +162,8 @@ def test_an_elastic_workload_loses_pods_beyond_its_minimum_and_runs_on(owner, gu
 
     assert cycle.run_once().evicted == 1
 
-    assert (state(elastic), workloads.list_terminating()) == ("placed", {})
-    evicted = workloads.list_pods([elastic.pk])[elastic.pk].evicted_ids
+    assert (state(elastic), list_terminating()) == ("placed", {})
+    evicted = list_pods([elastic.pk])[elastic.pk].evicted_ids
     assert sorted(Placement.objects.filter(pk__in=evicted).values_list("pod", flat=True)) == ["worker-2", "worker-3"]
     workloads.requeue_pods(evicted)
     cycle.run_once()
@@ -185,7 +184,7 @@ def test_a_gang_of_which_a_pod_is_moved_stops_whole_and_comes_back_together(proj
 
     cycle.run_once()
 
-    assert (state(gang), workloads.list_pods([gang.pk])) == ("leaving", {})
+    assert (state(gang), list_pods([gang.pk])) == ("leaving", {})
     workloads.requeue_many([gang.pk])
     cycle.run_once()
     assert (state(gang), state(large)) == ("placed", "placed")
@@ -214,9 +213,9 @@ def test_a_share_by_memory_is_counted_as_what_it_is_of_its_device(project):
 
 def test_pods_run_on_nodes_with_one_of_their_labels_only(project):
     plain, labelled = report("n1", 1), report("n2", 1)
-    nodes.report_nodes(
+    resource_nodes.report_nodes(
         resource_id="res_lab", resource_name="lab", is_simulated=True,
-        nodes=[plain, nodes.NodeReport("n2", labelled.cpu_millicores, labelled.memory_bytes, labelled.gpus, labels={"zone": "b"})],
+        nodes=[plain, resource_nodes.NodeReport("n2", labelled.cpu_millicores, labelled.memory_bytes, labelled.gpus, labels={"zone": "b"})],
     )  # fmt: skip
     bound = enqueue_pods(project, "bound", workers(1, node_labels=[("zone", "b"), ("zone", "c")]))
 

@@ -7,7 +7,8 @@ from accounts.services import projects
 from scheduler.errors import InvalidPool, PoolHasWork
 from scheduler.models import DEFAULT_POOL_ID, Node, Pool, PoolResource, Queue, Workload
 from scheduler.selectors.queues import list_queues
-from scheduler.services import nodes, pools, queues, workloads
+from scheduler.selectors.workloads import list_terminating
+from scheduler.services import pools, queue_making, queues, resource_nodes, workloads
 from scheduler.workers import cycle, strays
 from tests.factories.scheduler import enqueue, report, report_nodes
 
@@ -19,7 +20,7 @@ def teams(project, site_admin):
     """Return two projects with a quota of one GPU each."""
     teams = [project, projects.create_project(actor=site_admin, name="team-b")]
     for team in teams:
-        queues.ensure_queue(project_id=team.pk)
+        queue_making.ensure_queue(project_id=team.pk)
     for queue in Queue.objects.all():
         queues.set_quota(actor=site_admin, queue=queue, gpu_quota_milli=1000)
     return teams
@@ -30,7 +31,7 @@ def running(team) -> int:
 
 
 def run_cycles() -> None:
-    while cycle.run_once().placed or workloads.requeue_many(workloads.list_terminating()):
+    while cycle.run_once().placed or workloads.requeue_many(list_terminating()):
         pass
 
 
@@ -199,7 +200,9 @@ def test_a_resource_attached_again_under_its_name_finds_its_pool_with_the_quotas
     set_quota_in("cloud", teams[0], 2000, site_admin)
     report_nodes(resource="res_cloud")
 
-    nodes.report_nodes(resource_id="res_new", resource_name="cloud", is_simulated=True, nodes=[report("c1", 2)])
+    resource_nodes.report_nodes(
+        resource_id="res_new", resource_name="cloud", is_simulated=True, nodes=[report("c1", 2)]
+    )
 
     assert Queue.objects.get(pool=Node.objects.get(name="c1").pool, project=teams[0]).gpu_quota_milli == 2000
 

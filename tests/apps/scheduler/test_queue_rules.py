@@ -9,8 +9,9 @@ from scheduler.engine.snapshot import NEARLINE
 from scheduler.engine.states import WorkloadState
 from scheduler.errors import InvalidQuota
 from scheduler.models import DEFAULT_POOL_ID, Pool, Queue, Workload
-from scheduler.services import nodes, queues, workloads
-from scheduler.services.nodes import NodeReport
+from scheduler.selectors.workloads import list_overdue
+from scheduler.services import queue_making, queues, resource_nodes
+from scheduler.services.resource_nodes import NodeReport
 from scheduler.workers import cycle
 from scheduler.workers.session_cache import SessionCache
 from tests.factories.api import call
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def teams(project, site_admin):
-    queues.ensure_queue(project_id=project.pk)
+    queue_making.ensure_queue(project_id=project.pk)
     return [project, projects.create_project(actor=site_admin, name="team-b")]
 
 
@@ -50,7 +51,7 @@ def test_interactive_work_is_stopped_for_good_once_it_has_run_for_as_long_as_it_
     assert states() == {"notebook": "leaving", "training": "placed"}
     stopped = Workload.objects.get(name="notebook")
     assert stopped.reason == "It has run for 1 h; interactive work of team-a may run for 1 h."
-    assert workloads.list_overdue() == {stopped.pk}
+    assert list_overdue() == {stopped.pk}
 
 
 def test_a_time_limit_of_a_department_holds_for_its_projects_without_one(teams, site_admin, move):
@@ -72,7 +73,7 @@ def test_a_time_limit_of_a_department_holds_for_its_projects_without_one(teams, 
 
 def test_training_goes_only_to_nodes_with_a_label_that_the_project_rules(teams, site_admin, move):
     gpus = report("n1", 1).gpus
-    nodes.report_nodes(
+    resource_nodes.report_nodes(
         resource_id="res_lab",
         resource_name="lab",
         is_simulated=True,
@@ -149,7 +150,7 @@ def test_a_rule_that_makes_no_sense_is_refused_and_nothing_changes(teams, site_a
 
 
 def test_a_department_has_no_place_in_an_order_of_pools(site_admin):
-    queues.ensure_default_pool()
+    queue_making.ensure_default_pool()
     pool = Pool.objects.get()
 
     with pytest.raises(InvalidQuota, match="A department takes no jobs"):

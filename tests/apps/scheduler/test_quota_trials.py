@@ -9,7 +9,8 @@ from accounts.errors import PermissionDenied
 from accounts.services import projects
 from core import clock
 from scheduler.models import DEFAULT_POOL_ID, Placement, Pool, Queue, Workload
-from scheduler.services import queues, workloads
+from scheduler.selectors.workloads import list_terminating
+from scheduler.services import queue_making, queues, workloads
 from scheduler.workers import cycle, trials
 from tests.factories.api import call
 from tests.factories.scheduler import enqueue, report, report_nodes
@@ -19,12 +20,12 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("move")]
 
 @pytest.fixture
 def teams(project, site_admin):
-    queues.ensure_queue(project_id=project.pk)
+    queue_making.ensure_queue(project_id=project.pk)
     return [project, *(projects.create_project(actor=site_admin, name=name) for name in ("team-b", "team-c"))]
 
 
 def settle() -> None:
-    while cycle.run_once().placed or workloads.requeue_many(workloads.list_terminating()):
+    while cycle.run_once().placed or workloads.requeue_many(list_terminating()):
         pass
 
 

@@ -8,8 +8,8 @@ from django.db import transaction
 from core import clock
 from scheduler.errors import InvalidRequest
 from scheduler.models import Placement, Queue, Workload
-from scheduler.services import queues, workloads
-from scheduler.services.workloads import ClaimedPlacement
+from scheduler.selectors.workloads import ClaimedPlacement, find_unclaimed
+from scheduler.services import queue_making, workloads
 from scheduler.workers import cycle
 from tests.factories.scheduler import enqueue, report, report_nodes, request
 
@@ -47,13 +47,13 @@ def test_the_same_name_again_returns_the_same_workload(project):
 
 
 def unclaimed() -> list[str]:
-    (rows,) = workloads.find_unclaimed()
+    (rows,) = find_unclaimed()
     return list(rows.order_by("pk").values_list("pk", flat=True))
 
 
 def test_many_are_enqueued_in_few_queries(project, django_assert_max_num_queries):
     requests = [request(project, f"job-{i}") for i in range(300)]
-    queues.ensure_queue(project_id=project.pk)
+    queue_making.ensure_queue(project_id=project.pk)
 
     with django_assert_max_num_queries(13):
         workloads.enqueue_many(requests)

@@ -1,0 +1,169 @@
+"""What drivers report of the nodes of compute resources."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+from django.db import transaction
+
+from core import tasks
+from scheduler.engine.snapshot import MigStrategy
+from scheduler.models import Gpu, Node, Placement
+from scheduler.services import pool_members, queue_making
+
+__all__ = ["GpuReport", "MigStrategy", "NodeReport"]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class GpuReport:
+    """One device of a node. `index` is what a job is given to find it; unique on its node."""
+
+    index: int
+    uuid: str
+    model: str
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """What one node offers to workloads. With `mixed` slices `mig` maps profiles to their numbers."""
+
+    name: str
+    cpu_millicores: int
+    memory_bytes: int
+    gpus: Sequence[GpuReport] = ()
+    is_ready: bool = True
+    labels: Mapping[str, str] = field(default_factory=dict)
+    max_pods: int | None = None
+    mig_strategy: MigStrategy = MigStrategy.OFF
+    mig: Mapping[str, int] = field(default_factory=dict)
+
+
+@transaction.atomic
+def report_nodes(*, resource_id: str, resource_name: str, is_simulated: bool, nodes: Sequence[NodeReport]) -> None:
+    """Make the nodes of a resource what its driver just saw; a report that says nothing new writes nothing.
+
+    A node that is missing from the report is forgotten, unless workloads hold capacity on it: then it stays, not ready,
+    until they have left and the next report finds it empty.
+    """
+    known = {node.name: node for node in _lock_nodes(resource_id)}
+    pool_id = _pool_of(resource_id, resource_name, nodes, known)
+    wanted = {
+        report.name: Node(
+            pool_id=pool_id,
+            resource_id=resource_id,
+            resource_name=resource_name,
+            name=report.name,
+            cpu_millicores=report.cpu_millicores,
+            memory_bytes=report.memory_bytes,
+            is_ready=report.is_ready,
+            is_simulated=is_simulated,
+            labels=dict(report.labels),
+            max_pods=report.max_pods,
+            mig_strategy=report.mig_strategy,
+            mig=dict(report.mig),
+        )
+        for report in nodes
+    }
+    devices = {
+        report.name: [(gpu.index, gpu.uuid, gpu.model, gpu.memory_bytes) for gpu in report.gpus] for report in nodes
+    }
+    changed = _update_nodes(known, wanted, devices)
+    new = [wanted[name] for name in sorted(wanted.keys() - known.keys())]
+    Node.objects.bulk_create(new)
+    _create_gpus((node, devices[node.name]) for node in new)
+    gone = _retire([known[name] for name in sorted(known.keys() - wanted.keys())])
+    if changed or new or gone:
+        log.info("scheduler.nodes_changed", resource=resource_name, new=len(new), changed=changed, gone=gone)
+        tasks.enqueue_on_commit("scheduler.cycle")
+
+
+@transaction.atomic
+def mark_unreachable(*, resource_id: str) -> None:
+    """Note that a resource does not answer: nothing new starts there; what runs there keeps its capacity."""
+    lost = [node for node in _lock_nodes(resource_id) if node.is_ready]
+    _set_not_ready(lost)
+    if lost:
+        log.warning("scheduler.resource_unreachable", resource=lost[0].resource_name, nodes=len(lost))
+        tasks.enqueue_on_commit("scheduler.cycle")
+
+
+_FACTS = (
+    "resource_name",
+    "cpu_millicores",
+    "memory_bytes",
+    "is_ready",
+    "is_simulated",
+    "labels",
+    "max_pods",
+    "mig_strategy",
+    "mig",
+)
+
+Device = tuple[int, str, str, int]
+
+
+def _pool_of(resource_id: str, name: str, nodes: Sequence[NodeReport], known: Mapping[str, Node]) -> str:
+    """Return the pool of new nodes; empty where there are none. A resource gets its pool with its first GPU."""
+    if any(node.gpus and not (node.name in known and known[node.name].gpus.all()) for node in nodes):
+        return pool_members.choose_pool(resource_id=resource_id, name=name)
+    if all(node.name in known for node in nodes):
+        return ""
+    queue_making.ensure_default_pool()
+    return pool_members.get_pool_ids([resource_id])[resource_id]
+
+
+def _lock_nodes(resource_id: str) -> list[Node]:
+    return list(
+        Node.objects.select_for_update().filter(resource_id=resource_id).order_by("pk").prefetch_related("gpus")
+    )
+
+
+def _update_nodes(known: Mapping[str, Node], wanted: Mapping[str, Node], devices: Mapping[str, list[Device]]) -> int:
+    changed = []
+    for name in sorted(known.keys() & wanted.keys()):
+        node, now = known[name], wanted[name]
+        has_same_facts = all(getattr(node, fact) == getattr(now, fact) for fact in _FACTS)
+        has_same_gpus = sorted(_device(gpu) for gpu in node.gpus.all()) == sorted(devices[name])
+        if has_same_facts and has_same_gpus:
+            continue
+        for fact in _FACTS:
+            setattr(node, fact, getattr(now, fact))
+        node.revision += 1
+        changed.append(node)
+        if not has_same_gpus:
+            Gpu.objects.filter(node=node).delete()
+            _create_gpus([(node, devices[name])])
+    if changed:
+        Node.objects.bulk_update(changed, [*_FACTS, "revision"])
+    return len(changed)
+
+
+def _device(gpu: Gpu) -> Device:
+    return gpu.index, gpu.uuid, gpu.model, gpu.memory_bytes
+
+
+def _create_gpus(devices_of: Iterable[tuple[Node, list[Device]]]) -> None:
+    Gpu.objects.bulk_create(
+        Gpu(node=node, index=index, uuid=uuid, model=model, memory_bytes=memory_bytes)
+        for node, devices in devices_of
+        for index, uuid, model, memory_bytes in devices
+    )
+
+
+def _retire(missing: list[Node]) -> int:
+    held = set(Placement.objects.filter(node__in=missing).values_list("node_id", flat=True))
+    lost = [node for node in missing if node.pk in held and node.is_ready]
+    _set_not_ready(lost)
+    forgotten, _ = Node.objects.filter(pk__in=[node.pk for node in missing if node.pk not in held]).delete()
+    return len(lost) + forgotten
+
+
+def _set_not_ready(nodes: list[Node]) -> None:
+    for node in nodes:
+        node.is_ready = False
+        node.revision += 1
+    if nodes:
+        Node.objects.bulk_update(nodes, ["is_ready", "revision"])
