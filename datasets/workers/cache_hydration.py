@@ -31,7 +31,7 @@ from datasets.selectors.trees import TreeReader
 from datasets.services import cache_space, damage
 from datasets.services.cache_events import change_state, record, tell_changed
 from datasets.workers import cache_leases
-from datasets.workers.cache_leases import Heartbeat
+from datasets.workers.cache_leases import Columns, Heartbeat
 from nearline.content.manifest import Entry
 from nearline.content.retry import Waiting
 from nearline.hydrate.ports import HydrationProgress
@@ -217,7 +217,7 @@ class _Hydration:
         """Have the next beat write how far the copy is."""
         self._heartbeat.report(**self._columns_of(progress))
 
-    def _columns_of(self, progress: CopyProgress) -> dict[str, int | str]:
+    def _columns_of(self, progress: CopyProgress) -> Columns:
         return {
             "files_done": progress.files_done,
             "bytes_done": progress.bytes_done,
@@ -225,6 +225,8 @@ class _Hydration:
             "bytes_copied": progress.bytes_copied,
             "bytes_moved": self._moved_before + progress.bytes_moved,
             "waits_for": progress.waits_for,
+            # A site that works alone measures by itself.
+            **({"rate_bytes_s": progress.rate_bytes_s} if self._works_alone else {}),
         }
 
     @transaction.atomic
@@ -309,7 +311,7 @@ class _Hydration:
     def _note(self, progress: CopyProgress) -> None:
         """Write how far a copy is that goes on without us."""
         rows = CachedCommit.objects.filter(pk=self._row.pk, lease_token=self._row.lease_token, state__in=WORKING)
-        rows.update(attempts=0, rate_bytes_s=progress.rate_bytes_s, **self._columns_of(progress))
+        rows.update(attempts=0, **self._columns_of(progress))
 
     @transaction.atomic
     def _finish(self, driver: CacheSiteDriver, progress: CopyProgress) -> None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 import structlog
 from django.db import Error as DatabaseError
@@ -25,6 +25,9 @@ _BEAT_S = 0.5
 _RENEW_S = 4.0
 # How much the newest measurement counts in the smoothed rate.
 _RATE_WEIGHT = 0.2
+
+Columns: TypeAlias = dict[str, int | float | str | None]
+"""How far a copy is, as columns of its row."""
 
 
 def expiry(now: datetime) -> datetime:
@@ -49,8 +52,8 @@ class Heartbeat:
         self._next_packs: Sequence[str] = ()
         self._on_begun = on_begun
         self._rows = CachedCommit.objects.filter(pk=row.pk, lease_token=row.lease_token, state__in=states)
-        self._progress: dict[str, int | str] = {}
-        self._written: dict[str, int | str] = {}
+        self._progress: Columns = {}
+        self._written: Columns = {}
         self._rate: float | None = None
         self._measured = (clock.monotonic(), row.bytes_done)
         self._renewed_at = clock.monotonic()
@@ -77,7 +80,7 @@ class Heartbeat:
         """Whether the work must stop."""
         return self._lost.is_set()
 
-    def report(self, **progress: int | str) -> None:
+    def report(self, **progress: float | str | None) -> None:
         """Note how far the work is; it is written with the next beat, the first bytes at once."""
         has_begun = bool(self._progress.get("bytes_done"))
         self._progress = progress
@@ -124,15 +127,14 @@ class Heartbeat:
         self._measure(progress)
         # Getting on is what proves that taking the work up again makes sense.
         gets_on = {"attempts": 0} if progress != self._written else {}
-        changed = self._rows.update(
-            lease_expires_at=expiry(clock.now()), rate_bytes_s=self._rate, **gets_on, **progress
-        )
+        written = {"rate_bytes_s": self._rate, **progress, **gets_on}
+        changed = self._rows.update(lease_expires_at=expiry(clock.now()), **written)
         if changed:
             self._written, self._renewed_at = progress, clock.monotonic()
         return changed == 1
 
-    def _measure(self, progress: dict[str, int | str]) -> None:
-        now, done = clock.monotonic(), int(progress.get("bytes_done", 0))
+    def _measure(self, progress: Columns) -> None:
+        now, done = clock.monotonic(), int(progress.get("bytes_done") or 0)
         before, done_before = self._measured
         if now > before and done > done_before:
             rate = (done - done_before) / (now - before)
