@@ -20,8 +20,9 @@ from compute.engine.ports import ComputeDriver, Connection, OpensPorts, OpensTer
 from compute.engine.states import JobState
 from compute.errors import CommandRefused, InvalidTicket, JobNotRunning, PortRefused
 from compute.models import Job
+from compute.selectors import confinement
 from compute.selectors import jobs as job_selectors
-from compute.services import confinement, uses
+from compute.services import uses
 from core.errors import InvalidInput, PlatformError
 
 _WHERE = "on clusters and on the platform's own machine"

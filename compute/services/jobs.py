@@ -164,15 +164,15 @@ def open_gates(*, actor: Actor, specs: Mapping[str, JobSpec | None]) -> list[str
 
 
 @transaction.atomic
-def cancel_many(*, job_ids: Collection[str], reason: str) -> list[str]:
+def cancel_many(*, actor: Actor, job_ids: Collection[str], reason: str) -> list[str]:
     """Cancel jobs that have not ended, inside the caller's transaction; return the ids of those that it concerned.
 
     A job that waits or is suspended is cancelled at once. One that runs is stopped: SIGTERM, after a grace SIGKILL; it
-    keeps its own end where that comes first. For services that have checked who may do this.
+    keeps its own end where that comes first.
     """
     now = clock.now()
     steps = []
-    for job in journal.lock_jobs(job_ids):
+    for job in _lock(actor, job_ids):
         if job.state in IDLE:
             steps.append(_cancel(job, reason, now))
         elif job.state in HOLDING - {JobState.STOPPING}:
@@ -182,14 +182,13 @@ def cancel_many(*, job_ids: Collection[str], reason: str) -> list[str]:
 
 
 @transaction.atomic
-def withdraw_many(*, job_ids: Collection[str], reason: str) -> list[str]:
+def withdraw_many(*, actor: Actor, job_ids: Collection[str], reason: str) -> list[str]:
     """Cancel those jobs that still wait, inside the caller's transaction, and return their ids.
 
-    Those that were placed meanwhile are left alone: they are about to run. For services that have checked who
-    may do this.
+    Those that were placed meanwhile are left alone: they are about to run.
     """
     now = clock.now()
-    pending = {job.workload_id: job for job in journal.lock_jobs(job_ids) if job.state == JobState.PENDING}
+    pending = {job.workload_id: job for job in _lock(actor, job_ids) if job.state == JobState.PENDING}
     # The scheduler decides who waits: it holds the workloads while it looks, so none is placed at this moment.
     withdrawn = workloads.withdraw_many([workload_id for workload_id in pending if workload_id is not None])
     return journal.record_steps([_cancel(pending[workload_id], reason, now) for workload_id in withdrawn], now=now)
@@ -199,11 +198,17 @@ def withdraw_many(*, job_ids: Collection[str], reason: str) -> list[str]:
 @transaction.atomic
 def cancel_job(*, actor: Actor, job: Job, reason: str = "") -> Job:
     """Cancel one job. Without effect on one that has ended."""
-    require(actor, permissions.CANCEL_JOBS, job.project_id)
-    if cancel_many(job_ids=[job.pk], reason=reason or f"{actor.name} cancelled the job."):
+    if cancel_many(actor=actor, job_ids=[job.pk], reason=reason or f"{actor.name} cancelled the job."):
         audit.record(actor, "compute.cancel_job", job, reason=reason)
     job.refresh_from_db()
     return job
+
+
+def _lock(actor: Actor, job_ids: Collection[str]) -> list[Job]:
+    jobs = journal.lock_jobs(job_ids)
+    for project_id in {job.project_id for job in jobs}:
+        require(actor, permissions.CANCEL_JOBS, project_id)
+    return jobs
 
 
 def _cancel(job: Job, reason: str, now: datetime) -> journal.Step:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 # SQLite allows some ten thousand values in one statement; shorter ones also plan faster everywhere.
 _STOPPED = JOB_STATES.final | IDLE
 _RELEASING = JOB_STATES.final | {JobState.SUSPENDED}
-LOCKED_FIELDS = ("token", "state", "event_seq", "starts", "lease_expires_at", "workload_id")
+LOCKED_FIELDS = ("project_id", "token", "state", "event_seq", "starts", "lease_expires_at", "workload_id")
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,9 @@ from compute.engine.holders import Amounts, fits
 from compute.engine.placing import Placing
 from compute.errors import InvalidJobSpec, NoResourceFits, ResourceUnconfined
 from compute.models import Resource, Template
-from compute.selectors import capacity, templates
+from compute.selectors import capacity, confinement, templates
 from compute.selectors import resources as resource_selectors
 from compute.selectors.pod_sets import placing_of
-from compute.services import confinement
 from core import units
 from core.units import ONE_GPU
 from scheduler.selectors import pools

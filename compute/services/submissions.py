@@ -36,7 +36,7 @@ from datasets.errors import TreeNotFound
 from datasets.selectors import datasets as dataset_selectors
 from datasets.selectors import trees as tree_selectors
 from datasets.selectors.datasets import ResolvedCommit
-from datasets.services import caches, selections, trees
+from datasets.services import cache_holds, caches, selections, trees
 from datasets.services.trees import StoredTree
 from scheduler.selectors import pools
 
@@ -188,10 +188,10 @@ def submit_job(*, actor: Actor, project: Project, wanted: Submission) -> Job:
                 raise JobNameTaken(f"There is a job called '{name}' already.")
             signals.job_submitted.send(sender=None, job_id=job_id, datasets=facts)
     except PlatformError:
-        caches.release_holds(HOLDER + job_id)
+        cache_holds.release_holds(HOLDER + job_id)
         raise
     except IntegrityError as error:
-        caches.release_holds(HOLDER + job_id)
+        cache_holds.release_holds(HOLDER + job_id)
         if Job.objects.filter(name=own_name).exists():
             raise JobNameTaken(f"There is a job called '{name}' already.") from error
         raise
@@ -303,7 +303,7 @@ def rerun_job(*, actor: Actor, job: Job, name: str = "") -> Job:
 def delete_job(*, actor: Actor, job: Job) -> None:
     """Stop a job for good and show it no more. Its name is free; its experiment stays. Raises JobBelongsToRun."""
     require_own(actor=actor, job=job, permission=permissions.CANCEL_JOBS)
-    jobs.cancel_many(job_ids=[job.pk], reason=f"{actor.name} deleted the job.")
+    jobs.cancel_many(actor=actor, job_ids=[job.pk], reason=f"{actor.name} deleted the job.")
     if Job.objects.filter(pk=job.pk, deleted_at=None).update(deleted_at=clock.now()):
         trees.release_tree(actor=_SYSTEM, holder=CODE_HOLDER + job.pk)
         audit.record(actor, "compute.delete_job", job)

@@ -17,10 +17,10 @@ from compute.adapters.form_fields import MOST_CORES, MOST_GPUS
 from compute.adapters.kinds import ResourceKind
 from compute.errors import InvalidResource, ResourceUnreachable, TemplateExists
 from compute.models import Resource, Template
-from compute.selectors import failures
+from compute.selectors import confinement, failures
 from compute.selectors import resources as selectors
 from compute.selectors import templates as template_selectors
-from compute.services import confinement, resources, templates
+from compute.services import resources, templates
 from compute.services.templates import Shape
 from compute.web import node_cells
 from compute.web.node_cells import NodeView

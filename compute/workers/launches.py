@@ -26,8 +26,8 @@ from compute.engine.ports import CheckpointFolder, ComputeDriver, GpuShare, Laun
 from compute.engine.states import JobState, ReasonCode
 from compute.errors import QuotaExceeded, ResourceUnconfined, ResourceUnreachable, StartRefused
 from compute.models import Job, Resource
-from compute.selectors import failures, known_jobs
-from compute.services import confinement, journal
+from compute.selectors import confinement, failures, known_jobs
+from compute.services import journal
 from compute.workers import checkpoints
 from core import clock, hosts, isolation, orm, tasks, units
 from core.prepared import prepared

@@ -13,7 +13,7 @@ from compute.models import Job
 from compute.services.submissions import HOLDER
 from core import clock, isolation
 from datasets.selectors import caches as cache_selectors
-from datasets.services import caches
+from datasets.services.cache_holds import release_holds
 
 _SUBMISSION = timedelta(minutes=5)
 """The longest time from the first hold of a submission to its job."""
@@ -31,4 +31,4 @@ def release_data() -> None:
     ended = set(jobs.filter(state__in=sorted(JOB_STATES.final)).values_list("pk", flat=True))
     settled = cache_selectors.list_holders(prefix=HOLDER, before=clock.now() - _SUBMISSION)
     missing = {holder.removeprefix(HOLDER) for holder in settled} - set(jobs.values_list("pk", flat=True))
-    isolation.for_each("compute.release_data", sorted(ended | missing), lambda pk: caches.release_holds(HOLDER + pk))
+    isolation.for_each("compute.release_data", sorted(ended | missing), lambda pk: release_holds(HOLDER + pk))

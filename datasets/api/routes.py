@@ -22,7 +22,7 @@ from datasets.selectors import differences, files
 from datasets.selectors import merges as merge_reads
 from datasets.selectors import uploads as upload_reads
 from datasets.selectors.last_changes import find_last_changes
-from datasets.services import branches, commits, damage, datasets, downloads, merges, tree_edits, uploads
+from datasets.services import branches, commits, datasets, downloads, merges, tree_edits, uploads
 from datasets.services.downloads import Wanted
 from datasets.services.uploads import ObjectKind, Offer
 
@@ -355,7 +355,7 @@ def get_damage(request: ApiRequest, project: str, name: str, ref: str | None = N
 def report_damage(request: ApiRequest, project: str, name: str, body: schemas.DamagedPacksIn) -> schemas.DamageOut:
     """Say which packs you found damaged; the server reads them and decides. The answer is all that is damaged."""
     dataset = dataset_reads.get_dataset(actor=request.actor, project=project, name=name)
-    damage.report_packs(actor=request.actor, dataset=dataset, names=body.packs)
+    downloads.report_packs(actor=request.actor, dataset=dataset, names=body.packs)
     return schemas.DamageOut.of(damage_reads.get_damage(request.actor, dataset, None))
 
 

@@ -4,7 +4,8 @@ from accounts.actor import Actor
 from accounts.permissions import require
 from datasets import permissions
 from datasets.errors import UploadNotFound
-from datasets.models import UploadSession
+from datasets.models import Commit, UploadSession
+from datasets.selectors.commits import get_branch
 
 
 def get_upload(*, actor: Actor, upload_id: str) -> UploadSession:
@@ -16,3 +17,8 @@ def get_upload(*, actor: Actor, upload_id: str) -> UploadSession:
         raise UploadNotFound("There is no such upload, or it is someone else's.")
     require(actor, permissions.COMMIT, upload.dataset.project_id)
     return upload
+
+
+def head_of(*, actor: Actor, upload: UploadSession) -> Commit | None:
+    """Return the commit that the session's branch is at now; None for an empty branch."""
+    return get_branch(actor, upload.dataset, upload.branch).head

@@ -5,7 +5,6 @@ from django.db import IntegrityError, transaction
 from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
-from core import clock
 from core.signals import send_on_commit
 from datasets import permissions, signals
 from datasets.engine.names import check_label
@@ -102,7 +101,7 @@ def move_branch(*, actor: Actor, dataset: Dataset, name: str, to: Commit, expect
     """
     require(actor, permissions.MANAGE_BRANCHES, dataset.project_id)
     branch = commits.get_branch(actor, dataset, name)
-    if not move_head(branch, expected=expected, to=to):
+    if not records.move_head(branch, expected=expected, to=to):
         raise StaleParent(f"'{name}' has moved on since you read it.", head=branch.head_id, branch=name)
     audit.record(
         actor,
@@ -114,16 +113,6 @@ def move_branch(*, actor: Actor, dataset: Dataset, name: str, to: Commit, expect
         after=to.id,
     )
     send_on_commit(signals.commit_recorded, commit_id=to.id)
-
-
-def move_head(branch: Branch, *, expected: str | None, to: Commit) -> bool:
-    """Let a branch point to `to` if it still points to `expected` (None: to nothing); say whether it did."""
-    rows = Branch.objects.filter(pk=branch.pk)
-    rows = rows.filter(head_id=expected) if expected else rows.filter(head__isnull=True)
-    if not rows.update(head=to, updated_at=clock.now()):
-        return False
-    records.note_change(branch.dataset_id)
-    return True
 
 
 def _check_is_free(dataset: Dataset, name: str) -> None:

@@ -23,14 +23,14 @@ from datasets.models import CachedCommit, CacheSite, CacheSiteKind
 from datasets.selectors.caches import LOCAL_SITE
 
 
-def ensure_default_site() -> CacheSite:
+def ensure_default_site(*, actor: Actor) -> CacheSite:
     """Return the site `local` in the home folder, made at the first start."""
     site = CacheSite.objects.filter(name=LOCAL_SITE).first()
     if site is not None:
         return site
     try:
         root = settings.NEARLINE.home / "cache"
-        return create_site(actor=Actor.system("first start"), name=LOCAL_SITE, root=root, host=hosts.this_host())
+        return create_site(actor=actor, name=LOCAL_SITE, root=root, host=hosts.this_host())
     except CacheSiteExists:
         return CacheSite.objects.get(name=LOCAL_SITE)
 

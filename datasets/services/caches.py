@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from accounts import audit
 from accounts.actor import Actor
@@ -27,7 +28,7 @@ from datasets.errors import (
 )
 from datasets.models import CachedCommit, CacheHold, CacheSite, Commit
 from datasets.selectors import cache_plans, caches, failures
-from datasets.services import cache_space
+from datasets.services import cache_holds, cache_space
 from datasets.services.cache_events import announce, change_state
 
 _TOUCH_STEP = timedelta(minutes=1)
@@ -141,42 +142,13 @@ def hold(*, actor: Actor, cached_commit_id: str, holder: str, why: str) -> Cache
     row = _lock(actor, cached_commit_id)
     if row.state not in CURRENT - {CacheState.FAILED}:
         raise CacheNotReady(f"{caches.label_of(row)} is {row.state}.")
-    return _hold(row, holder, why)
+    return cache_holds.write_hold(row, holder, why)
 
 
-@transaction.atomic
-def release_holds(holder: str) -> int:
-    """End all holds of `holder` and return how many there were; the idle clocks start now.
-
-    What was on its way for holders only, and has none left, is cancelled.
-    """
-    ids = list(CacheHold.objects.filter(holder=holder).values_list("cached_commit_id", flat=True))
-    if not ids:
-        return 0
-    list(CachedCommit.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
-    CacheHold.objects.filter(holder=holder).delete()
-    rows = CachedCommit.objects.filter(pk__in=ids)
-    rows.update(last_used_at=clock.now())
-    unneeded = rows.filter(is_for_holders=True, is_pinned=False, state__in=sorted(UNFINISHED), holds=None)
-    for row in unneeded.order_by("pk"):
-        message = "Cancelled: nothing that needed it is left."
-        if change_state(row, CacheState.EVICTING, message=message, lease_token="", lease_expires_at=None):
-            enqueue_on_commit("datasets.evict", cached_commit_id=row.pk)
-    return len(ids)
-
-
-def touch(cached_commit_id: str, by: str) -> None:
-    """Note that a cached commit was used just now, which restarts its idle clock. Written at most once a minute."""
-    now = clock.now()
-    rows = CachedCommit.objects.filter(pk=cached_commit_id, state__in=CURRENT)
-    rows.filter(last_used_at__lt=now - _TOUCH_STEP).update(last_used_at=now, last_used_by=by[:200])
-
-
-def touch_commit(commit_id: str, by: str) -> None:
-    """Note that a commit was read by someone: every cached copy of it counts as used."""
-    now = clock.now()
-    rows = CachedCommit.objects.filter(commit_id=commit_id, state=CacheState.READY)
-    rows.filter(last_used_at__lt=now - _TOUCH_STEP).update(last_used_at=now, last_used_by=by[:200])
+def touch_commit(*, actor: Actor, commit: Commit) -> None:
+    """Note that the actor reads a commit in the browser: every cached copy of it counts as used."""
+    require(actor, permissions.VIEW, commit.dataset.project_id)
+    _touch(CachedCommit.objects.filter(commit=commit, state=CacheState.READY), f"{actor.name} in the browser")
 
 
 @transaction.atomic
@@ -231,7 +203,7 @@ class _Request:
         cache_space.free_capacity(plan, wanted_for=self.label)
         row = self._queue_again(failed, need_bytes) if failed else self._create(site, need_bytes)
         if self.holder is not None:
-            _hold(row, self.holder, self.why)
+            cache_holds.write_hold(row, self.holder, self.why)
         audit.record(self.actor, "datasets.cache", row, project_id=self.commit.dataset.project_id, site=site.name)
         enqueue_on_commit("datasets.hydrate", cached_commit_id=row.pk)
         return row, plan
@@ -285,14 +257,14 @@ def _join(actor: Actor, commit: Commit, site: CacheSite, holder: str | None, why
             return None
     elif row.is_for_holders:
         CachedCommit.objects.filter(pk=row.pk).update(is_for_holders=False)
-    touch(row.pk, actor.name)
+    _touch(CachedCommit.objects.filter(pk=row.pk, state__in=CURRENT), actor.name)
     return row
 
 
-def _hold(row: CachedCommit, holder: str, why: str) -> CacheHold:
-    held, _ = CacheHold.objects.get_or_create(cached_commit=row, holder=holder, defaults={"why": why[:200]})
-    CachedCommit.objects.filter(pk=row.pk).update(last_used_at=clock.now(), last_used_by=(why or holder)[:200])
-    return held
+def _touch(rows: QuerySet[CachedCommit], by: str) -> None:
+    """Restart the idle clocks of copies. Written at most once a minute."""
+    now = clock.now()
+    rows.filter(last_used_at__lt=now - _TOUCH_STEP).update(last_used_at=now, last_used_by=by[:200])
 
 
 def _lock(actor: Actor, cached_commit_id: str) -> CachedCommit:

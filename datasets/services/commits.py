@@ -21,7 +21,7 @@ from datasets.models import Branch, Commit, CommitSource, Dataset, UploadSession
 from datasets.selectors import commits as commit_reads
 from datasets.selectors import files
 from datasets.selectors.trees import TreeReader
-from datasets.services import branches, manifests, packs
+from datasets.services import manifests, packs, records
 from datasets.services.manifests import CheckedTree
 from datasets.services.packs import RangesForgotten
 
@@ -254,7 +254,7 @@ def _land(actor: Actor, draft: _Draft) -> Commit:
         with transaction.atomic():
             packs.hold_ranges(dataset, [row.range_id for row in draft.tree.ranges])
             draft.row.save(force_insert=True)
-            if not branches.move_head(draft.branch, expected=draft.expected_head, to=draft.row):
+            if not records.move_head(draft.branch, expected=draft.expected_head, to=draft.row):
                 raise _stale(draft.branch)
             if draft.upload is not None:
                 UploadSession.objects.filter(pk=draft.upload.pk).update(state=UploadState.COMMITTED, commit=draft.row)

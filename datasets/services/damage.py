@@ -4,16 +4,13 @@ A pack is named by the SHA-256 of its bytes, so whoever makes the same bytes aga
 commit that refers to it is whole again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import structlog
 
-from accounts import audit
 from accounts.actor import Actor
-from accounts.permissions import require
 from core import clock, isolation
 from core.errors import PlatformError
-from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.cache_states import CacheState
 from datasets.errors import BlobMissing, ContentCorrupt
@@ -25,13 +22,6 @@ log = structlog.get_logger(__name__)
 
 # Why a cached copy could not be made, or not be healed, where a pack was damaged.
 _CAUSES = (ContentCorrupt.code, BlobMissing.code)
-
-
-def report_packs(*, actor: Actor, dataset: Dataset, names: Sequence[str]) -> None:
-    """Read packs that someone found damaged; the store decides who is right. Unknown names are passed over."""
-    require(actor, permissions.VIEW, dataset.project_id)
-    audit.record(actor, "datasets.report_damage", dataset, project_id=dataset.project_id, packs=list(names))
-    check_packs(dataset, list(dataset.packs.filter(sha256__in=names, state__in=PRESENT)))
 
 
 def record_failure(dataset: Dataset, error: PlatformError) -> None:

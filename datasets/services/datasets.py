@@ -17,13 +17,12 @@ from datasets import permissions
 from datasets.engine.names import check_label
 from datasets.errors import DatasetExists, DeletedDatasetNotFound, RestoreNameTaken
 from datasets.models import Branch, Dataset, UploadSession, UploadState
-from datasets.services import records, stores
+from datasets.selectors.stores import get_default_store
+from datasets.services import records
 
 log = structlog.get_logger(__name__)
 
 MAIN = "main"
-INTERNAL_NAME = "~trees"
-"""The name of internal datasets: one that nobody can choose."""
 _LONGEST_DESCRIPTION = 2000
 _LONGEST_KIND = 30
 
@@ -33,7 +32,7 @@ def create_dataset(*, actor: Actor, project: Project, name: str, description: st
     require(actor, permissions.CREATE, project.id)
     check_name(name)
     _check_texts(description, kind)
-    store = stores.get_default_store()
+    store = get_default_store()
     try:
         with transaction.atomic():
             dataset = Dataset.objects.create(
@@ -51,16 +50,6 @@ def create_dataset(*, actor: Actor, project: Project, name: str, description: st
     except IntegrityError as error:
         raise _name_taken(project.name, name) from error
     return dataset
-
-
-def ensure_internal_dataset(project_id: str) -> Dataset:
-    """Return the dataset that holds a project's stored trees, made at the first need in the default store."""
-    found = Dataset.objects.filter(project_id=project_id, is_internal=True, deleted_at=None).select_related("store")
-    if dataset := found.first():
-        return dataset
-    fresh = Dataset(project_id=project_id, name=INTERNAL_NAME, is_internal=True, store=stores.get_default_store())
-    Dataset.objects.bulk_create([fresh], ignore_conflicts=True)
-    return found.get()
 
 
 @transaction.atomic

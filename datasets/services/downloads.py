@@ -1,10 +1,11 @@
-"""Signed addresses for reading a dataset's objects straight from its store."""
+"""Reading a dataset's objects straight from its store: signed addresses, and reports of packs that came damaged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from django.conf import settings
 
+from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
 from core import clock
@@ -12,7 +13,8 @@ from datasets import permissions
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key, range_key, root_key
 from datasets.engine.ports import SIGNED_LIFETIME, SignedRequest
-from datasets.models import Dataset
+from datasets.models import PRESENT, Dataset
+from datasets.services import damage
 from datasets.services.uploads import ObjectKind
 
 _KEYS = {ObjectKind.PACK: pack_key, ObjectKind.RANGE: range_key, ObjectKind.ROOT: root_key}
@@ -61,3 +63,10 @@ def sign_below(*, actor: Actor, dataset: Dataset, wanted: Sequence[Wanted]) -> l
         else one
         for one in sign_downloads(actor=actor, dataset=dataset, wanted=wanted)
     ]
+
+
+def report_packs(*, actor: Actor, dataset: Dataset, names: Sequence[str]) -> None:
+    """Read packs that someone found damaged; the store decides who is right. Unknown names are passed over."""
+    require(actor, permissions.VIEW, dataset.project_id)
+    audit.record(actor, "datasets.report_damage", dataset, project_id=dataset.project_id, packs=list(names))
+    damage.check_packs(dataset, list(dataset.packs.filter(sha256__in=names, state__in=PRESENT)))

@@ -1,6 +1,5 @@
-"""Stores: which one new datasets go to, and the requests that the folder store's endpoint carries out."""
+"""Stores: registered, tried out, and which one new datasets go to."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +10,10 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require_site_admin
 from core import clock
-from datasets.adapters import store_grants
 from datasets.adapters.folder import FolderStore
-from datasets.adapters.growing_file import GrowingFile
-from datasets.adapters.opening import credentials_of, encrypt_credentials, open_folder
-from datasets.adapters.store_grants import StoreGrant
-from datasets.engine.ports import Announcement, PutProof
-from datasets.errors import BlobMissing, BodyRefused, InvalidStore, SignatureInvalid, StoreNotFound
+from datasets.adapters.opening import credentials_of, encrypt_credentials
+from datasets.engine.ports import PutProof
+from datasets.errors import InvalidStore
 from datasets.models import Store, StoreKind
 
 if TYPE_CHECKING:
@@ -26,12 +22,11 @@ if TYPE_CHECKING:
 _FOLDER_STORE_NAME = "folder"
 
 
-def ensure_default_store() -> Store:
+def ensure_default_store(*, actor: Actor) -> Store:
     """Make the store that the settings name the default one, registering it at its first mention.
 
     Raises InvalidStore and StoreUnreachable when an S3 store cannot be used.
     """
-    actor = Actor.system("first start")
     chosen = settings.NEARLINE
     if not chosen.store_url:
         return register_folder_store(actor=actor, name=_FOLDER_STORE_NAME, folder=chosen.home / "store")
@@ -93,53 +88,6 @@ def report_on_store(*, actor: Actor, store: Store) -> "StoreReport":
         if Store.objects.filter(pk=store.pk).exclude(put_proof=report.put_proof).update(put_proof=report.put_proof):
             audit.record(actor, "datasets.try_out_store", store, put_proof=str(report.put_proof))
     return report
-
-
-def get_default_store() -> Store:
-    """Return the store that new datasets go to. Raises StoreNotFound before the first start has made one."""
-    store = Store.objects.filter(is_default=True).first()
-    if store is None:
-        raise StoreNotFound("No store is registered yet.")
-    return store
-
-
-@dataclass(frozen=True)
-class StoreDownload:
-    """What a signed GET of the folder store leads to."""
-
-    path: Path
-    size_bytes: int
-
-
-def open_signed(*, signed: str, content_length: int | None) -> GrowingFile:
-    """Return what takes the body of a signed PUT to a folder store; the caller finishes it and always discards it.
-
-    Raises SignatureInvalid, SignatureExpired, and BodyRefused when another length is to come than was announced.
-    """
-    grant = store_grants.unseal(signed, method="PUT", now=clock.now())
-    if content_length is not None and content_length != grant.size_bytes:
-        raise BodyRefused(f"{content_length} bytes were to be sent where {grant.size_bytes} were announced.")
-    return _open_granted(grant).open_put(grant.key, Announcement(grant.size_bytes, grant.sha256))
-
-
-def find_signed(*, signed: str) -> StoreDownload:
-    """Return the file that a signed GET of a folder store reads.
-
-    Raises SignatureInvalid, SignatureExpired, BlobMissing.
-    """
-    grant = store_grants.unseal(signed, method="GET", now=clock.now())
-    store = _open_granted(grant)
-    found = store.stat(grant.key)
-    if found is None:
-        raise BlobMissing(f"The store has no object {grant.key}.", key=grant.key)
-    return StoreDownload(store.path_of(grant.key), found.size_bytes)
-
-
-def _open_granted(grant: StoreGrant) -> FolderStore:
-    store = Store.objects.filter(pk=grant.store_id, kind=StoreKind.FOLDER).first()
-    if store is None:
-        raise SignatureInvalid("This store address belongs to a store that is gone.")
-    return open_folder(store)
 
 
 @transaction.atomic

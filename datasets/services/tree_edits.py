@@ -13,6 +13,7 @@ from datasets.engine.layout import range_key, root_key
 from datasets.errors import FileNotInCommit, ManifestRejected, StaleParent
 from datasets.models import Commit, CommitSource, Dataset, UploadSession, UploadState
 from datasets.selectors.trees import TreeReader
+from datasets.selectors.uploads import head_of
 from datasets.services import commits, upload_parts, uploads
 from nearline.content.diff import Change
 from nearline.content.errors import BadPath, ContentError
@@ -124,7 +125,7 @@ def _commit(
     actor: Actor, upload: UploadSession, expected_head: str | None, message: str, list_changes: _ListChanges
 ) -> Commit:
     dataset = upload.dataset
-    head = uploads.head_of(actor, upload)
+    head = head_of(actor=actor, upload=upload)
     if (head.id if head is not None else None) != expected_head:
         raise StaleParent(
             f"'{upload.branch}' has moved on since you read it.",

@@ -25,9 +25,9 @@ from datasets.models import (
     UploadSession,
     UploadState,
 )
+from datasets.selectors.stores import get_default_store
 from datasets.selectors.trees import TreeReader
 from datasets.services import commits, manifests, packs, uploads
-from datasets.services.datasets import ensure_internal_dataset
 from datasets.services.manifests import CheckedTree
 from datasets.services.packs import RangesForgotten
 from datasets.services.tree_writing import TreeWriter, touch_manifests
@@ -48,6 +48,9 @@ __all__ = [
 
 log = structlog.get_logger(__name__)
 
+INTERNAL_NAME = "~trees"
+"""The name of internal datasets: one that nobody can choose."""
+
 # So often is an uploaded tree checked whose packs were given up meanwhile.
 _CHECKS = 3
 
@@ -59,7 +62,7 @@ def store_tree(*, actor: Actor, project: Project, holder: str, files: Iterable[S
     stopped. Raises what `TreeWriter.write` raises; then the holder holds what it held before.
     """
     require(actor, permissions.COMMIT, project.id)
-    dataset = ensure_internal_dataset(project.id)
+    dataset = _have_dataset(project.id)
     with TreeWriter(dataset) as writer:
         ranges = writer.write(files)
     data = encode_root(ranges)
@@ -75,7 +78,7 @@ def store_tree(*, actor: Actor, project: Project, holder: str, files: Iterable[S
 def start_upload(*, actor: Actor, project: Project, client_id: str) -> UploadSession:
     """Begin the upload of a tree, whose packs and manifests come like those of a commit. `hold_upload` ends it."""
     require(actor, permissions.COMMIT, project.id)
-    return uploads.create_session(actor=actor, dataset=ensure_internal_dataset(project.id), client_id=client_id)
+    return uploads.create_session(actor=actor, dataset=_have_dataset(project.id), client_id=client_id)
 
 
 def check_upload(*, actor: Actor, upload: UploadSession, root: str) -> CheckedTree:
@@ -85,7 +88,7 @@ def check_upload(*, actor: Actor, upload: UploadSession, root: str) -> CheckedTr
     """
     if not upload.dataset.is_internal:
         raise InvalidInput("This is an upload to a dataset: end it with a commit.")
-    uploads.prolong(actor, upload)
+    uploads.prolong(actor=actor, upload=upload)
     return manifests.check_tree(upload.dataset, root)
 
 
@@ -178,3 +181,13 @@ def _hold(dataset: Dataset, root: str, ranges: Iterable[RootRange], holder: str)
         link.objects.bulk_create(links, ignore_conflicts=True)
     TreeHold.objects.update_or_create(holder=holder, defaults={"tree": tree})
     return tree
+
+
+def _have_dataset(project_id: str) -> Dataset:
+    """Return the dataset that holds a project's stored trees, made at the first need in the default store."""
+    found = Dataset.objects.filter(project_id=project_id, is_internal=True, deleted_at=None).select_related("store")
+    if dataset := found.first():
+        return dataset
+    fresh = Dataset(project_id=project_id, name=INTERNAL_NAME, is_internal=True, store=get_default_store())
+    Dataset.objects.bulk_create([fresh], ignore_conflicts=True)
+    return found.get()

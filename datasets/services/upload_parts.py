@@ -26,6 +26,7 @@ from datasets.engine.part_frames import PART_BYTES, IncomingFile, PartHeader, Re
 from datasets.errors import BodyRefused, ManifestRejected, UploadTooLarge
 from datasets.models import Dataset, UploadPart, UploadSession
 from datasets.selectors.trees import TreeReader
+from datasets.selectors.uploads import head_of
 from datasets.services import packing, uploads
 from nearline.content.chunking import cut
 from nearline.content.errors import ContentError
@@ -55,7 +56,7 @@ def receive_part(*, actor: Actor, upload: UploadSession, number: int, read: Read
     Of a piece of a large file only whole chunks are kept: the answer says from where on it must be sent (again).
     Raises BodyRefused, InvalidInput for a name that cannot be carried, UploadTooLarge and UploadClosed.
     """
-    uploads.prolong(actor, upload)
+    uploads.prolong(actor=actor, upload=upload)
     header = read_header(read)
     known = UploadPart.objects.filter(upload=upload, number=number).first()
     if known is not None and (known.is_complete or known.size_bytes != header.offset):
@@ -185,7 +186,7 @@ def _check_limits(upload: UploadSession, header: PartHeader) -> None:
 
 def _base_of(actor: Actor, upload: UploadSession) -> TreeView:
     """Return the tree that the branch holds now: what it has at a path is not stored once more."""
-    head = uploads.head_of(actor, upload)
+    head = head_of(actor=actor, upload=upload)
     reader = TreeReader(upload.dataset)
     return TreeView(reader.read_root(head.root) if head is not None else (), reader.load_range, reader.load_names)
 

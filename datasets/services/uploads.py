@@ -106,7 +106,7 @@ def offer_packs(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer])
 
     A pack that was sent before, but not confirmed, is looked for in the store once. Raises StorageLimitReached.
     """
-    prolong(actor, upload)
+    prolong(actor=actor, upload=upload)
     for offer in offers:
         if not 0 < offer.body.size_bytes <= MAX_PACK_BYTES:
             raise InvalidInput(f"A pack has 1 to {MAX_PACK_BYTES} bytes.")
@@ -125,7 +125,7 @@ def confirm_packs(*, actor: Actor, upload: UploadSession, names: Sequence[str]) 
     Of a pack that was damaged every byte is read. Raises PackMissing naming those that are not there; the others are
     confirmed all the same.
     """
-    prolong(actor, upload)
+    prolong(actor=actor, upload=upload)
     dataset = upload.dataset
     damage.check_packs(dataset, dataset.packs.filter(sha256__in=names, state=PackState.DAMAGED))
     sizes = dict(dataset.packs.filter(sha256__in=names).values_list("sha256", "size_bytes"))
@@ -137,7 +137,7 @@ def confirm_packs(*, actor: Actor, upload: UploadSession, names: Sequence[str]) 
 
 def offer_manifests(*, actor: Actor, upload: UploadSession, offers: Sequence[Offer]) -> list[Answer]:
     """Say which ranges and roots are known to be right, and sign a PUT for each of the others."""
-    prolong(actor, upload)
+    prolong(actor=actor, upload=upload)
     for offer in offers:
         if not 0 < offer.body.size_bytes <= _MAX_MANIFEST_BYTES:
             raise InvalidInput(f"A manifest has 1 to {_MAX_MANIFEST_BYTES} bytes.")
@@ -169,12 +169,7 @@ def cancel_upload(*, actor: Actor, upload: UploadSession) -> None:
         )
 
 
-def head_of(actor: Actor, upload: UploadSession) -> Commit | None:
-    """Return the commit that the session's branch is at now; None for an empty branch."""
-    return commit_reads.get_branch(actor, upload.dataset, upload.branch).head
-
-
-def prolong(actor: Actor, upload: UploadSession) -> None:
+def prolong(*, actor: Actor, upload: UploadSession) -> None:
     """Let a session live on from now. Raises UploadClosed."""
     require(actor, permissions.COMMIT, upload.dataset.project_id)
     now = clock.now()

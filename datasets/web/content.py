@@ -21,7 +21,7 @@ def read_content(request: PageRequest, project: str, name: str) -> HttpResponseB
     ref = text(request, "ref") or dataset.default_branch
     commit = commits.get_commit(request.actor, dataset, ref)
     content = files.open_file(request.actor, commit, path=read_path(request, "path"))
-    caches.touch_commit(commit.id, f"{request.actor.name} in the browser")
+    caches.touch_commit(actor=request.actor, commit=commit)
     entry = content.entry
     try:
         span = parse_range(request.headers.get("Range", ""), content.size_bytes)

@@ -77,7 +77,7 @@ def files_page(request: PageRequest, project: str, name: str) -> HttpResponse:
     }
     if selected:
         context |= _selected(request, dataset, commit, selected)
-        caches.touch_commit(commit.id, f"{request.actor.name} in the browser")
+        caches.touch_commit(actor=request.actor, commit=commit)
     return render(request, "datasets/files.html", context)
 
 

@@ -16,7 +16,7 @@ from django.http import HttpResponse
 
 from core.errors import PlatformError
 from datasets.adapters.growing_file import GrowingFile
-from datasets.services import stores
+from datasets.workers import store_requests
 from web import problems
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ async def _take_body(growing: GrowingFile, receive: ASGIReceiveCallable) -> None
 
 def _open(signed: str, length: int | None) -> GrowingFile:
     try:
-        return stores.open_signed(signed=signed, content_length=length)
+        return store_requests.open_signed(signed=signed, content_length=length)
     finally:
         # No request of Django's ends here, after which it would look after this thread's connection.
         connections.close_all()

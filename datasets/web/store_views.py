@@ -9,7 +9,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
 from core import streaming
-from datasets.services import stores
+from datasets.workers import store_requests
 
 _CHUNK = 1024 * 1024
 
@@ -23,7 +23,7 @@ def store_object(request: HttpRequest, signed: str) -> HttpResponseBase:
 
 def _put(request: HttpRequest, signed: str) -> HttpResponse:
     length = request.headers.get("Content-Length", "")
-    growing = stores.open_signed(signed=signed, content_length=int(length) if length.isdecimal() else None)
+    growing = store_requests.open_signed(signed=signed, content_length=int(length) if length.isdecimal() else None)
     try:
         while chunk := request.read(_CHUNK):
             growing.write(chunk)
@@ -34,7 +34,7 @@ def _put(request: HttpRequest, signed: str) -> HttpResponse:
 
 
 def _get(request: HttpRequest, signed: str) -> HttpResponseBase:
-    found = stores.find_signed(signed=signed)
+    found = store_requests.find_signed(signed=signed)
     try:
         span = streaming.parse_range(request.headers.get("Range", ""), found.size_bytes)
     except ValueError:

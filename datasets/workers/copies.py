@@ -11,7 +11,7 @@ from accounts.errors import NotSignedIn
 from datasets.adapters.copy_tokens import read_copy
 from datasets.engine.cache_states import WORKING, CacheState
 from datasets.models import CachedCommit
-from datasets.services import damage, downloads
+from datasets.services import downloads
 from datasets.services.downloads import Download, Wanted
 
 _SYSTEM = Actor.system("pods of cached commits")
@@ -42,4 +42,4 @@ def report_progress(*, copy: CachedCommit, rate_bytes_s: float, **counts: int) -
 
 def report_damage(*, copy: CachedCommit, packs: Sequence[str]) -> None:
     """Read packs that a pod found damaged, and note which are."""
-    damage.report_packs(actor=_SYSTEM, dataset=copy.dataset, names=packs)
+    downloads.report_packs(actor=_SYSTEM, dataset=copy.dataset, names=packs)

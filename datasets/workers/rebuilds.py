@@ -40,8 +40,9 @@ from datasets.models import (
 from datasets.selectors import files
 from datasets.selectors.trees import TreeReader
 from datasets.services import manifests
-from datasets.services.datasets import INTERNAL_NAME, MAIN
+from datasets.services.datasets import MAIN
 from datasets.services.manifests import ReadRange
+from datasets.services.trees import INTERNAL_NAME
 from datasets.workers.stored_datasets import StoredDataset, find_lender, list_objects
 from nearline.content.manifest import RootRange
 from nearline.content.packs import MAX_PACK_BYTES

@@ -11,8 +11,8 @@ from accounts import audit
 from accounts.actor import Actor
 from accounts.permissions import require
 from accounts.services import secrets
+from compute.selectors import confinement
 from compute.selectors import jobs as job_selectors
-from compute.services import confinement
 from core import clock, isolation, orm, tasks
 from datasets.services import selections
 from flows import permissions

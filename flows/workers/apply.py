@@ -91,7 +91,7 @@ def end_cancelled(run_id: str, *, token: str, now: datetime) -> bool:
             return False
         live = Attempt.objects.filter(run=run, is_live=True)
         job_ids = [str(job_id) for job_id in live.filter(job__isnull=False).values_list("job_id", flat=True)]
-        jobs.cancel_many(job_ids=job_ids, reason="The run was cancelled.")
+        jobs.cancel_many(actor=_SYSTEM, job_ids=job_ids, reason="The run was cancelled.")
         live.update(state=AttemptState.CANCELLED, remind_at=None, **ending)
         steps = Step.objects.filter(run=run).exclude(state__in=sorted(STEP_ENDS))
         steps.update(state=StepState.CANCELLED, not_before=None, **ending)
@@ -311,7 +311,7 @@ class _Writer:
             Attempt.objects.filter(pk__in=[item.attempt_id for item in self._supersedes]).values_list("pk", "job_id")
         )
         wanted = [job_id for job_id in job_ids.values() if job_id is not None]
-        back = set(jobs.withdraw_many(job_ids=wanted, reason="The step tries its next template."))
+        back = set(jobs.withdraw_many(actor=_SYSTEM, job_ids=wanted, reason="The step tries its next template."))
         starts = []
         for item in self._supersedes:
             if job_ids.get(item.attempt_id) not in back:
@@ -503,7 +503,7 @@ class _Writer:
         for attempt_id, job_id in rows:
             job_ids.setdefault(self._cancels[attempt_id], []).append(str(job_id))
         for reason, ids in job_ids.items():
-            jobs.cancel_many(job_ids=ids, reason=reason)
+            jobs.cancel_many(actor=_SYSTEM, job_ids=ids, reason=reason)
 
     def _close_attempts(self) -> None:
         """Let go of what ended attempts held, and have the outputs of those that succeeded stored."""

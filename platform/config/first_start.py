@@ -42,9 +42,9 @@ def prepare(*, has_new_keys: bool = False) -> None:
     if not settings.NEARLINE.in_pod:
         # A token that is there is of another database when this one is empty.
         _keep_token(admin, is_wanted=is_empty)
-    stores.ensure_default_store()
+    stores.ensure_default_store(actor=system)
     if not settings.NEARLINE.in_pod:
-        cache_sites.ensure_default_site()
+        cache_sites.ensure_default_site(actor=system)
     resources.ensure_first_resources(actor=system, has_machine=not settings.NEARLINE.in_pod)
     take_what_is_here()
     probes.probe_all()

@@ -12,7 +12,7 @@ from datasets.engine.ports import Announcement
 from datasets.errors import ContentCorrupt, PackMissing
 from datasets.models import Pack
 from datasets.selectors.damage import get_damage
-from datasets.services import caches, damage, uploads
+from datasets.services import caches, damage, downloads, uploads
 from datasets.services.uploads import ObjectKind, Offer
 from datasets.workers import collection, scrubs
 from tests.apps.caching.conftest import FILES
@@ -89,7 +89,7 @@ def test_when_the_pack_is_sent_again_the_copy_that_could_not_be_made_is_made(mem
 
 def test_a_damaged_pack_counts_as_whole_only_after_every_byte_was_read(member, dataset, commit):
     pack, _ = spoil(dataset)
-    damage.report_packs(actor=member, dataset=dataset, names=[pack.sha256])
+    downloads.report_packs(actor=member, dataset=dataset, names=[pack.sha256])
     upload = uploads.start_upload(actor=member, dataset=dataset, branch="main", client_id="test").upload
 
     with pytest.raises(PackMissing):
@@ -101,7 +101,7 @@ def test_a_damaged_pack_counts_as_whole_only_after_every_byte_was_read(member, d
 def test_a_report_about_a_whole_pack_changes_nothing(member, dataset, commit):
     pack, _ = read_pack(dataset)
 
-    damage.report_packs(actor=member, dataset=dataset, names=[pack.sha256, "0" * 64])
+    downloads.report_packs(actor=member, dataset=dataset, names=[pack.sha256, "0" * 64])
 
     assert state_of(pack) == "complete"
 
@@ -110,7 +110,7 @@ def test_only_members_may_report(make_actor, dataset, commit):
     pack, _ = spoil(dataset)
 
     with pytest.raises(NotFound):
-        damage.report_packs(actor=make_actor(None, name="stranger"), dataset=dataset, names=[pack.sha256])
+        downloads.report_packs(actor=make_actor(None, name="stranger"), dataset=dataset, names=[pack.sha256])
 
     assert state_of(pack) == "complete"
 

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from core import clock
 from datasets.adapters.sites.registry import open_site
 from datasets.errors import CacheInUse, CachePinned, StagingLost
 from datasets.models import CachedCommit
 from datasets.selectors import caches as cache_reads
-from datasets.services import caches
+from datasets.services import cache_holds, caches
 from datasets.workers import cache_hydration, evictions
 from tests.apps.caching.conftest import SIZE
 from tests.factories.datasets import read_tree
@@ -50,24 +51,24 @@ def test_unused_for_a_day_a_commit_leaves_and_its_space_returns(ready, site, tim
     assert cache_reads.measure_capacity(site).committed_bytes == 0
 
 
-def test_use_restarts_the_clock_and_is_written_at_most_once_a_minute(ready, time):
+def test_use_restarts_the_clock_and_is_written_at_most_once_a_minute(ready, commit, time):
     time(START + timedelta(seconds=59))
-    caches.touch(ready.pk, "early")
+    caches.request_cache(actor=Actor.system("early"), commit=commit, site=ready.site)
     ready.refresh_from_db()
     assert ready.last_used_at == START
 
     time(START + timedelta(hours=20))
-    caches.touch(ready.pk, "job 7")
+    caches.request_cache(actor=Actor.system("late"), commit=commit, site=ready.site)
     time(START + DAY)
 
     ready.refresh_from_db()
-    assert (evictions.evict_idle(), ready.last_used_by) == (0, "job 7")
+    assert (evictions.evict_idle(), ready.last_used_by) == (0, "system: late")
     assert cache_reads.evicts_at(ready) == START + timedelta(hours=44)
 
 
-def test_a_read_in_the_browser_restarts_the_clock(ready, commit, time):
+def test_a_read_in_the_browser_restarts_the_clock(ready, member, commit, time):
     time(START + timedelta(hours=20))
-    caches.touch_commit(commit.id, "ann in the browser")
+    caches.touch_commit(actor=member, commit=commit)
     time(START + DAY)
 
     assert evictions.evict_idle() == 0
@@ -92,7 +93,7 @@ def test_what_is_held_stays_until_a_day_after_its_release(ready, member, time):
     caches.hold(actor=member, cached_commit_id=ready.pk, holder="job-1", why="read by train-1")
     time(START + 9 * DAY)
     assert evictions.evict_idle() == 0
-    assert caches.release_holds("job-1") == 1
+    assert cache_holds.release_holds("job-1") == 1
 
     assert evictions.evict_idle() == 0
     time(START + 10 * DAY)
@@ -215,7 +216,7 @@ def test_copies_of_a_deleted_dataset_leave_unless_a_job_reads_them(ready, datase
     caches.hold(actor=member, cached_commit_id=ready.pk, holder="job-1", why="read by train-1")
     assert evictions.evict_idle() == 0
 
-    caches.release_holds("job-1")
+    cache_holds.release_holds("job-1")
 
     assert evictions.evict_idle() == 1
 

@@ -79,7 +79,7 @@ def test_folders_that_cannot_be_followed_are_refused_in_words(home, tmp_path):
 
 
 def test_the_home_folder_has_its_first_site_beside_the_platforms_folders(home):
-    assert cache_sites.ensure_default_site().root == str(home / "cache")
+    assert cache_sites.ensure_default_site(actor=Actor.system("first start")).root == str(home / "cache")
 
 
 def test_every_folder_that_the_platform_keeps_in_its_home_is_known():

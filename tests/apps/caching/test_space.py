@@ -65,7 +65,7 @@ def test_a_touched_commit_outlives_an_untouched_one(member, small, worker, make_
     time(NOW + timedelta(minutes=5))
     cache(member, make_commit("young", 400), small, worker)
     time(NOW + timedelta(minutes=10))
-    caches.touch(old.pk, "job 7")
+    caches.request_cache(actor=member, commit=old.commit, site=small)
 
     cache(member, make_commit("new", 500), small, worker)
 

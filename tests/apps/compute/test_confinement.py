@@ -7,7 +7,8 @@ import pytest
 from accounts.models import User
 from compute.errors import NoResourceFits, ResourceUnconfined
 from compute.models import Job
-from compute.services import confinement, submissions
+from compute.selectors import confinement
+from compute.services import submissions
 from compute.services.submissions import Submission
 from compute.workers import launches, probes
 from tests.factories import compute as make

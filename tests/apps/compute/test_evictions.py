@@ -159,7 +159,7 @@ def test_one_that_is_cancelled_while_it_leaves_does_not_wait_again(job, project)
     evict(job)
     stops.evict_jobs()
 
-    jobs.cancel_many(job_ids=[job.pk], reason="Not needed.")
+    jobs.cancel_many(actor=SYSTEM, job_ids=[job.pk], reason="Not needed.")
     look(job)
 
     assert (now(job).state, job.reason) == ("cancelled", "Not needed.")
@@ -169,7 +169,7 @@ def test_one_that_is_cancelled_while_it_leaves_does_not_wait_again(job, project)
 def test_one_that_waits_again_can_be_cancelled(job):
     evict_and_stop(job)
 
-    jobs.cancel_many(job_ids=[job.pk], reason="Not needed.")
+    jobs.cancel_many(actor=SYSTEM, job_ids=[job.pk], reason="Not needed.")
 
     assert now(job).state == "cancelled"
     assert Workload.objects.get(pk=job.workload_id).state == "released"

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
+from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import User
 from compute.adapters import drivers
@@ -90,7 +91,7 @@ def test_a_cancelled_job_is_stopped_by_its_host(machine, project, on_host):
     [job] = make.submit(project, make.make_template(resource), "train")
     with on_host("b"):
         make.start([job])
-    jobs.cancel_many(job_ids=[job.pk], reason="Enough.")
+    jobs.cancel_many(actor=Actor.system("test"), job_ids=[job.pk], reason="Enough.")
 
     stops.stop_ending_jobs()
     [before] = driver.list_jobs()

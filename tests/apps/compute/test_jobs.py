@@ -1,5 +1,6 @@
 import pytest
 
+from accounts.actor import Actor
 from accounts.errors import PermissionDenied, ProjectNotFound
 from accounts.models import AuditEntry, Project
 from accounts.permissions import Role
@@ -97,7 +98,7 @@ def test_submitting_leaves_one_audit_entry(project, template, member):
 def test_a_waiting_job_is_cancelled_at_once_and_gives_its_place_in_the_queue_back(project, template):
     [job] = make.submit(project, template, "train")
 
-    jobs.cancel_many(job_ids=[job.pk], reason="No longer needed.")
+    jobs.cancel_many(actor=Actor.system("test"), job_ids=[job.pk], reason="No longer needed.")
 
     job.refresh_from_db()
     assert (job.state, job.reason_code, job.reason) == ("cancelled", "cancelled", "No longer needed.")
@@ -109,7 +110,7 @@ def test_a_running_job_is_stopped_and_then_cancelled(project, template, resource
     [job] = make.submit(project, template, "train")
     make.start([job])
 
-    jobs.cancel_many(job_ids=[job.pk], reason="No longer needed.")
+    jobs.cancel_many(actor=Actor.system("test"), job_ids=[job.pk], reason="No longer needed.")
     before = make.state_of(job)
     observe.observe_resource(resource_id=resource.pk)
     observe.observe_resource(resource_id=resource.pk)
@@ -124,7 +125,7 @@ def test_a_job_that_succeeded_before_the_stop_reached_it_keeps_its_success(proje
     make.start([job])
     driver.finish("train")
 
-    jobs.cancel_many(job_ids=[job.pk], reason="No longer needed.")
+    jobs.cancel_many(actor=Actor.system("test"), job_ids=[job.pk], reason="No longer needed.")
     observe.observe_resource(resource_id=resource.pk)
 
     assert make.state_of(job) == JobState.SUCCEEDED
@@ -157,7 +158,7 @@ def test_a_thousand_jobs_are_cancelled_in_a_handful_of_queries(project, template
     ids = [job.pk for job in submitted]
 
     with django_assert_max_num_queries(30):
-        jobs.cancel_many(job_ids=ids, reason="Enough.")
+        jobs.cancel_many(actor=Actor.system("test"), job_ids=ids, reason="Enough.")
 
     assert Job.objects.filter(state=JobState.CANCELLED).count() == 1000
 
@@ -174,7 +175,9 @@ def test_only_jobs_that_still_wait_are_withdrawn(project, template, driver):
     make.start([running])
     make.place([placed])
 
-    withdrawn = jobs.withdraw_many(job_ids=[waiting.pk, placed.pk, running.pk], reason="Tried elsewhere.")
+    withdrawn = jobs.withdraw_many(
+        actor=Actor.system("test"), job_ids=[waiting.pk, placed.pk, running.pk], reason="Tried elsewhere."
+    )
 
     assert withdrawn == [waiting.pk]
     assert [make.state_of(job) for job in (waiting, placed, running)] == ["cancelled", "pending", "running"]

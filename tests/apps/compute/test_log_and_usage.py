@@ -2,6 +2,7 @@ from datetime import timedelta
 
 import pytest
 
+from accounts.actor import Actor
 from accounts.errors import ProjectNotFound
 from accounts.permissions import Role
 from compute.engine.ports import LogChunk, UsageSample
@@ -35,7 +36,7 @@ def test_a_log_is_read_from_an_offset(running, driver, viewer):
 def test_the_log_of_a_job_that_never_ran_is_empty_and_complete(project, template, viewer):
     [job] = make.submit(project, template, "train")
     before = job_selectors.read_log(actor=viewer, job=job)
-    jobs.cancel_many(job_ids=[job.pk], reason="Enough.")
+    jobs.cancel_many(actor=Actor.system("test"), job_ids=[job.pk], reason="Enough.")
     job.refresh_from_db()
 
     after = job_selectors.read_log(actor=viewer, job=job)

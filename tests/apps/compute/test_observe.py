@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from accounts.actor import Actor
 from accounts.services import secrets
 from compute.adapters import drivers
 from compute.engine.ports import EndCause
@@ -336,7 +337,7 @@ def test_news_names_each_changed_job_once_per_look(template, driver, news, proje
 
 
 def test_a_cancelled_job_whose_stop_was_lost_is_stopped_by_the_next_look(running, resource, driver):
-    jobs.cancel_many(job_ids=[running.pk], reason="Enough.")
+    jobs.cancel_many(actor=Actor.system("test"), job_ids=[running.pk], reason="Enough.")
 
     look(resource)
 

@@ -141,7 +141,7 @@ def test_an_elastic_job_shrinks_for_others_and_grows_again_and_its_rows_say_so(p
     said = [event.message for event in elastic.events.order_by("seq")]
     assert said[-1] == "Shrinks from 4 to 2 of 4 replicas."
 
-    jobs.cancel_many(job_ids=[firm.pk], reason="")
+    jobs.cancel_many(actor=SYSTEM, job_ids=[firm.pk], reason="")
     for _ in range(3):
         pass_by(lab)
     assert len(row(elastic).replicas) == 4

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from django.test import Client
 
+from accounts.actor import Actor
 from accounts.models import User
 from compute.adapters import drivers
 from compute.adapters.scripted import ScriptedDriver
@@ -60,7 +61,7 @@ def place_of(name: str) -> tuple[str, str]:
 
 
 def end(name: str) -> None:
-    jobs.cancel_many(job_ids=[Job.objects.get(name=name).pk], reason="It has ended.")
+    jobs.cancel_many(actor=Actor.system("test"), job_ids=[Job.objects.get(name=name).pk], reason="It has ended.")
 
 
 def test_it_begins_in_its_first_pool_and_in_the_next_where_that_is_full(member, project, sites):

@@ -165,7 +165,7 @@ def test_a_resource_with_jobs_that_have_not_ended_stays(project, template, resou
         resources.detach_resource(actor=site_admin, resource=resource)
     resource.refresh_from_db()
     attached = resource.detached_at is None
-    jobs.cancel_many(job_ids=[job.pk], reason="Enough.")
+    jobs.cancel_many(actor=Actor.system("test"), job_ids=[job.pk], reason="Enough.")
     resources.detach_resource(actor=site_admin, resource=resource)
 
     resource.refresh_from_db()

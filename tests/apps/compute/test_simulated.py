@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from accounts.actor import Actor
 from compute.adapters import drivers
 from compute.models import Job, SimulatedJob
 from compute.selectors import jobs as job_selectors
@@ -93,7 +94,7 @@ def test_a_simulated_job_can_be_cancelled(lab, project):
     [job] = make.submit(project, make.make_template(lab), "train", simulated_duration_s=600)
     make.start([job])
 
-    jobs.cancel_many(job_ids=[job.pk], reason="Enough.")
+    jobs.cancel_many(actor=Actor.system("test"), job_ids=[job.pk], reason="Enough.")
     observe.observe_resource(resource_id=lab.pk)
     observe.observe_resource(resource_id=lab.pk)
 

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
-from compute.services import confinement
+from compute.selectors import confinement
 from compute.workers import watch
 from config import first_start, leader, log_setup, recovery, wiring
 from config.demo import Demo

@@ -5,7 +5,7 @@ import pytest
 from datasets.adapters.opening import open_dataset_store
 from datasets.engine.layout import pack_key
 from datasets.errors import BlobMissing, ReferenceNotFound, TargetNotEmpty
-from datasets.services.checkouts import write_tree
+from datasets.workers.checkouts import write_tree
 from tests.factories.datasets import commit_files, read_tree
 
 FILES = {"a.txt": b"one", "b/c.txt": b"two", "b/link": "c.txt"}

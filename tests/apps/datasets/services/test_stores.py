@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from accounts.actor import Actor
 from accounts.errors import PermissionDenied
 from accounts.models import AuditEntry
 from core import clock
@@ -11,6 +12,7 @@ from datasets.adapters.folder import FolderStore
 from datasets.adapters.opening import credentials_of, encrypt_credentials, open_store
 from datasets.errors import InvalidStore, StoreNotFound
 from datasets.models import Store
+from datasets.selectors.stores import get_default_store
 from datasets.services import stores
 from datasets.workers import unfinished
 from tests.contracts.blob_store import announce
@@ -19,7 +21,7 @@ from tests.factories.datasets import make_store
 
 @pytest.mark.django_db
 def test_the_first_start_makes_a_folder_in_the_home(settings):
-    store = stores.ensure_default_store()
+    store = stores.ensure_default_store(actor=Actor.system("first start"))
 
     assert (store.kind, store.location, store.is_default) == ("folder", str(settings.NEARLINE.home / "store"), True)
     assert store.put_proof == "payload-sha256"
@@ -28,10 +30,10 @@ def test_the_first_start_makes_a_folder_in_the_home(settings):
 
 @pytest.mark.django_db
 def test_a_second_start_changes_nothing():
-    first = stores.ensure_default_store()
+    first = stores.ensure_default_store(actor=Actor.system("first start"))
     entries = AuditEntry.objects.count()
 
-    again = stores.ensure_default_store()
+    again = stores.ensure_default_store(actor=Actor.system("first start"))
 
     assert again.id == first.id
     assert AuditEntry.objects.count() == entries == 1
@@ -47,7 +49,7 @@ def test_a_folder_that_moved_keeps_its_row(store_row, tmp_path):
 def test_there_is_one_default_store(store_row, site_admin, tmp_path):
     other = stores.register_folder_store(actor=site_admin, name="other", folder=tmp_path / "other")
 
-    assert stores.get_default_store() == other
+    assert get_default_store() == other
     assert Store.objects.filter(is_default=True).count() == 1
     assert Store.objects.count() == 2
 
@@ -74,7 +76,7 @@ def test_a_folder_that_cannot_be_made_is_said_plainly(site_admin, tmp_path):
 @pytest.mark.django_db
 def test_before_the_first_start_there_is_no_store():
     with pytest.raises(StoreNotFound):
-        stores.get_default_store()
+        get_default_store()
 
 
 def test_credentials_are_encrypted():

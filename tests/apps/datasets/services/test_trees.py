@@ -19,11 +19,11 @@ from datasets.selectors import commits as commit_reads
 from datasets.selectors import datasets as dataset_reads
 from datasets.selectors import files, hub
 from datasets.selectors import trees as tree_reads
-from datasets.services import damage, datasets, downloads, stores, trees, uploads
-from datasets.services.checkouts import write_tree
+from datasets.services import damage, datasets, downloads, trees, uploads
 from datasets.services.downloads import Wanted
 from datasets.services.uploads import ObjectKind, Offer
-from datasets.workers import collection, purges
+from datasets.workers import collection, purges, store_requests
+from datasets.workers.checkouts import write_tree
 from nearline.content.chunking import THRESHOLD_BYTES
 from tests.factories.datasets import commit_files, make_dataset, read_tree, source_files
 
@@ -331,7 +331,7 @@ def test_addresses_of_borrowed_packs_lead_to_where_they_lie(store, member, datas
     found = open_dataset_store(tree.dataset).stat(pack_key(pack.sha256))
     assert found is not None
 
-    assert stores.find_signed(signed=answer.request.url.rpartition("/")[2]).size_bytes == found.size_bytes
+    assert store_requests.find_signed(signed=answer.request.url.rpartition("/")[2]).size_bytes == found.size_bytes
 
 
 def test_a_client_need_not_send_a_pack_that_its_dataset_borrows(store, member, dataset):

@@ -67,7 +67,7 @@ def test_the_pack_of_an_abandoned_upload_leaves_after_the_grace_time(abandoned, 
 def test_an_open_upload_keeps_its_packs_however_long_it_goes_on(abandoned, member, at):
     for day in range(20):
         at(day * 0.9)
-        uploads.prolong(member, abandoned)
+        uploads.prolong(actor=member, upload=abandoned)
         collection.collect()
 
     assert state() == PackState.COMPLETE

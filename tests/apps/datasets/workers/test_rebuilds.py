@@ -289,7 +289,7 @@ def test_a_project_that_cannot_be_rebuilt_stops_no_other(history, site_admin, st
     records.write_records()
     lose_database()
     other = Project.objects.create(id=history.project_id, name="team-a")
-    datasets.ensure_internal_dataset(other.pk)
+    trees.start_upload(actor=site_admin, project=other, client_id="test")
 
     results = rebuild(store_row)
 
